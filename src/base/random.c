@@ -27,8 +27,12 @@ uint64_t qs_random_key(uint64_t seed, uint64_t step, uint64_t operator_id, uint6
     return mix(key + golden + stream);
 }
 
+uint64_t qs_random_key_for(uint64_t key, uint64_t counter) {
+    return key ^ mix(counter >> 32);
+}
+
 uint32_t qs_random_bits(uint64_t key, uint64_t counter) {
-    key ^= mix(counter >> 32);
+    key = qs_random_key_for(key, counter);
     return qs_random_hash((uint32_t)key, (uint32_t)(key >> 32), (uint32_t)counter);
 }
 

@@ -115,6 +115,9 @@ static inline uint32_t qs_random_hash(uint32_t key_low, uint32_t key_high, uint3
 }
 /* 32 uniform bits for a 64-bit counter (the high half is folded into the key). */
 QS_API uint32_t qs_random_bits(uint64_t key, uint64_t counter);
+/* The key whose halves, with the low half of `counter`, give qs_random_hash the draw of (key, counter): what vector kernels use for a run
+ * of counters that share their high half. Equals `key` for counters below 2^32. */
+QS_API uint64_t qs_random_key_for(uint64_t key, uint64_t counter);
 /* Uniform in [0, 1), 24 bits. */
 QS_API float qs_random_uniform(uint64_t key, uint64_t counter);
 /* Standard normal (Box-Muller on two draws of the same counter). */
