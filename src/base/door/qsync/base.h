@@ -81,7 +81,7 @@ QS_API qs_status qs_format_text(char **out, const char *format, ...) QS_PRINTF(2
 /* ---- Log ----------------------------------------------------------------------------------------------------------- */
 
 typedef enum qs_log_level { QS_LOG_DEBUG, QS_LOG_INFO, QS_LOG_WARNING } qs_log_level;
-/* Receives one line, without newline. */
+/* Receives one line, without newline; lines of several threads come one after the other. A sink must not log itself. */
 typedef void (*qs_log_sink)(void *context, qs_log_level level, const char *line);
 /* Sends the log to `sink`; NULL (the default) drops it. Not to be called while other threads log. */
 QS_API void qs_log_set(qs_log_sink sink, void *context);
@@ -113,7 +113,8 @@ static inline uint32_t qs_random_hash(uint32_t key_low, uint32_t key_high, uint3
     x ^= x >> 16;
     return x;
 }
-/* 32 uniform bits for a 64-bit counter (the high half is folded into the key). */
+/* 32 uniform bits for a 64-bit counter. Below 2^32 it is qs_random_hash(low half of key, high half of key, counter); the high half of a
+ * larger counter is mixed into the key first. */
 QS_API uint32_t qs_random_bits(uint64_t key, uint64_t counter);
 /* The key whose halves, with the low half of `counter`, give qs_random_hash the draw of (key, counter): what vector kernels use for a run
  * of counters that share their high half. Equals `key` for counters below 2^32. */
@@ -127,7 +128,8 @@ QS_API void qs_random_permutation(uint64_t key, int64_t count, int64_t *permutat
 
 /* ---- The thread pool -------------------------------------------------------------------------------------------------- */
 
-/* Sets the number of threads of the pool (1 by default); the kernel library uses the same threads. */
+/* Sets the number of threads of the pool (1 by default); the kernel library uses the same threads once this was called, from the thread
+ * that called it. Call it before the first kernel exists. */
 QS_API qs_status qs_threads_set(int threads);
 QS_API int qs_threads(void);
 /* Runs body(context, begin, end) over disjoint ranges that cover 0..count-1. Ranges are multiples of `grain` (but the last one), so
@@ -143,7 +145,7 @@ typedef struct qs_arena {
     size_t bytes; /* as asked for */
     size_t mapped;
 } qs_arena;
-/* Reserves `bytes` (0 allowed) zeroed bytes. QS_OUT_OF_MEMORY with the figure when the system refuses. */
+/* Reserves `bytes` (0 allowed: memory is NULL then) zeroed bytes. QS_OUT_OF_MEMORY with the figure when the system refuses. */
 QS_API qs_status qs_arena_reserve(size_t bytes, qs_arena *out);
 /* Gives the memory back; a zeroed or released arena is fine. */
 QS_API void qs_arena_release(qs_arena *arena);

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is installed: libqsync.{a,so} of all rooms, the doors in include/qsync/, qsync.pc, and the program qsync. Also walls.txt, the
+# declared arrows that the test of the walls reads.
+
+get_property(QS_ROOM_LIST GLOBAL PROPERTY QS_ROOMS)
+get_property(QS_LIB_LIST GLOBAL PROPERTY QS_LIBS)
+list(REMOVE_DUPLICATES QS_LIB_LIST)
+
+set(objects "")
+set(walls "")
+foreach(room IN LISTS QS_ROOM_LIST)
+  list(APPEND objects $<TARGET_OBJECTS:qs_${room}>)
+  get_property(closure GLOBAL PROPERTY QS_CLOSURE_${room})
+  list(JOIN closure " " closure)
+  string(APPEND walls "${room}|$<TARGET_FILE:qs_${room}>|${closure}\n")
+  install(DIRECTORY src/${room}/door/qsync/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qsync FILES_MATCHING PATTERN "*.h")
+endforeach()
+
+foreach(kind IN ITEMS static shared)
+  string(TOUPPER ${kind} form)
+  add_library(qsync_${kind} ${form} ${objects})
+  set_target_properties(qsync_${kind} PROPERTIES OUTPUT_NAME qsync LINKER_LANGUAGE C)
+  target_link_libraries(qsync_${kind} PRIVATE qs_flags ${QS_LIB_LIST})
+endforeach()
+set_target_properties(qsync_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+install(TARGETS qsync_static qsync_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# Link flags for programs that take the static library: packages by name, the rest as flags.
+set(QS_PC_PRIVATE "-lm -pthread")
+if(QS_WITH_ONEDNN)
+  string(APPEND QS_PC_PRIVATE " -ldnnl")
+endif()
+if(QS_WITH_OPENMP)
+  string(APPEND QS_PC_PRIVATE " ${OpenMP_C_FLAGS}")
+endif()
+if(QS_WITH_MPI)
+  foreach(library IN LISTS MPI_C_LIBRARIES)
+    string(APPEND QS_PC_PRIVATE " ${library}")
+  endforeach()
+endif()
+configure_file(cmake/qsync.pc.in qsync.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/qsync.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The program: src/cli, which sees every room and is seen by none.
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
+  file(GLOB sources CONFIGURE_DEPENDS src/cli/*.c)
+  add_executable(qsync ${sources})
+  target_include_directories(qsync PRIVATE src/cli)
+  list(TRANSFORM QS_ROOM_LIST PREPEND qs_ OUTPUT_VARIABLE rooms)
+  target_link_libraries(qsync PRIVATE ${rooms} qs_flags ${QS_LIB_LIST})
+  install(TARGETS qsync RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/walls.txt CONTENT "${walls}")

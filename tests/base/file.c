@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Files are read whole under a limit and replaced atomically; failures name the file and leave nothing behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "qsync/base.h"
+
+static char folder[64];
+
+static int make_scratch(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/qsync-file-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int entries(const char *path) {
+    DIR *stream = opendir(path);
+    int count = 0;
+    while (readdir(stream)) {
+        count++;
+    }
+    closedir(stream);
+    return count - 2; /* "." and ".." */
+}
+
+static char *inside(const char *name) {
+    char *path;
+    assert_int_equal(qs_path_join(folder, name, &path), QS_OK);
+    return path;
+}
+
+static void write_and_read(void **state) {
+    (void)state;
+    static char large[300000];
+    for (size_t i = 0; i < sizeof large; i++) {
+        large[i] = (char)(i * 7);
+    }
+    char *path = inside("data");
+    const size_t sizes[] = {sizeof large, 10, 0};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(qs_file_write(path, large, sizes[i]), QS_OK);
+        assert_int_equal(entries(folder), 1);
+        char *data;
+        size_t bytes;
+        assert_int_equal(qs_file_read(path, sizes[i], &data, &bytes), QS_OK);
+        assert_int_equal(bytes, sizes[i]);
+        assert_memory_equal(data, large, bytes);
+        assert_int_equal(data[bytes], 0);
+        free(data);
+    }
+    unlink(path);
+    free(path);
+}
+
+static void limits(void **state) {
+    (void)state;
+    char *path = inside("limited"), *data = (char *)state;
+    size_t bytes = 5;
+    assert_int_equal(qs_file_write(path, "12345678", 8), QS_OK);
+    assert_int_equal(qs_file_read(path, 7, &data, &bytes), QS_BAD_FILE);
+    assert_non_null(strstr(qs_message(), path));
+    assert_non_null(strstr(qs_message(), "7 bytes"));
+    assert_ptr_equal(data, state);
+    assert_int_equal(bytes, 5);
+    unlink(path);
+    free(path);
+}
+
+static void files_without_a_size(void **state) {
+    (void)state;
+    char *data;
+    size_t bytes;
+    assert_int_equal(qs_file_read("/proc/self/status", 1 << 20, &data, &bytes), QS_OK);
+    assert_true(bytes > 0);
+    assert_non_null(strstr(data, "Name:"));
+    free(data);
+}
+
+static void failures_name_the_file(void **state) {
+    (void)state;
+    char *path = inside("no/such/file"), *data;
+    size_t bytes;
+    assert_int_equal(qs_file_read(path, 10, &data, &bytes), QS_BAD_FILE);
+    assert_non_null(strstr(qs_message(), path));
+    assert_int_equal(qs_file_read(folder, 10, &data, &bytes), QS_BAD_FILE);
+    assert_int_equal(qs_file_write(path, "x", 1), QS_BAD_FILE);
+    assert_non_null(strstr(qs_message(), path));
+    assert_int_equal(qs_file_write(folder, "x", 1), QS_BAD_FILE);
+    char listing[128];
+    snprintf(listing, sizeof listing, "%s", folder);
+    assert_int_equal(entries(listing), 0);
+    free(path);
+}
+
+static void folders(void **state) {
+    (void)state;
+    char *path = inside("a/b//c/"), *file = inside("a/file"), *below = inside("a/file/b");
+    assert_int_equal(qs_folder_make(path), QS_OK);
+    assert_int_equal(qs_folder_make(path), QS_OK);
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    assert_true(S_ISDIR(facts.st_mode));
+    assert_int_equal(qs_folder_make("/"), QS_OK);
+    assert_int_equal(qs_file_write(file, "x", 1), QS_OK);
+    assert_int_equal(qs_folder_make(file), QS_BAD_FILE);
+    assert_int_equal(qs_folder_make(below), QS_BAD_FILE);
+    assert_non_null(strstr(qs_message(), below));
+    assert_int_equal(qs_folder_make(""), QS_BAD_FILE);
+    unlink(file);
+    free(path);
+    free(file);
+    free(below);
+}
+
+static int remove_scratch(void **state) {
+    (void)state;
+    const char *const names[] = {"a/b/c", "a/b", "a"};
+    for (size_t i = 0; i < 3; i++) {
+        char *path = inside(names[i]);
+        rmdir(path);
+        free(path);
+    }
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(write_and_read),         cmocka_unit_test(limits),  cmocka_unit_test(files_without_a_size),
+        cmocka_unit_test(failures_name_the_file), cmocka_unit_test(folders),
+    };
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}

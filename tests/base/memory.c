@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Heap and arena memory: zeroed, aligned, sizes that overflow or exceed the system refused with the figure, nothing written on failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/base.h"
+
+static void allocate_zeroes(void **state) {
+    (void)state;
+    int64_t *values = NULL;
+    assert_int_equal(qs_allocate(100, sizeof *values, &values), QS_OK);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(values[i], 0);
+    }
+    free(values);
+    assert_int_equal(qs_allocate(0, sizeof *values, &values), QS_OK);
+    values[0] = 1;
+    free(values);
+}
+
+static void allocate_refuses(void **state) {
+    (void)state;
+    char *untouched = (char *)state;
+    assert_int_equal(qs_allocate(SIZE_MAX / 2, 4, &untouched), QS_OUT_OF_MEMORY);
+    assert_ptr_equal(untouched, state);
+    assert_non_null(strstr(qs_message(), "9223372036854775807 elements of 4 bytes"));
+}
+
+static void grow_keeps_and_zeroes(void **state) {
+    (void)state;
+    uint32_t *values = NULL;
+    size_t capacity = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_int_equal(qs_grow(&values, &capacity, i + 1, sizeof *values), QS_OK);
+        assert_true(capacity > i);
+        assert_int_equal(values[i], 0);
+        values[i] = i;
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_int_equal(values[i], i);
+    }
+    size_t before = capacity;
+    assert_int_equal(qs_grow(&values, &capacity, SIZE_MAX / 2, sizeof *values), QS_OUT_OF_MEMORY);
+    assert_int_equal(capacity, before);
+    assert_int_equal(values[999], 999);
+    free(values);
+}
+
+static void arena_is_aligned_and_zeroed(void **state) {
+    (void)state;
+    const size_t sizes[] = {1, 4096, 5000, (size_t)3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        qs_arena arena;
+        assert_int_equal(qs_arena_reserve(sizes[i], &arena), QS_OK);
+        assert_int_equal((uintptr_t)arena.memory % ((size_t)2 << 20), 0);
+        assert_int_equal(arena.bytes, sizes[i]);
+        assert_true(arena.mapped >= sizes[i] && arena.mapped < sizes[i] + 65536);
+        const unsigned char *bytes = arena.memory;
+        unsigned any = 0;
+        for (size_t at = 0; at < arena.bytes; at++) {
+            any |= bytes[at];
+        }
+        assert_int_equal(any, 0);
+        memset(arena.memory, 255, arena.bytes);
+        qs_arena_release(&arena);
+        assert_null(arena.memory);
+        qs_arena_release(&arena);
+    }
+}
+
+static void arena_of_nothing(void **state) {
+    (void)state;
+    qs_arena arena = {.bytes = 7};
+    assert_int_equal(qs_arena_reserve(0, &arena), QS_OK);
+    assert_int_equal(arena.bytes, 0);
+    assert_int_equal(arena.mapped, 0);
+    qs_arena_release(&arena);
+}
+
+static void arena_refuses_what_the_system_lacks(void **state) {
+    (void)state;
+    const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 4, (size_t)1 << 46};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        qs_arena arena = {.bytes = 7};
+        assert_int_equal(qs_arena_reserve(sizes[i], &arena), QS_OUT_OF_MEMORY);
+        assert_int_equal(arena.bytes, 7);
+        char figure[32];
+        snprintf(figure, sizeof figure, "%zu bytes", sizes[i]);
+        assert_non_null(strstr(qs_message(), figure));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocate_zeroes),
+        cmocka_unit_test(allocate_refuses),
+        cmocka_unit_test(grow_keeps_and_zeroes),
+        cmocka_unit_test(arena_is_aligned_and_zeroed),
+        cmocka_unit_test(arena_of_nothing),
+        cmocka_unit_test(arena_refuses_what_the_system_lacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
