@@ -100,12 +100,9 @@ static void arena_refuses_what_the_system_lacks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocate_zeroes),
-        cmocka_unit_test(allocate_refuses),
-        cmocka_unit_test(grow_keeps_and_zeroes),
-        cmocka_unit_test(arena_is_aligned_and_zeroed),
-        cmocka_unit_test(arena_of_nothing),
-        cmocka_unit_test(arena_refuses_what_the_system_lacks),
+        cmocka_unit_test(allocate_zeroes),       cmocka_unit_test(allocate_refuses),
+        cmocka_unit_test(grow_keeps_and_zeroes), cmocka_unit_test(arena_is_aligned_and_zeroed),
+        cmocka_unit_test(arena_of_nothing),      cmocka_unit_test(arena_refuses_what_the_system_lacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,9 @@ enum { LARGEST = 1000 };
 
 typedef struct coverage {
     int64_t grain, count;
-    const int *src;     /* (count) written by the caller before, read by the threads */
-    int *dst;           /* (count) written by the threads, read by the caller after */
-    atomic_int wrong;   /* ranges that break the rules */
+    const int *src;   /* (count) written by the caller before, read by the threads */
+    int *dst;         /* (count) written by the threads, read by the caller after */
+    atomic_int wrong; /* ranges that break the rules */
     atomic_int ranges;
 } coverage;
 

@@ -240,12 +240,12 @@ static void long_permutations_mix(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_are_the_inline_hash),     cmocka_unit_test(uniform_in_every_byte),
-        cmocka_unit_test(neighbours_are_independent),    cmocka_unit_test(no_serial_correlation),
-        cmocka_unit_test(keys_are_independent),          cmocka_unit_test(keys_do_not_collide),
-        cmocka_unit_test(uniform_across_keys),           cmocka_unit_test(high_counters_are_other_draws),
-        cmocka_unit_test(uniform_and_normal_moments),    cmocka_unit_test(permutation_holds_every_index),
-        cmocka_unit_test(permutations_are_uniform),      cmocka_unit_test(long_permutations_mix),
+        cmocka_unit_test(draws_are_the_inline_hash),  cmocka_unit_test(uniform_in_every_byte),
+        cmocka_unit_test(neighbours_are_independent), cmocka_unit_test(no_serial_correlation),
+        cmocka_unit_test(keys_are_independent),       cmocka_unit_test(keys_do_not_collide),
+        cmocka_unit_test(uniform_across_keys),        cmocka_unit_test(high_counters_are_other_draws),
+        cmocka_unit_test(uniform_and_normal_moments), cmocka_unit_test(permutation_holds_every_index),
+        cmocka_unit_test(permutations_are_uniform),   cmocka_unit_test(long_permutations_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

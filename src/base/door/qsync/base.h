@@ -27,17 +27,17 @@
 /* ---- Statuses ---------------------------------------------------------------------------------------------------- */
 
 /* One list: name, text, exit code of the command line. */
-#define QS_STATUS_LIST(X)                                                                                               \
-    X(QS_OK, "success", 0)                                                                                              \
-    X(QS_FAILED, "failure", 1)                                                                                          \
-    X(QS_OUT_OF_MEMORY, "out of memory", 1)                                                                             \
-    X(QS_BAD_FILE, "unreadable or malformed file", 1)                                                                   \
-    X(QS_MISMATCH, "records do not belong together", 1)                                                                 \
-    X(QS_UNSUPPORTED, "not supported by this device or build", 1)                                                       \
-    X(QS_USAGE, "wrong usage", 2)                                                                                       \
-    X(QS_INFEASIBLE, "infeasible plan", 3)                                                                              \
-    X(QS_NUMERIC, "numeric failure", 4)                                                                                 \
-    X(QS_PEER_LOST, "a peer was lost", 5)                                                                               \
+#define QS_STATUS_LIST(X)                                         \
+    X(QS_OK, "success", 0)                                        \
+    X(QS_FAILED, "failure", 1)                                    \
+    X(QS_OUT_OF_MEMORY, "out of memory", 1)                       \
+    X(QS_BAD_FILE, "unreadable or malformed file", 1)             \
+    X(QS_MISMATCH, "records do not belong together", 1)           \
+    X(QS_UNSUPPORTED, "not supported by this device or build", 1) \
+    X(QS_USAGE, "wrong usage", 2)                                 \
+    X(QS_INFEASIBLE, "infeasible plan", 3)                        \
+    X(QS_NUMERIC, "numeric failure", 4)                           \
+    X(QS_PEER_LOST, "a peer was lost", 5)                         \
     X(QS_PREEMPTED, "pre-empted, resumable", 75)
 
 #define QS_STATUS_ENUM(name, text, exit_code) name,
@@ -57,16 +57,16 @@ QS_API qs_status qs_fail_within(qs_status status, const char *format, ...) QS_PR
 QS_API const char *qs_message(void);
 
 /* Forwards a failure to the caller. */
-#define QS_TRY(expression)                                                                                              \
-    do {                                                                                                                \
-        qs_status qs_try_status = (expression);                                                                         \
-        if (qs_try_status != QS_OK) return qs_try_status;                                                               \
+#define QS_TRY(expression)                                \
+    do {                                                  \
+        qs_status qs_try_status = (expression);           \
+        if (qs_try_status != QS_OK) return qs_try_status; \
     } while (0)
 /* Forwards a failure to the function's single clean-up label `done`, with the status in a local named `status`. */
-#define QS_GOTO(expression)                                                                                             \
-    do {                                                                                                                \
-        status = (expression);                                                                                          \
-        if (status != QS_OK) goto done;                                                                                 \
+#define QS_GOTO(expression)             \
+    do {                                \
+        status = (expression);          \
+        if (status != QS_OK) goto done; \
     } while (0)
 
 /* ---- Memory on the heap ------------------------------------------------------------------------------------------- */
