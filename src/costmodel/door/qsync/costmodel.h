@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* costmodel: a profile's figures for any step of any schedule, and the fits behind the conversions.
+ *
+ * Kernels are priced by the row of their case (measured on the model's shapes). Conversions placed by lowering (cast, absmax, quantize,
+ * dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces where
+ * caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
+#ifndef QSYNC_COSTMODEL_H
+#define QSYNC_COSTMODEL_H
+
+#include "qsync/record.h"
+#include "qsync/schedule.h"
+
+/* A qs_kernel_lookup whose context is a const qs_class_profile: lowering in DECIDE. QS_MISMATCH names a case the profile lacks. */
+QS_API qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char *case_text, qs_kernel_row *out);
+/* The same from a plan's kernel rows (context: const qs_class_plan). */
+QS_API qs_status qs_lookup_plan(void *class_plan, const qs_case *one, const char *case_text, qs_kernel_row *out);
+
+typedef struct qs_cost_options {
+    bool no_casts; /* conversions cost nothing: the dPRO ablation */
+} qs_cost_options;
+
+/* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). */
+QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options, double *us);
+/* Microseconds of one step. */
+QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
+/* Microseconds of an all-reduce of `bytes` over `ranks`: α + β·bytes of the measured row; other rank counts are extrapolated by the ring's
+ * formula, 2 (n-1) messages of bytes/n (α scales with n - 1, β with (n - 1)/n). One rank costs 0. */
+QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);
+
+/* ---- Fits ---------------------------------------------------------------------------------------------------------------- */
+typedef struct qs_fit {
+    int pieces;
+    qs_fit_piece piece[3];
+} qs_fit;
+/* Least squares with relative weights over (elements, us), ascending by elements; one, two or three pieces, whichever leaves the smallest error
+ * by a margin that pays for its parameters. Intercepts and slopes are never negative. QS_USAGE with fewer than 3 points. */
+QS_API qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out);
+QS_API double qs_fit_value(int pieces, const qs_fit_piece *piece, double elements);
+
+#endif

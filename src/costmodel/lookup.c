@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Kernel facts for lowering without a device: from a profile's rows or from a plan's. */
+#include <string.h>
+
+#include "qsync/costmodel.h"
+
+static qs_status row_fill(const char *kernel, int64_t scratch_bytes, bool allocates, qs_kernel_row *out) {
+    *out = (qs_kernel_row){.scratch_bytes = (size_t)scratch_bytes, .allocates = allocates};
+    snprintf(out->kernel, sizeof out->kernel, "%s", kernel);
+    return QS_OK;
+}
+
+qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    const qs_class_profile *profile = class_profile;
+    const qs_kernel_cost *row = qs_class_profile_kernel(profile, case_text);
+    (void)one;
+    if (!row)
+        return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again", profile->class_name,
+                       case_text);
+    return row_fill(row->kernel, row->scratch_bytes, row->allocates, out);
+}
+
+qs_status qs_lookup_plan(void *class_plan, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    const qs_class_plan *plan = class_plan;
+    (void)one;
+    for (int i = 0; i < plan->kernels; i++)
+        if (strcmp(plan->kernel[i].case_text, case_text) == 0)
+            return row_fill(plan->kernel[i].kernel, plan->kernel[i].scratch_bytes, plan->kernel[i].allocates, out);
+    return qs_fail(QS_MISMATCH, "the plan of class %s has no kernel for %s: make the plan again", plan->class_name, case_text);
+}

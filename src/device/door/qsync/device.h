@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* device: who runs cases. One folder per backend (devices.def): `ref` runs the reference kernels, `cpu` runs oneDNN and our own kernels.
+ *
+ * Life of a kernel: facts (can this device run the case, with which kernel, how much scratch) -> prepare (bind memory, create primitives)
+ * -> run, many times. Only run is in the training step; it allocates nothing. Devices are driven by one thread; kernels use the pool of
+ * base, set by `threads`. One process opens one device, before any kernel exists (oneDNN's instruction-set ceiling cannot change later). */
+#ifndef QSYNC_DEVICE_H
+#define QSYNC_DEVICE_H
+
+#include "qsync/op.h"
+
+typedef struct qs_device_options {
+    const char *backend; /* "cpu", "ref" */
+    int threads;         /* >= 1 */
+    const char *isa;     /* ceiling: "all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", ...; NULL = "all" */
+    double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
+} qs_device_options;
+
+typedef struct qs_device qs_device;
+typedef struct qs_kernel qs_kernel;
+
+/* What lowering needs to know about the kernel a device runs for a case: plain data, kept in profiles and plans. */
+typedef struct qs_kernel_fact {
+    char kernel[64];      /* "brgconv:avx512_core_vnni", "own:relu:avx512", "reference" */
+    size_t scratch_bytes; /* includes packed weights and reorders */
+    bool allocates;       /* allocates memory of its own while running (never chosen while another exists) */
+} qs_kernel_fact;
+
+typedef struct qs_device_info {
+    char backend[16], cpu[96], isa[64], library[64]; /* "onednn 2.6.3" */
+    int threads;
+    double speed;
+    const char *formats[8]; /* compute formats it has kernels for, NULL-terminated */
+} qs_device_info;
+
+QS_API qs_status qs_device_open(const qs_device_options *options, qs_device **out);
+QS_API void qs_device_close(qs_device *device);
+QS_API void qs_device_describe(const qs_device *device, qs_device_info *out);
+/* Names of backends in this build, NULL past the end. */
+QS_API const char *qs_device_backend_at(size_t index);
+
+/* The kernel for a case: QS_UNSUPPORTED with the reason when there is none. Facts are deterministic for a device. */
+QS_API qs_status qs_device_fact(qs_device *device, const qs_case *one, qs_kernel_fact *out);
+/* Binds a kernel to memory: data[i] belongs to case operand i (NULL where absent), scratch has fact.scratch_bytes, 64-byte aligned (as all
+ * data are). The memory must outlive the kernel. */
+QS_API qs_status qs_device_prepare(qs_device *device, const qs_case *one, void *const *data, void *scratch, qs_kernel **out);
+/* Runs; includes the device's rest. run may differ from call to call. */
+QS_API qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run);
+QS_API void qs_kernel_release(qs_kernel *kernel);
+
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* graph: the model as a DAG of operators, and the built-in models (models.def).
+ *
+ * Node 0 is the input (op NULL). Nodes stand in topological order; the last one is the loss. Shapes hold batch size 1 on axis N: lowering
+ * binds the batch. Parameters are listed in node order and lie in that order in flat fp32 buffers, each start aligned to 16 elements. */
+#ifndef QSYNC_GRAPH_H
+#define QSYNC_GRAPH_H
+
+#include "qsync/op.h"
+
+#define QS_MAX_INPUTS 4
+
+typedef struct qs_node {
+    char name[64]; /* "stage1.block0.conv1" */
+    const qs_op *op; /* NULL for the input */
+    qs_attributes attributes;
+    int inputs;
+    int input[QS_MAX_INPUTS]; /* node indices, all smaller than this one's */
+    qs_shape shape;           /* of the output, N = 1 */
+    int first_parameter, parameters;
+    int consumers; /* number of nodes that read the output */
+} qs_node;
+
+typedef struct qs_parameter {
+    char name[96]; /* "stage1.block0.conv1.weights" */
+    int node;
+    qs_role role, gradient; /* gradient == QS_ROLE_COUNT: not trained (running statistics) */
+    qs_shape shape;
+    int64_t offset; /* elements, within the flat buffer of trained parameters or of running statistics */
+    float initial;
+    int64_t fan_in;
+    float gain; /* variance of the start is gain/fan_in */
+} qs_parameter;
+
+typedef struct qs_graph {
+    char name[64]; /* "resnet8", with options: "resnet8:width=0.5" */
+    int nodes;
+    qs_node *node;
+    int parameters;
+    qs_parameter *parameter;
+    int64_t trained_elements, statistics_elements; /* sizes of the flat buffers, alignment included */
+    int classes; /* 0 until qs_graph_finish */
+    size_t node_capacity, parameter_capacity; /* of the arrays above, while building */
+} qs_graph;
+
+/* ---- Building ------------------------------------------------------------------------------------------------------------ */
+
+/* Starts a graph with an input of (channels, height, width), or (features) when height and width are 0. */
+QS_API qs_status qs_graph_create(const char *name, int channels, int height, int width, qs_graph **out);
+QS_API void qs_graph_release(qs_graph *graph);
+/* Appends a node: one generic call for all operators. `outputs` = output channels/features for conv2d and linear (else 0), `bias` wants one.
+ * *node receives its index. QS_USAGE with node name and figures on impossible shapes; the graph then is as it was. */
+QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                              int64_t outputs, bool bias, int *node);
+/* Ends the graph with its loss on `input`; fills consumers, checks that every node reaches the loss. */
+QS_API qs_status qs_graph_finish(qs_graph *graph, int input);
+
+/* ---- Asking -------------------------------------------------------------------------------------------------------------- */
+
+/* d_o: longest path from the input to each node, counted from 1 at the input's first reader (qsync.md §2), into depth[nodes]; input = 0. */
+QS_API void qs_graph_depths(const qs_graph *graph, int *depth);
+/* Shape of a node's output for a batch. */
+QS_API qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch);
+/* Index of a node by name, -1 when absent. */
+QS_API int qs_graph_find(const qs_graph *graph, const char *name);
+/* The node's parameter whose role or gradient role this is; NULL when it has none. */
+QS_API const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role role);
+/* Signature over operators, attributes, shapes (batch excluded) and names: xxHash-64 as "xxh64:%016x" into buffer[32]; returns it. */
+QS_API const char *qs_graph_signature(const qs_graph *graph, char *buffer);
+/* Start values of the trained parameters and of the running statistics (mean 0, variance 1), from `seed`, the same for any thread or rank
+ * count: a draw is keyed by parameter index and element. Gaps that alignment leaves are 0. */
+QS_API void qs_graph_initialize(const qs_graph *graph, uint64_t seed, float *trained, float *statistics);
+
+/* ---- Cost on paper ---------------------------------------------------------------------------------------------------------- */
+
+/* needed[i]: a gradient of node i's output is wanted, since the node has trained parameters or one before it has. */
+QS_API void qs_graph_gradients(const qs_graph *graph, bool *needed);
+/* Shape that a role has in the passes of a node, for a batch; false for roles the graph does not know (steps, flags). */
+QS_API bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t batch, qs_shape *out);
+/* A case of one pass of a node with every operand that the graph knows bound in fp32 (masks in int8): what FLOPs are counted on. */
+QS_API qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pass, int64_t batch);
+
+/* A node on paper, for `inspect` and estimates. */
+typedef struct qs_node_summary {
+    const char *kind;           /* "input", "adjustable", "dependent", "fixed" */
+    qs_shape shape;             /* of the output, for the batch */
+    int depth;
+    int64_t parameters;         /* trained ones, alignment not counted */
+    double forward_flops;       /* 2 per multiply-add */
+    double total_flops;         /* with the backward passes that run: the stem's input gradient does not */
+    int64_t saved_bytes;        /* kept from forward to backward */
+} qs_node_summary;
+/* Fills out[nodes]. Adjustable operators save their input in `compute`, dependent ones in `storage` (of an int8 plan: the class's half
+ * storage format, qsync.md §4.3; of a float plan: the same as compute), fixed ones in fp32; masks are one bit (relu) or one byte (max
+ * pool) an element of the output; batch norm keeps mean and variance. A tensor that several nodes save in one format counts once, at
+ * the first; so the input image counts once in fp32 where compute is fp32, and else as the stem's cast of it. */
+QS_API qs_status qs_graph_summarize(const qs_graph *graph, int64_t batch, const qs_format *compute, const qs_format *storage,
+                                    qs_node_summary *out);
+
+/* ---- Models --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_model_input {
+    int channels, height, width, classes;
+} qs_model_input;
+/* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5" (width multiplies channel counts, which become multiples of 8, at
+ * least 8; graph->name holds the canonical name: options that change nothing are left out). input NULL: the model's own
+ * standard input (CIFAR 3×32×32, 10 classes; ImageNet 3×224×224, 1000; lenet5 and mlp 1×28×28). QS_USAGE lists models for an unknown name
+ * and says which sizes a model cannot take. */
+QS_API qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out);
+/* Names in the order of models.def; NULL past the end. */
+QS_API const char *qs_model_name_at(size_t index);
+/* A model's own standard input. */
+QS_API qs_status qs_model_input_of(const char *name, qs_model_input *out);
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* number: formats of numbers, rounding, quantizers, packing and the statistics of arrays.
+ *
+ * A format is data: a name is parsed into a descriptor. Families live one per file (formats.def): `fp(e,m,bias)`, named IEEE-like
+ * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn) and `int(b)` (int8 = int(8)). Descriptors are interned: equal formats are the
+ * same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
+ *
+ * fp(e,m,bias) takes e of 1 to 8, m of 0 to 23 and any bias that keeps normal values inside fp32's (fp(8,m): the last binade, above fp32,
+ * decodes to infinity and is never produced).
+ *
+ * Values are carried as fp32 in memory; *storage* is packed (qs_encode / qs_decode). Array functions are vectorised and pick their
+ * instruction set at run time under a ceiling (qs_number_isa_set); every variant gives the same bits. Arrays may be unaligned. */
+#ifndef QSYNC_NUMBER_H
+#define QSYNC_NUMBER_H
+
+#include "qsync/base.h"
+
+/* ---- Formats ------------------------------------------------------------------------------------------------------- */
+
+typedef enum qs_format_kind { QS_KIND_FLOAT, QS_KIND_INTEGER } qs_format_kind;
+/* What the top exponent codes mean: `none` all codes are numbers (saturates); `ieee` infinities and NaNs (nearest overflows to
+ * infinity); `fn` no infinity and one NaN code (saturates). */
+typedef enum qs_specials { QS_SPECIALS_NONE, QS_SPECIALS_IEEE, QS_SPECIALS_FN } qs_specials;
+
+typedef struct qs_format {
+    char name[24]; /* canonical: "fp32", "bf16", "fp(4,3,4)", "int8" */
+    qs_format_kind kind;
+    int bits;          /* storage bits of one value */
+    int exponent_bits; /* floats; 0 for integers */
+    int mantissa_bits; /* explicit; floats */
+    int bias;          /* exponent bias beyond the IEEE one: a value is scaled by 2^-bias */
+    qs_specials specials;
+    double max;           /* largest finite magnitude that fp32 carries; integers: 2^(b-1) - 1, used symmetrically */
+    double min_normal;    /* floats */
+    double min_subnormal; /* floats */
+    double epsilon;       /* 2^-mantissa_bits: the indicator's ε; 0 for integers */
+} qs_format;
+
+/* Descriptor for a name; QS_USAGE with the list of known names and families when there is none. Never freed. */
+QS_API qs_status qs_format_find(const char *name, const qs_format **out);
+/* The same for names that are known to exist ("fp32"); asserts. */
+QS_API const qs_format *qs_format_of(const char *name);
+/* Bytes that `count` values occupy in storage: floats of any width are one string of bits, the first value in the lowest bits, rounded up
+ * to whole bytes at its end; integers keep one byte each, as the quantization functions store them. */
+QS_API size_t qs_format_bytes(const qs_format *format, int64_t count);
+/* True when a and b can be ordered by precision and a is at least as wide: floats by mantissa then exponent; any float is wider than any
+ * integer. */
+QS_API bool qs_format_at_least(const qs_format *a, const qs_format *b);
+/* Names of the plainly named formats, for lists; NULL past the end. */
+QS_API const char *qs_format_name_at(size_t index);
+/* How the names of the families are written ("fp(e,m,bias)"), for lists; NULL past the end. */
+QS_API const char *qs_format_family_syntax_at(size_t index);
+/* "none", "ieee", "fn". */
+QS_API const char *qs_specials_name(qs_specials specials);
+
+/* ---- Rounding one value --------------------------------------------------------------------------------------------- */
+
+#define QS_ROUNDING_LIST(X)                                                                                             \
+    X(QS_NEAREST_EVEN, "nearest-even")                                                                                  \
+    X(QS_NEAREST_AWAY, "nearest-away")                                                                                  \
+    X(QS_STOCHASTIC, "stochastic")                                                                                      \
+    X(QS_FLOOR, "floor")                                                                                                \
+    X(QS_TOWARD_ZERO, "toward-zero")
+#define QS_ROUNDING_ENUM(id, text) id,
+typedef enum qs_rounding { QS_ROUNDING_LIST(QS_ROUNDING_ENUM) QS_ROUNDING_COUNT } qs_rounding;
+#undef QS_ROUNDING_ENUM
+
+QS_API qs_status qs_rounding_find(const char *name, qs_rounding *out);
+QS_API const char *qs_rounding_name(qs_rounding rounding);
+
+/* Rounds x to a value of a float format (exact reference for every e <= 8, m <= 23). `random` (32 uniform bits) is used by
+ * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. NaN stays NaN, quiet, with its
+ * sign (formats without NaN: saturates to max with the sign of x and counts as overflow). *overflow (may be NULL) becomes true when the
+ * rounded magnitude, on a grid without upper end, exceeded max; infinities count. For integer formats: rounds to an integer in [-max, max];
+ * the stochastic draw there has 24 bits. */
+QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow);
+/* Storage code of a value that the format holds exactly, and back. Codes of 32 bits at most, in the low bits. */
+QS_API uint32_t qs_encode_value(const qs_format *format, float value);
+QS_API float qs_decode_value(const qs_format *format, uint32_t code);
+
+/* ---- Arrays: rounding and conversion ---------------------------------------------------------------------------------- */
+
+/* Keys the random stream of an array operation: draw i of the array uses counter first + i. */
+typedef struct qs_random_stream {
+    uint64_t key;
+    uint64_t first;
+} qs_random_stream;
+
+/* dst[i] = x[i] rounded to a float format, kept as fp32; dst may be src. Returns the number of overflows. */
+QS_API int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
+                              float *dst);
+/* fp32 <-> packed storage of a float format. Fast paths: bf16, fp16 (nearest-even and stochastic), fp32 (copy). */
+QS_API void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
+                                 void *dst);
+QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst);
+
+/* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
+/* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2). A zero or non-finite
+ * absmax gives step 1 so that zeros stay zeros, a subnormal step is raised to fp32's smallest normal. The division is a multiplication by 1/q computed once in fp32. */
+
+/* Step for an absolute maximum. */
+QS_API float qs_step_of_absmax(const qs_format *format, float absmax);
+/* codes (one int8 each, any b <= 8) of src with one step (normal, positive). Elements past ±max × step, infinities and NaN clamp to ±max
+ * with their sign. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
+ * (i & 1) of draw (random.first + i) / 2, that is qs_round_value with random = half << 16 | 0x8000; random.first must be even. */
+QS_API void qs_quantize_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
+                              const float *src, int8_t *dst);
+/* The same from bf16 storage. */
+QS_API void qs_quantize_bf16_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
+                                   const uint16_t *src, int8_t *dst);
+/* dst = code × step, to fp32 or bf16 (nearest-even). */
+QS_API void qs_dequantize_array(float step, int64_t count, const int8_t *src, float *dst);
+QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *src, uint16_t *dst);
+
+/* ---- Quantizers by name -------------------------------------------------------------------------------------------------- */
+/* "int8:channel(out):stochastic", "bf16", "fp(4,3,4):tensor:nearest-even": format, granularity (default tensor), rounding
+ * (default: nearest-even for floats, stochastic for integers). */
+typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL } qs_granularity;
+typedef struct qs_quantizer {
+    const qs_format *format;
+    qs_granularity granularity;
+    bool channel_is_input; /* QS_PER_CHANNEL on weights: channel(in) instead of channel(out) */
+    qs_rounding rounding;
+} qs_quantizer;
+QS_API qs_status qs_quantizer_find(const char *text, qs_quantizer *out);
+/* Canonical text into a caller buffer of at least 64 bytes; returns it. */
+QS_API const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer);
+
+/* ---- Arrays: statistics ------------------------------------------------------------------------------------------------ */
+
+/* Two-stage min-max: vector reductions over pieces, then over pieces; any split gives the same answer. NaN or infinity anywhere gives a
+ * non-finite result. count 0 gives 0. */
+QS_API float qs_absmax_array(int64_t count, const float *src);
+QS_API float qs_absmax_bf16_array(int64_t count, const uint16_t *src);
+QS_API void qs_minmax_array(int64_t count, const float *src, float *minimum, float *maximum);
+/* Sum of squares with fixed pieces of 4096 elements summed in double: independent of threads and instruction set. */
+QS_API double qs_norm2_array(int64_t count, const float *src);
+/* Exact variance of stochastic rounding: Σ q² f (1 - f), f the fractional part of x/q. For a float format (step ignored): q of element i is
+ * max(2^e_i, min_normal) × epsilon. Elements that saturate and those that are not finite are no draws and add nothing. */
+QS_API double qs_stochastic_variance_array(const qs_format *format, float step, int64_t count, const float *src);
+/* e_t = floor(log2(absmax)) (qsync.md §2); absmax 0 gives 0, a non-finite one 128. */
+QS_API int qs_effective_exponent(float absmax);
+
+/* ---- Instruction sets --------------------------------------------------------------------------------------------------- */
+
+/* Caps the vector variants: "all" (default), "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", "portable".
+ * QS_USAGE lists the names; asking for more than the CPU has is fine. Call before the first array function. */
+QS_API qs_status qs_number_isa_set(const char *name);
+/* The variant in use: "portable", "avx2", "avx512". */
+QS_API const char *qs_number_isa(void);
+/* Names that qs_number_isa_set takes; NULL past the end. */
+QS_API const char *qs_number_isa_name_at(size_t index);
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* op: the operators, their passes, and the reference kernels.
+ *
+ * An *operator* (ops.def, one file each) has shape rule, class, parameters, what it saves for backward, and *passes*: the kernels that a
+ * device runs for it (conv2d has forward, input_gradient and weight_gradient). Casts, quantization, statistics, finite check and optimisers
+ * are operators too: lowering places them and the cost model prices them like any other.
+ *
+ * A *case* is one pass with attributes and operands bound to shapes and formats. Its text is the key by which kernels are looked up, timed
+ * and remembered. A case says nothing about where data lies, which operator of a model it serves, or which device runs it.
+ *
+ * Every pass has a reference kernel in plain C that works for any formats: it decodes operands to fp32, accumulates in double where a sum is
+ * formed unless the definition says otherwise, and encodes the result. Integer GEMMs are exact. Devices are tested against it. */
+#ifndef QSYNC_OP_H
+#define QSYNC_OP_H
+
+#include "qsync/number.h"
+#include "qsync/tensor.h"
+
+/* ---- Operands ------------------------------------------------------------------------------------------------------- */
+
+/* Role of an operand in a pass; the text is used in case keys. */
+#define QS_ROLE_LIST(X)                                                                                                 \
+    X(QS_SRC, "src")                                                                                                    \
+    X(QS_SRC2, "src2")                                                                                                  \
+    X(QS_SRC_STEP, "src_step")           /* fp32 [1]: fixed-point step of an integer src */                             \
+    X(QS_WEIGHTS, "weights")             /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
+    X(QS_WEIGHTS_STEP, "weights_step")   /* fp32 [1] or [O] */                                                          \
+    X(QS_BIAS, "bias")                   /* fp32 [O] */                                                                 \
+    X(QS_SCALE, "scale")                 /* batch norm γ, fp32 [C] */                                                   \
+    X(QS_SHIFT, "shift")                 /* batch norm β, fp32 [C] */                                                   \
+    X(QS_MEAN, "mean")                   /* of the batch, fp32 [C] */                                                   \
+    X(QS_VARIANCE, "variance")           /* of the batch (biased), fp32 [C] */                                          \
+    X(QS_RUNNING_MEAN, "running_mean")                                                                                  \
+    X(QS_RUNNING_VARIANCE, "running_variance")                                                                          \
+    X(QS_MASK, "mask")                   /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
+    X(QS_LABELS, "labels")               /* int32 [N], carried in fp32 format slots (4 bytes) */                        \
+    X(QS_DST, "dst")                                                                                                    \
+    X(QS_DST_STEP, "dst_step")           /* fp32 [1] or [channels]: step a quantize pass used */                        \
+    X(QS_LOSS, "loss")                   /* fp32 [2]: sum of the losses, count of correct answers */                    \
+    X(QS_ABSMAX, "absmax")               /* fp32 [1] or [channels] */                                                   \
+    X(QS_DIFF_DST, "diff_dst")                                                                                          \
+    X(QS_DIFF_SRC, "diff_src")                                                                                          \
+    X(QS_DIFF_WEIGHTS, "diff_weights")   /* fp32, written (not accumulated) */                                          \
+    X(QS_DIFF_BIAS, "diff_bias")                                                                                        \
+    X(QS_DIFF_SCALE, "diff_scale")                                                                                      \
+    X(QS_DIFF_SHIFT, "diff_shift")                                                                                      \
+    X(QS_MOMENTUM, "momentum")           /* optimiser state, fp32, flat */                                              \
+    X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */  \
+    X(QS_STATISTICS, "statistics")       /* see the statistics operator */
+#define QS_ROLE_ENUM(id, text) id,
+typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
+#undef QS_ROLE_ENUM
+QS_API const char *qs_role_name(qs_role role);
+
+#define QS_MAX_OPERANDS 10
+
+typedef struct qs_operand {
+    qs_role role;
+    qs_shape shape;
+    const qs_format *format; /* NULL: this optional operand is absent */
+} qs_operand;
+
+typedef struct qs_attributes {
+    int kernel[2];  /* height, width; conv2d, max_pool, average_pool */
+    int stride[2];  /* 0 means 1 */
+    int padding[2]; /* symmetric zero padding (pools: padded values never win, averages count them not) */
+    int groups;     /* 0 means 1 */
+    double value;   /* dropout: probability; batch norm: epsilon; sgd: momentum */
+    double value2;  /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    qs_rounding rounding; /* cast, quantize */
+    bool batched;   /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
+    bool per_channel; /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
+} qs_attributes;
+
+/* What a run needs beyond operands; the same for all kernels of a step. */
+typedef struct qs_run {
+    uint64_t seed, step;
+    uint64_t operator_id;    /* of the step at hand: keys random draws */
+    uint64_t stream;         /* tells the draws of one operator apart */
+    int64_t first_sample;    /* global position of this rank's first sample in the step */
+    int64_t samples;         /* this rank's samples (== batch, or fewer in a padded evaluation batch: the rest is ignored by the loss) */
+    int64_t global_samples;  /* of all ranks: the loss gradient is scaled by loss_scale / global_samples */
+    double loss_scale;       /* 1 when loss scaling is off; optimisers divide it out */
+    double learning_rate;
+} qs_run;
+
+/* ---- Operators and passes ------------------------------------------------------------------------------------------------ */
+
+typedef enum qs_op_class {
+    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, linear */
+    QS_DEPENDENT,  /* follows its inputs' precision */
+    QS_FIXED,      /* fp32: loss, optimiser */
+    QS_AUXILIARY   /* placed by lowering, never a graph node: cast, quantize, ... */
+} qs_op_class;
+
+struct qs_case;
+/* Runs a case on operands in the order of case->operand (absent ones have format NULL). */
+typedef qs_status (*qs_reference_kernel)(const struct qs_case *one, const qs_tensor *operands, const qs_run *run);
+
+typedef struct qs_pass {
+    const char *name; /* "forward", "input_gradient", "weight_gradient", "backward", "inference" */
+    int roles;
+    qs_role role[QS_MAX_OPERANDS];
+    uint32_t optional; /* bits by position in role[] */
+    uint32_t written;  /* bits by position in role[] */
+    qs_reference_kernel reference;
+    double (*flops)(const struct qs_case *one); /* 2 per multiply-add; NULL: one per element of the first operand */
+    uint32_t integer; /* bits by position in role[] of operands that may have an integer format (a mask always is int8) */
+    qs_status (*check)(const struct qs_case *one); /* the pass's own part of qs_case_check; presence, extents, formats by role precede it */
+} qs_pass;
+
+typedef struct qs_parameter_rule {
+    const char *name; /* "weights", "bias", "scale", "shift", "running_mean", "running_variance" */
+    qs_role role, gradient; /* gradient role; QS_ROLE_COUNT for untrained ones */
+    qs_shape shape;
+    float initial;   /* constant start value when fan_in is 0 */
+    int64_t fan_in;  /* > 0: normal with variance 2/fan_in (He), or 1/fan_in for a last layer */
+} qs_parameter_rule;
+#define QS_MAX_PARAMETERS 4
+
+typedef struct qs_op {
+    const char *name;
+    qs_op_class kind;
+    int inputs; /* activations in; 0 for auxiliary */
+    /* Output shape (batch included) from input shapes; QS_USAGE with the figures on impossible ones. NULL: that of the first input.
+     * `outputs` = output channels or features of conv2d and linear, else ignored. */
+    qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
+    /* Parameters for an input shape; returns their number. NULL: none. `bias` says whether an optional bias is wanted. */
+    int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
+    bool saves_src;  /* backward reads the forward input */
+    bool saves_mask; /* forward writes QS_MASK that backward reads */
+    qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is */
+    bool alias;      /* moves no data: flatten */
+    bool training_only; /* outside training an alias of its input: dropout */
+    int passes;
+    const qs_pass *pass;
+    /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
+    const char *const *cases;
+    /* Puts the actual values where attributes are 0 (batch norm: epsilon 1e-5, momentum 0.1). NULL: nothing to do. Graphs apply
+     * qs_attributes_complete when a node is added, qs_case_make does so as well. */
+    void (*defaults)(qs_attributes *attributes);
+} qs_op;
+
+/* The operator's defaults, and stride and groups 0 made 1. */
+QS_API void qs_attributes_complete(const qs_op *op, qs_attributes *attributes);
+/* Output shape of an operator by its infer rule. */
+QS_API qs_status qs_op_infer(const qs_op *op, const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
+/* Operator by name; QS_USAGE with the list otherwise. */
+QS_API qs_status qs_op_find(const char *name, const qs_op **out);
+/* The same for names that are known to exist; asserts. */
+QS_API const qs_op *qs_op_of(const char *name);
+/* In the order of ops.def; NULL past the end. */
+QS_API const qs_op *qs_op_at(size_t index);
+/* Pass of an operator by name, or NULL. */
+QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
+
+/* Passes, operands in this order (? = optional):
+ *   conv2d, linear
+ *     forward            src src_step? weights weights_step? bias? dst       integer operands: int32 sums × src_step × weights_step + bias
+ *     input_gradient     weights diff_dst diff_src
+ *     weight_gradient    src diff_dst diff_weights diff_bias?
+ *   batch_norm
+ *     forward            src scale shift mean variance running_mean running_variance dst     mean.. running written
+ *     inference          src scale shift running_mean running_variance dst
+ *     backward           src scale mean variance diff_dst diff_src diff_scale diff_shift
+ *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
+ *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are summed with it)
+ *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
+ *   average_pool, global_average_pool            forward src dst;  backward diff_dst diff_src
+ *   flatten              no passes: [N,C,H,W] to [N, H·W·C] in memory order
+ *   dropout              forward src dst;  backward diff_dst diff_src    both draw the same mask from the run's key
+ *   softmax_cross_entropy forward src labels loss;  backward src labels diff_src
+ *   cast                 forward src dst         float storage to float storage
+ *   absmax               forward src absmax
+ *   quantize             forward src absmax dst dst_step
+ *   dequantize           forward src src_step dst
+ *   finite_check         forward src flag
+ *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, qs_statistics_head
+ *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
+ *
+ * Definitions that every device keeps (x channels-last; results rounded to their format nearest-even unless said otherwise):
+ *   conv2d, linear       integer forward: src and weights both integer, src_step and weights_step present; else both float, both absent
+ *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) · scale +
+ *                        shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times R/(R-1)
+ *   relu                 positive part; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order
+ *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
+ *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
+ *   global_average_pool  dst [N,C,1,1]
+ *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value);
+ *                        key and first from qs_op_random_rows
+ *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
+ *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
+ *   absmax               NaN or infinity anywhere in its range gives a non-finite result
+ *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of axis 0
+ *   finite_check         flag = min(flag, all finite ? 1 : 0): set it to 1 before the first check of a step
+ *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
+ *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v */
+
+/* Random counters of the passes that draw (cast and quantize with QS_STOCHASTIC, dropout): the elements, in memory order, are cut into rows
+ * (samples when batched, indices of axis 0 when per_channel, else one row); element i of row r draws with counter first + r · stride + i.
+ * A batched pass numbers its rows by global sample, so draws do not depend on how samples are spread over ranks. stride is per_row rounded
+ * up to an even number (dropout: per_row itself), so that two-draws-a-hash kernels start every row on a whole hash. */
+typedef struct qs_random_rows {
+    uint64_t key; /* of (seed, step, operator_id, stream) */
+    uint64_t first, stride;
+    int64_t rows, per_row;
+} qs_random_rows;
+
+/* ---- Cases ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct qs_case {
+    const qs_op *op;
+    const qs_pass *pass;
+    qs_attributes attributes;
+    int operands; /* == pass->roles */
+    qs_operand operand[QS_MAX_OPERANDS];
+} qs_case;
+
+#define QS_CASE_TEXT 512
+/* Canonical key: "conv2d/forward src=int8[128,16,32,32] ... dst=bf16[...] kernel=3x3 padding=1x1"; absent operands and default attributes
+ * are left out. `text` holds QS_CASE_TEXT bytes; returns it. */
+QS_API const char *qs_case_text(const qs_case *one, char *text);
+/* Inverse of qs_case_text. */
+QS_API qs_status qs_case_parse(const char *text, qs_case *out);
+/* Starts a case: all operands absent, attributes completed (NULL: all default). Asserts that op and pass exist. */
+QS_API qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes);
+/* Binds an operand by role; asserts that the pass has it. */
+QS_API void qs_case_bind(qs_case *one, qs_role role, qs_shape shape, const qs_format *format);
+/* Position of a role among the case's operands, or -1 when the pass lacks it. */
+QS_API int qs_case_position(const qs_case *one, qs_role role);
+/* Checks presence, shapes and formats against each other; QS_USAGE with the rule. Called before any kernel is chosen. */
+QS_API qs_status qs_case_check(const qs_case *one);
+QS_API double qs_case_flops(const qs_case *one);
+/* Bytes read plus bytes written, each operand once. */
+QS_API double qs_case_bytes(const qs_case *one);
+/* Runs the reference kernel. */
+QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run);
+
+/* Keys and counters of a pass that draws, see qs_random_rows. */
+QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
+
+/* Layout of the statistics operand: fp64 values. Bytes needed for a tensor whose axis 1 (activations) or 0 (weights) has `channels`. */
+typedef struct qs_statistics_head {
+    double count, norm2, absmax, minimum, maximum;
+    double variance_int8;  /* exact Σ q² f(1-f) of stochastic int8 rounding with the tensor-wise step */
+    double variance_bf16, variance_fp16;
+    double channels; /* followed by `channels` absmax values (fp64) */
+} qs_statistics_head;
+QS_API size_t qs_statistics_bytes(int64_t channels);
+
+#endif

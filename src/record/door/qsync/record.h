@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* record: the typed, versioned, signed files by which the rooms meet: cluster, job, profile, plan, run configuration.
+ *
+ * Every record is JSON in stable order with "schema": "qsync/<kind>/1". A reader refuses what does not match and names file, line and column
+ * (syntax) or the field's path (content), value and rule; unknown fields are refused too, so that a misspelt option is never ignored. Files
+ * hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path). Structs own their arrays;
+ * release with the matching function (zeroed structs are fine). The canonical text is what *_text gives: reading it and writing it again gives
+ * the same bytes. Every field, with unit, default and range: docs/records.md. */
+#ifndef QSYNC_RECORD_H
+#define QSYNC_RECORD_H
+
+#include "qsync/number.h"
+
+#define QS_NAME 64
+#define QS_MAX_FORMATS 8
+#define QS_MAX_HOSTS 8
+
+/* ---- Cluster --------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_class {
+    char name[QS_NAME];
+    bool inference;       /* role "inference" or "training" */
+    char backend[16];
+    int count;            /* devices (ranks) of this class */
+    int hosts;            /* patterns of host names it may run on; 0: any */
+    char host[QS_MAX_HOSTS][QS_NAME];
+    int threads;
+    char isa[32];
+    double speed;
+    int64_t memory_capacity, memory_limit; /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
+    int formats;          /* compute formats, in the file's order */
+    const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
+    int storages;         /* formats it may store activations in; defaults to the float compute formats */
+    const qs_format *storage[QS_MAX_FORMATS];
+} qs_class;
+
+typedef struct qs_link {
+    char between[2][QS_NAME];
+    char kind[32]; /* "shared-memory", "network" */
+} qs_link;
+
+typedef struct qs_cluster {
+    int classes;
+    qs_class *class_; /* in the file's order: ranks are dealt in this order */
+    int links;
+    qs_link *link;
+} qs_cluster;
+
+QS_API qs_status qs_cluster_read(const char *path, qs_cluster *out);
+QS_API qs_status qs_cluster_parse(const char *json, const char *source, qs_cluster *out);
+QS_API qs_status qs_cluster_text(const qs_cluster *cluster, char **json); /* caller frees */
+QS_API void qs_cluster_release(qs_cluster *cluster);
+/* One rank of one class "single", fp32/bf16/int8 as compute and storage formats (the device refuses what it lacks), no memory limit: what a
+ * single process without a cluster file uses. */
+QS_API qs_status qs_cluster_single(const char *backend, int threads, qs_cluster *out);
+QS_API int qs_cluster_ranks(const qs_cluster *cluster);
+/* Class index of a rank, ranks in order of the classes' counts; -1 for a rank that the cluster does not have. */
+QS_API int qs_cluster_class_of(const qs_cluster *cluster, int rank);
+/* Class index by name; QS_USAGE lists the classes. */
+QS_API qs_status qs_cluster_find(const qs_cluster *cluster, const char *name, int *out);
+/* Signature "xxh64:%016x" over the canonical text, into buffer[32]; returns it. */
+QS_API const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer);
+/* True when a class may run on this host: its `hosts` patterns (shell wildcards), any host when it names none. */
+QS_API bool qs_class_allows_host(const qs_class *one, const char *host);
+/* The class's half storage format: its first 16-bit float storage, else fp32 (qsync.md §4.3). */
+QS_API const qs_format *qs_class_half(const qs_class *one);
+
+/* ---- Job ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE } qs_rate_schedule;
+
+typedef struct qs_job {
+    char model[QS_NAME];
+    char dataset[QS_NAME];
+    int64_t batch; /* local batch of every rank */
+    struct {
+        char name[16]; /* "sgd" */
+        double momentum, weight_decay;
+    } optimizer;
+    struct {
+        double base, warmup_epochs; /* linear warm-up from base/10 */
+        qs_rate_schedule schedule;  /* "constant", "step" (×0.1 at 1/2 and 3/4 of the epochs), "cosine" (to 0) */
+    } rate;
+    bool dynamic_loss_scaling; /* loss_scaling: "off", "dynamic" or a number */
+    double loss_scale;         /* start or fixed value; 1 when off */
+    double clip_norm;          /* 0: off */
+    int64_t bucket_bytes;
+    char wire[16];      /* "fp32" */
+    char algorithm[32]; /* all-reduce: "library" */
+    int epochs;
+    uint64_t seed;
+    bool augmentation;
+} qs_job;
+
+/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "library"; batch 64, 1 epoch,
+ * seed 1, augmentation on; model and data set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
+QS_API void qs_job_default(qs_job *out);
+QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
+/* A job as a record of its own ("qsync/job/1": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
+QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out);
+QS_API qs_status qs_job_text(const qs_job *job, char **json);
+
+/* ---- Recipes -------------------------------------------------------------------------------------------------------------- */
+/* How an adjustable operator computes: the quantizer of each operand of its three GEMMs. */
+typedef struct qs_recipe {
+    char name[QS_NAME]; /* "fp32", "bf16", "int8/bf16" */
+    struct {
+        qs_quantizer src, weights;
+        const qs_format *dst; /* NULL: "auto" (qsync.md §4.3) */
+    } forward;
+    struct {
+        qs_quantizer diff_dst, weights;
+    } input_gradient;
+    struct {
+        qs_quantizer src, diff_dst; /* src is converted from what forward saved: "bf16<saved" in the file */
+    } weight_gradient;
+    char accumulator[32]; /* "fp32", "int32": of the forward GEMM; gradients accumulate in fp32 */
+} qs_recipe;
+
+/* Built-in recipes that a class can run, from the highest precision to the lowest: "fp32", "bf16" / "fp16", "int8/<half or fp32>". */
+QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
+/* Built-in recipe by name: a float format ("bf16": everything in it), or integer/float ("int8/bf16": forward in the integer with int32 sums,
+ * src per tensor, weights per output channel; both gradients in the float). QS_USAGE lists. */
+QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
+
+/* ---- Profile ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_kernel_cost {
+    char *case_text;
+    char kernel[64];
+    int64_t scratch_bytes;
+    bool allocates;
+    double us, us_low, us_high; /* median and the quartiles of the samples; rests of `speed` included */
+    int samples;
+} qs_kernel_cost;
+
+typedef struct qs_fit_piece {
+    int64_t to_elements; /* piece holds up to here; the last one holds beyond */
+    double us_per_element, us, r2, worst_residual; /* residual: largest |fit - measured| / measured */
+} qs_fit_piece;
+
+typedef struct qs_conversion_cost {
+    char kind[24];       /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
+    const qs_format *from, *to; /* to NULL for absmax */
+    bool per_channel;
+    qs_rounding rounding;
+    int pieces;
+    qs_fit_piece piece[3];
+} qs_conversion_cost;
+
+typedef struct qs_class_profile {
+    char class_name[QS_NAME];
+    char cpu[96], isa[64], library[64], build[64], date[32];
+    int threads;
+    double speed;
+    bool estimated;         /* true: roofline, not measured */
+    int64_t base_bytes;     /* resident bytes of the process before the arena */
+    double step_overhead_us;/* per schedule step: dispatch, timers, polling */
+    double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
+    double data_us_per_sample;
+    int kernels;
+    qs_kernel_cost *kernel; /* sorted by case_text */
+    int conversions;
+    qs_conversion_cost *conversion;
+} qs_class_profile;
+
+typedef struct qs_collective_cost {
+    int ranks;
+    char algorithm[32];
+    double alpha_us, us_per_byte, r2;
+    double cpu_share;           /* part of the duration that compute of the same rank stands still */
+    double temporary_per_byte;  /* bytes the library allocates per message byte */
+} qs_collective_cost;
+
+/* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
+typedef struct qs_tensor_statistics {
+    int64_t count;
+    double *norm2, *absmax, *minimum, *maximum;
+    double *channel_absmax2; /* Σ over channels of absmax_c² × elements per channel */
+    double *variance_int8, *variance_bf16, *variance_fp16; /* exact Σ q² f (1-f) */
+} qs_tensor_statistics;
+
+typedef struct qs_operator_statistics {
+    char name[QS_NAME];
+    qs_tensor_statistics src, weights, diff_dst;
+} qs_operator_statistics;
+
+typedef struct qs_statistics {
+    int64_t batch; /* local batch during profiling */
+    int iterations, ranks;
+    int operators;
+    qs_operator_statistics *operator_;
+} qs_statistics;
+
+typedef struct qs_profile {
+    char graph[32]; /* signature */
+    char model[QS_NAME];
+    int64_t batch;
+    int channels, height, width, model_classes; /* model input profiled with */
+    int classes;
+    qs_class_profile *class_;
+    int collectives;
+    qs_collective_cost *collective;
+    qs_statistics statistics;
+} qs_profile;
+
+QS_API qs_status qs_profile_read(const char *path, qs_profile *out);
+QS_API qs_status qs_profile_write(const char *path, const qs_profile *profile);
+QS_API qs_status qs_profile_parse(const char *json, const char *source, qs_profile *out);
+QS_API qs_status qs_profile_text(const qs_profile *profile, char **json);
+QS_API void qs_profile_release(qs_profile *profile);
+QS_API const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *name); /* NULL when absent */
+/* Sorts the kernels by case; every reader gives them sorted, whoever fills a profile by hand calls it before looking rows up. */
+QS_API void qs_class_profile_sort(qs_class_profile *profile);
+/* Row of a case, by binary search; NULL when absent. */
+QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text);
+QS_API const char *qs_profile_signature(const qs_profile *profile, char *buffer);
+/* Allocates the per-iteration arrays of an operator's three tensors. */
+QS_API qs_status qs_operator_statistics_create(int iterations, qs_operator_statistics *out);
+
+/* ---- Plan ----------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_operator_choice {
+    char name[QS_NAME];   /* operator (node) */
+    char recipe[QS_NAME]; /* by name, in the plan's recipes */
+    bool pin;             /* planners leave it alone */
+} qs_operator_choice;
+
+typedef struct qs_plan_kernel {
+    char *case_text;
+    char kernel[64];
+    int64_t scratch_bytes;
+    bool allocates;
+} qs_plan_kernel;
+
+typedef struct qs_operator_reason {
+    char name[QS_NAME];
+    char stopped_by[24]; /* "memory", "throughput", "highest", "pinned" */
+    char next[QS_NAME];  /* the recipe one step up, "" when highest */
+    double time_us;      /* what the step up would cost in iteration time */
+    int64_t bytes;       /* and in memory */
+    double omega;        /* of the present recipe */
+} qs_operator_reason;
+
+typedef struct qs_class_plan {
+    char class_name[QS_NAME];
+    int64_t batch; /* local batch; 0 in a hand-written plan: the job's */
+    int operators;
+    qs_operator_choice *operator_;
+    int kernels;
+    qs_plan_kernel *kernel;
+    char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */
+    struct {
+        double iteration_us, compute_us, waiting_us;
+        int64_t arena_bytes, communication_bytes, base_bytes;
+        double sum_omega;
+        double lower_bound; /* of sum_omega over all feasible plans; 0: not known */
+    } predicted;
+    int reasons;
+    qs_operator_reason *reason;
+} qs_class_plan;
+
+typedef struct qs_plan {
+    char planner[QS_NAME]; /* "" in a hand-written plan */
+    char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
+    qs_job job;
+    int recipes;
+    qs_recipe *recipe;
+    int classes;
+    qs_class_plan *class_;
+} qs_plan;
+
+QS_API qs_status qs_plan_read(const char *path, qs_plan *out);
+QS_API qs_status qs_plan_write(const char *path, const qs_plan *plan);
+QS_API qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out);
+QS_API qs_status qs_plan_text(const qs_plan *plan, char **json);
+QS_API void qs_plan_release(qs_plan *plan);
+QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name); /* NULL when absent */
+/* NULL when absent. After reading, "fp32" and every recipe that an operator names are there, built-in ones included. */
+QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);
+/* Recipe of an operator in a class plan; operators that the plan does not name run in "fp32". */
+QS_API const char *qs_class_plan_recipe(const qs_class_plan *plan, const char *operator_name);
+
+/* ---- Run ------------------------------------------------------------------------------------------------------------------------- */
+/* Lines of run/metrics.jsonl are made with these helpers so that numbers print the same everywhere (%.9g, nan/inf as strings). */
+typedef struct qs_line qs_line; /* one JSON object under construction */
+QS_API qs_status qs_line_create(qs_line **out);
+QS_API void qs_line_number(qs_line *line, const char *key, double value);
+QS_API void qs_line_integer(qs_line *line, const char *key, int64_t value);
+QS_API void qs_line_text(qs_line *line, const char *key, const char *value);
+/* Finishes: compact JSON without newline (caller frees), releases the line. QS_OUT_OF_MEMORY if any step failed. */
+QS_API qs_status qs_line_finish(qs_line *line, char **json);
+
+#endif

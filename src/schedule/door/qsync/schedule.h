@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* schedule: lowering a model with a precision assignment into the steps that a device runs, and the memory they live in.
+ *
+ * lower(graph, batch, job, recipes, kernel facts, mode) -> steps is the one function by which prediction and execution agree: `train` runs the
+ * steps, the cost model prices them, the replayer places them in time, and the arena both predict and reserve comes from the same packing.
+ *
+ * Precision (qsync.md §4.2-4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the adjustable consumers
+ * need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32 where no adjustable
+ * consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the value's format. Where formats
+ * differ an explicit cast step stands before the first reader; a converted copy is made once per (value, format) and shared by its readers.
+ *
+ * Memory. Buffers have the interval of steps in which they live; one arena holds the persistent part (master weights, optimiser state, running
+ * statistics) and behind it the transient part, packed by interval. Offsets are multiples of 64 bytes.
+ *
+ * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order). They
+ * come from graph and job only: the same for all ranks, classes and plans. */
+#ifndef QSYNC_SCHEDULE_H
+#define QSYNC_SCHEDULE_H
+
+#include "qsync/graph.h"
+#include "qsync/op.h"
+#include "qsync/record.h"
+
+typedef enum qs_mode {
+    QS_MODE_TRAIN,      /* forward, backward, all-reduce, update */
+    QS_MODE_EVALUATION, /* forward with running statistics, loss and correct answers */
+    QS_MODE_STATISTICS  /* train plus raw statistics of every adjustable operator's input, weights and output gradient */
+} qs_mode;
+
+typedef enum qs_phase { QS_FORWARD, QS_BACKWARD, QS_UPDATE, QS_PHASE_COUNT } qs_phase;
+QS_API const char *qs_phase_name(qs_phase phase);
+
+#define QS_CATEGORY_LIST(X)                                                                                             \
+    X(QS_MASTER_WEIGHTS, "master weights")                                                                              \
+    X(QS_OPTIMIZER_STATE, "optimizer state")                                                                            \
+    X(QS_RUNNING_STATISTICS, "running statistics")                                                                      \
+    X(QS_GRADIENTS, "gradients")                                                                                        \
+    X(QS_SAVED_ACTIVATIONS, "saved activations")         /* written in forward, read in backward */                    \
+    X(QS_TRANSIENT_ACTIVATIONS, "transient activations")                                                                \
+    X(QS_ACTIVATION_GRADIENTS, "activation gradients")                                                                  \
+    X(QS_CONVERTED, "converted operands")                /* casts and quantized copies that do not outlive their phase */ \
+    X(QS_SCRATCH, "kernel scratch")                                                                                     \
+    X(QS_INPUT_BATCH, "input batch")                                                                                    \
+    X(QS_STATISTICS_OUT, "statistics")
+#define QS_CATEGORY_ENUM(id, text) id,
+typedef enum qs_category { QS_CATEGORY_LIST(QS_CATEGORY_ENUM) QS_CATEGORY_COUNT } qs_category;
+#undef QS_CATEGORY_ENUM
+QS_API const char *qs_category_name(qs_category category);
+
+typedef struct qs_buffer {
+    char name[80]; /* "stage1.block0.conv1:dst", "stage1.block0.conv1:src:int8" */
+    size_t bytes;
+    size_t offset; /* in the arena */
+    qs_category category;
+    bool persistent;
+    int first, last; /* steps in which it lives; first = -1: filled before the step (input batch) */
+} qs_buffer;
+
+typedef enum qs_step_kind {
+    QS_STEP_KERNEL,
+    QS_STEP_REDUCE_START, /* all-reduce of a bucket may start: its gradients are complete */
+    QS_STEP_REDUCE_WAIT   /* what follows needs the bucket's sums */
+} qs_step_kind;
+
+/* Where an operand of a step lies: bytes from the start of a buffer; buffer -1 where absent. */
+typedef struct qs_place {
+    int buffer;
+    size_t offset;
+} qs_place;
+
+typedef struct qs_step {
+    qs_step_kind kind;
+    qs_phase phase;
+    int node;        /* graph node it serves; -1: none (update) */
+    uint64_t stream; /* random stream within the node (qs_run.stream) */
+    int bucket;      /* all-reduce steps and updates; else -1 */
+    qs_case case_;   /* kernels only */
+    char *case_text; /* kernels only; owned by the schedule */
+    char kernel[64]; /* from the kernel facts */
+    qs_place place[QS_MAX_OPERANDS];
+    qs_place scratch;
+    bool conversion; /* cast, absmax, quantize, dequantize or gradient sum placed by lowering: priced by fits */
+} qs_step;
+
+typedef struct qs_bucket {
+    int64_t first, count; /* elements of the flat gradient buffer */
+    int ready_step;       /* its QS_STEP_REDUCE_START */
+    int wait_step;
+} qs_bucket;
+
+typedef struct qs_schedule {
+    int64_t batch;
+    qs_mode mode;
+    int steps;
+    qs_step *step;
+    int buffers;
+    qs_buffer *buffer;
+    int buckets;
+    qs_bucket *bucket;
+    size_t persistent_bytes, arena_bytes; /* arena_bytes includes the persistent part */
+    size_t live_bytes;                    /* largest sum of live buffers: a lower bound of arena_bytes */
+    size_t category_bytes[QS_CATEGORY_COUNT]; /* at the step where live_bytes is reached */
+    int peak_step;
+    /* buffers that upstairs rooms fill or read */
+    int masters, momentum, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
+    int nodes;
+    int *statistics_buffer; /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */
+    const qs_format **value_format; /* (nodes) storage format of each node's output */
+} qs_schedule;
+
+/* Kernel facts for a case: a device fills it live (train), a profile or plan from its rows (decide). QS_UNSUPPORTED or QS_MISMATCH with the
+ * reason stops the lowering. */
+typedef struct qs_kernel_row {
+    char kernel[64];
+    size_t scratch_bytes;
+    bool allocates;
+} qs_kernel_row;
+typedef qs_status (*qs_kernel_lookup)(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out);
+
+typedef struct qs_lowering {
+    const qs_graph *graph;
+    int64_t batch;
+    qs_mode mode;
+    const qs_job *job;               /* optimiser, buckets, loss scaling */
+    const qs_recipe *const *recipe;  /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
+    const qs_format *half;           /* the class's half storage format */
+    qs_kernel_lookup lookup;
+    void *context;
+} qs_lowering;
+
+/* Lowers. QS_USAGE for impossible jobs, QS_UNSUPPORTED (with operator and recipe) when the kernel table lacks a case. Release with
+ * qs_schedule_release. */
+QS_API qs_status qs_schedule_lower(const qs_lowering *lowering, qs_schedule **out);
+QS_API void qs_schedule_release(qs_schedule *schedule);
+
+/* Hash over steps, kernels and memory offsets: "xxh64:%016x" into buffer[32]; returns it. */
+QS_API const char *qs_schedule_hash(const qs_schedule *schedule, char *buffer);
+/* QS_MISMATCH naming the first step (or buffer) in which two schedules differ; QS_OK when they are the same. */
+QS_API qs_status qs_schedule_compare(const qs_schedule *expected, const qs_schedule *actual);
+/* QS_INFEASIBLE with both figures when the arena exceeds `limit` bytes (<= 0: no limit); `who` names the class. */
+QS_API qs_status qs_schedule_fits(const qs_schedule *schedule, int64_t limit, const char *who);
+
+#endif

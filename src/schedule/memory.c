@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Liveness, arena packing and the peak. Packing: largest buffer first, each at the lowest offset where it meets no buffer that lives at the
+ * same time; deterministic, so that prediction and execution get the same offsets. */
+#include <stdlib.h>
+
+#include "schedule_internal.h"
+
+#define ALIGNMENT 64
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void touch(qs_schedule *schedule, int buffer, int step) {
+    if (buffer < 0) return;
+    qs_buffer *one = &schedule->buffer[buffer];
+    if (one->first == -2) one->first = step;
+    one->last = step;
+}
+
+/* The host writes these before the step, or reads them after it. */
+static void host_intervals(qs_schedule *schedule) {
+    const int before[] = {schedule->images, schedule->labels, schedule->flag};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (before[i] >= 0) schedule->buffer[before[i]].first = -1;
+    const int after[] = {schedule->loss, schedule->flag};
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        if (after[i] >= 0) schedule->buffer[after[i]].last = schedule->steps;
+    for (int b = 0; b < schedule->buffers; b++) {
+        qs_buffer *one = &schedule->buffer[b];
+        if (one->category == QS_STATISTICS_OUT) one->last = schedule->steps;
+        if (!one->persistent) continue;
+        one->first = -1;
+        one->last = schedule->steps;
+    }
+}
+
+static void intervals_find(qs_schedule *schedule) {
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        for (int i = 0; i < QS_MAX_OPERANDS; i++) touch(schedule, step->place[i].buffer, s);
+        touch(schedule, step->scratch.buffer, s);
+    }
+    host_intervals(schedule);
+}
+
+/* What forward writes and backward reads is saved; the rest is transient. */
+static void saved_find(qs_schedule *schedule) {
+    for (int b = 0; b < schedule->buffers; b++) {
+        qs_buffer *one = &schedule->buffer[b];
+        if (one->category != QS_TRANSIENT_ACTIVATIONS && one->category != QS_CONVERTED) continue;
+        if (one->first < 0 || one->last >= schedule->steps) continue;
+        if (schedule->step[one->first].phase == QS_FORWARD && schedule->step[one->last].phase != QS_FORWARD)
+            one->category = QS_SAVED_ACTIVATIONS;
+    }
+}
+
+static void persistent_place(qs_schedule *schedule) {
+    size_t offset = 0;
+    for (int b = 0; b < schedule->buffers; b++) {
+        if (!schedule->buffer[b].persistent) continue;
+        schedule->buffer[b].offset = offset;
+        offset += aligned(schedule->buffer[b].bytes);
+    }
+    schedule->persistent_bytes = offset;
+}
+
+static bool overlaps(const qs_buffer *a, const qs_buffer *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* `placed` lists buffers by offset; the lowest gap that holds `one` among those living at the same time. */
+static size_t offset_find(const qs_schedule *schedule, const int *placed, int count, const qs_buffer *one) {
+    size_t offset = schedule->persistent_bytes;
+    for (int i = 0; i < count; i++) {
+        const qs_buffer *other = &schedule->buffer[placed[i]];
+        if (!overlaps(one, other)) continue;
+        if (other->offset >= offset + aligned(one->bytes)) break;
+        const size_t end = other->offset + aligned(other->bytes);
+        if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+typedef struct size_order {
+    size_t bytes;
+    int first, index;
+} size_order;
+
+static int larger_first(const void *left, const void *right) {
+    const size_order *a = left, *b = right;
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+static void insert_by_offset(const qs_schedule *schedule, int *placed, int count, int buffer) {
+    int i = count;
+    while (i > 0 && schedule->buffer[placed[i - 1]].offset > schedule->buffer[buffer].offset) {
+        placed[i] = placed[i - 1];
+        i--;
+    }
+    placed[i] = buffer;
+}
+
+static qs_status transient_place(qs_schedule *schedule) {
+    size_order *order = NULL;
+    int *placed = NULL, count = 0;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *order, &order));
+    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *placed, &placed));
+    for (int b = 0; b < schedule->buffers; b++)
+        if (!schedule->buffer[b].persistent && schedule->buffer[b].first != -2)
+            order[count++] = (size_order){schedule->buffer[b].bytes, schedule->buffer[b].first, b};
+    qsort(order, (size_t)count, sizeof *order, larger_first);
+    schedule->arena_bytes = schedule->persistent_bytes;
+    for (int i = 0; i < count; i++) {
+        qs_buffer *one = &schedule->buffer[order[i].index];
+        one->offset = offset_find(schedule, placed, i, one);
+        insert_by_offset(schedule, placed, i, order[i].index);
+        if (one->offset + aligned(one->bytes) > schedule->arena_bytes) schedule->arena_bytes = one->offset + aligned(one->bytes);
+    }
+done:
+    free(order);
+    free(placed);
+    return status;
+}
+
+static qs_status peak_find(qs_schedule *schedule) {
+    int64_t *change = NULL;
+    const size_t steps = (size_t)schedule->steps + 2; /* one before and one after the steps */
+    QS_TRY(qs_allocate(steps + 1, sizeof *change, &change));
+    for (int b = 0; b < schedule->buffers; b++) {
+        const qs_buffer *one = &schedule->buffer[b];
+        if (one->first == -2) continue;
+        change[one->first + 1] += (int64_t)aligned(one->bytes);
+        change[one->last + 2] -= (int64_t)aligned(one->bytes);
+    }
+    int64_t live = 0;
+    for (size_t s = 0; s < steps; s++) {
+        live += change[s];
+        if ((size_t)live <= schedule->live_bytes) continue;
+        schedule->live_bytes = (size_t)live;
+        schedule->peak_step = (int)s - 1;
+    }
+    free(change);
+    for (int b = 0; b < schedule->buffers; b++) {
+        const qs_buffer *one = &schedule->buffer[b];
+        if (one->first != -2 && one->first <= schedule->peak_step && schedule->peak_step <= one->last)
+            schedule->category_bytes[one->category] += aligned(one->bytes);
+    }
+    return QS_OK;
+}
+
+qs_status qs__memory_pack(qs_lowerer *lowerer) {
+    qs_schedule *schedule = lowerer->out;
+    intervals_find(schedule);
+    saved_find(schedule);
+    persistent_place(schedule);
+    QS_TRY(transient_place(schedule));
+    return peak_find(schedule);
+}

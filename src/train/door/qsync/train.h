@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* train: runs schedules: one model, all ranks, synchronous steps, exactly the plan.
+ *
+ * Layers, each usable alone: *executor* (a schedule bound to a device, an arena and a communicator; runs one step), *trainer* (epochs over a
+ * data set with learning rates, loss scaling, evaluation, metrics). No kernels and no arithmetic of its own happen here.
+ *
+ * Promises (tested): same build, CPU type, threads, ranks and plan give bit-identical metrics; master weights are bit-identical on all ranks
+ * after every step; the arena reserved is exactly the schedule's arena_bytes. */
+#ifndef QSYNC_TRAIN_H
+#define QSYNC_TRAIN_H
+
+#include "qsync/checkpoint.h"
+#include "qsync/comm.h"
+#include "qsync/data.h"
+#include "qsync/device.h"
+#include "qsync/graph.h"
+#include "qsync/record.h"
+#include "qsync/schedule.h"
+
+/* ---- Kernel facts from a live device ------------------------------------------------------------------------------------- */
+
+/* A qs_kernel_lookup whose context is a qs_device. */
+QS_API qs_status qs_lookup_device(void *device, const qs_case *one, const char *case_text, qs_kernel_row *out);
+
+/* ---- Executor ---------------------------------------------------------------------------------------------------------------- */
+
+/* Called after each step of a schedule (kernels and communication) with its duration in seconds, rest included. */
+typedef void (*qs_step_observer)(void *context, const qs_schedule *schedule, int step, double seconds);
+
+typedef struct qs_executor qs_executor;
+/* Binds all kernels of a schedule to `memory` (schedule->arena_bytes at least, 64-byte aligned). schedule, device, comm and memory must outlive
+ * it. Several executors may share one memory when their persistent parts are alike (training and evaluation of one model). */
+QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out);
+QS_API void qs_executor_release(qs_executor *executor);
+QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
+/* Runs the whole schedule once. run->operator_id and run->stream are set per step by the executor. Between kernels it lets pending all-reduces
+ * make progress. */
+QS_API qs_status qs_executor_run(qs_executor *executor, const qs_run *run);
+/* Memory of a buffer of the schedule. */
+QS_API void *qs_executor_buffer(const qs_executor *executor, int buffer);
+
+/* ---- Trainer --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_train_options {
+    const qs_job *job;
+    const qs_cluster *cluster;
+    const qs_plan *plan;       /* NULL: fp32 everywhere */
+    const char *data_folder;   /* NULL: environment */
+    int64_t training_limit, test_limit; /* 0: all samples */
+    const char *run_folder;    /* receives config.json, metrics.jsonl, plan.json, weights.qsync; NULL: nothing is written */
+    const char *start_weights; /* weights file to start from, or NULL */
+    int64_t max_steps;         /* stop after so many steps (0: all) */
+    int hash_every;            /* compare hashes of the master weights over ranks every N steps (0: at each evaluation) */
+    /* Progress for the terminal: called on rank 0 after each step; NULL: none. */
+    void (*progress)(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second);
+    void *progress_context;
+    void (*epoch_done)(void *context, int epoch, double training_loss, double test_loss, double test_accuracy);
+    /* Called when a training step ended with its step number and duration in seconds (every rank); NULL: none. */
+    void (*step_done)(void *context, int64_t step, double seconds);
+    void *step_context;
+} qs_train_options;
+
+typedef struct qs_train_result {
+    double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
+    int64_t steps;
+    double seconds;               /* of training steps, without evaluation */
+    double median_step_us;        /* of the slowest rank per step, over full-size steps after warm-up */
+    double images_per_second;     /* global batch / median step */
+    int ranks;
+    int64_t *reserved_bytes;      /* (ranks) arena bytes reserved by each rank; caller frees */
+    int64_t *predicted_bytes;     /* (ranks) from the plan, -1 without; caller frees */
+    uint64_t weights_hash;
+} qs_train_result;
+
+/* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its message.
+ * The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
+ * (QS_INFEASIBLE with both figures). NaN or infinite loss stops with QS_NUMERIC naming step and rank. */
+QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
+
+/* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. */
+typedef struct qs_evaluation {
+    double loss, accuracy;
+    int64_t samples;
+} qs_evaluation;
+QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, qs_device *device,
+                             qs_comm *comm, qs_evaluation *out);
+
+/* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH names
+ * operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
+QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out);
+/* The model a job trains on its data set (input shape taken from the set). */
+QS_API qs_status qs_job_model(const qs_job *job, qs_graph **out);
+
+#endif
