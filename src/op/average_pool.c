@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/* average_pool: mean over the elements of each window that lie inside the image (padding counts not). */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static qs_status check_forward(const qs_case *one) {
+    return qs__need_inferred(one, QS_SRC, 0, QS_DST);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    return qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST);
+}
+
+/* The window of one result, inside the image. */
+typedef struct window {
+    int64_t h_begin, h_end, w_begin, w_end;
+} window;
+
+static window window_of(const qs__geometry *g, int64_t oh, int64_t ow) {
+    window v;
+    qs__pool_range(oh, g->kernel[0], g->stride[0], g->padding[0], g->height, &v.h_begin, &v.h_end);
+    qs__pool_range(ow, g->kernel[1], g->stride[1], g->padding[1], g->width, &v.w_begin, &v.w_end);
+    return v;
+}
+
+static double window_size(window v) {
+    return (double)((v.h_end - v.h_begin) * (v.w_end - v.w_begin));
+}
+
+static double window_sum(const qs__geometry *g, window v, const float *channel) {
+    double sum = 0;
+    for (int64_t h = v.h_begin; h < v.h_end; h++) {
+        for (int64_t w = v.w_begin; w < v.w_end; w++) {
+            sum += (double)channel[(h * g->width + w) * g->channels];
+        }
+    }
+    return sum;
+}
+
+static void window_spread(const qs__geometry *g, window v, double value, double *channel) {
+    for (int64_t h = v.h_begin; h < v.h_end; h++) {
+        for (int64_t w = v.w_begin; w < v.w_end; w++) {
+            channel[(h * g->width + w) * g->channels] += value;
+        }
+    }
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = qs__pool_geometry(one, QS_SRC, QS_DST);
+    const qs_tensor *dst = qs__operand(one, operands, QS_DST);
+    float *src = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(&dst->shape), sizeof *values, &values));
+    for (int64_t at = 0; at < qs_shape_count(&dst->shape); at++) {
+        int64_t position = at / g.channels, row = position / g.out_width;
+        window v = window_of(&g, row % g.out_height, position % g.out_width);
+        const float *channel = src + row / g.out_height * g.height * g.width * g.channels + at % g.channels;
+        values[at] = (float)(window_sum(&g, v, channel) / window_size(v));
+    }
+    qs__write(dst, values);
+done:
+    free(src);
+    free(values);
+    return status;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = qs__pool_geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
+    const qs_tensor *diff_dst = qs__operand(one, operands, QS_DIFF_DST), *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
+    float *values = NULL;
+    double *sum = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(diff_dst, &values));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(&diff_src->shape), sizeof *sum, &sum));
+    for (int64_t at = 0; at < qs_shape_count(&diff_dst->shape); at++) {
+        int64_t position = at / g.channels, row = position / g.out_width;
+        window v = window_of(&g, row % g.out_height, position % g.out_width);
+        double *channel = sum + row / g.out_height * g.height * g.width * g.channels + at % g.channels;
+        window_spread(&g, v, (double)values[at] / window_size(v), channel);
+    }
+    QS_GOTO(qs__write_double(diff_src, sum));
+done:
+    free(values);
+    free(sum);
+    return status;
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .flops = qs__pool_flops,
+     .check = check_forward},
+    {.name = "backward", .roles = 2, .role = {QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(1), .reference = backward,
+     .flops = qs__pool_flops, .check = check_backward},
+};
+
+#define EVERY(F, S, D, A) "average_pool/forward src=" F S " dst=" F D A, "average_pool/backward diff_dst=" F D " diff_src=" F S A
+
+static const char *const cases[] = {
+    EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+    EVERY("fp32", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+    EVERY("fp32", "[1,3,6,6]", "[1,3,5,5]", " kernel=2x2"), EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+    EVERY("bf16", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+    EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
+    NULL};
+
+const qs_op qs__op_average_pool = {.name = "average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__pool_infer, .passes = 2,
+                                   .pass = passes, .cases = cases};

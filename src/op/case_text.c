@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Text of cases and back. Words are separated by one space: "op/pass", then operands "role=format[extents]" in the pass's order, then the
+ * attributes that differ from their default, in a fixed order: equal cases have equal texts. */
+#include "internal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Writing ---- */
+
+typedef struct writer {
+    char *text;
+    size_t used;
+} writer;
+
+static void put(writer *to, const char *format, ...) QS_PRINTF(2, 3);
+static void put(writer *to, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int wrote = vsnprintf(to->text + to->used, QS_CASE_TEXT - to->used, format, list);
+    va_end(list);
+    assert(wrote >= 0 && to->used + (size_t)wrote < QS_CASE_TEXT);
+    to->used += (size_t)wrote;
+}
+
+static void put_pair(writer *to, const char *name, const int pair[2], int standard) {
+    if (pair[0] != standard || pair[1] != standard) put(to, " %s=%dx%d", name, pair[0], pair[1]);
+}
+
+/* The shortest decimal that reads back as the same double. */
+static void put_number(writer *to, const char *name, double number) {
+    if (number == 0) return;
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) break;
+    }
+    put(to, " %s=%s", name, text);
+}
+
+const char *qs_case_text(const qs_case *one, char *text) {
+    writer to = {.text = text};
+    char shape[96];
+    put(&to, "%s/%s", one->op->name, one->pass->name);
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format) continue;
+        put(&to, " %s=%s%s", qs_role_name(operand->role), operand->format->name, qs_shape_text(&operand->shape, shape));
+    }
+    const qs_attributes *with = &one->attributes;
+    put_pair(&to, "kernel", with->kernel, 0);
+    put_pair(&to, "stride", with->stride, 1);
+    put_pair(&to, "padding", with->padding, 0);
+    if (with->groups != 1) put(&to, " groups=%d", with->groups);
+    put_number(&to, "value", with->value);
+    put_number(&to, "value2", with->value2);
+    if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
+    if (with->batched) put(&to, " batched");
+    if (with->per_channel) put(&to, " per_channel");
+    return text;
+}
+
+/* ---- Reading ---- */
+
+static qs_status read_integer(const char **at, int64_t *out) {
+    if (**at < '0' || **at > '9') return qs_fail(QS_USAGE, "\"%s\": expected a number", *at);
+    int64_t value = 0;
+    for (; **at >= '0' && **at <= '9'; ++*at) {
+        if (value > (INT64_MAX - 9) / 10) return qs_fail(QS_USAGE, "\"%s\": the number is too large", *at);
+        value = value * 10 + (**at - '0');
+    }
+    *out = value;
+    return QS_OK;
+}
+
+static qs_status read_shape(const char *text, qs_shape *out) {
+    qs_shape shape = {.axes = 0};
+    const char *at = text;
+    if (*at++ != '[') return qs_fail(QS_USAGE, "\"%s\": expected a shape like [8,16]", text);
+    while (*at != ']') {
+        if (shape.axes == QS_MAX_AXES) return qs_fail(QS_USAGE, "\"%s\": more than %d axes", text, QS_MAX_AXES);
+        if (shape.axes > 0 && *at++ != ',') return qs_fail(QS_USAGE, "\"%s\": expected a shape like [8,16]", text);
+        QS_TRY(read_integer(&at, &shape.dim[shape.axes++]));
+    }
+    if (at[1] != '\0') return qs_fail(QS_USAGE, "\"%s\": nothing may follow the shape", text);
+    QS_TRY(qs_shape_check(&shape, text));
+    *out = shape;
+    return QS_OK;
+}
+
+/* "int8[128,16]" */
+static qs_status read_operand(const char *text, qs_operand *operand) {
+    char name[sizeof operand->format->name];
+    size_t length = strcspn(text, "[");
+    if (length >= sizeof name) return qs_fail(QS_USAGE, "\"%s\": expected format[extents]", text);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    const qs_format *format;
+    qs_shape shape;
+    QS_TRY(qs_format_find(name, &format));
+    QS_TRY(read_shape(text + length, &shape));
+    operand->format = format;
+    operand->shape = shape;
+    return QS_OK;
+}
+
+static qs_status read_int(const char *text, int *out) {
+    const char *at = text;
+    int64_t value;
+    QS_TRY(read_integer(&at, &value));
+    if (*at != '\0' || value > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a whole number up to 2^30", text);
+    *out = (int)value;
+    return QS_OK;
+}
+
+/* "3x3" */
+static qs_status read_pair(const char *text, int pair[2]) {
+    const char *at = text;
+    int64_t value[2];
+    QS_TRY(read_integer(&at, &value[0]));
+    if (*at++ != 'x') return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+    QS_TRY(read_integer(&at, &value[1]));
+    if (*at != '\0' || value[0] > 1 << 30 || value[1] > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+    pair[0] = (int)value[0];
+    pair[1] = (int)value[1];
+    return QS_OK;
+}
+
+static qs_status read_number(const char *text, double *out) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value)) return qs_fail(QS_USAGE, "\"%s\": expected a finite number", text);
+    *out = value;
+    return QS_OK;
+}
+
+static qs_status read_attribute(const char *name, const char *text, qs_attributes *out) {
+    if (strcmp(name, "kernel") == 0) return read_pair(text, out->kernel);
+    if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
+    if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
+    if (strcmp(name, "groups") == 0) return read_int(text, &out->groups);
+    if (strcmp(name, "value") == 0) return read_number(text, &out->value);
+    if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
+    if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
+    return qs_fail(QS_USAGE, "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, value, value2, rounding, "
+                             "batched, per_channel", name);
+}
+
+static qs_status read_word(char *word, qs_case *one) {
+    char *equals = strchr(word, '=');
+    if (!equals) {
+        if (strcmp(word, "batched") == 0) {
+            one->attributes.batched = true;
+        } else if (strcmp(word, "per_channel") == 0) {
+            one->attributes.per_channel = true;
+        } else {
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched or per_channel", word);
+        }
+        return QS_OK;
+    }
+    *equals = '\0';
+    for (int i = 0; i < one->operands; i++) {
+        if (strcmp(word, qs_role_name(one->operand[i].role)) == 0) return read_operand(equals + 1, &one->operand[i]);
+    }
+    return read_attribute(word, equals + 1, &one->attributes);
+}
+
+/* "conv2d/forward" */
+static qs_status read_head(char *word, qs_case *out) {
+    const qs_op *op;
+    char *slash = strchr(word, '/');
+    if (!slash) return qs_fail(QS_USAGE, "\"%s\": expected operator/pass", word);
+    *slash = '\0';
+    QS_TRY(qs_op_find(word, &op));
+    if (!qs_op_pass(op, slash + 1)) return qs_fail(QS_USAGE, "operator %s has no pass \"%s\"", op->name, slash + 1);
+    *out = qs_case_make(op->name, slash + 1, NULL);
+    return QS_OK;
+}
+
+qs_status qs_case_parse(const char *text, qs_case *out) {
+    char copy[QS_CASE_TEXT], *rest = NULL;
+    size_t length = strlen(text);
+    if (length >= sizeof copy) return qs_fail(QS_USAGE, "the text of a case has at most %d characters", QS_CASE_TEXT - 1);
+    memcpy(copy, text, length + 1);
+    char *word = strtok_r(copy, " ", &rest);
+    if (!word) return qs_fail(QS_USAGE, "the text of a case is empty");
+    qs_case one;
+    QS_TRY(read_head(word, &one));
+    while ((word = strtok_r(NULL, " ", &rest)) != NULL) {
+        QS_TRY(qs_fail_within(read_word(word, &one), "case \"%.40s...\"", text));
+    }
+    qs_attributes_complete(one.op, &one.attributes);
+    *out = one;
+    return QS_OK;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* conv2d: two-dimensional convolution (cross-correlation) with stride, symmetric zero padding and groups. */
+#include "internal.h"
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    char text[96];
+    if (src->axes != 4) return qs_fail(QS_USAGE, "conv2d: input %s needs the axes N,C,H,W", qs_shape_text(src, text));
+    int64_t groups = with->groups ? with->groups : 1, height, width;
+    if (outputs < 1) return qs_fail(QS_USAGE, "conv2d: %lld output channels: at least 1", (long long)outputs);
+    if (groups < 1 || src->dim[1] % groups != 0 || outputs % groups != 0) {
+        return qs_fail(QS_USAGE, "conv2d: %lld groups must divide %lld input and %lld output channels", (long long)groups,
+                       (long long)src->dim[1], (long long)outputs);
+    }
+    QS_TRY(qs_fail_within(qs__window(src->dim[2], with->kernel[0], with->stride[0], with->padding[0], "height", &height), "conv2d"));
+    QS_TRY(qs_fail_within(qs__window(src->dim[3], with->kernel[1], with->stride[1], with->padding[1], "width", &width), "conv2d"));
+    qs_shape result = qs_shape_of(4, src->dim[0], outputs, height, width);
+    QS_TRY(qs_shape_check(&result, "conv2d output"));
+    *dst = result;
+    return QS_OK;
+}
+
+static qs_shape weights_shape(const qs_attributes *with, const qs_shape *src, int64_t outputs) {
+    int groups = with->groups ? with->groups : 1;
+    return qs_shape_of(4, outputs, src->dim[1] / groups, with->kernel[0], with->kernel[1]);
+}
+
+static int parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
+    qs_shape shape = weights_shape(with, src, outputs);
+    out[0] = (qs_parameter_rule){"weights", QS_WEIGHTS, QS_DIFF_WEIGHTS, shape, 0, shape.dim[1] * shape.dim[2] * shape.dim[3]};
+    if (bias) out[1] = (qs_parameter_rule){"bias", QS_BIAS, QS_DIFF_BIAS, qs_shape_of(1, outputs), 0, 0};
+    return bias ? 2 : 1;
+}
+
+static qs__geometry geometry(const qs_case *one, qs_role src_role, qs_role dst_role) {
+    const qs_shape *src = qs__shape(one, src_role), *dst = qs__shape(one, dst_role);
+    const qs_attributes *with = &one->attributes;
+    return (qs__geometry){.batch = src->dim[0], .channels = src->dim[1], .height = src->dim[2], .width = src->dim[3],
+                          .outputs = dst->dim[1], .out_height = dst->dim[2], .out_width = dst->dim[3],
+                          .kernel = {with->kernel[0], with->kernel[1]}, .stride = {with->stride[0], with->stride[1]},
+                          .padding = {with->padding[0], with->padding[1]}, .groups = with->groups};
+}
+
+/* Shapes of image, weights and result of any of the three passes. */
+static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
+    QS_TRY(qs__need_axes(one, src, 4, 4));
+    QS_TRY(qs__need_axes(one, dst, 4, 4));
+    int64_t outputs = qs__shape(one, dst)->dim[1];
+    QS_TRY(qs__need_inferred(one, src, outputs, dst));
+    return qs__need_shape(one, weights, weights_shape(&one->attributes, qs__shape(one, src), outputs));
+}
+
+static qs_status check_forward(const qs_case *one) {
+    QS_TRY(check_shapes(one, QS_SRC, QS_WEIGHTS, QS_DST));
+    return qs__gemm_check_forward(one, qs__shape(one, QS_DST)->dim[1]);
+}
+
+static qs_status check_input_gradient(const qs_case *one) {
+    return check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST);
+}
+
+static qs_status check_weight_gradient(const qs_case *one) {
+    QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
+    return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
+}
+
+static double flops_forward(const qs_case *one) {
+    qs__geometry g = geometry(one, QS_SRC, QS_DST);
+    return qs__geometry_flops(&g);
+}
+
+static double flops_input_gradient(const qs_case *one) {
+    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
+    return qs__geometry_flops(&g);
+}
+
+static double flops_weight_gradient(const qs_case *one) {
+    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
+    return qs__geometry_flops(&g);
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry(one, QS_SRC, QS_DST);
+    return qs__gemm_forward(&g, one, operands);
+}
+
+static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
+    return qs__gemm_input_gradient(&g, one, operands);
+}
+
+static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
+    return qs__gemm_weight_gradient(&g, one, operands);
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward", .roles = 6, .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
+     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4), .written = QS__BIT(5), .integer = QS__BIT(0) | QS__BIT(2),
+     .reference = forward, .flops = flops_forward, .check = check_forward},
+    {.name = "input_gradient", .roles = 3, .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2),
+     .reference = input_gradient, .flops = flops_input_gradient, .check = check_input_gradient},
+    {.name = "weight_gradient", .roles = 4, .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
+     .optional = QS__BIT(3), .written = QS__BIT(2) | QS__BIT(3),
+     .reference = weight_gradient, .flops = flops_weight_gradient, .check = check_weight_gradient},
+};
+
+/* One layer in all its passes: S, W, D are the shapes of src, weights, dst, O their output channels, A the attributes. */
+#define LAYER(F, S, W, D, O, A)                                                                                                   \
+    "conv2d/forward src=" F S " weights=" F W " bias=fp32[" O "] dst=" F D A,                                                     \
+    "conv2d/input_gradient weights=" F W " diff_dst=" F D " diff_src=" F S A,                                                     \
+    "conv2d/weight_gradient src=" F S " diff_dst=" F D " diff_weights=fp32" W " diff_bias=fp32[" O "]" A
+/* An integer layer with steps of the weights [K], result in format F. */
+#define INTEGER(F, S, W, D, K, A)                                                                                                 \
+    "conv2d/forward src=int8" S " src_step=fp32[1] weights=int8" W " weights_step=fp32[" K "] dst=" F D A
+#define EVERY(F)                                                                                                                  \
+    LAYER(F, "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "16", " kernel=3x3 padding=1x1"),                                           \
+    LAYER(F, "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", " kernel=3x3 padding=1x1"),                                         \
+    LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),                              \
+    LAYER(F, "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),                                          \
+    LAYER(F, "[1,64,5,5]", "[16,64,1,1]", "[1,16,5,5]", "16", " kernel=1x1"),                                                     \
+    LAYER(F, "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),                                   \
+    LAYER(F, "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),                                 \
+    LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"),                     \
+    LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
+
+static const char *const cases[] = {
+    EVERY("fp32"), EVERY("bf16"),
+    LAYER("fp32", "[2,1,12,12]", "[6,1,5,5]", "[2,6,8,8]", "6", " kernel=5x5"),
+    LAYER("fp32", "[1,3,31,31]", "[8,3,11,11]", "[1,8,7,7]", "8", " kernel=11x11 stride=4x4 padding=2x2"),
+    LAYER("fp32", "[1,8,6,5]", "[8,8,3,1]", "[1,8,6,5]", "8", " kernel=3x1 padding=1x0"),
+    LAYER("fp16", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),
+    "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/forward src=bf16[2,16,8,8] weights=bf16[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/weight_gradient src=bf16[2,16,8,8] diff_dst=bf16[2,16,8,8] diff_weights=fp32[16,16,3,3] kernel=3x3 padding=1x1",
+    "conv2d/forward src=int8[2,16,8,8] src_step=fp32[1] weights=int8[16,16,3,3] weights_step=fp32[16] bias=fp32[16] dst=bf16[2,16,8,8] "
+    "kernel=3x3 padding=1x1",
+    INTEGER("fp32", "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "1", " kernel=3x3 padding=1x1"),
+    INTEGER("bf16", "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "1", " kernel=3x3 padding=1x1"),
+    INTEGER("bf16", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),
+    INTEGER("fp32", "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),
+    INTEGER("fp32", "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),
+    INTEGER("fp32", "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),
+    INTEGER("bf16", "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"),
+    NULL};
+
+const qs_op qs__op_conv2d = {.name = "conv2d", .kind = QS_ADJUSTABLE, .inputs = 1, .infer = infer, .parameters = parameters,
+                             .saves_src = true, .passes = 3, .pass = passes, .cases = cases};

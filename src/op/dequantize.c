@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* dequantize: integer codes times their step, to float storage. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static qs_status check(const qs_case *one) {
+    QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
+    QS_TRY(qs__need_steps(one, QS_SRC_STEP, QS_SRC));
+    if (!qs__is_integer(one, QS_SRC)) return qs__refuse(one, "src must have an integer format: a float one is a cast");
+    return QS_OK;
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const qs_tensor *src = qs__operand(one, operands, QS_SRC);
+    const float *steps = qs__fp32(one, operands, QS_SRC_STEP);
+    int64_t rows = qs_shape_count(qs__shape(one, QS_SRC_STEP)), per_row = qs_shape_count(&src->shape) / rows;
+    float *values;
+    QS_TRY(qs_allocate((size_t)(rows * per_row), sizeof *values, &values));
+    for (int64_t row = 0; row < rows; row++) {
+        qs_dequantize_array(steps[row], per_row, (const int8_t *)src->data + row * per_row, values + row * per_row);
+    }
+    qs__write(qs__operand(one, operands, QS_DST), values);
+    free(values);
+    return QS_OK;
+}
+
+static const qs_pass passes[] = {{.name = "forward", .roles = 3, .role = {QS_SRC, QS_SRC_STEP, QS_DST}, .written = QS__BIT(2),
+                                  .integer = QS__BIT(0), .reference = forward, .check = check}};
+
+static const char *const cases[] = {
+    "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=fp32[4,16,8,8]",
+    "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=bf16[4,16,8,8]",
+    "dequantize/forward src=int8[1,3,5,7] src_step=fp32[1] dst=bf16[1,3,5,7]",
+    "dequantize/forward src=int8[16,5,3,3] src_step=fp32[16] dst=fp32[16,5,3,3] per_channel",
+    "dequantize/forward src=int8[7,33] src_step=fp32[7] dst=bf16[7,33] per_channel",
+    NULL};
+
+const qs_op qs__op_dequantize = {.name = "dequantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The three products of conv2d and linear: plain loops over channels-last operands with double sums, in which int8 products are exact
+ * (|sum| < 2^53). Parallel over outputs: every sum is formed by one thread, in one order. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+double qs__geometry_flops(const qs__geometry *g) {
+    double kernel = (double)(g->kernel[0] * g->kernel[1]) * (double)(g->channels / g->groups);
+    return 2.0 * kernel * (double)(g->batch * g->out_height) * (double)(g->out_width * g->outputs);
+}
+
+qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs) {
+    bool integer = qs__is_integer(one, QS_SRC);
+    if (integer != qs__is_integer(one, QS_WEIGHTS)) return qs__refuse(one, "src and weights must both be integer or both be float");
+    if (qs__present(one, QS_SRC_STEP) != integer || qs__present(one, QS_WEIGHTS_STEP) != integer) {
+        return qs__refuse(one, "src_step and weights_step come with integer operands, and only with them");
+    }
+    QS_TRY(qs__need_shape(one, QS_SRC_STEP, qs_shape_of(1, 1)));
+    bool many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
+    QS_TRY(qs__need_shape(one, QS_WEIGHTS_STEP, qs_shape_of(1, many ? outputs : 1)));
+    return qs__need_shape(one, QS_BIAS, qs_shape_of(1, outputs));
+}
+
+/* One product at work: decoded operands and the double result. */
+typedef struct product {
+    const qs__geometry *g;
+    float *left, *right;
+    double *weights; /* forward: transposed, [group][kh][kw][i][o of the group] */
+    double *sum;
+} product;
+
+static void product_release(product *p) {
+    free(p->left);
+    free(p->right);
+    free(p->weights);
+    free(p->sum);
+}
+
+static qs_status product_make(const qs__geometry *g, const qs_tensor *left, const qs_tensor *right, const qs_tensor *result, product *p) {
+    qs_status status;
+    *p = (product){.g = g};
+    QS_GOTO(qs__read(left, &p->left));
+    QS_GOTO(qs__read(right, &p->right));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(&result->shape), sizeof *p->sum, &p->sum));
+    return QS_OK;
+done:
+    product_release(p);
+    return status;
+}
+
+/* ---- Forward ---- */
+
+static qs_status transpose_weights(product *p) {
+    const qs__geometry *g = p->g;
+    int64_t inner = g->kernel[0] * g->kernel[1] * (g->channels / g->groups), group_outputs = g->outputs / g->groups;
+    QS_TRY(qs_allocate((size_t)(g->outputs * inner), sizeof *p->weights, &p->weights));
+    for (int64_t o = 0; o < g->outputs; o++) {
+        double *group = p->weights + o / group_outputs * inner * group_outputs + o % group_outputs;
+        for (int64_t k = 0; k < inner; k++) {
+            group[k * group_outputs] = p->right[o * inner + k];
+        }
+    }
+    return QS_OK;
+}
+
+/* sum[o] += Σ_i x[i] w[i][o] over one kernel position and group. */
+static void multiply_add(int64_t inputs, int64_t outputs, const float *x, const double *weights, double *sum) {
+    for (int64_t i = 0; i < inputs; i++) {
+        double value = x[i];
+        for (int64_t o = 0; o < outputs; o++) {
+            sum[o] += value * weights[i * outputs + o];
+        }
+    }
+}
+
+static void forward_point(const product *p, int64_t n, int64_t oh, int64_t ow, double *sum) {
+    const qs__geometry *g = p->g;
+    int64_t inputs = g->channels / g->groups, outputs = g->outputs / g->groups;
+    for (int64_t kh = 0; kh < g->kernel[0]; kh++) {
+        int64_t h = oh * g->stride[0] - g->padding[0] + kh;
+        if (h < 0 || h >= g->height) continue;
+        for (int64_t kw = 0; kw < g->kernel[1]; kw++) {
+            int64_t w = ow * g->stride[1] - g->padding[1] + kw;
+            if (w < 0 || w >= g->width) continue;
+            const float *x = p->left + ((n * g->height + h) * g->width + w) * g->channels;
+            for (int64_t group = 0; group < g->groups; group++) {
+                int64_t at = (group * g->kernel[0] + kh) * g->kernel[1] + kw;
+                multiply_add(inputs, outputs, x + group * inputs, p->weights + at * inputs * outputs, sum + group * outputs);
+            }
+        }
+    }
+}
+
+static void forward_rows(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    const qs__geometry *g = p->g;
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t ow = 0; ow < g->out_width; ow++) {
+            forward_point(p, row / g->out_height, row % g->out_height, ow, p->sum + (row * g->out_width + ow) * g->outputs);
+        }
+    }
+}
+
+/* result = sum × src_step × weights_step[o] + bias[o], absent factors 1 and bias 0. */
+static void finish_forward(const product *p, const qs_case *one, const qs_tensor *operands) {
+    const float *src_step = qs__fp32(one, operands, QS_SRC_STEP), *weights_step = qs__fp32(one, operands, QS_WEIGHTS_STEP);
+    const float *bias = qs__fp32(one, operands, QS_BIAS);
+    bool integer = qs__present(one, QS_SRC_STEP), many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
+    int64_t rows = p->g->batch * p->g->out_height * p->g->out_width, outputs = p->g->outputs;
+    for (int64_t o = 0; o < outputs; o++) {
+        double factor = integer ? (double)src_step[0] * (double)weights_step[many ? o : 0] : 1.0;
+        double shift = qs__present(one, QS_BIAS) ? (double)bias[o] : 0.0;
+        for (int64_t row = 0; row < rows; row++) {
+            p->sum[row * outputs + o] = p->sum[row * outputs + o] * factor + shift;
+        }
+    }
+}
+
+qs_status qs__gemm_forward(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+    const qs_tensor *dst = qs__operand(one, operands, QS_DST);
+    product p;
+    QS_TRY(product_make(g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_WEIGHTS), dst, &p));
+    qs_status status;
+    QS_GOTO(transpose_weights(&p));
+    qs_parallel(g->batch * g->out_height, 1, forward_rows, &p);
+    finish_forward(&p, one, operands);
+    QS_GOTO(qs__write_double(dst, p.sum));
+done:
+    product_release(&p);
+    return status;
+}
+
+/* ---- Input gradient ---- */
+
+/* Output position that reads input position `at` with kernel offset k, or -1. */
+static int64_t reader(int64_t at, int64_t k, int64_t stride, int64_t padding, int64_t extent) {
+    int64_t position = at + padding - k;
+    if (position < 0 || position % stride != 0 || position / stride >= extent) return -1;
+    return position / stride;
+}
+
+/* sum[i] += Σ_o dy[o] w[o][kh][kw][i] at one kernel position, group by group. */
+static void input_gradient_add(const product *p, int64_t kernel_position, const float *diff_dst, double *sum) {
+    const qs__geometry *g = p->g;
+    int64_t inputs = g->channels / g->groups, outputs = g->outputs / g->groups, taps = g->kernel[0] * g->kernel[1];
+    for (int64_t o = 0; o < g->outputs; o++) {
+        double value = diff_dst[o];
+        const float *weights = p->left + (o * taps + kernel_position) * inputs;
+        double *to = sum + o / outputs * inputs;
+        for (int64_t i = 0; i < inputs; i++) {
+            to[i] += value * (double)weights[i];
+        }
+    }
+}
+
+static void input_gradient_point(const product *p, int64_t n, int64_t h, int64_t w, double *sum) {
+    const qs__geometry *g = p->g;
+    for (int64_t kh = 0; kh < g->kernel[0]; kh++) {
+        int64_t oh = reader(h, kh, g->stride[0], g->padding[0], g->out_height);
+        if (oh < 0) continue;
+        for (int64_t kw = 0; kw < g->kernel[1]; kw++) {
+            int64_t ow = reader(w, kw, g->stride[1], g->padding[1], g->out_width);
+            if (ow < 0) continue;
+            const float *diff_dst = p->right + ((n * g->out_height + oh) * g->out_width + ow) * g->outputs;
+            input_gradient_add(p, kh * g->kernel[1] + kw, diff_dst, sum);
+        }
+    }
+}
+
+static void input_gradient_rows(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    const qs__geometry *g = p->g;
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t w = 0; w < g->width; w++) {
+            input_gradient_point(p, row / g->height, row % g->height, w, p->sum + (row * g->width + w) * g->channels);
+        }
+    }
+}
+
+qs_status qs__gemm_input_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+    const qs_tensor *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
+    product p;
+    QS_TRY(product_make(g, qs__operand(one, operands, QS_WEIGHTS), qs__operand(one, operands, QS_DIFF_DST), diff_src, &p));
+    qs_parallel(g->batch * g->height, 1, input_gradient_rows, &p);
+    qs_status status = qs__write_double(diff_src, p.sum);
+    product_release(&p);
+    return status;
+}
+
+/* ---- Weight gradient ---- */
+
+/* Σ over the batch of dy[o] x[i] for one output and kernel position. */
+static void weight_gradient_tap(const product *p, int64_t o, int64_t kh, int64_t kw, double *sum) {
+    const qs__geometry *g = p->g;
+    int64_t inputs = g->channels / g->groups, group = o / (g->outputs / g->groups);
+    for (int64_t row = 0; row < g->batch * g->out_height; row++) {
+        int64_t h = row % g->out_height * g->stride[0] - g->padding[0] + kh;
+        if (h < 0 || h >= g->height) continue;
+        for (int64_t ow = 0; ow < g->out_width; ow++) {
+            int64_t w = ow * g->stride[1] - g->padding[1] + kw;
+            if (w < 0 || w >= g->width) continue;
+            const float *x = p->left + ((row / g->out_height * g->height + h) * g->width + w) * g->channels + group * inputs;
+            double value = p->right[(row * g->out_width + ow) * g->outputs + o];
+            for (int64_t i = 0; i < inputs; i++) {
+                sum[i] += value * (double)x[i];
+            }
+        }
+    }
+}
+
+static void weight_gradient_outputs(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    const qs__geometry *g = p->g;
+    int64_t inputs = g->channels / g->groups, taps = g->kernel[0] * g->kernel[1];
+    for (int64_t at = begin * taps; at < end * taps; at++) {
+        weight_gradient_tap(p, at / taps, at % taps / g->kernel[1], at % g->kernel[1], p->sum + at * inputs);
+    }
+}
+
+static void bias_gradient(const product *p, float *diff_bias) {
+    int64_t rows = p->g->batch * p->g->out_height * p->g->out_width, outputs = p->g->outputs;
+    for (int64_t o = 0; o < outputs; o++) {
+        double sum = 0;
+        for (int64_t row = 0; row < rows; row++) {
+            sum += (double)p->right[row * outputs + o];
+        }
+        diff_bias[o] = (float)sum;
+    }
+}
+
+qs_status qs__gemm_weight_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+    const qs_tensor *diff_weights = qs__operand(one, operands, QS_DIFF_WEIGHTS);
+    product p;
+    QS_TRY(product_make(g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_DIFF_DST), diff_weights, &p));
+    qs_parallel(g->outputs, 1, weight_gradient_outputs, &p);
+    if (qs__present(one, QS_DIFF_BIAS)) bias_gradient(&p, qs__fp32(one, operands, QS_DIFF_BIAS));
+    qs_status status = qs__write_double(diff_weights, p.sum);
+    product_release(&p);
+    return status;
+}

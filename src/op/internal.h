@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared inside op: rules that several operators' checks use, and the reference kernels' way from storage to fp32 and back. Reference
+ * kernels are the only kernels that may allocate. */
+#ifndef QSYNC_OP_INTERNAL_H
+#define QSYNC_OP_INTERNAL_H
+
+#include "qsync/op.h"
+
+#define QS__BIT(position) (1u << (position))
+
+/* ---- Rules (rules.c) ---- */
+
+/* The operand's shape; asserts that the pass has the role. */
+const qs_shape *qs__shape(const qs_case *one, qs_role role);
+bool qs__present(const qs_case *one, qs_role role);
+bool qs__is_integer(const qs_case *one, qs_role role);
+/* QS_USAGE naming case and operand unless the operand (when present) has this shape. */
+qs_status qs__need_shape(const qs_case *one, qs_role role, qs_shape expected);
+/* The same unless it has as many axes. */
+qs_status qs__need_axes(const qs_case *one, qs_role role, int least, int most);
+/* dst and src of an elementwise pass agree. */
+qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as);
+/* The shape an operator's infer gives for operand `src` is that of operand `dst`. */
+qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs_role dst);
+/* A shape rule's message: "max_pool: <text>". */
+qs_status qs__refuse(const qs_case *one, const char *format, ...) QS_PRINTF(2, 3);
+/* Output extent of a window along one axis; QS_USAGE when the window does not fit. */
+qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out);
+/* Steps and absolute maxima: [1], or with per_channel [extent of axis 0 of `values`]. */
+qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values);
+
+/* ---- Convolution as all GEMMs see it (gemm.c) ---- */
+
+/* Channels-last extents; a linear operator has 1 × 1 images and kernels. */
+typedef struct qs__geometry {
+    int64_t batch, channels, height, width;          /* src */
+    int64_t outputs, out_height, out_width;          /* dst */
+    int64_t kernel[2], stride[2], padding[2], groups;
+} qs__geometry;
+double qs__geometry_flops(const qs__geometry *g);
+/* Reference kernels of the three passes, operands as in the conv2d and linear passes. */
+qs_status qs__gemm_forward(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
+qs_status qs__gemm_input_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
+qs_status qs__gemm_weight_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
+/* Formats of a forward pass: both operands integer with steps or both float without; shapes of steps and bias. */
+qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs);
+
+/* ---- Pools (pool.c) ---- */
+
+/* Geometry of a pool from its image and its result. */
+qs__geometry qs__pool_geometry(const qs_case *one, qs_role image, qs_role result);
+qs_status qs__pool_infer(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
+/* Rows of the window of output position `at` that lie inside the image: [*begin, *end). */
+void qs__pool_range(int64_t at, int64_t kernel, int64_t stride, int64_t padding, int64_t extent, int64_t *begin, int64_t *end);
+double qs__pool_flops(const qs_case *one);
+
+/* ---- Operands of reference kernels (reference.c) ---- */
+
+/* The tensor of a role; asserts that the pass has it. */
+const qs_tensor *qs__operand(const qs_case *one, const qs_tensor *operands, qs_role role);
+/* Data of an fp32 operand. */
+float *qs__fp32(const qs_case *one, const qs_tensor *operands, qs_role role);
+/* Decoded copy (integers as integers) on the heap; caller frees. */
+qs_status qs__read(const qs_tensor *tensor, float **out);
+/* Stores fp32 values in the tensor's format, nearest-even. */
+void qs__write(const qs_tensor *tensor, const float *values);
+/* The same from doubles, rounded to fp32 first. */
+qs_status qs__write_double(const qs_tensor *tensor, const double *values);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From storage to fp32 and back, for reference kernels. */
+#include "internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+const qs_tensor *qs__operand(const qs_case *one, const qs_tensor *operands, qs_role role) {
+    int position = qs_case_position(one, role);
+    assert(position >= 0);
+    return &operands[position];
+}
+
+float *qs__fp32(const qs_case *one, const qs_tensor *operands, qs_role role) {
+    return qs__operand(one, operands, role)->data;
+}
+
+qs_status qs__read(const qs_tensor *tensor, float **out) {
+    int64_t count = qs_shape_count(&tensor->shape);
+    float *values;
+    QS_TRY(qs_allocate((size_t)count, sizeof *values, &values));
+    if (tensor->format->kind == QS_KIND_INTEGER) {
+        qs_dequantize_array(1.0f, count, tensor->data, values);
+    } else {
+        qs_convert_to_fp32(tensor->format, count, tensor->data, values);
+    }
+    *out = values;
+    return QS_OK;
+}
+
+void qs__write(const qs_tensor *tensor, const float *values) {
+    qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, (qs_random_stream){0}, qs_shape_count(&tensor->shape), values, tensor->data);
+}
+
+qs_status qs__write_double(const qs_tensor *tensor, const double *values) {
+    int64_t count = qs_shape_count(&tensor->shape);
+    float *rounded;
+    QS_TRY(qs_allocate((size_t)count, sizeof *rounded, &rounded));
+    for (int64_t i = 0; i < count; i++) {
+        rounded[i] = (float)values[i];
+    }
+    qs__write(tensor, rounded);
+    free(rounded);
+    return QS_OK;
+}

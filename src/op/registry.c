@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The list of operators (ops.def), look-up by name, names of roles. */
+#include "internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define QS_OP(name) extern const qs_op qs__op_##name;
+#include "ops.def"
+#undef QS_OP
+
+static const qs_op *const list[] = {
+#define QS_OP(name) &qs__op_##name,
+#include "ops.def"
+#undef QS_OP
+};
+enum { LISTED = sizeof list / sizeof list[0] };
+
+const qs_op *qs_op_at(size_t index) {
+    return index < LISTED ? list[index] : NULL;
+}
+
+static const qs_op *look_up(const char *name) {
+    for (size_t i = 0; i < LISTED; i++) {
+        if (strcmp(list[i]->name, name) == 0) return list[i];
+    }
+    return NULL;
+}
+
+static const char *name_at(size_t index) {
+    return list[index]->name;
+}
+
+qs_status qs_op_find(const char *name, const qs_op **out) {
+    const qs_op *op = look_up(name);
+    if (!op) return qs_fail(QS_USAGE, "no operator \"%s\": there are %s", name, qs_names_join(LISTED, name_at));
+    *out = op;
+    return QS_OK;
+}
+
+const qs_op *qs_op_of(const char *name) {
+    const qs_op *op = look_up(name);
+    assert(op && "unknown operator");
+    return op;
+}
+
+const qs_pass *qs_op_pass(const qs_op *op, const char *name) {
+    for (int i = 0; i < op->passes; i++) {
+        if (strcmp(op->pass[i].name, name) == 0) return &op->pass[i];
+    }
+    return NULL;
+}
+
+const char *qs_role_name(qs_role role) {
+#define QS_ROLE_TEXT(id, text) text,
+    static const char *const names[] = {QS_ROLE_LIST(QS_ROLE_TEXT)};
+#undef QS_ROLE_TEXT
+    assert((unsigned)role < QS_ROLE_COUNT);
+    return names[role];
+}
+
+void qs_attributes_complete(const qs_op *op, qs_attributes *attributes) {
+    for (int i = 0; i < 2; i++) {
+        if (attributes->stride[i] == 0) attributes->stride[i] = 1;
+    }
+    if (attributes->groups == 0) attributes->groups = 1;
+    if (op->defaults) op->defaults(attributes);
+}
+
+qs_status qs_op_infer(const qs_op *op, const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    if (op->infer) return op->infer(attributes, src, outputs, dst);
+    *dst = src[0];
+    return QS_OK;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* relu: the positive part, with a mask of one bit an element for backward. A NaN is not hidden: it passes in both directions. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static qs_shape mask_shape(const qs_shape *values) {
+    return qs_shape_of(1, (qs_shape_count(values) + 7) / 8);
+}
+
+static qs_status check_forward(const qs_case *one) {
+    QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
+    return qs__need_shape(one, QS_MASK, mask_shape(qs__shape(one, QS_SRC)));
+}
+
+static qs_status check_backward(const qs_case *one) {
+    QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST));
+    return qs__need_shape(one, QS_MASK, mask_shape(qs__shape(one, QS_DIFF_DST)));
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    int64_t count = qs_shape_count(qs__shape(one, QS_SRC));
+    uint8_t *mask = qs__present(one, QS_MASK) ? qs__operand(one, operands, QS_MASK)->data : NULL;
+    float *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    if (mask) memset(mask, 0, (size_t)(count + 7) / 8);
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] <= 0) {
+            values[i] = 0;
+        } else if (mask) {
+            mask[i >> 3] |= (uint8_t)(1u << (i & 7));
+        }
+    }
+    qs__write(qs__operand(one, operands, QS_DST), values);
+    free(values);
+    return QS_OK;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    int64_t count = qs_shape_count(qs__shape(one, QS_DIFF_DST));
+    const uint8_t *mask = qs__operand(one, operands, QS_MASK)->data;
+    float *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
+    for (int64_t i = 0; i < count; i++) {
+        if (!(mask[i >> 3] >> (i & 7) & 1)) values[i] = 0;
+    }
+    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
+    free(values);
+    return QS_OK;
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_MASK, QS_DST}, .optional = QS__BIT(1), .written = QS__BIT(1) | QS__BIT(2),
+     .reference = forward, .check = check_forward},
+    {.name = "backward", .roles = 3, .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2), .reference = backward,
+     .check = check_backward},
+};
+
+#define EVERY(F, S, M)                                                                                                            \
+    "relu/forward src=" F S " mask=int8[" M "] dst=" F S, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S
+
+static const char *const cases[] = {
+    EVERY("fp32", "[4,16,8,8]", "512"), EVERY("fp32", "[1,3,5,5]", "10"), EVERY("fp32", "[3,7]", "3"), EVERY("bf16", "[4,16,8,8]", "512"),
+    EVERY("bf16", "[1,3,5,5]", "10"), EVERY("fp16", "[2,8,4,4]", "32"), "relu/forward src=fp32[2,9,3,3] dst=fp32[2,9,3,3]",
+    "relu/forward src=bf16[2,9,3,3] dst=bf16[2,9,3,3]", "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3]",
+    NULL};
+
+const qs_op qs__op_relu = {.name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .passes = 2, .pass = passes,
+                           .cases = cases};

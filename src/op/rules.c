@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rules a case is checked by: presence, extents and formats of every operand by role here, relations between operands in the check
+ * function of each pass, built from the helpers below. */
+#include "internal.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const qs_operand *operand_of(const qs_case *one, qs_role role) {
+    int position = qs_case_position(one, role);
+    assert(position >= 0);
+    return &one->operand[position];
+}
+
+const qs_shape *qs__shape(const qs_case *one, qs_role role) {
+    return &operand_of(one, role)->shape;
+}
+
+bool qs__present(const qs_case *one, qs_role role) {
+    return operand_of(one, role)->format != NULL;
+}
+
+bool qs__is_integer(const qs_case *one, qs_role role) {
+    return operand_of(one, role)->format->kind == QS_KIND_INTEGER;
+}
+
+qs_status qs__refuse(const qs_case *one, const char *format, ...) {
+    char text[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return qs_fail(QS_USAGE, "%s/%s: %s", one->op->name, one->pass->name, text);
+}
+
+qs_status qs__need_shape(const qs_case *one, qs_role role, qs_shape expected) {
+    const qs_operand *operand = operand_of(one, role);
+    char is[96], should[96];
+    if (!operand->format || qs_shape_equal(&operand->shape, &expected)) return QS_OK;
+    return qs__refuse(one, "%s is %s, the other operands need %s", qs_role_name(role), qs_shape_text(&operand->shape, is),
+                      qs_shape_text(&expected, should));
+}
+
+qs_status qs__need_axes(const qs_case *one, qs_role role, int least, int most) {
+    const qs_shape *shape = qs__shape(one, role);
+    char is[96];
+    if (shape->axes >= least && shape->axes <= most) return QS_OK;
+    if (least == most) return qs__refuse(one, "%s is %s, it needs %d axes", qs_role_name(role), qs_shape_text(shape, is), least);
+    return qs__refuse(one, "%s is %s, it needs %d to %d axes", qs_role_name(role), qs_shape_text(shape, is), least, most);
+}
+
+qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as) {
+    return qs__need_shape(one, role, *qs__shape(one, as));
+}
+
+qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs_role dst) {
+    qs_shape inferred;
+    QS_TRY(one->op->infer(&one->attributes, qs__shape(one, src), outputs, &inferred));
+    return qs__need_shape(one, dst, inferred);
+}
+
+qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values) {
+    const qs_shape *shape = qs__shape(one, values);
+    bool many = one->attributes.per_channel;
+    if (many) QS_TRY(qs__need_axes(one, values, 1, QS_MAX_AXES));
+    return qs__need_shape(one, steps, qs_shape_of(1, many ? shape->dim[0] : 1));
+}
+
+qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out) {
+    if (kernel < 1 || stride < 0 || padding < 0) {
+        return qs_fail(QS_USAGE, "kernel %d, stride %d, padding %d along %s: kernel and stride must be positive, padding not negative",
+                       kernel, stride, padding, axis);
+    }
+    int64_t room = extent + 2 * (int64_t)padding - kernel;
+    if (room < 0) {
+        return qs_fail(QS_USAGE, "a kernel of %d does not fit the %s of %lld with padding %d: use a larger image or a smaller kernel", kernel,
+                       axis, (long long)extent, padding);
+    }
+    *out = room / (stride ? stride : 1) + 1;
+    return QS_OK;
+}
+
+/* ---- The general part ---- */
+
+/* Roles whose operands carry values of the model; all others are fp32 (the mask: int8). */
+static bool is_value(qs_role role) {
+    switch (role) {
+        case QS_SRC:
+        case QS_SRC2:
+        case QS_WEIGHTS:
+        case QS_DST:
+        case QS_DIFF_DST:
+        case QS_DIFF_SRC: return true;
+        default: return false;
+    }
+}
+
+static qs_status check_format(const qs_case *one, int position) {
+    const qs_operand *operand = &one->operand[position];
+    const char *role = qs_role_name(operand->role);
+    if (operand->role == QS_MASK) {
+        if (operand->format == qs_format_of("int8")) return QS_OK;
+        return qs__refuse(one, "%s is %s, it must be int8", role, operand->format->name);
+    }
+    if (!is_value(operand->role)) {
+        if (operand->format == qs_format_of("fp32")) return QS_OK;
+        return qs__refuse(one, "%s is %s, it must be fp32", role, operand->format->name);
+    }
+    if (operand->format->kind != QS_KIND_INTEGER) return QS_OK;
+    if (!(one->pass->integer & QS__BIT(position))) {
+        return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
+    }
+    if (operand->format->bits != 8) return qs__refuse(one, "%s is %s: only int8 is stored", role, operand->format->name);
+    return QS_OK;
+}
+
+static qs_status check_operands(const qs_case *one) {
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format) {
+            if (one->pass->optional & QS__BIT(i)) continue;
+            return qs__refuse(one, "operand %s is missing", qs_role_name(operand->role));
+        }
+        QS_TRY(qs_fail_within(qs_shape_check(&operand->shape, qs_role_name(operand->role)), "%s/%s", one->op->name, one->pass->name));
+        QS_TRY(check_format(one, i));
+    }
+    return QS_OK;
+}
+
+static qs_status check_attributes(const qs_case *one) {
+    const qs_attributes *with = &one->attributes;
+    for (int i = 0; i < 2; i++) {
+        if (with->kernel[i] < 0 || with->stride[i] < 1 || with->padding[i] < 0) {
+            return qs__refuse(one, "kernel %d, stride %d, padding %d: stride must be positive, kernel and padding not negative",
+                              with->kernel[i], with->stride[i], with->padding[i]);
+        }
+    }
+    if (with->groups < 1) return qs__refuse(one, "%d groups: at least 1", with->groups);
+    if (!isfinite(with->value) || !isfinite(with->value2)) return qs__refuse(one, "value and value2 must be finite");
+    if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
+    if (with->batched && with->per_channel) return qs__refuse(one, "batched and per_channel exclude each other");
+    return QS_OK;
+}
+
+qs_status qs_case_check(const qs_case *one) {
+    QS_TRY(check_attributes(one));
+    QS_TRY(check_operands(one));
+    return one->pass->check(one);
+}
