@@ -40,6 +40,13 @@ static void draws_are_the_inline_hash(void **state) {
         uint64_t counter = i * 4294967 % 0x100000000u;
         assert_int_equal(qs_random_bits(key, counter), qs_random_hash((uint32_t)key, (uint32_t)(key >> 32), (uint32_t)counter));
     }
+    const uint64_t large[] = {0x100000000u, 0x123456789ABCu, UINT64_MAX};
+    assert_true(qs_random_key_for(key, 0xFFFFFFFFu) == key);
+    for (int i = 0; i < 3; i++) {
+        uint64_t folded = qs_random_key_for(key, large[i]);
+        assert_true(folded != key);
+        assert_int_equal(qs_random_bits(key, large[i]), qs_random_hash((uint32_t)folded, (uint32_t)(folded >> 32), (uint32_t)large[i]));
+    }
     /* Frozen values: a change breaks the reproducibility of every run made before. */
     assert_true(key == 0x336C3255CBCC01FEu);
     assert_int_equal(qs_random_bits(key, 0), 0x1A3740FDu);
