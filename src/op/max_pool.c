@@ -109,5 +109,10 @@ static const char *const cases[] = {
     "max_pool/forward src=bf16[2,16,8,8] dst=bf16[2,16,4,4] kernel=2x2 stride=2x2",
     NULL};
 
-const qs_op qs__op_max_pool = {.name = "max_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .saves_mask = true, .passes = 2,
+/* One index for each output. */
+static qs_shape mask_shape(const qs_shape *dst) {
+    return *dst;
+}
+
+const qs_op qs__op_max_pool = {.name = "max_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .saves_mask = true, .mask = mask_shape, .passes = 2,
                                .pass = passes, .cases = cases};

@@ -68,5 +68,5 @@ static const char *const cases[] = {
     "relu/forward src=bf16[2,9,3,3] dst=bf16[2,9,3,3]", "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3]",
     NULL};
 
-const qs_op qs__op_relu = {.name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .passes = 2, .pass = passes,
+const qs_op qs__op_relu = {.name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .mask = mask_shape, .passes = 2, .pass = passes,
                            .cases = cases};
