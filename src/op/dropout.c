@@ -51,5 +51,5 @@ static const char *const cases[] = {
     EVERY("bf16", "[4,65]", " value=0.5 batched"), EVERY("fp16", "[4,64]", " value=0.5 batched"), EVERY("fp32", "[2,9]", " batched"),
     NULL};
 
-const qs_op qs__op_dropout = {.name = "dropout", .kind = QS_DEPENDENT, .inputs = 1, .alias = true, .training_only = true, .passes = 2, .pass = passes,
+const qs_op qs__op_dropout = {.name = "dropout", .kind = QS_DEPENDENT, .inputs = 1, .training_only = true, .passes = 2, .pass = passes,
                               .cases = cases};
