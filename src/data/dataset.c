@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The list of sets, where their files are looked for, and loading by name. */
+#include "source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define QS_DATASET(identifier) &qs__source_##identifier,
+static const qs__source *const sources[] = {
+#include "datasets.def"
+};
+#undef QS_DATASET
+enum { source_count = sizeof sources / sizeof sources[0] };
+
+const char *qs_dataset_name_at(size_t index) {
+    return index < source_count ? sources[index]->name : NULL;
+}
+
+static qs_status find_source(const char *name, const qs__source **source) {
+    for (size_t i = 0; i < source_count; i++) {
+        if (strcmp(sources[i]->name, name) == 0) {
+            *source = sources[i];
+            return QS_OK;
+        }
+    }
+    return qs_fail(QS_USAGE, "unknown data set '%s'; there are: %s", name, qs_names_join(source_count, qs_dataset_name_at));
+}
+
+/* ---- Files ---------------------------------------------------------------------------------------------------------------- */
+
+/* Length of the first alternative of "a|b c". */
+static size_t alternative_length(const char *names) {
+    return strcspn(names, "| ");
+}
+
+/* The alternative after this one; NULL when it was the last of its group. */
+static const char *next_alternative(const char *names) {
+    names += alternative_length(names);
+    return *names == '|' ? names + 1 : NULL;
+}
+
+static bool contains_name(const char *names, const char *name, size_t length) {
+    for (; names; names = next_alternative(names)) {
+        if (alternative_length(names) == length && memcmp(names, name, length) == 0) return true;
+    }
+    return false;
+}
+
+/* MNIST's and Fashion-MNIST's files bear the same names: a folder called after another set does not hold this one's files. */
+static bool belongs_to_other(const qs__source *source, const char *folder) {
+    size_t end = strlen(folder);
+    while (end > 0 && folder[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/') begin--;
+    for (size_t i = 0; i < source_count; i++) {
+        if (sources[i] != source && contains_name(sources[i]->folders, folder + begin, end - begin)) return true;
+    }
+    return false;
+}
+
+static bool is_file(const char *path) {
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+/* folder[/subfolder]/name, plain before .gz; subfolder may be empty. */
+static qs_status probe(const char *folder, const char *subfolder, size_t subfolder_length, const char *name, size_t length, char **path) {
+    static const char *const endings[] = {"", ".gz"};
+    for (size_t i = 0; i < 2; i++) {
+        char *candidate = NULL;
+        QS_TRY(qs_format_text(&candidate, "%s/%.*s%s%.*s%s", folder, (int)subfolder_length, subfolder, subfolder_length > 0 ? "/" : "",
+                              (int)length, name, endings[i]));
+        if (is_file(candidate)) {
+            *path = candidate;
+            return QS_OK;
+        }
+        free(candidate);
+    }
+    *path = NULL;
+    return QS_OK;
+}
+
+qs_status qs__file_find(const qs__source *source, const char *folder, const char *names, char **path) {
+    bool flat = !belongs_to_other(source, folder);
+    *path = NULL;
+    for (const char *name = names; name && !*path; name = next_alternative(name)) {
+        size_t length = alternative_length(name);
+        for (const char *sub = source->folders; sub && !*path; sub = next_alternative(sub)) {
+            QS_TRY(probe(folder, sub, alternative_length(sub), name, length, path));
+        }
+        if (flat && !*path) QS_TRY(probe(folder, "", 0, name, length, path));
+    }
+    return QS_OK;
+}
+
+qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names) {
+    return qs_fail(QS_BAD_FILE, "%s: no file %.*s[.gz] in %s/%s or %s; fetch it with tools/fetch-data.sh, or name the folder that has it "
+                                "(--data DIR or QSYNC_DATA)",
+                   source->name, (int)alternative_length(names), names, folder, source->name, folder);
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------------------------------- */
+
+/* Everything of a set that is known without reading it. */
+static void describe(const qs__source *source, qs_dataset *out) {
+    *out = (qs_dataset){.channels = source->channels,
+                        .height = source->height,
+                        .width = source->width,
+                        .classes = source->classes,
+                        .flips = source->flips};
+    snprintf(out->name, sizeof out->name, "%s", source->name);
+    memcpy(out->mean, source->mean, sizeof out->mean);
+    memcpy(out->deviation, source->deviation, sizeof out->deviation);
+}
+
+static qs_status choose_folder(const qs__source *source, const char **folder) {
+    if (source->images[QS_PART_TRAINING] == NULL || *folder) return QS_OK;
+    *folder = getenv("QSYNC_DATA");
+    if (*folder && **folder) return QS_OK;
+    return qs_fail(QS_BAD_FILE,
+                   "%s: no folder to read from; name one (--data DIR or QSYNC_DATA), fill one with tools/fetch-data.sh, or use the "
+                   "built-in set 'shapes'",
+                   source->name);
+}
+
+qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+    const qs__source *source = NULL;
+    qs_dataset dataset;
+    QS_TRY(find_source(name, &source));
+    QS_TRY(choose_folder(source, &folder));
+    describe(source, &dataset);
+    qs_status status = source->load(source, folder, part, limit > 0 ? limit : INT64_MAX, &dataset);
+    if (status != QS_OK) {
+        qs_dataset_release(&dataset);
+        return status;
+    }
+    *out = dataset;
+    return QS_OK;
+}
+
+void qs_dataset_release(qs_dataset *dataset) {
+    free(dataset->images);
+    free(dataset->labels);
+    *dataset = (qs_dataset){0};
+}
+
+qs_status qs_dataset_shape(const char *name, int *channels, int *height, int *width, int *classes) {
+    const qs__source *source = NULL;
+    QS_TRY(find_source(name, &source));
+    *channels = source->channels;
+    *height = source->height;
+    *width = source->width;
+    *classes = source->classes;
+    return QS_OK;
+}
+
+qs_status qs_dataset_fit(const qs_dataset *dataset, int channels, int height, int width, int classes) {
+    if (channels != dataset->channels) {
+        return qs_fail(QS_MISMATCH, "the model takes %d channels, images of %s have %d", channels, dataset->name, dataset->channels);
+    }
+    if (height < dataset->height || width < dataset->width) {
+        return qs_fail(QS_MISMATCH, "the model takes %dx%d pixels, images of %s are larger: %dx%d", height, width, dataset->name,
+                       dataset->height, dataset->width);
+    }
+    if (classes < dataset->classes) {
+        return qs_fail(QS_MISMATCH, "the model tells %d classes apart, %s has %d", classes, dataset->name, dataset->classes);
+    }
+    return QS_OK;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the room: what a set is (its descriptor), how its files are found, and the checked byte stream that loaders read them through. */
+#ifndef QSYNC_DATA_SOURCE_H
+#define QSYNC_DATA_SOURCE_H
+
+#include <zlib.h>
+
+#include "qsync/data.h"
+
+typedef struct qs__source qs__source;
+/* Fills out's count, images and labels; the rest stands there already. Releasing after a failure is the caller's. */
+typedef qs_status (*qs__source_load)(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
+
+struct qs__source {
+    const char *name;
+    const char *folders; /* names of its folder, "a|b": the first is ours, others as unpacked from the published archive */
+    qs__source_load load;
+    int channels, height, width, classes;
+    bool flips;
+    int label_bytes;             /* CIFAR: bytes before the pixels; the last one is the label */
+    const char *images[2];       /* by part: file names, "a|b" are alternatives, blanks separate files of which any may be there */
+    const char *labels[2];       /* by part: likewise, when labels have a file of their own */
+    float mean[4], deviation[4]; /* over the whole training part, of bytes/255 */
+};
+
+#define QS_DATASET(identifier) extern const qs__source qs__source_##identifier;
+#include "datasets.def"
+#undef QS_DATASET
+
+/* ---- Finding files ------------------------------------------------------------------------------------------------------ */
+
+/* Path (heap) of the first alternative in `names` ("a|b", ended by NUL or blank) that exists as folder/<set>/<name>, folder/<name>, plain
+ * or .gz; *path is NULL when none does. */
+qs_status qs__file_find(const qs__source *source, const char *folder, const char *names, char **path);
+/* The failure for missing files. */
+qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names);
+
+/* ---- Streams -------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a plain or gzip file. Offsets in messages count uncompressed bytes, unless they say "compressed". */
+typedef struct qs__stream {
+    char *path;
+    FILE *file;
+    unsigned char *input; /* block read from the file */
+    bool compressed, ended;
+    z_stream inflater;
+    int64_t file_bytes, input_bytes; /* size of the file, bytes read of it */
+    int64_t position;                /* bytes delivered */
+} qs__stream;
+
+/* Opens; QS_BAD_FILE for what is no readable regular file, is empty, or is called .gz and is none. *out may not be moved afterwards. */
+qs_status qs__stream_open(const char *path, qs__stream *out);
+void qs__stream_close(qs__stream *stream);
+/* Up to `bytes` bytes; fewer only at the end of the data. */
+qs_status qs__stream_read(qs__stream *stream, void *data, size_t bytes, size_t *got);
+/* Exactly `bytes` bytes of `what`. */
+qs_status qs__stream_take(qs__stream *stream, void *data, size_t bytes, const char *what);
+/* Reads `bytes` bytes of `what` and drops them. */
+qs_status qs__stream_skip(qs__stream *stream, int64_t bytes, const char *what);
+/* Nothing may follow; checks the sums of a gzip file as well. */
+qs_status qs__stream_finish(qs__stream *stream);
+/* The most bytes the file can hold: its size, for gzip 1032 times as many (the highest ratio deflate can reach). Nothing larger is ever
+ * allocated because a header says so. */
+int64_t qs__stream_bound(const qs__stream *stream);
+/* QS_BAD_FILE "path: offset N: <rule>". */
+qs_status qs__stream_fail(const qs__stream *stream, int64_t offset, const char *format, ...) QS_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* The published sets, where QS_TEST_SHARED/data has them: counts, balance of classes, and the constants of normalisation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "qsync/data.h"
+
+static char folder[512];
+
+static int setup(void **state) {
+    (void)state;
+    const char *shared = getenv("QS_TEST_SHARED");
+    if (shared) snprintf(folder, sizeof folder, "%s/data", shared);
+    return 0;
+}
+
+static void load(const char *name, qs_part part, qs_dataset *set) {
+    char path[600];
+    struct stat facts;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!folder[0] || stat(path, &facts) != 0) skip();
+    if (qs_dataset_load(name, folder, part, 0, set) != QS_OK) fail_msg("%s", qs_message());
+}
+
+static void expect_balance(const qs_dataset *set) {
+    int64_t each[256] = {0};
+    for (int64_t i = 0; i < set->count; i++) each[set->labels[i]]++;
+    for (int class = 0; class < set->classes; class++) assert_int_equal(each[class], set->count / set->classes);
+}
+
+static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
+    int pixels = set->height * set->width;
+    const uint8_t *image = set->images + index * pixels * set->channels;
+    int64_t sum = 0;
+    for (int i = 0; i < pixels; i++) sum += image[i * set->channels + channel];
+    return (double)sum / (255.0 * pixels);
+}
+
+/* Mean and deviation of the pixels of one channel, and the deviation of the images' own means: that, over the root of the count, is how
+ * far the mean of a part of the set strays from that of the whole. */
+static void measure(const qs_dataset *set, int channel, double *mean, double *deviation, double *spread) {
+    int64_t counts[256] = {0}, total = set->count * set->height * set->width;
+    double squares = 0, image_squares = 0;
+    for (int64_t i = 0; i < total; i++) counts[set->images[i * set->channels + channel]]++;
+    *mean = 0;
+    for (int byte = 0; byte < 256; byte++) {
+        *mean += (double)counts[byte] * byte / 255.0;
+        squares += (double)counts[byte] * (byte / 255.0) * (byte / 255.0);
+    }
+    *mean /= (double)total;
+    *deviation = sqrt(squares / (double)total - *mean * *mean);
+    for (int64_t i = 0; i < set->count; i++) {
+        double off = channel_mean(set, i, channel) - *mean;
+        image_squares += off * off;
+    }
+    *spread = sqrt(image_squares / (double)set->count);
+}
+
+/* The constants belong to the whole training part: 1e-3 when it is all there, else four standard errors of the sample more. */
+static void expect_constants(const qs_dataset *set, int64_t whole) {
+    for (int channel = 0; channel < set->channels; channel++) {
+        double mean, deviation, spread;
+        measure(set, channel, &mean, &deviation, &spread);
+        double tolerance = 1e-3 + (set->count < whole ? 4 * spread / sqrt((double)set->count) : 0);
+        if (fabs(mean - set->mean[channel]) > tolerance || fabs(deviation - set->deviation[channel]) > tolerance) {
+            fail_msg("%s channel %d: mean %.5f, deviation %.5f", set->name, channel, mean, deviation);
+        }
+    }
+}
+
+static void check_idx(const char *name, bool balanced) {
+    qs_dataset set;
+    load(name, QS_PART_TRAINING, &set);
+    assert_int_equal(set.count, 60000);
+    if (balanced) expect_balance(&set);
+    expect_constants(&set, 60000);
+    qs_dataset_release(&set);
+    load(name, QS_PART_TEST, &set);
+    assert_int_equal(set.count, 10000);
+    if (balanced) expect_balance(&set);
+    qs_dataset_release(&set);
+}
+
+static void mnist(void **state) {
+    (void)state;
+    check_idx("mnist", false);
+}
+
+static void fashion_mnist(void **state) {
+    (void)state;
+    check_idx("fashion-mnist", true);
+}
+
+/* Whole batches of 10,000, as many as are there. */
+static void cifar10(void **state) {
+    (void)state;
+    qs_dataset set;
+    load("cifar10", QS_PART_TRAINING, &set);
+    assert_true(set.count > 0 && set.count % 10000 == 0);
+    expect_constants(&set, 50000);
+    qs_dataset_release(&set);
+    load("cifar10", QS_PART_TEST, &set);
+    assert_int_equal(set.count, 10000);
+    expect_balance(&set);
+    qs_dataset_release(&set);
+}
+
+/* The whole set, or the subset with equally many images of each class. */
+static void cifar100(void **state) {
+    (void)state;
+    qs_dataset set;
+    load("cifar100", QS_PART_TRAINING, &set);
+    assert_true(set.count == 50000 || set.count == 4000);
+    expect_balance(&set);
+    expect_constants(&set, 50000);
+    qs_dataset_release(&set);
+    load("cifar100", QS_PART_TEST, &set);
+    assert_true(set.count == 10000 || set.count == 1000);
+    expect_balance(&set);
+    qs_dataset_release(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mnist),
+        cmocka_unit_test(fashion_mnist),
+        cmocka_unit_test(cifar10),
+        cmocka_unit_test(cifar100),
+    };
+    return cmocka_run_group_tests_name("data.published", tests, setup, NULL);
+}
