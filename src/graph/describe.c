@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, and its signature. */
+#include "qsync/graph.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void qs_graph_depths(const qs_graph *graph, int *depth) {
+    for (int i = 0; i < graph->nodes; i++) {
+        const qs_node *node = &graph->node[i];
+        depth[i] = 0;
+        for (int k = 0; k < node->inputs; k++) {
+            int through = depth[node->input[k]] + 1;
+            if (through > depth[i]) depth[i] = through;
+        }
+    }
+}
+
+qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch) {
+    qs_shape shape = graph->node[node].shape;
+    if (graph->node[node].op && graph->node[node].op->kind == QS_FIXED) return shape;
+    shape.dim[0] = batch;
+    return shape;
+}
+
+int qs_graph_find(const qs_graph *graph, const char *name) {
+    for (int i = 0; i < graph->nodes; i++) {
+        if (strcmp(graph->node[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role role) {
+    const qs_node *owner = &graph->node[node];
+    for (int i = 0; i < owner->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[owner->first_parameter + i];
+        if (parameter->role == role || (parameter->gradient == role && role != QS_ROLE_COUNT)) return parameter;
+    }
+    return NULL;
+}
+
+/* ---- Signature -------------------------------------------------------------------------------------------------------------- */
+/* The hash runs over text, so it does not depend on padding, byte order or ordinals. */
+
+static uint64_t hash_text(const char *text, uint64_t seed) {
+    return qs_hash(text, strlen(text), seed);
+}
+
+static uint64_t hash_attributes(const qs_attributes *a, uint64_t seed) {
+    char text[256];
+    snprintf(text, sizeof text,
+             " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d value=%a value2=%a rounding=%s batched=%d per_channel=%d", a->kernel[0],
+             a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, a->value, a->value2,
+             qs_rounding_name(a->rounding), a->batched, a->per_channel);
+    return hash_text(text, seed);
+}
+
+static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
+    const qs_node *node = &graph->node[index];
+    char shape[96], text[256];
+    snprintf(text, sizeof text, "\n%s %s %s", node->name, node->op ? node->op->name : "input", qs_shape_text(&node->shape, shape));
+    uint64_t hash = hash_attributes(&node->attributes, hash_text(text, seed));
+    for (int i = 0; i < node->inputs; i++) {
+        snprintf(text, sizeof text, " <%s", graph->node[node->input[i]].name);
+        hash = hash_text(text, hash);
+    }
+    for (int i = 0; i < node->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
+        snprintf(text, sizeof text, " %s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape));
+        hash = hash_text(text, hash);
+    }
+    return hash;
+}
+
+const char *qs_graph_signature(const qs_graph *graph, char *buffer) {
+    uint64_t hash = 0;
+    for (int i = 0; i < graph->nodes; i++) {
+        hash = hash_node(graph, i, hash);
+    }
+    snprintf(buffer, 32, "xxh64:%016" PRIx64, hash);
+    return buffer;
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Building graphs: nodes are appended in topological order by construction, and each carries its shape and its parameters from the
+ * moment it stands. A node that cannot stand leaves the graph as it was. */
+#include "qsync/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements: 64 bytes of fp32, a cache line and the widest vector. */
+static const int64_t alignment = 16;
+static const int64_t most_elements = INT64_C(1) << 40;
+
+static int64_t align(int64_t elements) {
+    return (elements + alignment - 1) / alignment * alignment;
+}
+
+static qs_status start(qs_graph *graph, const char *name, const qs_shape *shape) {
+    if (strlen(name) >= sizeof graph->name) {
+        return qs_fail(QS_USAGE, "graph name \"%s\" is longer than %zu characters", name, sizeof graph->name - 1);
+    }
+    QS_TRY(qs_grow(&graph->node, &graph->node_capacity, 1, sizeof *graph->node));
+    strcpy(graph->name, name);
+    strcpy(graph->node[0].name, "input");
+    graph->node[0].shape = *shape;
+    graph->nodes = 1;
+    return QS_OK;
+}
+
+qs_status qs_graph_create(const char *name, int channels, int height, int width, qs_graph **out) {
+    bool vector = height == 0 && width == 0;
+    qs_shape shape = vector ? qs_shape_of(2, (int64_t)1, (int64_t)channels)
+                            : qs_shape_of(4, (int64_t)1, (int64_t)channels, (int64_t)height, (int64_t)width);
+    QS_TRY(qs_shape_check(&shape, "the model's input"));
+    qs_graph *graph = NULL;
+    QS_TRY(qs_allocate(1, sizeof *graph, &graph));
+    qs_status status = start(graph, name, &shape);
+    if (status != QS_OK) {
+        qs_graph_release(graph);
+        return status;
+    }
+    *out = graph;
+    return QS_OK;
+}
+
+void qs_graph_release(qs_graph *graph) {
+    if (!graph) return;
+    free(graph->node);
+    free(graph->parameter);
+    free(graph);
+}
+
+/* ---- Appending ----------------------------------------------------------------------------------------------------------- */
+
+static qs_status check_name(const qs_graph *graph, const char *name) {
+    size_t length = strlen(name);
+    if (length == 0 || length >= sizeof graph->node->name) {
+        return qs_fail(QS_USAGE, "node name \"%s\" has %zu characters; 1 to %zu are allowed", name, length, sizeof graph->node->name - 1);
+    }
+    if (qs_graph_find(graph, name) >= 0) return qs_fail(QS_USAGE, "node \"%s\" is there already; names are unique", name);
+    return QS_OK;
+}
+
+static qs_status check_inputs(const qs_graph *graph, const qs_op *op, int inputs, const int *input) {
+    if (op->kind == QS_AUXILIARY) return qs_fail(QS_USAGE, "%s is placed by lowering and cannot be a node", op->name);
+    if (inputs != op->inputs || inputs > QS_MAX_INPUTS) {
+        return qs_fail(QS_USAGE, "%s reads %d inputs, %d were given", op->name, op->inputs, inputs);
+    }
+    for (int i = 0; i < inputs; i++) {
+        if (input[i] < 0 || input[i] >= graph->nodes) {
+            return qs_fail(QS_USAGE, "input %d is no node; the graph has nodes 0 to %d", input[i], graph->nodes - 1);
+        }
+    }
+    return QS_OK;
+}
+
+/* Offset of the next array behind `used` elements, *used moved behind it. */
+static qs_status place(int64_t *used, const qs_shape *shape, int64_t *offset) {
+    int64_t count = align(qs_shape_count(shape));
+    if (count > most_elements - *used) return qs_fail(QS_USAGE, "the model has more than 2^40 parameters");
+    *offset = *used;
+    *used += count;
+    return QS_OK;
+}
+
+static qs_status add_parameter(qs_graph *graph, const qs_node *node, const qs_parameter_rule *rule) {
+    qs_parameter one = {.node = graph->nodes,
+                        .role = rule->role,
+                        .gradient = rule->gradient,
+                        .shape = rule->shape,
+                        .initial = rule->initial,
+                        .fan_in = rule->fan_in,
+                        .gain = 2}; /* He et al. 2015: a ReLU follows; the last layer's is set by qs_graph_finish */
+    QS_TRY(qs_shape_check(&rule->shape, rule->name));
+    snprintf(one.name, sizeof one.name, "%s.%s", node->name, rule->name);
+    int64_t *used = rule->gradient == QS_ROLE_COUNT ? &graph->statistics_elements : &graph->trained_elements;
+    QS_TRY(place(used, &one.shape, &one.offset));
+    QS_TRY(qs_grow(&graph->parameter, &graph->parameter_capacity, (size_t)graph->parameters + 1, sizeof one));
+    graph->parameter[graph->parameters++] = one;
+    return QS_OK;
+}
+
+static qs_status add_parameters(qs_graph *graph, qs_node *node, const qs_parameter_rule *rules, int count) {
+    node->first_parameter = graph->parameters;
+    for (int i = 0; i < count; i++) {
+        QS_TRY(add_parameter(graph, node, &rules[i]));
+    }
+    node->parameters = count;
+    return QS_OK;
+}
+
+/* Shape and parameters of a node from its inputs. */
+static qs_status infer(const qs_graph *graph, qs_node *node, int64_t outputs, bool bias, qs_parameter_rule *rules, int *count) {
+    qs_shape src[QS_MAX_INPUTS] = {{0}};
+    for (int i = 0; i < node->inputs; i++) {
+        src[i] = graph->node[node->input[i]].shape;
+    }
+    node->shape = src[0];
+    if (node->op->infer) QS_TRY(node->op->infer(&node->attributes, src, outputs, &node->shape));
+    *count = node->op->parameters ? node->op->parameters(&node->attributes, src, outputs, bias, rules) : 0;
+    return qs_shape_check(&node->shape, "the output");
+}
+
+static qs_status append(qs_graph *graph, const char *op, qs_node *node, const int *input, int64_t outputs, bool bias) {
+    qs_parameter_rule rules[QS_MAX_PARAMETERS];
+    int count = 0;
+    QS_TRY(qs_op_find(op, &node->op));
+    QS_TRY(check_inputs(graph, node->op, node->inputs, input));
+    memcpy(node->input, input, (size_t)node->inputs * sizeof *input);
+    qs_attributes_complete(node->op, &node->attributes);
+    QS_TRY(infer(graph, node, outputs, bias, rules, &count));
+    QS_TRY(qs_grow(&graph->node, &graph->node_capacity, (size_t)graph->nodes + 1, sizeof *node));
+    QS_TRY(add_parameters(graph, node, rules, count));
+    graph->node[graph->nodes++] = *node;
+    return QS_OK;
+}
+
+qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                       int64_t outputs, bool bias, int *node) {
+    QS_TRY(check_name(graph, name));
+    if (graph->classes > 0) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
+    qs_node one = {.attributes = *attributes, .inputs = inputs};
+    strcpy(one.name, name);
+    qs_graph before = *graph;
+    qs_status status = append(graph, op, &one, input, outputs, bias);
+    if (status != QS_OK) {
+        graph->parameters = before.parameters;
+        graph->trained_elements = before.trained_elements;
+        graph->statistics_elements = before.statistics_elements;
+        return qs_fail_within(status, "node \"%s\"", name);
+    }
+    *node = graph->nodes - 1;
+    return QS_OK;
+}
+
+/* ---- Finishing ------------------------------------------------------------------------------------------------------------ */
+
+static void count_consumers(qs_graph *graph) {
+    for (int i = 0; i < graph->nodes; i++) {
+        graph->node[i].consumers = 0;
+    }
+    for (int i = 0; i < graph->nodes; i++) {
+        for (int k = 0; k < graph->node[i].inputs; k++) {
+            graph->node[graph->node[i].input[k]].consumers++;
+        }
+    }
+}
+
+/* Edges point forward, so a node from which no path leads to the loss ends in one without consumers. */
+static qs_status check_reach(const qs_graph *graph, int input) {
+    for (int i = 0; i < graph->nodes; i++) {
+        if (graph->node[i].consumers == 0 && i != input) {
+            return qs_fail(QS_USAGE, "node \"%s\" does not reach the loss: nobody reads it", graph->node[i].name);
+        }
+    }
+    return QS_OK;
+}
+
+/* Nothing cuts off half of the last layer's output, so its variance is 1/fan_in. */
+static void set_last_gain(qs_graph *graph, int input) {
+    while (graph->node[input].op && graph->node[input].op->alias)
+        input = graph->node[input].input[0];
+    const qs_node *last = &graph->node[input];
+    for (int i = 0; i < last->parameters; i++) {
+        graph->parameter[last->first_parameter + i].gain = 1;
+    }
+}
+
+qs_status qs_graph_finish(qs_graph *graph, int input) {
+    if (graph->classes > 0) return qs_fail(QS_USAGE, "the graph is finished");
+    if (input < 0 || input >= graph->nodes) return qs_fail(QS_USAGE, "the loss reads node %d of %d", input, graph->nodes);
+    const qs_shape logits = graph->node[input].shape;
+    char text[96];
+    if (logits.axes != 2 || logits.dim[1] < 2 || logits.dim[1] > INT32_MAX) {
+        return qs_fail(QS_USAGE, "the loss needs (batch, classes >= 2), node \"%s\" gives %s", graph->node[input].name,
+                       qs_shape_text(&logits, text));
+    }
+    count_consumers(graph);
+    QS_TRY(check_reach(graph, input));
+    int loss = 0;
+    QS_TRY(qs_graph_add(graph, "loss", "softmax_cross_entropy", &(qs_attributes){0}, 1, &input, 0, false, &loss));
+    count_consumers(graph);
+    set_last_gain(graph, input);
+    graph->classes = (int)logits.dim[1];
+    return QS_OK;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How model families are written: a builder that stands at one node and appends layers behind it.
+ *
+ * The first failure sticks in `status` and later layers do nothing, so a family reads as a list of layers without checks. */
+#ifndef QSYNC_GRAPH_LAYERS_H
+#define QSYNC_GRAPH_LAYERS_H
+
+#include "qsync/graph.h"
+
+typedef struct qs__builder {
+    qs_graph *graph;
+    qs_model_input input;
+    const char *model; /* canonical name, for messages */
+    int depth;         /* of the model's line in models.def */
+    double width;      /* multiplies channel counts */
+    int at;            /* node that the next layer reads */
+    char prefix[48];   /* put before layer names: "stage1.block0." */
+    qs_status status;
+} qs__builder;
+
+/* Channel count under the width option: a multiple of 8, at least 8; untouched at width 1. */
+int qs__channels(const qs__builder *builder, int channels);
+/* Sets the prefix of the layers to come, or takes it away. */
+void qs__prefix(qs__builder *builder, const char *format, ...) QS_PRINTF(2, 3);
+void qs__prefix_none(qs__builder *builder);
+/* Refuses images smaller than minimum × minimum, and inputs that are no images at all. */
+void qs__need_images(qs__builder *builder, int minimum);
+
+/* Square kernels; a convolution without bias is one that batch norm follows. */
+void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, int stride, int padding, bool bias);
+void qs__linear(qs__builder *builder, const char *name, int outputs);
+void qs__batch_norm(qs__builder *builder, const char *name);
+void qs__relu(qs__builder *builder, const char *name);
+void qs__dropout(qs__builder *builder, const char *name);
+void qs__max_pool(qs__builder *builder, const char *name, int kernel, int stride, int padding);
+void qs__average_pool(qs__builder *builder, const char *name, int kernel, int stride);
+/* Pools each channel to one value; the builder stands at a (N, C) matrix behind it. */
+void qs__global_average_pool(qs__builder *builder);
+/* Adds the node `other` to the one at hand. */
+void qs__add(qs__builder *builder, const char *name, int other);
+/* Nothing when the node at hand is a matrix already. */
+void qs__flatten(qs__builder *builder);
+/* The last layer, "fc": one linear to the classes. */
+void qs__classifier(qs__builder *builder);
+
+#define QS_MODEL(name, family, depth, channels, size, classes) void qs__build_##family(qs__builder *builder);
+#include "models.def"
+#undef QS_MODEL
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The list of built-in models (models.def): look-up, options behind the colon, canonical names, building. */
+#include "layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct model {
+    const char *name;
+    void (*build)(qs__builder *builder);
+    int depth;
+    qs_model_input standard;
+} model;
+
+static const model models[] = {
+#define QS_MODEL(name, family, depth, channels, size, classes) {#name, qs__build_##family, depth, {channels, size, size, classes}},
+#include "models.def"
+#undef QS_MODEL
+};
+enum { MODELS = sizeof models / sizeof models[0] };
+
+/* Channels grow to 16 × 4096 at most, the parameters of one layer to 2^32. */
+static const double widest = 16;
+
+const char *qs_model_name_at(size_t index) {
+    return index < MODELS ? models[index].name : NULL;
+}
+
+static qs_status look_up(const char *name, const model **out) {
+    size_t length = strcspn(name, ":");
+    for (size_t i = 0; i < MODELS; i++) {
+        if (strlen(models[i].name) == length && strncmp(models[i].name, name, length) == 0) {
+            *out = &models[i];
+            return QS_OK;
+        }
+    }
+    return qs_fail(QS_USAGE, "no model \"%.*s\": there are %s", (int)length, name, qs_names_join(MODELS, qs_model_name_at));
+}
+
+/* ---- Options ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct options {
+    double width;
+} options;
+
+/* The value used is the one that its printed form reads back as, so equal names mean equal models. */
+static qs_status parse_width(const char *text, size_t length, double *out) {
+    char copy[32], *end = copy;
+    if (length > 0 && length < sizeof copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        double value = strtod(copy, &end);
+        if (*end == '\0' && value > 0 && value <= widest) {
+            snprintf(copy, sizeof copy, "%g", value);
+            *out = strtod(copy, NULL);
+            return QS_OK;
+        }
+    }
+    return qs_fail(QS_USAGE, "width \"%.*s\": it must be a number above 0 and at most %g", (int)length, text, widest);
+}
+
+static qs_status parse_options(const char *name, options *out) {
+    const char *text = strchr(name, ':');
+    *out = (options){.width = 1};
+    while (text) {
+        const char *key = text + 1;
+        size_t length = strcspn(key, ",");
+        if (strncmp(key, "width=", 6) != 0 || length < 6) {
+            return qs_fail(QS_USAGE, "model \"%s\": unknown option \"%.*s\"; there is width=FACTOR", name, (int)length, key);
+        }
+        QS_TRY(qs_fail_within(parse_width(key + 6, length - 6, &out->width), "model \"%s\"", name));
+        text = key[length] ? key + length : NULL;
+    }
+    return QS_OK;
+}
+
+static void canonical_name(const model *chosen, const options *with, char *text, size_t bytes) {
+    if (with->width == 1) {
+        snprintf(text, bytes, "%s", chosen->name);
+    } else {
+        snprintf(text, bytes, "%s:width=%g", chosen->name, with->width);
+    }
+}
+
+/* ---- Building ------------------------------------------------------------------------------------------------------------- */
+
+qs_status qs_model_input_of(const char *name, qs_model_input *out) {
+    const model *chosen = NULL;
+    options with;
+    QS_TRY(look_up(name, &chosen));
+    QS_TRY(parse_options(name, &with));
+    *out = chosen->standard;
+    return QS_OK;
+}
+
+static qs_status build(const model *chosen, qs__builder *builder) {
+    const qs_model_input *input = &builder->input;
+    if (input->classes < 2) return qs_fail(QS_USAGE, "%d classes: there must be at least 2", input->classes);
+    QS_TRY(qs_graph_create(builder->model, input->channels, input->height, input->width, &builder->graph));
+    chosen->build(builder);
+    QS_TRY(builder->status);
+    return qs_graph_finish(builder->graph, builder->at);
+}
+
+qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out) {
+    const model *chosen = NULL;
+    options with;
+    QS_TRY(look_up(name, &chosen));
+    QS_TRY(parse_options(name, &with));
+    char canonical[sizeof(*out)->name];
+    canonical_name(chosen, &with, canonical, sizeof canonical);
+    qs__builder builder = {.input = input ? *input : chosen->standard, .model = canonical, .depth = chosen->depth, .width = with.width};
+    qs_status status = build(chosen, &builder);
+    if (status != QS_OK) {
+        qs_graph_release(builder.graph);
+        return qs_fail_within(status, "model %s", canonical);
+    }
+    *out = builder.graph;
+    return QS_OK;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Building graphs by hand: shapes, order, depths, layout of the parameters, and everything that must be refused with a figure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "qsync/graph.h"
+
+static const qs_attributes none = {0};
+static const qs_attributes conv3 = {.kernel = {3, 3}, .padding = {1, 1}};
+
+static void refused(qs_status status, const char *part) {
+    assert_int_equal(status, QS_USAGE);
+    if (!strstr(qs_message(), part)) fail_msg("\"%s\" lacks \"%s\"", qs_message(), part);
+}
+
+static qs_graph *fresh(void) {
+    qs_graph *graph = NULL;
+    assert_int_equal(qs_graph_create("by hand", 3, 8, 6, &graph), QS_OK);
+    return graph;
+}
+
+static int add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int from, int64_t outputs, bool bias) {
+    int node = -1;
+    if (qs_graph_add(graph, name, op, attributes, 1, &from, outputs, bias, &node) != QS_OK) fail_msg("%s", qs_message());
+    return node;
+}
+
+static int join(qs_graph *graph, const char *name, int left, int right) {
+    int node = -1;
+    if (qs_graph_add(graph, name, "add", &none, 2, (int[]){left, right}, 0, false, &node) != QS_OK) fail_msg("%s", qs_message());
+    return node;
+}
+
+/* input -> conv -> bn -> relu -> conv2 -> add(conv2, relu) -> flatten -> fc -> loss */
+static qs_graph *residual(void) {
+    qs_graph *graph = fresh();
+    int conv = add(graph, "conv", "conv2d", &conv3, 0, 4, false);
+    int bn = add(graph, "bn", "batch_norm", &none, conv, 0, false);
+    int relu = add(graph, "relu", "relu", &none, bn, 0, false);
+    int conv2 = add(graph, "conv2", "conv2d", &conv3, relu, 4, true);
+    int sum = join(graph, "sum", conv2, relu);
+    int flat = add(graph, "flatten", "flatten", &none, sum, 0, false);
+    int fc = add(graph, "fc", "linear", &none, flat, 5, true);
+    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    return graph;
+}
+
+static void test_structure(void **state) {
+    (void)state;
+    qs_graph *graph = residual();
+    assert_int_equal(graph->nodes, 9);
+    assert_int_equal(graph->classes, 5);
+    assert_null(graph->node[0].op);
+    assert_string_equal(graph->node[8].name, "loss");
+    int relu = qs_graph_find(graph, "relu");
+    assert_int_equal(graph->node[relu].consumers, 2);
+    assert_int_equal(graph->node[8].consumers, 0);
+    assert_int_equal(qs_graph_find(graph, "nowhere"), -1);
+    qs_shape shape = qs_graph_shape(graph, relu, 7), expected = qs_shape_of(4, (int64_t)7, (int64_t)4, (int64_t)8, (int64_t)6);
+    assert_true(qs_shape_equal(&shape, &expected));
+    shape = qs_graph_shape(graph, qs_graph_find(graph, "flatten"), 7);
+    expected = qs_shape_of(2, (int64_t)7, (int64_t)(4 * 8 * 6));
+    assert_true(qs_shape_equal(&shape, &expected));
+    qs_graph_release(graph);
+}
+
+static void test_depths_are_longest_paths(void **state) {
+    (void)state;
+    qs_graph *graph = residual();
+    /* add lies behind conv2 (4), not behind the short edge from relu (3). */
+    const int expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    int depth[9];
+    qs_graph_depths(graph, depth);
+    assert_memory_equal(depth, expected, sizeof expected);
+    qs_graph_release(graph);
+}
+
+static void test_parameters(void **state) {
+    (void)state;
+    qs_graph *graph = residual();
+    const char *names[] = {"conv.weights",  "bn.scale",   "bn.shift",   "bn.running_mean", "bn.running_variance",
+                           "conv2.weights", "conv2.bias", "fc.weights", "fc.bias"};
+    const int64_t offsets[] = {0, 112, 128, 0, 16, 144, 288, 304, 304 + 960};
+    assert_int_equal(graph->parameters, 9);
+    for (int i = 0; i < 9; i++) {
+        assert_string_equal(graph->parameter[i].name, names[i]);
+        assert_int_equal(graph->parameter[i].offset, offsets[i]);
+    }
+    assert_int_equal(graph->trained_elements, 304 + 960 + 16);
+    assert_int_equal(graph->statistics_elements, 32);
+    int bn = qs_graph_find(graph, "bn"), fc = qs_graph_find(graph, "fc");
+    assert_ptr_equal(qs_graph_parameter(graph, bn, QS_SCALE), qs_graph_parameter(graph, bn, QS_DIFF_SCALE));
+    assert_null(qs_graph_parameter(graph, bn, QS_WEIGHTS));
+    assert_null(qs_graph_parameter(graph, bn, QS_ROLE_COUNT));
+    assert_true(qs_graph_parameter(graph, qs_graph_find(graph, "conv2"), QS_WEIGHTS)->gain == 2);
+    assert_true(qs_graph_parameter(graph, fc, QS_WEIGHTS)->gain == 1);
+    qs_graph_release(graph);
+}
+
+static void test_refused_nodes_leave_the_graph(void **state) {
+    (void)state;
+    qs_graph *graph = fresh();
+    int conv = add(graph, "conv", "conv2d", &conv3, 0, 4, false), node = -1, pair[] = {0, conv};
+    const qs_attributes large = {.kernel = {9, 9}}, grouped = {.kernel = {3, 3}, .groups = 2};
+    char long_name[80];
+    memset(long_name, 'x', 64);
+    long_name[64] = '\0';
+    qs_graph before = *graph;
+    refused(qs_graph_add(graph, "big", "conv2d", &large, 1, &conv, 4, false, &node), "node \"big\"");
+    refused(qs_graph_add(graph, "big", "conv2d", &large, 1, &conv, 4, false, &node), "kernel of 9");
+    refused(qs_graph_add(graph, "g", "conv2d", &grouped, 1, (int[]){0}, 4, false, &node), "2 groups must divide 3");
+    refused(qs_graph_add(graph, "none", "conv2d", &conv3, 1, &conv, 0, false, &node), "0 output channels");
+    refused(qs_graph_add(graph, "many", "conv2d", &conv3, 1, &conv, INT64_C(1) << 40, false, &node), "node \"many\"");
+    refused(qs_graph_add(graph, "sum", "add", &none, 2, pair, 0, false, &node), "[1,4,8,6]");
+    refused(qs_graph_add(graph, "sum", "add", &none, 1, pair, 0, false, &node), "reads 2 inputs, 1 were given");
+    refused(qs_graph_add(graph, "fc", "linear", &none, 1, &conv, 4, true, &node), "[1,4,8,6]");
+    refused(qs_graph_add(graph, "conv", "relu", &none, 1, &conv, 0, false, &node), "there already");
+    refused(qs_graph_add(graph, "", "relu", &none, 1, &conv, 0, false, &node), "0 characters");
+    refused(qs_graph_add(graph, long_name, "relu", &none, 1, &conv, 0, false, &node), "64 characters");
+    refused(qs_graph_add(graph, "r", "relu", &none, 1, (int[]){2}, 0, false, &node), "input 2 is no node");
+    refused(qs_graph_add(graph, "r", "relu", &none, 1, (int[]){-1}, 0, false, &node), "input -1 is no node");
+    refused(qs_graph_add(graph, "c", "cast", &none, 1, &conv, 0, false, &node), "placed by lowering");
+    refused(qs_graph_add(graph, "u", "unheard_of", &none, 1, &conv, 0, false, &node), "unheard_of");
+    assert_int_equal(node, -1);
+    assert_int_equal(graph->nodes, before.nodes);
+    assert_int_equal(graph->parameters, before.parameters);
+    assert_int_equal(graph->trained_elements, before.trained_elements);
+    qs_graph_release(graph);
+}
+
+static void test_refused_ends(void **state) {
+    (void)state;
+    qs_graph *graph = fresh(), *other = NULL;
+    int node = -1;
+    refused(qs_graph_create("g", 0, 8, 8, &other), "input");
+    refused(qs_graph_create("g", 3, 8, 0, &other), "input");
+    refused(qs_graph_create("g", 3, -1, 8, &other), "input");
+    assert_null(other);
+    int flat = add(graph, "flatten", "flatten", &none, 0, 0, false);
+    int fc = add(graph, "fc", "linear", &none, flat, 5, true);
+    int dead = add(graph, "dead", "relu", &none, flat, 0, false);
+    refused(qs_graph_finish(graph, 0), "[1,3,8,6]");
+    refused(qs_graph_finish(graph, 99), "node 99");
+    refused(qs_graph_finish(graph, fc), "\"dead\" does not reach the loss");
+    refused(qs_graph_finish(graph, dead), "\"fc\" does not reach the loss");
+    assert_int_equal(graph->classes, 0);
+    qs_graph_release(graph);
+    graph = residual();
+    refused(qs_graph_add(graph, "late", "relu", &none, 1, (int[]){0}, 0, false, &node), "finished");
+    refused(qs_graph_finish(graph, 7), "finished");
+    qs_graph_release(graph);
+    qs_graph_release(NULL);
+}
+
+static void test_vectors(void **state) {
+    (void)state;
+    qs_graph *graph = NULL;
+    assert_int_equal(qs_graph_create("vector", 12, 0, 0, &graph), QS_OK);
+    int fc = add(graph, "fc", "linear", &none, 0, 3, false);
+    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    qs_shape shape = qs_graph_shape(graph, fc, 9), expected = qs_shape_of(2, (int64_t)9, (int64_t)3);
+    assert_true(qs_shape_equal(&shape, &expected));
+    qs_graph_release(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_structure),    cmocka_unit_test(test_depths_are_longest_paths),
+        cmocka_unit_test(test_parameters),   cmocka_unit_test(test_refused_nodes_leave_the_graph),
+        cmocka_unit_test(test_refused_ends), cmocka_unit_test(test_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
