@@ -96,7 +96,8 @@ QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const voi
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
 /* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2). A zero or non-finite
- * absmax gives step 1 so that zeros stay zeros, a subnormal step is raised to fp32's smallest normal. The division is a multiplication by 1/q computed once in fp32. */
+ * absmax gives step 1 so that zeros stay zeros, a subnormal step is raised to fp32's smallest normal.
+ * The division is a multiplication by 1/q computed once in fp32. */
 
 /* Step for an absolute maximum. */
 QS_API float qs_step_of_absmax(const qs_format *format, float absmax);

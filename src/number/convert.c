@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Array functions that map elements: rounding, conversion, quantization. Large arrays are split over the pool in pieces whose borders do
+ * not show in the result, since the draw of an element depends on its index alone. */
+#include "number_room.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+
+enum {
+    SERIAL_LIMIT = 65536, /* fewer elements than this cost less than waking the pool */
+    GRAIN = 4 * QS_NUMBER_PIECE,
+    BLOCK = 1024 /* codes of odd widths pass through a buffer of this many; a multiple of 8 keeps strings of bits on byte borders */
+};
+
+/* One call; which fields are set depends on the body. */
+typedef struct array_call {
+    const qs__kernels *kernels;
+    qs__float_plan plan;
+    qs_rounding rounding;
+    qs_random_stream random;
+    int bits; /* of one code; 0 keeps fp32 values */
+    float step, inverse, limit;
+    const void *src;
+    void *dst;
+    _Atomic int64_t overflows;
+} array_call;
+
+static void run(array_call *call, int64_t count, qs_parallel_body body) {
+    assert(count >= 0);
+    call->kernels = qs__kernels_get();
+    if (count < SERIAL_LIMIT) {
+        if (count > 0) body(call, 0, count);
+    } else {
+        qs_parallel(count, GRAIN, body, call);
+    }
+}
+
+static qs__draws draws_at(qs_random_stream random, uint64_t counter) {
+    uint64_t key = qs_random_key_for(random.key, counter);
+    return (qs__draws){.key_low = (uint32_t)key, .key_high = (uint32_t)(key >> 32), .counter = (uint32_t)counter};
+}
+
+/* How many of `count` draws from `counter` on share the high half of their counters, which is in the key of a kernel's run. */
+static int64_t run_length(uint64_t counter, int64_t count) {
+    int64_t left = (int64_t)((UINT64_C(1) << 32) - (uint32_t)counter);
+    return count < left ? count : left;
+}
+
+static int whole_bytes(int bits) {
+    return bits == 8 || bits == 16 || bits == 32 ? bits / 8 : 0;
+}
+
+/* ---- Rounding ---- */
+
+static void round_body(void *context, int64_t begin, int64_t end) {
+    array_call *call = context;
+    int64_t overflows = 0;
+    while (begin < end) {
+        uint64_t counter = call->random.first + (uint64_t)begin;
+        int64_t count = run_length(counter, end - begin);
+        overflows += call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), 0, count,
+                                          (const float *)call->src + begin, (float *)call->dst + begin);
+        begin += count;
+    }
+    atomic_fetch_add_explicit(&call->overflows, overflows, memory_order_relaxed);
+}
+
+int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
+                       float *dst) {
+    array_call call = {.plan = qs__float_plan_of(format), .rounding = rounding, .random = random, .src = src, .dst = dst};
+    run(&call, count, round_body);
+    return call.overflows;
+}
+
+/* ---- Conversion ---- */
+
+static void narrow_run(const array_call *call, uint64_t counter, int64_t begin, int64_t count) {
+    int width = whole_bytes(call->bits);
+    const float *src = (const float *)call->src + begin;
+    char *dst = (char *)call->dst + begin / 8 * call->bits + begin % 8 * call->bits / 8;
+    call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), width, count, src, dst);
+}
+
+/* Odd widths. A block may straddle a change of the counters' high half. */
+static void narrow_packed(const array_call *call, int64_t begin, int64_t end) {
+    uint32_t codes[BLOCK];
+    for (int64_t start = begin; start < end; start += BLOCK) {
+        int64_t size = end - start < BLOCK ? end - start : BLOCK;
+        for (int64_t done = 0; done < size;) {
+            uint64_t counter = call->random.first + (uint64_t)(start + done);
+            int64_t count = run_length(counter, size - done);
+            call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), 4, count,
+                                 (const float *)call->src + start + done, codes + done);
+            done += count;
+        }
+        qs__codes_pack(call->bits, size, codes, (uint8_t *)call->dst + start / 8 * call->bits);
+    }
+}
+
+static void narrow_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    if (!whole_bytes(call->bits)) {
+        narrow_packed(call, begin, end);
+        return;
+    }
+    while (begin < end) {
+        uint64_t counter = call->random.first + (uint64_t)begin;
+        int64_t count = run_length(counter, end - begin);
+        narrow_run(call, counter, begin, count);
+        begin += count;
+    }
+}
+
+static bool is_single(const qs_format *format) {
+    return format->specials == QS_SPECIALS_IEEE && format->bits == 32;
+}
+
+static void copy_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    memmove((float *)call->dst + begin, (const float *)call->src + begin, (size_t)(end - begin) * sizeof(float));
+}
+
+void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
+                          void *dst) {
+    array_call call = {
+        .plan = qs__float_plan_of(format), .rounding = rounding, .random = random, .bits = format->bits, .src = src, .dst = dst};
+    run(&call, count, is_single(format) ? copy_body : narrow_body);
+}
+
+static void widen_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    int width = whole_bytes(call->bits);
+    float *dst = call->dst;
+    if (width) {
+        call->kernels->widen(&call->plan, width, end - begin, (const char *)call->src + begin * width, dst + begin);
+        return;
+    }
+    uint32_t codes[BLOCK];
+    for (int64_t start = begin; start < end; start += BLOCK) {
+        int64_t size = end - start < BLOCK ? end - start : BLOCK;
+        qs__codes_unpack(call->bits, size, (const uint8_t *)call->src + start / 8 * call->bits, codes);
+        call->kernels->widen(&call->plan, 4, size, codes, dst + start);
+    }
+}
+
+void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst) {
+    array_call call = {.plan = qs__float_plan_of(format), .bits = format->bits, .src = src, .dst = dst};
+    run(&call, count, is_single(format) ? copy_body : widen_body);
+}
+
+/* ---- Fixed point ---- */
+
+float qs_step_of_absmax(const qs_format *format, float absmax) {
+    assert(format->kind == QS_KIND_INTEGER);
+    if (!isfinite(absmax) || absmax <= 0.0f) return 1.0f;
+    /* Below the normal numbers a step loses its precision and its inverse overflows. */
+    return fmaxf(absmax / (float)format->max, 0x1p-126f);
+}
+
+static void quantize_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    while (begin < end) {
+        uint64_t counter = (call->random.first + (uint64_t)begin) / 2;
+        int64_t pairs = run_length(counter, (end - begin + 1) / 2);
+        int64_t count = 2 * pairs < end - begin ? 2 * pairs : end - begin;
+        qs__draws draws = draws_at(call->random, counter);
+        if (call->bits == 16) {
+            call->kernels->quantize_bf16(call->rounding, draws, call->inverse, call->limit, count, (const uint16_t *)call->src + begin,
+                                         (int8_t *)call->dst + begin);
+        } else {
+            call->kernels->quantize(call->rounding, draws, call->inverse, call->limit, count, (const float *)call->src + begin,
+                                    (int8_t *)call->dst + begin);
+        }
+        begin += count;
+    }
+}
+
+static void quantize(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int bits, int64_t count,
+                     const void *src, int8_t *dst) {
+    assert(format->kind == QS_KIND_INTEGER && isnormal(step) && step > 0.0f);
+    assert(rounding != QS_STOCHASTIC || random.first % 2 == 0);
+    array_call call = {.rounding = rounding,
+                       .random = random,
+                       .bits = bits,
+                       .inverse = 1.0f / step,
+                       .limit = (float)format->max,
+                       .src = src,
+                       .dst = dst};
+    run(&call, count, quantize_body);
+}
+
+void qs_quantize_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count, const float *src,
+                       int8_t *dst) {
+    quantize(format, rounding, random, step, 32, count, src, dst);
+}
+
+void qs_quantize_bf16_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
+                            const uint16_t *src, int8_t *dst) {
+    quantize(format, rounding, random, step, 16, count, src, dst);
+}
+
+static void dequantize_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    call->kernels->dequantize(call->step, end - begin, (const int8_t *)call->src + begin, (float *)call->dst + begin);
+}
+
+static void dequantize_bf16_body(void *context, int64_t begin, int64_t end) {
+    const array_call *call = context;
+    call->kernels->dequantize_bf16(call->step, end - begin, (const int8_t *)call->src + begin, (uint16_t *)call->dst + begin);
+}
+
+void qs_dequantize_array(float step, int64_t count, const int8_t *src, float *dst) {
+    array_call call = {.step = step, .src = src, .dst = dst};
+    run(&call, count, dequantize_body);
+}
+
+void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *src, uint16_t *dst) {
+    array_call call = {.step = step, .src = src, .dst = dst};
+    run(&call, count, dequantize_bf16_body);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Codes of single values, and strings of codes whose width is not a whole number of bytes.
+ * A float code is sign, exponent field, mantissa; an integer code is two's complement in the low bits. */
+#include "number_room.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum { INFINITY_BITS = 0x7F800000, QUIET_BIT = 0x00400000 };
+
+static uint32_t mask_of(int bits) {
+    return bits == 32 ? UINT32_MAX : (1u << bits) - 1;
+}
+
+static uint32_t encode_magnitude(const qs__float_plan *plan, uint32_t magnitude) {
+    uint32_t special = (uint32_t)plan->special_code;
+    if (magnitude > INFINITY_BITS) {
+        return plan->specials == QS_SPECIALS_IEEE ? special | 1u << (plan->mantissa_bits - 1) : special;
+    }
+    if (magnitude == INFINITY_BITS) return special;
+    if (magnitude < (uint32_t)plan->min_bits) return (uint32_t)(qs__float_of(magnitude) / (double)plan->step);
+    return (magnitude >> plan->shift) - ((uint32_t)(plan->min_field - 1) << plan->mantissa_bits);
+}
+
+static uint32_t decode_magnitude(const qs__float_plan *plan, uint32_t code) {
+    if (code >= (uint32_t)plan->special_code) {
+        if (plan->specials == QS_SPECIALS_NONE) return INFINITY_BITS;
+        if (plan->specials == QS_SPECIALS_FN) return INFINITY_BITS | QUIET_BIT;
+        uint32_t fraction = (code & mask_of(plan->mantissa_bits)) << plan->shift;
+        /* Formats with fp32's exponent decode by a shift alone; the others quiet their NaNs as the hardware does for fp16. */
+        return INFINITY_BITS | fraction | (fraction && plan->min_field != 1 ? QUIET_BIT : 0);
+    }
+    if (code >> plan->mantissa_bits == 0) return qs__bits_of((float)(code * (double)plan->step));
+    return (code << plan->shift) + ((uint32_t)(plan->min_field - 1) << 23);
+}
+
+uint32_t qs_encode_value(const qs_format *format, float value) {
+    if (format->kind == QS_KIND_INTEGER) {
+        assert(fabs((double)value) <= format->max);
+        return (uint32_t)(int32_t)value & mask_of(format->bits);
+    }
+    qs__float_plan plan = qs__float_plan_of(format);
+    uint32_t bits = qs__bits_of(value);
+    return encode_magnitude(&plan, bits & INT32_MAX) | (bits >> 31) << plan.magnitude_bits;
+}
+
+float qs_decode_value(const qs_format *format, uint32_t code) {
+    code &= mask_of(format->bits);
+    if (format->kind == QS_KIND_INTEGER) {
+        int32_t sign = 1 << (format->bits - 1);
+        return (float)(((int32_t)code ^ sign) - sign);
+    }
+    qs__float_plan plan = qs__float_plan_of(format);
+    uint32_t magnitude = decode_magnitude(&plan, code & mask_of(plan.magnitude_bits));
+    return qs__float_of(magnitude | (code >> plan.magnitude_bits) << 31);
+}
+
+void qs__codes_pack(int bits, int64_t count, const uint32_t *codes, uint8_t *dst) {
+    uint64_t waiting = 0;
+    int filled = 0;
+    for (int64_t i = 0; i < count; i++) {
+        waiting |= (uint64_t)codes[i] << filled;
+        for (filled += bits; filled >= 8; filled -= 8) {
+            *dst++ = (uint8_t)waiting;
+            waiting >>= 8;
+        }
+    }
+    if (filled) *dst = (uint8_t)waiting;
+}
+
+void qs__codes_unpack(int bits, int64_t count, const uint8_t *src, uint32_t *codes) {
+    uint64_t waiting = 0;
+    int filled = 0;
+    for (int64_t i = 0; i < count; i++) {
+        for (; filled < bits; filled += 8) {
+            waiting |= (uint64_t)*src++ << filled;
+        }
+        codes[i] = (uint32_t)waiting & mask_of(bits);
+        waiting >>= bits;
+        filled -= bits;
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The family int2 ... int8, also written int(b): fixed point of b bits, used symmetrically, so that -2^(b-1) is never produced. */
+#include "number_room.h"
+
+#include <stdio.h>
+
+enum { BITS_LOWEST = 2, BITS_HIGHEST = 8 };
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool claims(const char *name) {
+    return strncmp(name, "int", 3) == 0 && (name[3] == '(' || is_digit(name[3]));
+}
+
+static qs_status parse(const char *name, qs_format *out) {
+    bool bracket = name[3] == '(';
+    const char *digits = name + 3 + bracket;
+    const char *tail = bracket ? ")" : "";
+    int bits = digits[0] - '0';
+    if (!is_digit(digits[0]) || strcmp(digits + 1, tail) != 0 || bits < BITS_LOWEST || bits > BITS_HIGHEST) {
+        return qs_fail(QS_USAGE, "integers have %d to %d bits, written int8 or int(8)", BITS_LOWEST, BITS_HIGHEST);
+    }
+    *out = (qs_format){.kind = QS_KIND_INTEGER, .bits = bits, .specials = QS_SPECIALS_NONE, .max = (1 << (bits - 1)) - 1};
+    snprintf(out->name, sizeof out->name, "int%d", bits);
+    return QS_OK;
+}
+
+static const char *plain_name(size_t index) {
+    static const char *const names[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2"};
+    return index < sizeof names / sizeof names[0] ? names[index] : NULL;
+}
+
+const qs__format_family qs__format_family_int = {claims, parse, plain_name};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/* number, inside: what the files of this room share. A float format becomes a plan of constants in terms of fp32 bits; the kernels of
+ * one instruction set form a table; the public array functions split the work and call through the table in use. */
+#ifndef QSYNC_NUMBER_ROOM_H
+#define QSYNC_NUMBER_ROOM_H
+
+#include "qsync/number.h"
+
+#include <string.h>
+
+/* ---- Formats ---- */
+
+/* A family parses names of one shape. `claims` tells whether a name has that shape at all, so that the message of a bad parameter comes
+ * from the family that it was meant for. `name` lists the plain names of the family (NULL past the end). */
+typedef struct qs__format_family {
+    bool (*claims)(const char *name);
+    qs_status (*parse)(const char *name, qs_format *out);
+    const char *(*name)(size_t index);
+} qs__format_family;
+
+#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits)
+#define QS_FORMAT_FAMILY(name, syntax) extern const qs__format_family qs__format_family_##name;
+#include "formats.def"
+#undef QS_FORMAT
+#undef QS_FORMAT_FAMILY
+
+/* Fills everything but the name; QS_USAGE when values would leave fp32's range. */
+qs_status qs__format_fill_float(qs_specials specials, int exponent_bits, int mantissa_bits, int bias, qs_format *out);
+/* Biased fp32 exponent field of min_normal: 1 ... 254. */
+int qs__format_min_field(const qs_format *format);
+
+static inline uint32_t qs__bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float qs__float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- Packed storage of odd widths ---- */
+
+/* Writes / reads `count` codes of `bits` bits each, the first in the lowest bits, as one little-endian string of bits. */
+void qs__codes_pack(int bits, int64_t count, const uint32_t *codes, uint8_t *dst);
+void qs__codes_unpack(int bits, int64_t count, const uint8_t *src, uint32_t *codes);
+
+/* ---- Kernels of one instruction set ---- */
+
+/* A float format in terms of fp32 bits. */
+typedef struct qs__float_plan {
+    int32_t shift;         /* 23 - mantissa bits: fp32 mantissa bits that are dropped */
+    int32_t min_field;     /* fp32 exponent field of min_normal */
+    int32_t min_bits;      /* bits of min_normal */
+    int32_t max_bits;      /* bits of max */
+    int32_t mantissa_bits; /* m */
+    int32_t magnitude_bits; /* e + m */
+    int32_t special_code;  /* codes from here on are not numbers; INT32_MAX when all are */
+    float step;            /* min_subnormal */
+    qs_specials specials;
+    bool bfloat, half; /* bf16 and fp16: kernels of their own */
+} qs__float_plan;
+
+qs__float_plan qs__float_plan_of(const qs_format *format);
+
+/* Draw i of a run: hash of the key halves and counter + i. */
+typedef struct qs__draws {
+    uint32_t key_low, key_high, counter;
+} qs__draws;
+
+enum { QS_NUMBER_PIECE = 4096 }; /* elements of one partial sum */
+
+/* Widths are bytes of one code (1, 2 or 4); width 0 keeps fp32 values. Sums take at most QS_NUMBER_PIECE elements. Absolute maxima are
+ * returned as fp32 bits, minima and maxima as keys that order like the values do (qs__key_value). */
+typedef struct qs__kernels {
+    const char *name;
+    int64_t (*round)(const qs__float_plan *plan, qs_rounding rounding, qs__draws draws, int width, int64_t count, const float *src,
+                     void *dst);
+    void (*widen)(const qs__float_plan *plan, int width, int64_t count, const void *src, float *dst);
+    void (*quantize)(qs_rounding rounding, qs__draws draws, float inverse, float limit, int64_t count, const float *src, int8_t *dst);
+    void (*quantize_bf16)(qs_rounding rounding, qs__draws draws, float inverse, float limit, int64_t count, const uint16_t *src,
+                          int8_t *dst);
+    void (*dequantize)(float step, int64_t count, const int8_t *src, float *dst);
+    void (*dequantize_bf16)(float step, int64_t count, const int8_t *src, uint16_t *dst);
+    int32_t (*absmax)(int64_t count, const float *src);
+    int32_t (*absmax_bf16)(int64_t count, const uint16_t *src);
+    void (*minmax)(int64_t count, const float *src, int32_t *minimum, int32_t *maximum);
+    double (*norm2)(int64_t count, const float *src);
+    double (*variance_fixed)(float step, float limit, int64_t count, const float *src);
+    double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);
+} qs__kernels;
+
+extern const qs__kernels qs__kernels_portable, qs__kernels_avx2, qs__kernels_avx512;
+
+/* The table in use. */
+const qs__kernels *qs__kernels_get(void);
+
+/* fp32 bits as a signed integer that orders like the values (negative NaN lowest, positive NaN highest), and back: its own inverse. */
+static inline int32_t qs__key_value(int32_t bits) {
+    return bits ^ ((bits >> 31) & INT32_MAX);
+}
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Quantizers by name: "format:granularity:rounding", where what is missing has a default. */
+#include "number_room.h"
+
+#include <stdio.h>
+
+enum { TEXT_LIMIT = 64 };
+
+typedef struct granularity_name {
+    const char *text;
+    qs_granularity granularity;
+    bool input;
+} granularity_name;
+
+/* The first name of a granularity is the canonical one. */
+static const granularity_name granularities[] = {
+    {"tensor", QS_PER_TENSOR, false},
+    {"channel(out)", QS_PER_CHANNEL, false},
+    {"channel(in)", QS_PER_CHANNEL, true},
+    {"channel", QS_PER_CHANNEL, false},
+};
+enum { GRANULARITIES = sizeof granularities / sizeof granularities[0] };
+
+static const char *part_name(size_t index) {
+    if (index < GRANULARITIES) return granularities[index].text;
+    return qs_rounding_name((qs_rounding)(index - GRANULARITIES));
+}
+
+static const granularity_name *find_granularity(const char *text) {
+    for (size_t i = 0; i < GRANULARITIES; i++) {
+        if (strcmp(text, granularities[i].text) == 0) return &granularities[i];
+    }
+    return NULL;
+}
+
+static qs_rounding default_rounding(const qs_format *format) {
+    return format->kind == QS_KIND_INTEGER ? QS_STOCHASTIC : QS_NEAREST_EVEN;
+}
+
+/* Takes the text up to the next colon off *rest, which becomes NULL behind the last part. */
+static char *next_part(char **rest) {
+    char *part = *rest;
+    char *colon = strchr(part, ':');
+    if (colon) *colon = '\0';
+    *rest = colon ? colon + 1 : NULL;
+    return part;
+}
+
+static qs_status parse_part(const char *part, bool *has_granularity, bool *has_rounding, qs_quantizer *quantizer) {
+    const granularity_name *granularity = find_granularity(part);
+    if (granularity && !*has_granularity && !*has_rounding) {
+        quantizer->granularity = granularity->granularity;
+        quantizer->channel_is_input = granularity->input;
+        *has_granularity = true;
+        return QS_OK;
+    }
+    bool repeated = granularity || *has_rounding;
+    if (!repeated && qs_rounding_find(part, &quantizer->rounding) == QS_OK) {
+        *has_rounding = true;
+        return QS_OK;
+    }
+    if (repeated) return qs_fail(QS_USAGE, "'%s' is one part too many; the form is format:granularity:rounding", part);
+    return qs_fail(QS_USAGE, "'%s' is no granularity and no rounding; there are %s", part,
+                   qs_names_join(GRANULARITIES + QS_ROUNDING_COUNT, part_name));
+}
+
+static qs_status parse_quantizer(char *text, qs_quantizer *out) {
+    char *rest = text;
+    qs_quantizer quantizer = {.granularity = QS_PER_TENSOR};
+    QS_TRY(qs_format_find(next_part(&rest), &quantizer.format));
+    quantizer.rounding = default_rounding(quantizer.format);
+    bool has_granularity = false;
+    bool has_rounding = false;
+    while (rest) {
+        QS_TRY(parse_part(next_part(&rest), &has_granularity, &has_rounding, &quantizer));
+    }
+    *out = quantizer;
+    return QS_OK;
+}
+
+qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
+    char copy[TEXT_LIMIT];
+    if (strlen(text) >= sizeof copy) {
+        return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; the form is format:granularity:rounding", text,
+                       TEXT_LIMIT - 1);
+    }
+    strcpy(copy, text);
+    return qs_fail_within(parse_quantizer(copy, out), "quantizer '%s'", text);
+}
+
+/* Defaults are left out where nothing else is said, so that "bf16" stays "bf16". */
+const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
+    const granularity_name *granularity = granularities;
+    while (granularity->granularity != quantizer->granularity ||
+           (quantizer->granularity == QS_PER_CHANNEL && granularity->input != quantizer->channel_is_input)) {
+        granularity++;
+    }
+    bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
+    if (plain && quantizer->format->kind == QS_KIND_FLOAT) {
+        snprintf(buffer, TEXT_LIMIT, "%s", quantizer->format->name);
+    } else {
+        snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", quantizer->format->name, granularity->text, qs_rounding_name(quantizer->rounding));
+    }
+    return buffer;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounding of one value: the reference that the vector kernels must equal bit for bit, written in double arithmetic, which is exact here:
+ * |x| = (k + f) q with q the spacing of the format at x, an integer k < 2^24 and a fraction f; a rounding decides between k and k + 1. */
+#include "number_room.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define ROUNDING_TEXT(id, text) [id] = (text),
+static const char *const rounding_names[] = {QS_ROUNDING_LIST(ROUNDING_TEXT)};
+
+const char *qs_rounding_name(qs_rounding rounding) {
+    return rounding_names[rounding];
+}
+
+static const char *name_at(size_t index) {
+    return rounding_names[index];
+}
+
+qs_status qs_rounding_find(const char *name, qs_rounding *out) {
+    for (int i = 0; i < QS_ROUNDING_COUNT; i++) {
+        if (strcmp(name, rounding_names[i]) != 0) continue;
+        *out = (qs_rounding)i;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "rounding '%s' does not exist; there are %s", name, qs_names_join(QS_ROUNDING_COUNT, name_at));
+}
+
+/* Whether a magnitude k + f goes up to k + 1. */
+static bool goes_up(qs_rounding rounding, bool negative, double k, double f, uint32_t random) {
+    switch (rounding) {
+    case QS_NEAREST_EVEN: return f > 0.5 || (f == 0.5 && fmod(k, 2.0) != 0.0);
+    case QS_NEAREST_AWAY: return f >= 0.5;
+    /* Probability f to the 32nd bit: the carry out of the fraction's first 32 bits plus the random ones. */
+    case QS_STOCHASTIC: return floor(f * 0x1p32) + random >= 0x1p32;
+    case QS_FLOOR: return negative && f > 0.0;
+    default: return false;
+    }
+}
+
+/* Result when the magnitude passed max: formats with infinities go there unless the direction of the rounding forbids it. */
+static float overflow_value(const qs_format *format, qs_rounding rounding, float x) {
+    bool inward = rounding == QS_TOWARD_ZERO || (rounding == QS_FLOOR && !signbit(x));
+    bool saturates = format->specials != QS_SPECIALS_IEEE || (inward && !isinf(x));
+    return copysignf(saturates ? (float)format->max : INFINITY, x);
+}
+
+static float round_float(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
+    *overflow = false;
+    if (isnan(x)) {
+        *overflow = format->specials == QS_SPECIALS_NONE;
+        return *overflow ? copysignf((float)format->max, x) : copysignf(NAN, x);
+    }
+    double magnitude = fabs((double)x);
+    double rounded = magnitude;
+    if (isfinite(x)) {
+        int exponent = 0;
+        (void)frexp(magnitude < format->min_normal ? format->min_normal : magnitude, &exponent);
+        double q = ldexp(format->epsilon, exponent - 1);
+        double k = floor(magnitude / q);
+        double f = magnitude / q - k;
+        rounded = (k + goes_up(rounding, signbit(x), k, f, random)) * q;
+    }
+    if (rounded > format->max) {
+        *overflow = true;
+        return overflow_value(format, rounding, x);
+    }
+    return copysignf((float)rounded, x);
+}
+
+/* Fixed point adds a 24-bit draw to 24 fractional bits, cut toward zero: the arithmetic of the quantization kernels, which round before
+ * they clamp to the same effect. */
+static double round_integer_stochastic(double x, uint32_t random) {
+    return floor((trunc(x * 0x1p24) + (random >> 8)) * 0x1p-24);
+}
+
+static float round_integer(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
+    double magnitude = fabs((double)x);
+    *overflow = true;
+    if (!(magnitude <= format->max + 1.0)) return copysignf((float)format->max, x);
+    double k = floor(magnitude);
+    double rounded;
+    if (rounding == QS_STOCHASTIC) {
+        rounded = fabs(round_integer_stochastic(x, random));
+    } else {
+        rounded = k + goes_up(rounding, signbit(x), k, magnitude - k, random);
+    }
+    *overflow = rounded > format->max;
+    return copysignf((float)(*overflow ? format->max : rounded), x);
+}
+
+float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
+    bool unused;
+    if (!overflow) overflow = &unused;
+    if (format->kind == QS_KIND_INTEGER) return round_integer(format, rounding, x, random, overflow);
+    return round_float(format, rounding, x, random, overflow);
+}
