@@ -108,9 +108,9 @@ static qs_status other_emit(qs_lowerer *lowerer, int n) {
     return qs__step_emit(lowerer, &draft);
 }
 
-/* Operators that move no data hand on their input's buffer; dropout is one of them outside training. */
+/* Operators that move no data hand on their input's buffer; so do those that act in training only (dropout) outside it. */
 static bool is_alias(const qs_lowerer *lowerer, const qs_node *node) {
-    return node->op->alias && (node->op->passes == 0 || lowerer->in->mode == QS_MODE_EVALUATION);
+    return node->op->alias || (node->op->training_only && lowerer->in->mode == QS_MODE_EVALUATION);
 }
 
 qs_status qs__forward_emit(qs_lowerer *lowerer) {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a finished draft to the plan record: choices, recipes in use, kernel rows, schedule hash, prediction, reasons. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner_internal.h"
+
+static qs_status recipe_add(qs_plan *plan, const qs_recipe *recipe) {
+    if (qs_plan_recipe(plan, recipe->name)) return QS_OK;
+    size_t capacity = (size_t)plan->recipes;
+    QS_TRY(qs_grow(&plan->recipe, &capacity, (size_t)plan->recipes + 1, sizeof *plan->recipe));
+    plan->recipe[plan->recipes++] = *recipe;
+    return QS_OK;
+}
+
+static void reason_fill(const qs_draft_plan *draft, const qs_draft_class *one, int node, qs_operator_reason *out) {
+    const int choice = one->choice[node];
+    snprintf(out->name, sizeof out->name, "%s", draft->graph->node[node].name);
+    snprintf(out->stopped_by, sizeof out->stopped_by, "%s", choice == 0 ? "highest" : one->stopped[node][0] ? one->stopped[node] : "planner");
+    if (choice > 0) snprintf(out->next, sizeof out->next, "%s", one->recipe[choice - 1].name);
+    out->time_us = choice > 0 ? one->raise_us[node] : 0;
+    out->bytes = choice > 0 ? one->raise_bytes[node] : 0;
+    out->omega = one->omega[node * one->recipes + choice];
+}
+
+static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class *one, qs_plan *plan, qs_class_plan *out) {
+    const size_t nodes = (size_t)draft->graph->nodes;
+    QS_TRY(qs_allocate(nodes, sizeof *out->operator_, &out->operator_));
+    QS_TRY(qs_allocate(nodes, sizeof *out->reason, &out->reason));
+    for (int n = 1; n < draft->graph->nodes; n++) {
+        if (!qs__is_adjustable(draft, n)) continue;
+        const qs_recipe *recipe = &one->recipe[one->choice[n]];
+        qs_operator_choice *choice = &out->operator_[out->operators++];
+        snprintf(choice->name, sizeof choice->name, "%s", draft->graph->node[n].name);
+        snprintf(choice->recipe, sizeof choice->recipe, "%s", recipe->name);
+        choice->pin = one->pinned[n];
+        reason_fill(draft, one, n, &out->reason[out->reasons++]);
+        QS_TRY(recipe_add(plan, recipe));
+    }
+    return QS_OK;
+}
+
+static qs_status kernel_add(qs_class_plan *out, size_t *capacity, const qs_step *step, const qs_class_profile *profile) {
+    for (int i = 0; i < out->kernels; i++)
+        if (strcmp(out->kernel[i].case_text, step->case_text) == 0) return QS_OK;
+    const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
+    QS_TRY(qs_grow(&out->kernel, capacity, (size_t)out->kernels + 1, sizeof *out->kernel));
+    qs_plan_kernel *kernel = &out->kernel[out->kernels++];
+    QS_TRY(qs_format_text(&kernel->case_text, "%s", step->case_text));
+    snprintf(kernel->kernel, sizeof kernel->kernel, "%s", step->kernel);
+    kernel->scratch_bytes = row ? row->scratch_bytes : 0;
+    kernel->allocates = row && row->allocates;
+    return QS_OK;
+}
+
+static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
+    const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
+    const qs_lowering lowering = {.graph = draft->graph, .batch = draft->job->batch, .mode = QS_MODE_TRAIN, .job = draft->job, .recipe = draft->bound[c],
+                                  .half = qs_class_half(&draft->cluster->class_[c]), .lookup = qs_lookup_profile, .context = (void *)profile};
+    qs_schedule *schedule = NULL;
+    size_t capacity = 0;
+    qs_status status = QS_OK;
+    QS_TRY(qs_schedule_lower(&lowering, &schedule));
+    for (int s = 0; s < schedule->steps; s++)
+        if (schedule->step[s].kind == QS_STEP_KERNEL) QS_GOTO(kernel_add(out, &capacity, &schedule->step[s], profile));
+done:
+    qs_schedule_release(schedule);
+    return status;
+}
+
+static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *prediction, qs_plan *plan) {
+    qs_class_plan *out = &plan->class_[c];
+    const qs_prediction_class *predicted = &prediction->class_[c];
+    snprintf(out->class_name, sizeof out->class_name, "%s", draft->cluster->class_[c].name);
+    out->batch = draft->job->batch;
+    QS_TRY(operators_fill(draft, &draft->class_[c], plan, out));
+    QS_TRY(kernels_fill(draft, c, out));
+    memcpy(out->schedule, predicted->schedule, sizeof out->schedule);
+    out->predicted.iteration_us = prediction->iteration_us;
+    out->predicted.compute_us = predicted->compute_us;
+    out->predicted.waiting_us = predicted->waiting_us;
+    out->predicted.arena_bytes = (int64_t)predicted->arena_bytes;
+    out->predicted.communication_bytes = predicted->communication_bytes;
+    out->predicted.base_bytes = predicted->base_bytes;
+    out->predicted.sum_omega = qs__draft_sum_omega(draft, c);
+    return QS_OK;
+}
+
+static qs_status memory_check(const qs_draft_plan *draft, const qs_prediction *prediction) {
+    for (int c = 0; c < prediction->classes; c++)
+        if (!prediction->class_[c].fits)
+            return qs_fail(QS_INFEASIBLE, "class %s: the plan needs %.1f MiB but the limit is %.1f MiB; use planner qsync or uniform, or lower the batch",
+                           draft->cluster->class_[c].name, (double)prediction->class_[c].arena_bytes / 1048576.0,
+                           (double)draft->cluster->class_[c].memory_limit / 1048576.0);
+    return QS_OK;
+}
+
+qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan *out) {
+    qs_plan plan = {.job = *draft->job, .classes = draft->cluster->classes};
+    qs_prediction prediction = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs__draft_predict(draft, &prediction));
+    QS_GOTO(memory_check(draft, &prediction));
+    snprintf(plan.planner, sizeof plan.planner, "%s", planner);
+    qs_graph_signature(draft->graph, plan.graph);
+    qs_cluster_signature(draft->cluster, plan.cluster);
+    qs_profile_signature(draft->profile, plan.profile);
+    QS_GOTO(qs_allocate((size_t)plan.classes, sizeof *plan.class_, &plan.class_));
+    for (int c = 0; c < plan.classes; c++) QS_GOTO(class_fill(draft, c, &prediction, &plan));
+    *out = plan;
+    plan = (qs_plan){0};
+done:
+    qs_prediction_release(&prediction);
+    qs_plan_release(&plan);
+    return status;
+}

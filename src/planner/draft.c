@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The draft of a plan and the questions put to the predictor about it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner_internal.h"
+
+bool qs__is_adjustable(const qs_draft_plan *draft, int node) {
+    return node > 0 && draft->graph->node[node].op->kind == QS_ADJUSTABLE;
+}
+
+bool qs__class_is_lowered(const qs_draft_plan *draft, int class_index) {
+    return draft->cluster->class_[class_index].inference && draft->class_[class_index].recipes > 1;
+}
+
+static qs_status class_create(qs_draft_plan *draft, int c) {
+    qs_draft_class *one = &draft->class_[c];
+    const size_t nodes = (size_t)draft->graph->nodes;
+    QS_TRY(qs_class_recipes(&draft->cluster->class_[c], QS_MAX_RECIPES, one->recipe, &one->recipes));
+    QS_TRY(qs_allocate(nodes, sizeof *one->choice, &one->choice));
+    QS_TRY(qs_allocate(nodes, sizeof *one->pinned, &one->pinned));
+    QS_TRY(qs_allocate(nodes * (size_t)one->recipes, sizeof *one->omega, &one->omega));
+    QS_TRY(qs_allocate(nodes, sizeof *one->stopped, &one->stopped));
+    QS_TRY(qs_allocate(nodes, sizeof *one->raise_us, &one->raise_us));
+    QS_TRY(qs_allocate(nodes, sizeof *one->raise_bytes, &one->raise_bytes));
+    QS_TRY(qs_allocate(nodes, sizeof *one->bound, &one->bound));
+    draft->bound[c] = one->bound;
+    const int64_t ranks = qs_cluster_ranks(draft->cluster);
+    return qs_indicator_evaluate(draft->options->indicator, draft->graph, draft->profile, draft->job->batch, draft->job->batch * ranks, one->recipes,
+                                 one->recipe, draft->job->seed, one->omega);
+}
+
+static int recipe_index(const qs_draft_class *one, const char *name) {
+    for (int r = 0; r < one->recipes; r++)
+        if (strcmp(one->recipe[r].name, name) == 0) return r;
+    return -1;
+}
+
+static qs_status pins_apply(qs_draft_plan *draft, int c) {
+    qs_draft_class *one = &draft->class_[c];
+    const char *class_name = draft->cluster->class_[c].name;
+    const qs_class_plan *plan = draft->options->pins ? qs_plan_class(draft->options->pins, class_name) : NULL;
+    for (int i = 0; plan && i < plan->operators; i++) {
+        const qs_operator_choice *choice = &plan->operator_[i];
+        if (!choice->pin) continue;
+        const int node = qs_graph_find(draft->graph, choice->name), recipe = recipe_index(one, choice->recipe);
+        if (node < 0 || !qs__is_adjustable(draft, node))
+            return qs_fail(QS_MISMATCH, "pinned operator %s: model %s has no such adjustable operator", choice->name, draft->graph->name);
+        if (recipe < 0) return qs_fail(QS_MISMATCH, "pinned operator %s: class %s has no recipe %s", choice->name, class_name, choice->recipe);
+        one->choice[node] = recipe;
+        one->pinned[node] = true;
+        snprintf(one->stopped[node], sizeof one->stopped[node], "pinned");
+    }
+    return QS_OK;
+}
+
+qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                           const qs_plan_options *options, qs_draft_plan *out) {
+    char signature[32];
+    if (strcmp(profile->graph, qs_graph_signature(graph, signature)) != 0)
+        return qs_fail(QS_MISMATCH, "the profile is of model %s (%s), the plan is wanted for %s (%s): profile that model", profile->model,
+                       profile->graph, graph->name, signature);
+    *out = (qs_draft_plan){graph, cluster, profile, job, options, NULL, NULL};
+    QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
+    QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
+    for (int c = 0; c < cluster->classes; c++) {
+        QS_TRY(class_create(out, c));
+        QS_TRY(pins_apply(out, c));
+    }
+    return QS_OK;
+}
+
+void qs__draft_release(qs_draft_plan *draft) {
+    for (int c = 0; draft->class_ && c < draft->cluster->classes; c++) {
+        qs_draft_class *one = &draft->class_[c];
+        free(one->choice);
+        free(one->pinned);
+        free(one->omega);
+        free(one->stopped);
+        free(one->raise_us);
+        free(one->raise_bytes);
+        free(one->bound);
+    }
+    free(draft->class_);
+    free(draft->bound);
+    *draft = (qs_draft_plan){0};
+}
+
+void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe) {
+    qs_draft_class *one = &draft->class_[class_index];
+    for (int n = 1; n < draft->graph->nodes; n++) {
+        if (!qs__is_adjustable(draft, n) || one->pinned[n]) continue;
+        int choice = recipe;
+        while (choice > 0 && isinf(one->omega[n * one->recipes + choice])) choice--;
+        one->choice[n] = choice;
+    }
+}
+
+qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
+    for (int c = 0; c < draft->cluster->classes; c++) {
+        qs_draft_class *one = &draft->class_[c];
+        for (int n = 0; n < draft->graph->nodes; n++) one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[one->choice[n]] : NULL;
+    }
+    return qs_predict(draft->graph, draft->cluster, draft->profile, draft->job, draft->bound, NULL, out);
+}
+
+double qs__draft_sum_omega(const qs_draft_plan *draft, int class_index) {
+    const qs_draft_class *one = &draft->class_[class_index];
+    double sum = 0;
+    for (int n = 1; n < draft->graph->nodes; n++)
+        if (qs__is_adjustable(draft, n)) sum += one->omega[n * one->recipes + one->choice[n]];
+    return sum;
+}

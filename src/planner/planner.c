@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Planners by name, and the prediction of a plan that already exists. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner_internal.h"
+
+typedef struct entry {
+    const char *name;
+    qs_planner plan;
+} entry;
+static const entry entries[] = {
+#define QS_PLANNER(name) {#name, qs__planner_##name},
+#include "planners.def"
+#undef QS_PLANNER
+};
+#define ENTRIES (sizeof entries / sizeof *entries)
+
+const char *qs_planner_name_at(size_t index) {
+    return index < ENTRIES ? entries[index].name : NULL;
+}
+
+void qs_plan_options_default(qs_plan_options *out) {
+    *out = (qs_plan_options){.indicator = "qsync", .tolerance = 0.005};
+}
+
+static qs_planner planner_find(const char *name) {
+    for (size_t i = 0; i < ENTRIES; i++)
+        if (strcmp(entries[i].name, name) == 0) return entries[i].plan;
+    return NULL;
+}
+
+qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                       const qs_plan_options *options, qs_plan *out) {
+    qs_planner plan = planner_find(planner);
+    qs_draft_plan draft = {0};
+    qs_status status = QS_OK;
+    if (!plan) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
+    QS_GOTO(qs__draft_create(graph, cluster, profile, job, options, &draft));
+    QS_GOTO(plan(&draft));
+    QS_GOTO(qs__draft_assemble(&draft, planner, out));
+done:
+    qs__draft_release(&draft);
+    return status;
+}
+
+static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const char *class_name, const qs_recipe **bound) {
+    const qs_class_plan *one = qs_plan_class(plan, class_name);
+    if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_name);
+    for (int i = 0; i < one->operators; i++) {
+        const int node = qs_graph_find(graph, one->operator_[i].name);
+        if (node < 0) return qs_fail(QS_MISMATCH, "the plan names operator %s, which model %s lacks", one->operator_[i].name, graph->name);
+        bound[node] = qs_plan_recipe(plan, one->operator_[i].recipe);
+    }
+    return QS_OK;
+}
+
+qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
+                          const qs_cost_options *options, qs_prediction *out) {
+    const qs_recipe **bound = NULL, *const **by_class = NULL;
+    const size_t nodes = (size_t)graph->nodes;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(nodes * (size_t)cluster->classes, sizeof *bound, &bound));
+    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *by_class, &by_class));
+    for (int c = 0; c < cluster->classes; c++) {
+        by_class[c] = &bound[nodes * (size_t)c];
+        QS_GOTO(class_bind(plan, graph, cluster->class_[c].name, &bound[nodes * (size_t)c]));
+    }
+    QS_GOTO(qs_predict(graph, cluster, profile, &plan->job, by_class, options, out));
+done:
+    free(by_class);
+    free(bound);
+    return status;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What planners share: the draft of a plan (one recipe index per class and operator) and how to ask the predictor about it. */
+#ifndef QSYNC_PLANNER_INTERNAL_H
+#define QSYNC_PLANNER_INTERNAL_H
+
+#include "qsync/planner.h"
+
+#define QS_MAX_RECIPES 8
+
+typedef struct qs_draft_class {
+    int recipes; /* from the highest precision (0) to the lowest */
+    qs_recipe recipe[QS_MAX_RECIPES];
+    int *choice;       /* (nodes) recipe index of adjustable operators */
+    bool *pinned;      /* (nodes) */
+    double *omega;     /* (nodes × recipes) */
+    char (*stopped)[24]; /* (nodes) what stopped an operator from the next higher recipe */
+    double *raise_us;  /* (nodes) iteration time the step up would have cost */
+    int64_t *raise_bytes;
+    const qs_recipe **bound; /* (nodes) scratch for predictions */
+} qs_draft_class;
+
+typedef struct qs_draft_plan {
+    const qs_graph *graph;
+    const qs_cluster *cluster;
+    const qs_profile *profile;
+    const qs_job *job;
+    const qs_plan_options *options;
+    qs_draft_class *class_; /* (cluster->classes) */
+    const qs_recipe *const **bound; /* (classes) */
+} qs_draft_plan;
+
+/* Planners fill choice (and what stopped operators); the prediction of the final choice is made by the caller. */
+typedef qs_status (*qs_planner)(qs_draft_plan *draft);
+#define QS_PLANNER(name) qs_status qs__planner_##name(qs_draft_plan *draft);
+#include "planners.def"
+#undef QS_PLANNER
+
+/* draft.c */
+qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                           const qs_plan_options *options, qs_draft_plan *out);
+void qs__draft_release(qs_draft_plan *draft);
+qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out);
+bool qs__is_adjustable(const qs_draft_plan *draft, int node);
+/* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */
+void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe);
+/* True for classes whose precision may be lowered. */
+bool qs__class_is_lowered(const qs_draft_plan *draft, int class_index);
+double qs__draft_sum_omega(const qs_draft_plan *draft, int class_index);
+
+/* uniform.c: sets every lowered class to its fastest uniform recipe that fits (or, until_fits, the highest that fits); *iteration_us is that plan's. */
+qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *iteration_us);
+
+/* assemble.c: the record of a finished draft. */
+qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan *out);
+
+#endif
