@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* tools/fetch-data.sh: arguments, a local mirror, wrong sums, taking up a partial download. Nothing here touches a network. */
+#include "files.h"
+
+#include <sys/wait.h>
+
+static char script[1024];
+
+/* The script stands two folders above this file's own. */
+static int setup(void **state) {
+    const char *end = strstr(__FILE__, "tests/data/fetch.c");
+    if (!end) return -1;
+    snprintf(script, sizeof script, "%.*stools/fetch-data.sh", (int)(end - __FILE__), __FILE__);
+    return folder_setup(state);
+}
+
+/* Exit code of the script run with `arguments` and the mirror (NULL: none); *output gets what it says. */
+static int run(const char *mirror, const char *arguments, char output[4096]) {
+    char command[4096];
+    snprintf(command, sizeof command, "QSYNC_DATA_MIRROR='%s' sh '%s' %s 2>&1", mirror ? mirror : "", script, arguments);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t got = fread(output, 1, 4095, pipe);
+    output[got] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect_output(const char *output, const char *part) {
+    if (!strstr(output, part)) fail_msg("output lacks '%s': %s", part, output);
+}
+
+static bool exists(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void explains_itself(void **state) {
+    (void)state;
+    char output[4096];
+    assert_int_equal(run(NULL, "--help", output), 0);
+    expect_output(output, "Usage: fetch-data.sh");
+    expect_output(output, "QSYNC_DATA_MIRROR");
+}
+
+static void refuses_wrong_usage(void **state) {
+    (void)state;
+    char output[4096];
+    assert_int_equal(run(NULL, "", output), 2);
+    expect_output(output, "FOLDER is missing");
+    assert_int_equal(run(NULL, "--fast folder", output), 2);
+    expect_output(output, "unknown option '--fast'");
+    assert_int_equal(run(NULL, "folder mnist emnist", output), 2);
+    expect_output(output, "unknown set 'emnist'; there are: mnist fashion-mnist cifar10 cifar100");
+}
+
+/* What has another sum is dropped: neither the file nor a part of it stays. */
+static void drops_wrong_sums(void **state) {
+    (void)state;
+    char output[4096], mirror[300], arguments[400];
+    unsigned char wrong[] = "not the digits";
+    subfolder_make("mirror");
+    file_write("mirror/train-images-idx3-ubyte.gz", (bytes){wrong, sizeof wrong});
+    snprintf(mirror, sizeof mirror, "file://%s/mirror", test_folder);
+    snprintf(arguments, sizeof arguments, "'%s/wrong' mnist", test_folder);
+    assert_int_equal(run(mirror, arguments, output), 1);
+    expect_output(output, "mnist: train-images-idx3-ubyte.gz has sum ");
+    expect_output(output, "must be 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609; dropped");
+    expect_output(output, "could not fetch file://");
+    expect_output(output, "not complete: mnist");
+    assert_false(exists("wrong/mnist/train-images-idx3-ubyte.gz"));
+    assert_false(exists("wrong/mnist/train-images-idx3-ubyte.gz.part"));
+}
+
+/* A whole mirror of MNIST; what has come is loadable and not fetched again, what is damaged is. */
+static void fetches_and_repairs(void **state) {
+    (void)state;
+    char output[4096], mirror[600], arguments[400], folder[300];
+    const char *shared = getenv("QS_TEST_SHARED");
+    qs_dataset set;
+    snprintf(mirror, sizeof mirror, "%s/data", shared ? shared : "");
+    if (!shared || access(mirror, F_OK) != 0) skip();
+    snprintf(folder, sizeof folder, "%s/sets", test_folder);
+    snprintf(arguments, sizeof arguments, "'%s' mnist", folder);
+    if (run(mirror, arguments, output) != 0) fail_msg("%s", output);
+    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_int_equal(set.count, 10000);
+    qs_dataset_release(&set);
+
+    unsigned char damage[] = "damage";
+    file_write("sets/mnist/t10k-labels-idx1-ubyte.gz", (bytes){damage, sizeof damage});
+    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_BAD_FILE);
+    assert_int_equal(run(mirror, arguments, output), 0);
+    expect_output(output, "train-images-idx3-ubyte.gz is there");
+    expect_output(output, "/t10k-labels-idx1-ubyte.gz\n");
+    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_OK);
+    qs_dataset_release(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(explains_itself),
+        cmocka_unit_test(refuses_wrong_usage),
+        cmocka_unit_test(drops_wrong_sums),
+        cmocka_unit_test(fetches_and_repairs),
+    };
+    return cmocka_run_group_tests_name("data.fetch", tests, setup, folder_teardown);
+}
