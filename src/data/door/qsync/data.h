@@ -27,8 +27,8 @@ typedef enum qs_part { QS_PART_TRAINING, QS_PART_TEST } qs_part;
 QS_API const char *qs_dataset_name_at(size_t index);
 /* Loads a part of a set. `folder` holds the sets' folders or files (folder/fashion-mnist/train-images-idx3-ubyte.gz ...; the CIFAR-10
  * training part is whatever data_batch_N.bin[.gz] are there); NULL means the environment's QSYNC_DATA. `limit` > 0 keeps the first images
- * only (files are still checked to their end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE otherwise, with a hint at tools/fetch-data.sh when files are missing.
- * Release with qs_dataset_release. */
+ * only (the file it falls in is still checked to its end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE otherwise, with a
+ * hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release. */
 QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
 QS_API void qs_dataset_release(qs_dataset *dataset);
 /* Shape and classes of a set by name without reading it. */
