@@ -14,12 +14,12 @@ static bool input_shape(const qs_graph *graph, const qs_node *node, int position
     return true;
 }
 
-/* One bit an element where the operator works element by element, one byte an output element where it picks from a window. */
 static bool mask_shape(const qs_graph *graph, int node, int64_t batch, qs_shape *out) {
-    qs_shape shape = qs_graph_shape(graph, node, batch);
-    bool windowed = graph->node[node].attributes.kernel[0] > 0;
-    *out = windowed ? shape : qs_shape_of(1, (qs_shape_count(&shape) + 7) / 8);
-    return graph->node[node].op->saves_mask;
+    const qs_op *op = graph->node[node].op;
+    if (!op->saves_mask) return false;
+    qs_shape dst = qs_graph_shape(graph, node, batch);
+    *out = op->mask(&dst);
+    return true;
 }
 
 static bool parameter_shape(const qs_graph *graph, int node, qs_role role, qs_shape *out) {
