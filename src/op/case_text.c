@@ -109,7 +109,7 @@ static qs_status read_operand(const char *text, qs_operand *operand) {
 
 static qs_status read_int(const char *text, int *out) {
     const char *at = text;
-    int64_t value;
+    int64_t value = 0;
     QS_TRY(read_integer(&at, &value));
     if (*at != '\0' || value > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a whole number up to 2^30", text);
     *out = (int)value;
@@ -119,7 +119,7 @@ static qs_status read_int(const char *text, int *out) {
 /* "3x3" */
 static qs_status read_pair(const char *text, int pair[2]) {
     const char *at = text;
-    int64_t value[2];
+    int64_t value[2] = {0, 0};
     QS_TRY(read_integer(&at, &value[0]));
     if (*at++ != 'x') return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
     QS_TRY(read_integer(&at, &value[1]));

@@ -43,17 +43,16 @@ static qs_status read_labels(const qs_case *one, const qs_tensor *operands, cons
     return QS_OK;
 }
 
-/* Position of the first maximum, and log Σ exp(x) formed around it. */
-static int64_t row_maximum(int64_t classes, const float *row, double *log_sum) {
+/* Position of the first maximum m; *sum = Σ exp(x - m), so that p = exp(x - m) / sum without overflow or cancellation. */
+static int64_t row_maximum(int64_t classes, const float *row, double *sum) {
     int64_t best = 0;
     for (int64_t c = 1; c < classes; c++) {
         if (row[c] > row[best]) best = c;
     }
-    double sum = 0;
+    *sum = 0;
     for (int64_t c = 0; c < classes; c++) {
-        sum += exp((double)row[c] - (double)row[best]);
+        *sum += exp((double)row[c] - (double)row[best]);
     }
-    *log_sum = (double)row[best] + log(sum);
     return best;
 }
 
@@ -66,9 +65,11 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     QS_GOTO(read_labels(one, operands, run, &rows, &labels));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
     for (int64_t n = 0; n < rows; n++) {
-        double log_sum;
-        correct += row_maximum(classes, src + n * classes, &log_sum) == labels[n];
-        sum += log_sum - (double)src[n * classes + labels[n]];
+        const float *row = src + n * classes;
+        double exponentials;
+        int64_t best = row_maximum(classes, row, &exponentials);
+        correct += best == labels[n];
+        sum += log(exponentials) - ((double)row[labels[n]] - (double)row[best]);
     }
     loss[0] = (float)sum;
     loss[1] = (float)correct;
@@ -88,11 +89,10 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     QS_GOTO(read_labels(one, operands, run, &rows, &labels));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &values));
     for (int64_t n = 0; n < rows; n++) {
-        double log_sum;
-        row_maximum(classes, values + n * classes, &log_sum);
+        float *row = values + n * classes;
+        double exponentials, maximum = (double)row[row_maximum(classes, row, &exponentials)];
         for (int64_t c = 0; c < classes; c++) {
-            float *value = &values[n * classes + c];
-            *value = (float)((exp((double)*value - log_sum) - (c == labels[n] ? 1 : 0)) * factor);
+            row[c] = (float)((exp((double)row[c] - maximum) / exponentials - (c == labels[n] ? 1 : 0)) * factor);
         }
     }
     for (int64_t i = rows * classes; i < shape->dim[0] * classes; i++) {
