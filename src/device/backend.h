@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a device is inside this room: a table of functions. device.c checks arguments and cases before it calls them, measures and rests. */
+#ifndef QSYNC_DEVICE_BACKEND_H
+#define QSYNC_DEVICE_BACKEND_H
+
+#include "qsync/device.h"
+
+typedef struct qs__backend {
+    const char *name;
+    /* Opens with checked options; *state is what the other functions receive. */
+    qs_status (*open)(const qs_device_options *options, void **state);
+    void (*close)(void *state);
+    /* Fills cpu, isa, library and formats. */
+    void (*describe)(const void *state, qs_device_info *out);
+    qs_status (*fact)(void *state, const qs_case *one, qs_kernel_fact *out);
+    /* data[i] belongs to operand i; *kernel is what run and release receive. */
+    qs_status (*prepare)(void *state, const qs_case *one, void *const *data, void *scratch, void **kernel);
+    qs_status (*run)(void *kernel, const qs_run *run);
+    void (*release)(void *kernel);
+} qs__backend;
+
+/* "AMD EPYC ..." of this machine, or "unknown", into a buffer of `bytes`. */
+void qs__cpu_name(char *text, size_t bytes);
+
+#endif

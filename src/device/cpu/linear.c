@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Linear operators by oneDNN: matmul first (its packed kernels reach the peak in all formats), inner product where matmul has none.
+ * src [N, I], weights [O, I], dst [N, O], all row-major. */
+#include "cpu.h"
+#include "gemm.h"
+#include "reduce.h"
+
+#include <string.h>
+
+typedef struct extents {
+    int64_t rows, inputs, outputs;
+} extents;
+
+static extents extents_of(const qs_case *one, qs_role activation, qs_role weights) {
+    const qs_shape *w = &qs__cpu_operand(one, weights)->shape;
+    return (extents){.rows = qs__cpu_operand(one, activation)->shape.dim[0], .outputs = w->dim[0], .inputs = w->dim[1]};
+}
+
+/* rows × columns, where element (r, c) lies at r·row_stride + c·column_stride. */
+static dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, dnnl_data_type_t type, int64_t row_stride, int64_t column_stride) {
+    dnnl_memory_desc_t desc;
+    dnnl_memory_desc_init_by_strides(&desc, 2, (dnnl_dims_t){rows, columns}, type, (dnnl_dims_t){row_stride, column_stride});
+    return desc;
+}
+
+static dnnl_memory_desc_t row_major(int64_t rows, int64_t columns, dnnl_data_type_t type) {
+    return matrix(rows, columns, type, columns, 1);
+}
+
+static dnnl_memory_desc_t any_of(const dnnl_memory_desc_t *own) {
+    dnnl_memory_desc_t desc;
+    dnnl_memory_desc_init_by_tag(&desc, own->ndims, own->dims, own->data_type, dnnl_format_tag_any);
+    return desc;
+}
+
+/* Adds reorders for a and b, then the planned product of slots. */
+static qs_status place_product(qs__chain *chain, int a, int a_argument, int b, int b_argument, int result, int result_argument) {
+    QS_TRY(qs__chain_as(chain, a, qs__chain_layout(chain, a_argument), &a));
+    QS_TRY(qs__chain_as(chain, b, qs__chain_layout(chain, b_argument), &b));
+    qs__chain_place(chain);
+    qs__chain_bind(chain, a_argument, a);
+    qs__chain_bind(chain, b_argument, b);
+    qs__chain_bind(chain, result_argument, result);
+    return QS_OK;
+}
+
+static qs_status matmul_forward(qs__chain *chain) {
+    const qs_case *one = &chain->one;
+    extents e = extents_of(one, QS_SRC, QS_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_forward_types(chain, &types));
+    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
+    dnnl_memory_desc_t weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs), any = any_of(&weights);
+    dnnl_memory_desc_t bias = row_major(1, e.outputs, dnnl_f32);
+    dnnl_matmul_desc_t operation;
+    QS__DNNL(dnnl_matmul_desc_init(&operation, &src, &any, types.bias_inside ? &bias : NULL, &dst), "matmul forward");
+    qs__gemm_epilogue epilogue;
+    QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, &operation));
+    int result = qs__gemm_result(chain, QS_DST, &types, &dst, &dst);
+    QS_TRY(place_product(chain, qs__chain_operand(chain, QS_SRC, &src), DNNL_ARG_SRC, qs__chain_operand(chain, QS_WEIGHTS, &weights),
+                         DNNL_ARG_WEIGHTS, result, DNNL_ARG_DST));
+    if (types.bias_inside) qs__chain_bind(chain, DNNL_ARG_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
+    return qs__gemm_epilogue_finish(chain, &types, &epilogue);
+}
+
+static qs_status matmul_input_gradient(qs__chain *chain) {
+    extents e = extents_of(&chain->one, QS_DIFF_DST, QS_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
+    dnnl_memory_desc_t diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
+    dnnl_memory_desc_t weights = row_major(e.outputs, e.inputs, types.operands), any = any_of(&weights);
+    dnnl_matmul_desc_t operation;
+    QS__DNNL(dnnl_matmul_desc_init(&operation, &diff_dst, &any, NULL, &diff_src), "matmul input gradient");
+    QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
+    int result = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &diff_src);
+    QS_TRY(place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &diff_dst), DNNL_ARG_SRC,
+                         qs__chain_operand(chain, QS_WEIGHTS, &weights), DNNL_ARG_WEIGHTS, result, DNNL_ARG_DST));
+    return qs__gemm_finish(chain, &types);
+}
+
+/* diff_bias[o] = Σ_n diff_dst[n, o]. */
+static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape;
+    qs__sum_columns(chain->cpu, qs__cpu_format(&chain->one, QS_DIFF_DST), shape->dim[0], qs_shape_count(shape) / shape->dim[0],
+                    qs__cpu_data(chain, QS_DIFF_DST), qs__cpu_data(chain, QS_DIFF_BIAS));
+    return QS_OK;
+}
+
+static qs_status matmul_weight_gradient(qs__chain *chain) {
+    extents e = extents_of(&chain->one, QS_SRC, QS_DIFF_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
+    dnnl_memory_desc_t turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
+    dnnl_memory_desc_t copy = row_major(e.outputs, e.rows, types.operands);
+    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), any = any_of(&src);
+    dnnl_memory_desc_t diff_weights = row_major(e.outputs, e.inputs, dnnl_f32);
+    dnnl_matmul_desc_t operation;
+    QS__DNNL(dnnl_matmul_desc_init(&operation, &copy, &any, NULL, &diff_weights), "matmul weight gradient");
+    QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
+    int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
+    QS_TRY(place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), DNNL_ARG_SRC, qs__chain_operand(chain, QS_SRC, &src),
+                         DNNL_ARG_WEIGHTS, result, DNNL_ARG_DST));
+    if (qs__cpu_has(&chain->one, QS_DIFF_BIAS)) qs__chain_call(chain, sum_diff_bias);
+    return qs__gemm_finish(chain, &types);
+}
+
+qs_status qs__build_linear_matmul(qs__chain *chain) {
+    const char *pass = chain->one.pass->name;
+    if (!strcmp(pass, "forward")) return matmul_forward(chain);
+    if (!strcmp(pass, "input_gradient")) return matmul_input_gradient(chain);
+    return matmul_weight_gradient(chain);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Registry and front of the devices: checks, one device a process at a time, and the rests that `speed` asks for. */
+#include "backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QS_DEVICE(name) extern const qs__backend qs__device_##name;
+#include "devices.def"
+#undef QS_DEVICE
+
+static const qs__backend *const backends[] = {
+#define QS_DEVICE(name) &qs__device_##name,
+#include "devices.def"
+#undef QS_DEVICE
+};
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
+
+struct qs_device {
+    const qs__backend *backend;
+    void *state;
+    int threads;
+    double speed;
+};
+
+struct qs_kernel {
+    const qs_device *device;
+    void *state;
+};
+
+const char *qs_device_backend_at(size_t index) {
+    return index < BACKENDS ? backends[index]->name : NULL;
+}
+
+static const qs__backend *find_backend(const char *name) {
+    for (size_t i = 0; i < BACKENDS; i++) {
+        if (!strcmp(backends[i]->name, name)) return backends[i];
+    }
+    return NULL;
+}
+
+static qs_status check_options(const qs_device_options *options) {
+    if (!options->backend || !find_backend(options->backend)) {
+        return qs_fail(QS_USAGE, "device backend '%s' is not in this build, which has: %s", options->backend ? options->backend : "",
+                       qs_names_join(BACKENDS, qs_device_backend_at));
+    }
+    if (!(options->speed > 0 && options->speed <= 1)) {
+        return qs_fail(QS_USAGE, "device speed %g: it must be above 0 and at most 1", options->speed);
+    }
+    return QS_OK;
+}
+
+qs_status qs_device_open(const qs_device_options *options, qs_device **out) {
+    qs_device *device = NULL;
+    qs_status status;
+    QS_TRY(check_options(options));
+    QS_TRY(qs_threads_set(options->threads));
+    QS_TRY(qs_allocate(1, sizeof *device, &device));
+    device->backend = find_backend(options->backend);
+    device->threads = options->threads;
+    device->speed = options->speed;
+    QS_GOTO(device->backend->open(options, &device->state));
+    *out = device;
+    device = NULL;
+done:
+    free(device);
+    return status;
+}
+
+void qs_device_close(qs_device *device) {
+    if (!device) return;
+    device->backend->close(device->state);
+    free(device);
+}
+
+void qs_device_describe(const qs_device *device, qs_device_info *out) {
+    memset(out, 0, sizeof *out);
+    snprintf(out->backend, sizeof out->backend, "%s", device->backend->name);
+    qs__cpu_name(out->cpu, sizeof out->cpu);
+    out->threads = device->threads;
+    out->speed = device->speed;
+    device->backend->describe(device->state, out);
+}
+
+static qs_status within_case(qs_status status, const qs_case *one) {
+    char text[QS_CASE_TEXT];
+    return status == QS_OK ? QS_OK : qs_fail_within(status, "%s", qs_case_text(one, text));
+}
+
+qs_status qs_device_fact(qs_device *device, const qs_case *one, qs_kernel_fact *out) {
+    qs_kernel_fact fact = {0};
+    QS_TRY(qs_case_check(one));
+    QS_TRY(within_case(device->backend->fact(device->state, one, &fact), one));
+    *out = fact;
+    return QS_OK;
+}
+
+qs_status qs_device_prepare(qs_device *device, const qs_case *one, void *const *data, void *scratch, qs_kernel **out) {
+    qs_kernel *kernel = NULL;
+    qs_status status;
+    QS_TRY(qs_case_check(one));
+    QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
+    kernel->device = device;
+    QS_GOTO(within_case(device->backend->prepare(device->state, one, data, scratch, &kernel->state), one));
+    *out = kernel;
+    kernel = NULL;
+done:
+    free(kernel);
+    return status;
+}
+
+qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run) {
+    const qs_device *device = kernel->device;
+    if (device->speed >= 1) return device->backend->run(kernel->state, run);
+    double start = qs_clock();
+    qs_status status = device->backend->run(kernel->state, run);
+    double end = qs_clock();
+    qs_wait_until(end + (end - start) * (1 / device->speed - 1));
+    return status;
+}
+
+void qs_kernel_release(qs_kernel *kernel) {
+    if (!kernel) return;
+    kernel->device->backend->release(kernel->state);
+    free(kernel);
+}
+
+void qs__cpu_name(char *text, size_t bytes) {
+    char line[256];
+    snprintf(text, bytes, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(text, bytes, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        break;
+    }
+    fclose(file);
+}

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sources of the room device by option: one folder for each line of devices.def whose library is there.
+
+qs_list(QS_DEVICES ${CMAKE_CURRENT_LIST_DIR}/devices.def)
+set(QS_DEVICE_SOURCES "")
+add_library(qs_device_options INTERFACE)
+foreach(device IN LISTS QS_DEVICES)
+  if(device STREQUAL "cpu" AND NOT QS_WITH_ONEDNN)
+    continue()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/${device}/*.c)
+  if(NOT sources)
+    message(FATAL_ERROR "device ${device} of devices.def has no source file in src/device/${device}")
+  endif()
+  list(APPEND QS_DEVICE_SOURCES ${sources})
+  string(TOUPPER ${device} upper)
+  target_compile_definitions(qs_device_options INTERFACE QS_WITH_${upper})
+endforeach()
+if(QS_WITH_ONEDNN)
+  # The kernel library's threads are set through OpenMP even where the pool of base does without it.
+  find_package(OpenMP REQUIRED COMPONENTS C)
+  set(QS_DEVICE_LIBS qs_device_options ${QS_ONEDNN} OpenMP::OpenMP_C)
+else()
+  set(QS_DEVICE_LIBS qs_device_options)
+endif()

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Kernels of devices under test: a case bound to guarded operands and guarded scratch; tolerances from the formats and the lengths of sums;
+ * test programs that run once per instruction-set ceiling, each in a process of its own because a ceiling cannot change. */
+#ifndef QSYNC_TESTS_DEVICE_SUPPORT_H
+#define QSYNC_TESTS_DEVICE_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "op_support.h"
+#include "qsync/device.h"
+
+static const char *const ceilings[] = {"all", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2"};
+enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
+
+/* ---- A device and its kernels ---- */
+
+static inline bool built(const char *backend) {
+    for (size_t i = 0; qs_device_backend_at(i); i++) {
+        if (!strcmp(qs_device_backend_at(i), backend)) return true;
+    }
+    return false;
+}
+
+static inline qs_device *open_device(const char *backend, const char *isa, int threads, double speed) {
+    qs_device *device = NULL;
+    assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = threads, .isa = isa, .speed = speed}, &device));
+    return device;
+}
+
+/* A kernel bound to the operands of a `bound` and to scratch of its own, guarded on both sides. */
+typedef struct bound_kernel {
+    qs_kernel_fact fact;
+    qs_kernel *kernel;
+    unsigned char *block, *scratch;
+} bound_kernel;
+
+static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
+    void *data[QS_MAX_OPERANDS] = {0};
+    assert_ok(qs_device_fact(device, &b->one, &k->fact));
+    size_t bytes = (k->fact.scratch_bytes + 3 * GUARD) / GUARD * GUARD;
+    k->block = aligned_alloc(GUARD, bytes);
+    assert_non_null(k->block);
+    memset(k->block, GUARD_BYTE, bytes);
+    k->scratch = k->block + GUARD;
+    for (int i = 0; i < b->one.operands; i++) {
+        if (b->one.operand[i].format) data[i] = b->operands[i].data;
+    }
+    assert_ok(qs_device_prepare(device, &b->one, data, k->scratch, &k->kernel));
+}
+
+static inline void kernel_release(bound_kernel *k) {
+    for (int g = 1; g <= GUARD; g++) {
+        if (k->scratch[-g] != GUARD_BYTE || k->scratch[k->fact.scratch_bytes + (size_t)g - 1] != GUARD_BYTE) {
+            fail_msg("%s wrote outside its scratch of %zu bytes", k->fact.kernel, k->fact.scratch_bytes);
+        }
+    }
+    qs_kernel_release(k->kernel);
+    free(k->block);
+}
+
+/* ---- Comparing with the reference ---- */
+
+/* Operators whose results must equal the reference bit for bit: elementwise, or independent of any order. */
+static inline bool exact_operator(const char *name) {
+    static const char *const exact[] = {"relu",   "add",      "max_pool",   "dropout",      "cast",
+                                        "absmax", "quantize", "dequantize", "finite_check", "sgd"};
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+        if (!strcmp(exact[i], name)) return true;
+    }
+    return false;
+}
+
+static inline bool has_integers(const qs_case *one) {
+    int src = qs_case_position(one, QS_SRC);
+    return one->op->kind == QS_ADJUSTABLE && src >= 0 && one->operand[src].format->kind == QS_KIND_INTEGER;
+}
+
+/* Σ|a·b| behind every element of operand `position`: the same pass over absolute values, all in fp32. Caller frees. */
+static inline float *absolute_terms(bound *b, int position) {
+    const qs_format *fp32 = qs_format_of("fp32");
+    qs_case twin = b->one;
+    bound terms;
+    for (int i = 0; i < twin.operands; i++) {
+        if (twin.operand[i].format) twin.operand[i].format = fp32;
+    }
+    bound_make(&terms, &twin, 1);
+    bound_share(&terms, b);
+    for (int i = 0; i < twin.operands; i++) {
+        if (!twin.operand[i].format) continue;
+        float *values = terms.operands[i].data;
+        for (int64_t k = 0; k < qs_shape_count(&twin.operand[i].shape); k++) values[k] = fabsf(values[k]);
+    }
+    bound_run(&terms);
+    float *values = tensor_values(&terms.operands[position]);
+    bound_release(&terms);
+    return values;
+}
+
+/* Sums of K products in fp32, in any order, differ from the exact one by about sqrt(K) roundings of 2^-24 of Σ|a·b| (4 standard deviations
+ * allowed); storing costs one spacing of the format, because a value near a boundary may fall to either side. */
+static inline void compare_sums(const bound *got, bound *expected, int position, const char *what) {
+    const qs_tensor *tensor = &got->operands[position];
+    int64_t count = qs_shape_count(&tensor->shape);
+    double length = qs_case_flops(&got->one) / 2 / (double)count;
+    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]), *terms = absolute_terms(expected, position);
+    for (int64_t i = 0; i < count; i++) {
+        double allowed = tensor->format->epsilon * fabs((double)right[i]) + 4 * sqrt(length + 1) * 0x1p-24 * (double)terms[i];
+        if (fabs((double)values[i] - (double)right[i]) <= allowed) continue;
+        fail_msg("%s: %s[%" PRId64 "] is %.9g, expected %.9g (allowed %.3g)", what, qs_role_name(got->one.operand[position].role), i,
+                 (double)values[i], (double)right[i], allowed);
+    }
+    free(values);
+    free(right);
+    free(terms);
+}
+
+/* Largest magnitude of an array. */
+static inline double magnitude(int64_t count, const float *values) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)values[i]));
+    return largest;
+}
+
+/* Integer sums are exact; what follows is one conversion, two products and a sum in fp32: 4 roundings of the terms, and the storage. */
+static inline void compare_integer(const bound *got, bound *expected, int position, const char *what) {
+    const qs_tensor *tensor = &got->operands[position];
+    int64_t count = qs_shape_count(&tensor->shape);
+    int bias = qs_case_position(&got->one, QS_BIAS);
+    double shift = bias >= 0 && got->one.operand[bias].format
+                       ? magnitude(qs_shape_count(&got->operands[bias].shape), got->operands[bias].data) : 0;
+    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]);
+    assert_close(count, values, right, 8 * 0x1p-24 * shift, tensor->format->epsilon + 4 * 0x1p-24, what);
+    free(values);
+    free(right);
+}
+
+/* Means over R values in fp32 or better, then a few operations: 8 sqrt(R) roundings of the largest result, and the storage. */
+static inline void compare_means(const bound *got, bound *expected, int position, const char *what) {
+    const qs_tensor *tensor = &got->operands[position];
+    int64_t count = qs_shape_count(&tensor->shape);
+    double length = qs_case_flops(&got->one) / (double)count;
+    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]);
+    double scale = fmax(1, magnitude(count, right));
+    assert_close(count, values, right, 8 * sqrt(length + 1) * 0x1p-24 * scale, tensor->format->epsilon, what);
+    free(values);
+    free(right);
+}
+
+/* fp64 values: sums of squares and variances in any order of pieces, 2^-24 for the fp32 operations inside. */
+static inline void compare_statistics(const bound *got, const bound *expected, int position, const char *what) {
+    const double *values = got->operands[position].data, *right = expected->operands[position].data;
+    for (int64_t i = 0; i < qs_shape_count(&got->operands[position].shape) / 2; i++) {
+        if (fabs(values[i] - right[i]) <= 0x1p-22 * fabs(right[i])) continue;
+        fail_msg("%s: statistic %" PRId64 " is %.17g, expected %.17g", what, i, values[i], right[i]);
+    }
+}
+
+static inline void compare_written(const bound *got, bound *expected, const char *what) {
+    const char *op = got->one.op->name;
+    for (int i = 0; i < got->one.operands; i++) {
+        if (!(got->one.pass->written >> i & 1) || !got->one.operand[i].format) continue;
+        if (exact_operator(op)) {
+            if (memcmp(got->operands[i].data, expected->operands[i].data, tensor_bytes(&got->operands[i]))) {
+                float *a = tensor_values(&got->operands[i]), *b = tensor_values(&expected->operands[i]);
+                assert_close(qs_shape_count(&got->operands[i].shape), a, b, 0, 0, what);
+                fail_msg("%s: %s differs in its bits", what, qs_role_name(got->one.operand[i].role));
+            }
+        } else if (got->one.operand[i].role == QS_STATISTICS) {
+            compare_statistics(got, expected, i, what);
+        } else if (has_integers(&got->one)) {
+            compare_integer(got, expected, i, what);
+        } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "average_pool")) {
+            compare_sums(got, expected, i, what);
+        } else {
+            compare_means(got, expected, i, what);
+        }
+    }
+}
+
+/* ---- One process per ceiling ---- */
+
+static const char *test_ceiling; /* of this process */
+
+/* Runs the tests once per ceiling, each in a child; the number of ceilings that failed. */
+static inline int run_per_ceiling(const struct CMUnitTest *tests, size_t count) {
+    int failed = 0;
+    for (int i = 0; i < CEILINGS; i++) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            test_ceiling = ceilings[i];
+            exit(_cmocka_run_group_tests(ceilings[i], tests, count, NULL, NULL) ? 1 : 0);
+        }
+        int result = 1;
+        if (child < 0 || waitpid(child, &result, 0) < 0 || result) failed++;
+    }
+    return failed;
+}
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device ref and the front that all devices share: options, registry, rests. */
+// labels: short
+#include "device_support.h"
+
+static void test_registry(void **state) {
+    (void)state;
+    bool found = false;
+    for (size_t i = 0; qs_device_backend_at(i); i++) {
+        found |= !strcmp(qs_device_backend_at(i), "ref");
+    }
+    assert_true(found);
+}
+
+static void test_options(void **state) {
+    (void)state;
+    qs_device *device = NULL;
+    qs_device_options options = {.backend = "gpu", .threads = 1, .speed = 1};
+    assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "gpu"));
+    assert_non_null(strstr(qs_message(), "ref"));
+    options = (qs_device_options){.backend = "ref", .threads = 1, .speed = 1.5};
+    assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
+    options.speed = 0;
+    assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
+    options = (qs_device_options){.backend = "ref", .threads = 0, .speed = 1};
+    assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
+    assert_null(device);
+}
+
+static void test_describe(void **state) {
+    (void)state;
+    qs_device_info info;
+    qs_device *device = open_device("ref", NULL, 2, 0.5);
+    qs_device_describe(device, &info);
+    assert_string_equal(info.backend, "ref");
+    assert_string_equal(info.formats[0], "fp32");
+    assert_int_equal(info.threads, 2);
+    assert_true(info.speed == 0.5);
+    assert_true(info.cpu[0] && info.isa[0] && info.library[0]);
+    qs_device_close(device);
+}
+
+/* ref runs the very reference kernels. */
+static void test_runs(void **state) {
+    (void)state;
+    qs_device *device = open_device("ref", NULL, 1, 1);
+    bound expected, got;
+    bound_kernel kernel;
+    bound_parse(&expected, "linear/forward src=bf16[8,64] weights=bf16[10,64] bias=fp32[10] dst=bf16[8,10]", 3);
+    bound_parse(&got, "linear/forward src=bf16[8,64] weights=bf16[10,64] bias=fp32[10] dst=bf16[8,10]", 3);
+    bound_run(&expected);
+    kernel_make(&kernel, device, &got);
+    assert_string_equal(kernel.fact.kernel, "reference");
+    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_memory_equal(got.operands[5].data, expected.operands[5].data, tensor_bytes(&got.operands[5]));
+    kernel_release(&kernel);
+    bound_release(&expected);
+    bound_release(&got);
+    qs_device_close(device);
+}
+
+static double seconds_of(double speed, bound *b) {
+    qs_device *device = open_device("ref", NULL, 1, speed);
+    bound_kernel kernel;
+    kernel_make(&kernel, device, b);
+    double best = INFINITY;
+    for (int i = 0; i < 5; i++) {
+        double start = qs_clock();
+        assert_ok(qs_kernel_run(kernel.kernel, &b->run));
+        best = fmin(best, qs_clock() - start);
+    }
+    kernel_release(&kernel);
+    qs_device_close(device);
+    return best;
+}
+
+/* At speed 1/4 a kernel takes 4 times as long. The fastest of five runs at each speed is compared, and half of the rest allowed to be
+ * missing, because the kernel's own time varies on a busy machine; no rest at all would give a ratio near 1. */
+static void test_rests(void **state) {
+    (void)state;
+    bound b;
+    bound_parse(&b, "linear/forward src=fp32[64,256] weights=fp32[64,256] dst=fp32[64,64]", 3);
+    double full = seconds_of(1, &b), quarter = seconds_of(0.25, &b);
+    assert_true(quarter > 2.5 * full);
+    bound_release(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_registry), cmocka_unit_test(test_options), cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_rests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
