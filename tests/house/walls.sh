@@ -5,6 +5,7 @@
 #   1. a room includes its own files and the doors of its declared closure, nothing else of src/
 #   2. a room's undefined symbols that another room defines come from its declared closure, through a door (no qs__ name)
 #   3. every external symbol begins with qs_, and the library neither prints nor ends the process
+#   4. MPI is called by comm alone, oneDNN by device alone, and parallel regions stand in base alone
 # Environment: QS_BUILD (with walls.txt: "room|archive|closure" lines), QS_SOURCE, QS_NM, QS_NINJA.
 set -u
 walls=$QS_BUILD/walls.txt
@@ -76,6 +77,9 @@ awk -F'\t' -v walls="$walls" -v source="$QS_SOURCE/src/" -v build="$QS_BUILD" '
             }
             if (name ~ /^(exit|_exit|_Exit|abort|quick_exit|printf|__printf_chk|puts|putchar|perror|stdout|stderr)$/)
                 complain("room " room " uses " name ": the library neither prints nor ends the process")
+            if (name ~ /^MPI_/ && room != "comm") complain("room " room " calls " name ": MPI belongs to room comm")
+            if (name ~ /^dnnl_/ && room != "device") complain("room " room " calls " name ": oneDNN belongs to room device")
+            if (name ~ /^(GOMP_|__kmpc_fork)/ && room != "base") complain("room " room " has a parallel region: threads come from the pool of base")
         }
         exit failures > 0
     }' "$scratch/includes" "$scratch/symbols" || exit 1
