@@ -11,15 +11,20 @@
 typedef struct qs_comm qs_comm;
 typedef struct qs_request qs_request; /* an all-reduce under way; one per started call, recycled by the communicator */
 
-/* "self", "mpi", or NULL: mpi when started by an MPI launcher (environment), else self. QS_USAGE lists the names. */
+/* Names of the communicators of this build, NULL past the end. */
+QS_API const char *qs_comm_name_at(size_t index);
+/* "self", "mpi", or NULL: mpi when started by an MPI launcher (environment), else self. QS_USAGE lists the names; QS_UNSUPPORTED when a
+ * launcher started us but this build has no MPI, or when MPI has already ended in this process (it can be opened once). */
 QS_API qs_status qs_comm_open(const char *name, qs_comm **out);
+/* Waits for what is under way; NULL is fine. All ranks close; after a failure that the others cannot see use qs_comm_abort. */
 QS_API void qs_comm_close(qs_comm *comm);
 QS_API int qs_comm_rank(const qs_comm *comm);
 QS_API int qs_comm_size(const qs_comm *comm);
 QS_API const char *qs_comm_name(const qs_comm *comm);
 
+/* Sum over ranks; the same bits as the non-blocking form. Failures of MPI are QS_PEER_LOST with its text. */
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
-/* Non-blocking form. */
+/* Non-blocking form; any number may be under way, all ranks start them in the same order. */
 QS_API qs_status qs_comm_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request **out);
 /* Lets the library move data; call it between kernels. *done may be NULL. */
 QS_API qs_status qs_comm_test(qs_comm *comm, qs_request *request, bool *done);
@@ -33,10 +38,13 @@ QS_API qs_status qs_comm_broadcast(qs_comm *comm, void *data, int64_t bytes, int
  * (heap, one per rank) their lengths. */
 QS_API qs_status qs_comm_gather(qs_comm *comm, const void *mine, int64_t bytes, char **data, int64_t **sizes);
 QS_API qs_status qs_comm_barrier(qs_comm *comm);
-/* Collective agreement on a status: every rank passes its own; all get the worst one, and the message of the lowest failing rank with
- * "rank N: " before it. Call it where a failure of one rank must stop all. */
+/* Collective agreement on a status: every rank passes its own; all get the worst one, and the message of the lowest rank that has it with
+ * "rank N: " before it. A lost peer and a pre-emption count as less bad than any other failure: a lost peer is often only the echo of the failure, and
+ * only a run in which nothing failed may be resumed as it is. One rank alone keeps its message. Call it where a failure of one rank must
+ * stop all. */
 QS_API qs_status qs_comm_agree(qs_comm *comm, qs_status mine);
-/* Ends the whole run at once after a failure that the others cannot see: prints nothing, kills the peers. Does not return for mpi. */
+/* Ends the whole run at once after a failure that the others cannot see: prints nothing, kills the peers. Does not return for mpi; returns
+ * for self, which has no peers. */
 QS_API void qs_comm_abort(qs_comm *comm, int exit_code);
 
 #endif

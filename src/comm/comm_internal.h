@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the room: what a communicator provides (comms.def lists them). Arguments are checked by comm.c before they come here. */
+#ifndef QSYNC_COMM_INTERNAL_H
+#define QSYNC_COMM_INTERNAL_H
+
+#include "qsync/comm.h"
+
+typedef enum qs__fold { QS__SUM, QS__MAXIMUM } qs__fold;
+
+/* Kinds put their own requests behind this head. */
+struct qs_request {
+    qs_request *next; /* among the spare ones, or among those under way */
+    bool done;
+};
+
+typedef struct qs__comm_kind {
+    const char *name;
+    size_t comm_bytes, request_bytes; /* sizes of the kind's structs, which begin with qs_comm and qs_request */
+    qs_status (*open)(qs_comm *comm); /* fills rank and size */
+    void (*close)(qs_comm *comm);
+    qs_status (*start)(qs_comm *comm, float *values, int64_t count, qs_request *request);
+    qs_status (*test)(qs_comm *comm, qs_request *request); /* sets request->done */
+    qs_status (*wait)(qs_comm *comm, qs_request *request);
+    qs_status (*fold)(qs_comm *comm, qs__fold fold, double *values, int64_t count);
+    qs_status (*broadcast)(qs_comm *comm, void *data, int64_t bytes, int root);
+    /* Bytes from every other rank to rank 0: sizes first, then the data, which rank 0 has room for. */
+    qs_status (*gather_sizes)(qs_comm *comm, int64_t mine, int64_t *sizes);
+    qs_status (*gather_bytes)(qs_comm *comm, const void *mine, const int64_t *sizes, int64_t bytes, char *data);
+    qs_status (*barrier)(qs_comm *comm);
+    void (*abort)(qs_comm *comm, int exit_code);
+} qs__comm_kind;
+
+struct qs_comm {
+    const qs__comm_kind *kind;
+    int rank, size;
+    qs_request *spare, *under_way;
+};
+
+#define QS_COMM(identifier) extern const qs__comm_kind qs__comm_##identifier;
+#include "comms.def"
+#undef QS_COMM
+
+/* Longest message in elements or bytes; longer ones go in pieces, because MPI counts in int. Tests make it small. */
+extern int64_t qs__comm_piece;
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* mpi: collectives of the MPI library on a communicator of our own. All calls come from the thread that opened it (MPI_THREAD_FUNNELED). MPI's
+ * errors are returned, not fatal: most mean that another process is gone. */
+#include "comm_internal.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct mpi_comm {
+    qs_comm base;
+    MPI_Comm ranks;
+    bool started; /* by us, so we end it */
+} mpi_comm;
+
+typedef struct mpi_request {
+    qs_request base;
+    int pieces;
+    size_t capacity;
+    MPI_Request *piece;
+    MPI_Request one; /* the usual case: one piece, nothing to allocate */
+} mpi_request;
+
+static MPI_Comm ranks_of(const qs_comm *comm) {
+    return ((const mpi_comm *)comm)->ranks;
+}
+
+static qs_status check(int code, const char *what) {
+    if (code == MPI_SUCCESS) return QS_OK;
+    char text[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return qs_fail(QS_PEER_LOST, "MPI %s: %s", what, text);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------------------------------- */
+
+static qs_status start_library(bool *started) {
+    int there = 0, ended = 0, provided = 0;
+    MPI_Initialized(&there);
+    MPI_Finalized(&ended);
+    if (ended) return qs_fail(QS_UNSUPPORTED, "MPI has ended in this process and cannot start again; open the communicator once");
+    *started = !there;
+    if (there) return QS_OK;
+    QS_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start"));
+    if (provided >= MPI_THREAD_FUNNELED) return QS_OK;
+    MPI_Finalize();
+    return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");
+}
+
+static qs_status open_ranks(mpi_comm *comm) {
+    QS_TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &comm->ranks), "communicator"));
+    QS_TRY(check(MPI_Comm_set_errhandler(comm->ranks, MPI_ERRORS_RETURN), "error handler"));
+    QS_TRY(check(MPI_Comm_rank(comm->ranks, &comm->base.rank), "rank"));
+    return check(MPI_Comm_size(comm->ranks, &comm->base.size), "size");
+}
+
+static qs_status open_mpi(qs_comm *base) {
+    mpi_comm *comm = (mpi_comm *)base;
+    QS_TRY(start_library(&comm->started));
+    qs_status status = open_ranks(comm);
+    if (status != QS_OK && comm->started) MPI_Finalize();
+    return status;
+}
+
+static void close_mpi(qs_comm *base) {
+    mpi_comm *comm = (mpi_comm *)base;
+    for (qs_request *request = base->spare; request; request = request->next) free(((mpi_request *)request)->piece);
+    for (qs_request *request = base->under_way; request; request = request->next) free(((mpi_request *)request)->piece);
+    MPI_Comm_free(&comm->ranks);
+    if (comm->started) MPI_Finalize();
+}
+
+/* ---- All-reduce ------------------------------------------------------------------------------------------------------------ */
+
+static MPI_Request *pieces_of(mpi_request *request) {
+    return request->pieces > 1 ? request->piece : &request->one;
+}
+
+static qs_status start(qs_comm *comm, float *values, int64_t count, qs_request *base) {
+    mpi_request *request = (mpi_request *)base;
+    int64_t pieces = count / qs__comm_piece + (count % qs__comm_piece != 0);
+    if (pieces > 1) QS_TRY(qs_grow(&request->piece, &request->capacity, (size_t)pieces, sizeof(MPI_Request)));
+    request->pieces = (int)pieces;
+    MPI_Request *piece = pieces_of(request);
+    for (int64_t i = 0; i < pieces; i++) piece[i] = MPI_REQUEST_NULL;
+    for (int64_t i = 0; i < pieces; i++) {
+        int64_t first = i * qs__comm_piece;
+        int length = (int)(count - first < qs__comm_piece ? count - first : qs__comm_piece);
+        QS_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, values + first, length, MPI_FLOAT, MPI_SUM, ranks_of(comm), &piece[i]), "all-reduce"));
+    }
+    base->done = pieces == 0;
+    return QS_OK;
+}
+
+static qs_status test(qs_comm *comm, qs_request *base) {
+    (void)comm;
+    mpi_request *request = (mpi_request *)base;
+    int done = 0;
+    QS_TRY(check(MPI_Testall(request->pieces, pieces_of(request), &done, MPI_STATUSES_IGNORE), "all-reduce"));
+    base->done = done;
+    return QS_OK;
+}
+
+static qs_status wait(qs_comm *comm, qs_request *base) {
+    (void)comm;
+    mpi_request *request = (mpi_request *)base;
+    base->done = true; /* after a failure as well: there is nothing more to wait for */
+    return check(MPI_Waitall(request->pieces, pieces_of(request), MPI_STATUSES_IGNORE), "all-reduce");
+}
+
+/* ---- Blocking collectives -------------------------------------------------------------------------------------------------- */
+
+static int piece_at(int64_t first, int64_t count) {
+    return (int)(count - first < qs__comm_piece ? count - first : qs__comm_piece);
+}
+
+static qs_status fold_values(qs_comm *comm, qs__fold fold, double *values, int64_t count) {
+    MPI_Op operation = fold == QS__SUM ? MPI_SUM : MPI_MAX;
+    for (int64_t at = 0; at < count; at += qs__comm_piece) {
+        QS_TRY(check(MPI_Allreduce(MPI_IN_PLACE, values + at, piece_at(at, count), MPI_DOUBLE, operation, ranks_of(comm)), "all-reduce"));
+    }
+    return QS_OK;
+}
+
+static qs_status broadcast(qs_comm *comm, void *data, int64_t bytes, int root) {
+    for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
+        QS_TRY(check(MPI_Bcast((char *)data + at, piece_at(at, bytes), MPI_BYTE, root, ranks_of(comm)), "broadcast"));
+    }
+    return QS_OK;
+}
+
+static qs_status gather_sizes(qs_comm *comm, int64_t mine, int64_t *sizes) {
+    return check(MPI_Gather(&mine, 1, MPI_INT64_T, sizes, 1, MPI_INT64_T, 0, ranks_of(comm)), "gather");
+}
+
+static qs_status send_bytes(qs_comm *comm, const char *data, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
+        QS_TRY(check(MPI_Send(data + at, piece_at(at, bytes), MPI_BYTE, 0, 0, ranks_of(comm)), "gather"));
+    }
+    return QS_OK;
+}
+
+static qs_status receive_bytes(qs_comm *comm, char *data, int64_t bytes, int rank) {
+    for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
+        int length = piece_at(at, bytes);
+        QS_TRY(check(MPI_Recv(data + at, length, MPI_BYTE, rank, 0, ranks_of(comm), MPI_STATUS_IGNORE), "gather"));
+    }
+    return QS_OK;
+}
+
+static qs_status gather_bytes(qs_comm *comm, const void *mine, const int64_t *sizes, int64_t bytes, char *data) {
+    if (comm->rank != 0) return send_bytes(comm, mine, bytes);
+    if (bytes > 0) memcpy(data, mine, (size_t)bytes);
+    data += bytes;
+    for (int rank = 1; rank < comm->size; rank++) {
+        QS_TRY(receive_bytes(comm, data, sizes[rank], rank));
+        data += sizes[rank];
+    }
+    return QS_OK;
+}
+
+static qs_status barrier(qs_comm *comm) {
+    return check(MPI_Barrier(ranks_of(comm)), "barrier");
+}
+
+static void abort_mpi(qs_comm *comm, int exit_code) {
+    (void)comm;
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+const qs__comm_kind qs__comm_mpi = {
+    .name = "mpi",
+    .comm_bytes = sizeof(mpi_comm),
+    .request_bytes = sizeof(mpi_request),
+    .open = open_mpi,
+    .close = close_mpi,
+    .start = start,
+    .test = test,
+    .wait = wait,
+    .fold = fold_values,
+    .broadcast = broadcast,
+    .gather_sizes = gather_sizes,
+    .gather_bytes = gather_bytes,
+    .barrier = barrier,
+    .abort = abort_mpi,
+};

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the room: the statistics part of a profile (statistics.c). */
+#ifndef QSYNC_RECORD_PROFILE_INTERNAL_H
+#define QSYNC_RECORD_PROFILE_INTERNAL_H
+
+#include "record_internal.h"
+
+qs_status qs__statistics_read(const qs__place *root, qs_statistics *out);
+void qs__statistics_write(qs__writer *writer, const qs_statistics *statistics);
+void qs__statistics_release(qs_statistics *statistics);
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Recipes: the quantizer of each operand of an operator's three GEMMs. The built-in ones are made from their name, so every format that the
+ * number room knows has one without a list here. */
+#include "record_internal.h"
+
+#include <string.h>
+
+const char *const qs__recipe_names = "fp32, bf16, fp16, any other float format, or integer/float such as int8/bf16 and int8/fp32";
+
+/* Both gradients sum in fp32 and the weight gradient is written in it; the fields stand in the file so that it says so. */
+static const char gradient_accumulator[] = "fp32";
+static const char saved_mark[] = "<saved";
+
+/* ---- Built-in recipes ------------------------------------------------------------------------------------------------------ */
+
+static qs_quantizer whole(const qs_format *format) {
+    return (qs_quantizer){.format = format, .rounding = format->kind == QS_KIND_FLOAT ? QS_NEAREST_EVEN : QS_STOCHASTIC};
+}
+
+/* Float: lower == gradient. Integer: stochastic everywhere, weights with a step per output channel (qsync.md §3, §4.3). */
+static qs_recipe make_recipe(const qs_format *lower, const qs_format *gradient) {
+    qs_recipe recipe = {0};
+    bool integer = lower->kind == QS_KIND_INTEGER;
+    snprintf(recipe.name, sizeof recipe.name, "%s%s%s", lower->name, integer ? "/" : "", integer ? gradient->name : "");
+    recipe.forward.src = recipe.forward.weights = whole(lower);
+    if (integer) recipe.forward.weights.granularity = QS_PER_CHANNEL;
+    recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
+    recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
+    snprintf(recipe.accumulator, sizeof recipe.accumulator, "%s", integer ? "int32" : "fp32");
+    return recipe;
+}
+
+static const qs_format *format_named(const char *name, size_t length, qs_format_kind kind) {
+    char text[64];
+    const qs_format *format;
+    if (length >= sizeof text) return NULL;
+    memcpy(text, name, length);
+    text[length] = '\0';
+    if (qs_format_find(text, &format) != QS_OK || format->kind != kind) return NULL;
+    return format;
+}
+
+qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
+    const char *slash = strchr(name, '/');
+    const char *float_name = slash ? slash + 1 : name;
+    const qs_format *gradient = format_named(float_name, strlen(float_name), QS_KIND_FLOAT);
+    const qs_format *lower = slash ? format_named(name, (size_t)(slash - name), QS_KIND_INTEGER) : gradient;
+    if (!gradient || !lower) return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
+    *out = make_recipe(lower, gradient);
+    return QS_OK;
+}
+
+/* ---- Recipes of a class ---------------------------------------------------------------------------------------------------- */
+
+static bool is_higher(const qs_format *a, const qs_format *b) {
+    if (a->kind != b->kind) return a->kind == QS_KIND_FLOAT;
+    if (a->kind == QS_KIND_INTEGER) return a->bits > b->bits;
+    return qs_format_at_least(a, b) && !qs_format_at_least(b, a);
+}
+
+/* What the gradients of an integer recipe are computed in: a 16-bit float that the class computes in, else fp32. */
+static const qs_format *gradient_format(const qs_class *one) {
+    for (int i = 0; i < one->formats; i++) {
+        if (one->format[i]->kind == QS_KIND_FLOAT && one->format[i]->bits == 16) return one->format[i];
+    }
+    return qs_format_of("fp32");
+}
+
+qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count) {
+    const qs_format *sorted[QS_MAX_FORMATS];
+    if (one->formats > capacity) return qs_fail(QS_USAGE, "class %s has %d recipes, there is room for %d", one->name, one->formats, capacity);
+    for (int i = 0; i < one->formats; i++) {
+        int at = i;
+        for (; at > 0 && is_higher(one->format[i], sorted[at - 1]); at--) sorted[at] = sorted[at - 1];
+        sorted[at] = one->format[i];
+    }
+    const qs_format *gradient = gradient_format(one);
+    for (int i = 0; i < one->formats; i++) {
+        out[i] = make_recipe(sorted[i], sorted[i]->kind == QS_KIND_FLOAT ? sorted[i] : gradient);
+    }
+    *count = one->formats;
+    return QS_OK;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------------------------------------- */
+
+static qs_status parse_quantizer(const qs__place *place, const char *text, qs_quantizer *out) {
+    return qs_quantizer_find(text, out) == QS_OK ? QS_OK : qs__refuse(place, "%s", qs_message());
+}
+
+static qs_status read_quantizer(const qs__place *gemm, const char *key, qs_quantizer *out) {
+    qs__place field = qs__field(gemm, key);
+    char text[80];
+    QS_TRY(qs__take_text(&field, text, sizeof text));
+    return parse_quantizer(&field, text, out);
+}
+
+static qs_status read_saved_quantizer(const qs__place *gemm, const char *key, qs_quantizer *out) {
+    qs__place field = qs__field(gemm, key);
+    char text[80];
+    QS_TRY(qs__take_text(&field, text, sizeof text));
+    size_t length = strlen(text), mark = sizeof saved_mark - 1;
+    if (length <= mark || strcmp(text + length - mark, saved_mark) != 0) {
+        return qs__refuse(&field, "\"%s\" must end in \"%s\": it is made from what forward saved", text, saved_mark);
+    }
+    text[length - mark] = '\0';
+    return parse_quantizer(&field, text, out);
+}
+
+static qs_status read_fixed(const qs__place *gemm, const char *key) {
+    char text[32] = "";
+    QS_TRY(qs__get_text(gemm, key, text, sizeof text));
+    if (!*text || strcmp(text, gradient_accumulator) == 0) return QS_OK;
+    qs__place field = qs__field(gemm, key);
+    return qs__refuse(&field, "must be \"%s\", is \"%s\"", gradient_accumulator, text);
+}
+
+static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
+    qs__place gemm = qs__field(recipe, "forward");
+    QS_TRY(qs__expect_fields(&gemm, "src weights", "accumulator dst"));
+    QS_TRY(read_quantizer(&gemm, "src", &out->forward.src));
+    QS_TRY(read_quantizer(&gemm, "weights", &out->forward.weights));
+    snprintf(out->accumulator, sizeof out->accumulator, "%s", out->forward.src.format->kind == QS_KIND_INTEGER ? "int32" : "fp32");
+    QS_TRY(qs__get_name(&gemm, "accumulator", out->accumulator, sizeof out->accumulator));
+    qs__place dst = qs__field(&gemm, "dst");
+    if (!dst.value || (json_is_string(dst.value) && strcmp(json_string_value(dst.value), "auto") == 0)) return QS_OK;
+    return qs__take_format(&dst, &out->forward.dst);
+}
+
+static qs_status read_gradients(const qs__place *recipe, qs_recipe *out) {
+    qs__place input = qs__field(recipe, "input_gradient");
+    QS_TRY(qs__expect_fields(&input, "diff_dst weights", "accumulator"));
+    QS_TRY(read_quantizer(&input, "diff_dst", &out->input_gradient.diff_dst));
+    QS_TRY(read_quantizer(&input, "weights", &out->input_gradient.weights));
+    QS_TRY(read_fixed(&input, "accumulator"));
+    qs__place weight = qs__field(recipe, "weight_gradient");
+    QS_TRY(qs__expect_fields(&weight, "src diff_dst", "accumulator out"));
+    QS_TRY(read_saved_quantizer(&weight, "src", &out->weight_gradient.src));
+    QS_TRY(read_quantizer(&weight, "diff_dst", &out->weight_gradient.diff_dst));
+    QS_TRY(read_fixed(&weight, "accumulator"));
+    return read_fixed(&weight, "out");
+}
+
+qs_status qs__recipe_read(const qs__place *member, qs_recipe *out) {
+    qs_recipe recipe = {0};
+    QS_TRY(qs__take_key(member, recipe.name, sizeof recipe.name));
+    QS_TRY(qs__expect_fields(member, "forward input_gradient weight_gradient", ""));
+    QS_TRY(read_forward(member, &recipe));
+    QS_TRY(read_gradients(member, &recipe));
+    *out = recipe;
+    return QS_OK;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
+
+static void write_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer, const char *mark) {
+    char text[64], marked[80];
+    snprintf(marked, sizeof marked, "%s%s", qs_quantizer_text(quantizer, text), mark);
+    qs__put_text(writer, key, marked);
+}
+
+void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe) {
+    qs__open_object(writer, recipe->name, QS__LINES);
+    qs__open_object(writer, "forward", QS__ONE_LINE);
+    write_quantizer(writer, "src", &recipe->forward.src, "");
+    write_quantizer(writer, "weights", &recipe->forward.weights, "");
+    qs__put_text(writer, "accumulator", recipe->accumulator);
+    qs__put_text(writer, "dst", recipe->forward.dst ? recipe->forward.dst->name : "auto");
+    qs__close(writer);
+    qs__open_object(writer, "input_gradient", QS__ONE_LINE);
+    write_quantizer(writer, "diff_dst", &recipe->input_gradient.diff_dst, "");
+    write_quantizer(writer, "weights", &recipe->input_gradient.weights, "");
+    qs__put_text(writer, "accumulator", gradient_accumulator);
+    qs__close(writer);
+    qs__open_object(writer, "weight_gradient", QS__ONE_LINE);
+    write_quantizer(writer, "src", &recipe->weight_gradient.src, saved_mark);
+    write_quantizer(writer, "diff_dst", &recipe->weight_gradient.diff_dst, "");
+    qs__put_text(writer, "accumulator", gradient_accumulator);
+    qs__put_text(writer, "out", gradient_accumulator);
+    qs__close(writer);
+    qs__close(writer);
+}
