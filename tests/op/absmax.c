@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* absmax: maxima by hand, per channel, non-finite values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "op_support.h"
+
+static void cases(void **state) {
+    (void)state;
+    check_cases("absmax");
+}
+
+static void maxima(void **state) {
+    (void)state;
+    for (const char *const *text = qs_op_of("absmax")->cases; *text; text++) {
+        bound b;
+        bound_parse(&b, *text, 121);
+        bound_run(&b);
+        float *x = tensor_values(&b.operands[0]);
+        int64_t rows = bound_count(&b, QS_ABSMAX), per_row = bound_count(&b, QS_SRC) / rows;
+        for (int64_t row = 0; row < rows; row++) {
+            float expected = 0;
+            for (int64_t i = 0; i < per_row; i++) expected = fmaxf(expected, fabsf(x[row * per_row + i]));
+            assert_true(bound_fp32(&b, QS_ABSMAX)[row] == expected);
+        }
+        free(x);
+        bound_release(&b);
+    }
+}
+
+static void non_finite_values_show(void **state) {
+    (void)state;
+    const float bad[3] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        bound b;
+        bound_parse(&b, "absmax/forward src=fp32[2,37] absmax=fp32[2] per_channel", 122);
+        bound_fp32(&b, QS_SRC)[40] = bad[i];
+        bound_run(&b);
+        assert_true(isfinite(bound_fp32(&b, QS_ABSMAX)[0]));
+        assert_false(isfinite(bound_fp32(&b, QS_ABSMAX)[1]));
+        bound_release(&b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(maxima), cmocka_unit_test(non_finite_values_show)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* dequantize: code times step, and the way back from quantize. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "op_support.h"
+
+static void cases(void **state) {
+    (void)state;
+    check_cases("dequantize");
+}
+
+static void products(void **state) {
+    (void)state;
+    for (const char *const *text = qs_op_of("dequantize")->cases; *text; text++) {
+        bound b;
+        bound_parse(&b, *text, 141);
+        bound_run(&b);
+        float *x = tensor_values(&b.operands[0]), *y = tensor_values(&b.operands[2]);
+        int64_t rows = bound_count(&b, QS_SRC_STEP), count = bound_count(&b, QS_SRC);
+        for (int64_t i = 0; i < count; i++) {
+            float product = x[i] * bound_fp32(&b, QS_SRC_STEP)[i / (count / rows)];
+            assert_true(y[i] == qs_round_value(b.operands[2].format, QS_NEAREST_EVEN, product, 0, NULL));
+        }
+        free(x), free(y);
+        bound_release(&b);
+    }
+}
+
+/* Codes survive dequantization and a second quantization with nearest-even: the values stand on the grid. */
+static void codes_come_back(void **state) {
+    (void)state;
+    bound back, again;
+    bound_parse(&back, "dequantize/forward src=int8[7,33] src_step=fp32[7] dst=fp32[7,33] per_channel", 142);
+    bound_parse(&again, "quantize/forward src=fp32[7,33] absmax=fp32[7] dst=int8[7,33] dst_step=fp32[7] per_channel", 142);
+    for (int i = 0; i < 7; i++) bound_fp32(&again, QS_ABSMAX)[i] = 127 * ldexpf(1, -i);
+    for (int i = 0; i < 7; i++) bound_fp32(&back, QS_SRC_STEP)[i] = ldexpf(1, -i);
+    bound_run(&back);
+    memcpy(bound_fp32(&again, QS_SRC), bound_fp32(&back, QS_DST), 7 * 33 * 4);
+    bound_run(&again);
+    assert_memory_equal(bound_tensor(&again, QS_DST)->data, bound_tensor(&back, QS_SRC)->data, 7 * 33);
+    bound_release(&back);
+    bound_release(&again);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(products), cmocka_unit_test(codes_come_back)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* quantize: steps, codes within one step of the value, clamping, draws that follow the global sample. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "op_support.h"
+
+static void cases(void **state) {
+    (void)state;
+    check_cases("quantize");
+}
+
+/* |code × step - x| < step inside the range, ±127 beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16. */
+static void codes(void **state) {
+    (void)state;
+    int64_t clamped = 0;
+    for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
+        bound b;
+        bound_parse(&b, *text, 131);
+        bound_run(&b);
+        float *x = tensor_values(&b.operands[0]);
+        const int8_t *code = bound_tensor(&b, QS_DST)->data;
+        int64_t rows = bound_count(&b, QS_DST_STEP), count = bound_count(&b, QS_DST);
+        bool nearest = b.one.attributes.rounding == QS_NEAREST_EVEN;
+        for (int64_t i = 0; i < count; i++) {
+            float absmax = bound_fp32(&b, QS_ABSMAX)[i / (count / rows)], step = bound_fp32(&b, QS_DST_STEP)[i / (count / rows)];
+            assert_true(step == qs_step_of_absmax(qs_format_of("int8"), absmax));
+            double scaled = (double)x[i] / (double)step;
+            if (fabs(scaled) > 127) {
+                assert_true(code[i] == (scaled > 0 ? 127 : -127));
+                clamped++;
+            } else {
+                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16);
+            }
+        }
+        free(x);
+        bound_release(&b);
+    }
+    assert_true(clamped > 0);
+}
+
+/* An odd number of elements a sample: each starts on a whole hash all the same. */
+static void ranks_draw_alike(void **state) {
+    (void)state;
+    bound whole, half;
+    bound_parse(&whole, "quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1] rounding=stochastic batched", 132);
+    bound_parse(&half, "quantize/forward src=fp32[2,27] absmax=fp32[1] dst=int8[2,27] dst_step=fp32[1] rounding=stochastic batched", 132);
+    memcpy(half.operands[0].data, bound_fp32(&whole, QS_SRC) + 54, 54 * 4);
+    whole.run.first_sample = 8;
+    half.run.first_sample = 10;
+    bound_run(&whole);
+    bound_run(&half);
+    assert_memory_equal(half.operands[2].data, (char *)whole.operands[2].data + 54, 54);
+    bound_release(&whole);
+    bound_release(&half);
+}
+
+static void draws_differ(void **state) {
+    (void)state;
+    bound b;
+    int8_t first[108];
+    bound_parse(&b, "quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1] rounding=stochastic batched", 133);
+    bound_run(&b);
+    memcpy(first, b.operands[2].data, sizeof first);
+    qs_run base = b.run;
+    for (int i = 0; i < 4; i++) {
+        b.run = base;
+        if (i == 0) b.run.seed++;
+        if (i == 1) b.run.step++;
+        if (i == 2) b.run.operator_id++;
+        if (i == 3) b.run.stream++;
+        bound_run(&b);
+        assert_memory_not_equal(first, b.operands[2].data, sizeof first);
+    }
+    bound_release(&b);
+}
+
+static void counters(void **state) {
+    (void)state;
+    qs_case one;
+    qs_run run = usual_run(4);
+    run.first_sample = 3;
+    assert_ok(qs_case_parse("quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1] batched", &one));
+    qs_random_rows rows = qs_op_random_rows(&one, &run);
+    assert_true(rows.rows == 4 && rows.per_row == 27 && rows.stride == 28 && rows.first == 3 * 28);
+    assert_ok(qs_case_parse("quantize/forward src=fp32[4,27] absmax=fp32[4] dst=int8[4,27] dst_step=fp32[4] per_channel", &one));
+    rows = qs_op_random_rows(&one, &run);
+    assert_true(rows.rows == 4 && rows.per_row == 27 && rows.stride == 28 && rows.first == 0);
+    assert_ok(qs_case_parse("quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1]", &one));
+    rows = qs_op_random_rows(&one, &run);
+    assert_true(rows.rows == 1 && rows.per_row == 108 && rows.first == 0);
+    assert_ok(qs_case_parse("dropout/forward src=fp32[4,27] dst=fp32[4,27] batched", &one));
+    rows = qs_op_random_rows(&one, &run);
+    assert_true(rows.stride == 27 && rows.first == 81);
+    assert_true(rows.key == qs_random_key(run.seed, run.step, run.operator_id, run.stream));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(codes), cmocka_unit_test(ranks_draw_alike),
+                                       cmocka_unit_test(draws_differ), cmocka_unit_test(counters)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
