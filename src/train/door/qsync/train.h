@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* train: runs schedules: one model, all ranks, synchronous steps, exactly the plan.
  *
- * Layers, each usable alone: *executor* (a schedule bound to a device, an arena and a communicator; runs one step), *trainer* (epochs over a
- * data set with learning rates, loss scaling, evaluation, metrics). No kernels and no arithmetic of its own happen here.
+ * Layers, each usable alone: *executor* (a schedule bound to a device, an arena and a communicator; runs one step), *trainer* (epochs over
+ * a data set with learning rates, loss scaling, evaluation, metrics). No kernels and no arithmetic of its own happen here.
  *
- * Promises (tested): same build, CPU type, threads, ranks and plan give bit-identical metrics; master weights are bit-identical on all ranks
- * after every step; the arena reserved is exactly the schedule's arena_bytes. */
+ * Promises (tested): same build, CPU type, threads, ranks and plan give bit-identical metrics; master weights are bit-identical on all
+ * ranks after every step; the arena reserved is exactly the schedule's arena_bytes. */
 #ifndef QSYNC_TRAIN_H
 #define QSYNC_TRAIN_H
 
@@ -28,34 +28,55 @@ QS_API qs_status qs_lookup_device(void *device, const qs_case *one, const char *
 typedef void (*qs_step_observer)(void *context, const qs_schedule *schedule, int step, double seconds);
 
 typedef struct qs_executor qs_executor;
-/* Binds all kernels of a schedule to `memory` (schedule->arena_bytes at least, 64-byte aligned). schedule, device, comm and memory must outlive
- * it. Several executors may share one memory when their persistent parts are alike (training and evaluation of one model). */
+/* Binds all kernels of a schedule to `memory` (schedule->arena_bytes at least, 64-byte aligned). schedule, device, comm and memory must
+ * outlive it. Several executors may share one memory when their persistent parts are alike (training and evaluation of one model). */
 QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out);
 QS_API void qs_executor_release(qs_executor *executor);
 QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
-/* Runs the whole schedule once. run->operator_id and run->stream are set per step by the executor. Between kernels it lets pending all-reduces
- * make progress. */
+/* Runs the whole schedule once. run->operator_id (the node, or the number of nodes in the update) and run->stream are set per step by the
+ * executor. Between kernels it lets pending all-reduces make progress. With run->samples 0 (a last partial batch that left this rank
+ * without a sample) only the all-reduces, with zero gradients, and the update run. The finite flag is set to 1 before the first step. After
+ * a failure all-reduces may still be under way: the run is over, release the executor or end the process. */
 QS_API qs_status qs_executor_run(qs_executor *executor, const qs_run *run);
 /* Memory of a buffer of the schedule. */
 QS_API void *qs_executor_buffer(const qs_executor *executor, int buffer);
+
+/* ---- Rates and scales ------------------------------------------------------------------------------------------------------- */
+
+/* Learning rate of a step (counted from 0 over all epochs) of a job with so many steps an epoch. Warm-up: linear from base/10 at step 0 to
+ * base after warmup_epochs. Then `constant`; `step`: base, × 0.1 from 1/2 and × 0.01 from 3/4 of all steps on; `cosine`: from base where
+ * warm-up ends down to 0 behind the last step. Pure. */
+QS_API double qs_learning_rate(const qs_job *job, int64_t step, int64_t steps_per_epoch);
+
+/* Loss scaling. Dynamic: starts at the job's value, halves (not below 1) after a step whose gradients were not finite (all ranks skip that
+ * update alike, since the sums they check are equal bits), doubles (not above 2^24) after 2000 good steps in a row. */
+typedef struct qs_loss_scale {
+    double value;
+    bool dynamic;
+    int64_t good_steps; /* since the last change */
+} qs_loss_scale;
+QS_API qs_loss_scale qs_loss_scale_start(const qs_job *job);
+QS_API void qs_loss_scale_update(qs_loss_scale *scale, bool finite);
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_train_options {
     const qs_job *job;
     const qs_cluster *cluster;
-    const qs_plan *plan;       /* NULL: fp32 everywhere */
-    const char *data_folder;   /* NULL: environment */
-    int64_t training_limit, test_limit; /* 0: all samples */
-    const char *run_folder;    /* receives config.json, metrics.jsonl, plan.json, weights.qsync; NULL: nothing is written */
-    const char *start_weights; /* weights file to start from, or NULL */
-    int64_t max_steps;         /* stop after so many steps (0: all) */
-    int hash_every;            /* compare hashes of the master weights over ranks every N steps (0: at each evaluation) */
-    /* Progress for the terminal: called on rank 0 after each step; NULL: none. */
+    const qs_plan *plan;                /* NULL: fp32 everywhere */
+    const char *data_folder;            /* NULL: environment */
+    int64_t training_limit, test_limit; /* 0: all samples; test_limit below 0: no evaluation */
+    const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
+    const char *start_weights;          /* weights file to start from, or NULL */
+    int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
+    int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
+    /* Progress for the terminal: called on rank 0 after each step; NULL: none. Epochs and steps count from 0; the loss is this rank's mean
+     * since the last report (every 10 steps), for display only. */
     void (*progress)(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second);
     void *progress_context;
+    /* Rank 0, with progress_context; test figures are NaN without evaluation. */
     void (*epoch_done)(void *context, int epoch, double training_loss, double test_loss, double test_accuracy);
-    /* Called when a training step ended with its step number and duration in seconds (every rank); NULL: none. */
+    /* Called when a training step ended with its step number (over all epochs) and duration in seconds (every rank); NULL: none. */
     void (*step_done)(void *context, int64_t step, double seconds);
     void *step_context;
 } qs_train_options;
@@ -63,17 +84,29 @@ typedef struct qs_train_options {
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
     int64_t steps;
-    double seconds;               /* of training steps, without evaluation */
-    double median_step_us;        /* of the slowest rank per step, over full-size steps after warm-up */
-    double images_per_second;     /* global batch / median step */
+    double seconds;           /* of training steps, without evaluation */
+    double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
+    double images_per_second; /* global batch / median step */
     int ranks;
-    int64_t *reserved_bytes;      /* (ranks) arena bytes reserved by each rank; caller frees */
-    int64_t *predicted_bytes;     /* (ranks) from the plan, -1 without; caller frees */
+    int64_t *reserved_bytes;  /* (ranks) arena bytes reserved by each rank; caller frees */
+    int64_t *predicted_bytes; /* (ranks) from the plan, -1 without; caller frees */
     uint64_t weights_hash;
 } qs_train_result;
 
-/* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its message.
- * The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
+/* Run folder (written by rank 0):
+ *   config.json    job, cluster, ranks, sizes, this build's device
+ *   plan.json      the effective plan, with the job that was run
+ *   metrics.jsonl  a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
+ * all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}. No times: equal runs give equal bytes timing.json
+ * durations, speed and memory of the run weights.qsync  master weights and running statistics after the last step Running statistics of
+ * batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
+ *
+ * Checks on the way: every 10 steps one all-reduce of three numbers gives all ranks loss, accuracy and whether they are finite; when an
+ * epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are agreed upon. A failure
+ * inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
+
+/* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
+ * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
  * (QS_INFEASIBLE with both figures). NaN or infinite loss stops with QS_NUMERIC naming step and rank. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
@@ -85,8 +118,8 @@ typedef struct qs_evaluation {
 QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, qs_device *device,
                              qs_comm *comm, qs_evaluation *out);
 
-/* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH names
- * operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
+/* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
+ * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
 QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out);
 /* The model a job trains on its data set (input shape taken from the set). */
 QS_API qs_status qs_job_model(const qs_job *job, qs_graph **out);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What ranks compare and add up: losses, running statistics, and the bits of the master weights. */
+#include "train_internal.h"
+
+#include <math.h>
+
+/* Names rank and step: agreement puts the rank before the message. */
+static qs_status bad_step_status(const qs__trainer *trainer) {
+    if (trainer->bad_step < 0) return QS_OK;
+    return qs_fail(QS_NUMERIC, "the training loss is not finite in step %lld; lower the learning rate or train with more precision",
+                   (long long)trainer->bad_step);
+}
+
+/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. */
+qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
+    double all[] = {trainer->interval.loss, trainer->interval.correct, trainer->interval.samples};
+    QS_TRY(qs_comm_sum(trainer->comm, all, 3));
+    if (!isfinite(all[0])) QS_TRY(qs_comm_agree(trainer->comm, bad_step_status(trainer)));
+    const qs__sums sums = {all[0], all[1], all[2]};
+    trainer->epoch.loss += sums.loss;
+    trainer->epoch.correct += sums.correct;
+    trainer->epoch.samples += sums.samples;
+    trainer->interval = (qs__sums){0};
+    return qs__metrics_interval(trainer, epoch, &sums);
+}
+
+/* Each rank's statistics follow its own batches; what is evaluated and saved is their mean. */
+qs_status qs__statistics_average(qs_comm *comm, float *running, int64_t elements) {
+    const float share = 1.0f / (float)qs_comm_size(comm);
+    if (elements == 0 || qs_comm_size(comm) == 1) return QS_OK;
+    QS_TRY(qs_comm_all_reduce(comm, running, elements));
+    for (int64_t i = 0; i < elements; i++)
+        running[i] *= share;
+    return QS_OK;
+}
+
+uint64_t qs__weights_hash(const qs__trainer *trainer) {
+    const qs_schedule *schedule = trainer->main.schedule;
+    return qs_hash(qs_executor_buffer(trainer->main.executor, schedule->masters), schedule->buffer[schedule->masters].bytes, 0);
+}
+
+/* Rank 0's hash goes to all; whoever holds another one says so. */
+qs_status qs__weights_agree(const qs__trainer *trainer) {
+    uint64_t mine = qs__weights_hash(trainer), first = mine;
+    QS_TRY(qs_comm_broadcast(trainer->comm, &first, sizeof first, 0));
+    qs_status status = QS_OK;
+    if (mine != first) {
+        status = qs_fail(QS_FAILED, "after step %lld the master weights (hash %016llx) are not those of rank 0 (%016llx)",
+                         (long long)trainer->step - 1, (unsigned long long)mine, (unsigned long long)first);
+    }
+    return qs_comm_agree(trainer->comm, status);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Is this the plan for this model, cluster, job and device? Every check names the first difference and the way out. Empty signatures and
+ * hashes (hand-written plans) are not checked. */
+#include "train_internal.h"
+
+#include <string.h>
+
+static const char way_out[] = "plan again for what is at hand";
+
+static qs_status signature_check(const char *what, const char *planned, const char *actual) {
+    if (planned[0] == '\0' || strcmp(planned, actual) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for another %s (signature %s, this one has %s); %s", what, planned, actual, way_out);
+}
+
+static qs_status text_check(const char *what, const char *planned, const char *actual) {
+    if (strcmp(planned, actual) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for %s %s, the job has %s; %s", what, planned, actual, way_out);
+}
+
+static qs_status number_check(const char *what, double planned, double actual) {
+    if (planned == actual) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for %s %.9g, the job has %.9g; %s", what, planned, actual, way_out);
+}
+
+/* Only what the schedule and its costs depend on: epochs, rate, seed and augmentation may differ from the planned ones. */
+static qs_status job_check(const qs_job *planned, const qs_job *job) {
+    if (planned->model[0]) QS_TRY(text_check("model", planned->model, job->model));
+    QS_TRY(number_check("batch", (double)planned->batch, (double)job->batch));
+    QS_TRY(text_check("optimizer", planned->optimizer.name, job->optimizer.name));
+    QS_TRY(number_check("momentum", planned->optimizer.momentum, job->optimizer.momentum));
+    QS_TRY(number_check("weight decay", planned->optimizer.weight_decay, job->optimizer.weight_decay));
+    QS_TRY(number_check("dynamic loss scaling", planned->dynamic_loss_scaling, job->dynamic_loss_scaling));
+    QS_TRY(number_check("clip norm", planned->clip_norm, job->clip_norm));
+    QS_TRY(number_check("bucket bytes", (double)planned->bucket_bytes, (double)job->bucket_bytes));
+    QS_TRY(text_check("wire format", planned->wire, job->wire));
+    return text_check("all-reduce algorithm", planned->algorithm, job->algorithm);
+}
+
+static bool computes(const qs_class *one, const qs_format *format) {
+    for (int i = 0; i < one->formats; i++) {
+        if (one->format[i] == format) return true;
+    }
+    return false;
+}
+
+static qs_status recipe_check(const qs_class *one, const char *operator_name, const qs_recipe *recipe) {
+    const qs_format *used[] = {recipe->forward.src.format,
+                               recipe->forward.weights.format,
+                               recipe->input_gradient.weights.format,
+                               recipe->input_gradient.diff_dst.format,
+                               recipe->weight_gradient.src.format,
+                               recipe->weight_gradient.diff_dst.format};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+        if (used[i] && !computes(one, used[i])) {
+            return qs_fail(QS_MISMATCH, "operator %s has recipe %s, but class %s does not compute in %s", operator_name, recipe->name,
+                           one->name, used[i]->name);
+        }
+    }
+    return QS_OK;
+}
+
+static qs_status class_check(const qs_plan *plan, const qs_class *one) {
+    const qs_class_plan *class_plan = qs_plan_class(plan, one->name);
+    if (!class_plan) return qs_fail(QS_MISMATCH, "the plan has no device class %s; %s", one->name, way_out);
+    for (int i = 0; i < class_plan->operators; i++) {
+        const qs_operator_choice *choice = &class_plan->operator_[i];
+        const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
+        if (recipe) QS_TRY(recipe_check(one, choice->name, recipe));
+    }
+    return QS_OK;
+}
+
+qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph) {
+    char signature[32];
+    QS_TRY(job_check(&plan->job, job));
+    QS_TRY(signature_check("model", plan->graph, qs_graph_signature(graph, signature)));
+    QS_TRY(signature_check("cluster", plan->cluster, qs_cluster_signature(cluster, signature)));
+    for (int i = 0; i < cluster->classes; i++)
+        QS_TRY(class_check(plan, &cluster->class_[i]));
+    return QS_OK;
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------------------------------------- */
+
+/* Kernel facts as the plan wrote them down. */
+static qs_status lookup_plan(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    (void)one;
+    const qs_class_plan *plan = context;
+    for (int i = 0; i < plan->kernels; i++) {
+        const qs_plan_kernel *kernel = &plan->kernel[i];
+        if (strcmp(kernel->case_text, case_text) != 0) continue;
+        *out = (qs_kernel_row){.scratch_bytes = (size_t)kernel->scratch_bytes, .allocates = kernel->allocates};
+        memcpy(out->kernel, kernel->kernel, sizeof out->kernel);
+        return QS_OK;
+    }
+    return qs_fail(QS_MISMATCH, "the plan has no kernel for %s; %s", case_text, way_out);
+}
+
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe,
+                                  const qs_format *half, const qs_schedule *live) {
+    char hash[32];
+    if (plan->schedule[0] == '\0' || strcmp(plan->schedule, qs_schedule_hash(live, hash)) == 0) return QS_OK;
+    union {
+        const qs_class_plan *plan;
+        void *context;
+    } pass = {.plan = plan}; /* the lookup only reads it */
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = live->batch,
+                                  .mode = live->mode,
+                                  .job = job,
+                                  .recipe = recipe,
+                                  .half = half,
+                                  .lookup = lookup_plan,
+                                  .context = pass.context};
+    qs_schedule *planned = NULL;
+    QS_TRY(qs_fail_within(qs_schedule_lower(&lowering, &planned), "class %s", plan->class_name));
+    qs_status status = qs_schedule_compare(planned, live);
+    qs_schedule_release(planned);
+    if (status != QS_OK)
+        return qs_fail_within(status, "class %s: this device does not run what was planned; %s", plan->class_name, way_out);
+    return qs_fail(QS_MISMATCH, "class %s: the plan's schedule is %s, lowering gives %s: the plan is of another version or was changed; %s",
+                   plan->class_name, plan->schedule, hash, way_out);
+}

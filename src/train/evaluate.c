@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loss and accuracy on a set, sharded over ranks. A step's samples are cut into pieces of the program's batch; the last piece is padded,
+ * run->samples tells the loss to ignore the rest. */
+#include "train_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
+                    const int64_t *indices, int64_t count) {
+    const qs_shape *input = &graph->node[0].shape;
+    float *images = qs_executor_buffer(program->executor, program->schedule->images);
+    int32_t *labels = qs_executor_buffer(program->executor, program->schedule->labels);
+    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], images, labels);
+}
+
+/* The padding: whatever lies there could be a NaN or a label out of range. */
+static void rest_clear(const qs__program *program, int64_t count) {
+    const qs_schedule *schedule = program->schedule;
+    size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
+    char *images = qs_executor_buffer(program->executor, schedule->images);
+    int32_t *labels = qs_executor_buffer(program->executor, schedule->labels);
+    memset(images + (size_t)count * image_bytes, 0, (size_t)(schedule->batch - count) * image_bytes);
+    memset(labels + count, 0, (size_t)(schedule->batch - count) * sizeof *labels);
+}
+
+static qs_status piece_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const int64_t *indices,
+                           int64_t count, qs__sums *sums) {
+    const qs_augmentation none = {.enabled = false};
+    const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1};
+    qs__batch_load(program, graph, dataset, &none, indices, count);
+    if (count < program->schedule->batch) rest_clear(program, count);
+    QS_TRY(qs_executor_run(program->executor, &run));
+    const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
+    sums->loss += loss[0];
+    sums->correct += loss[1];
+    sums->samples += (double)count;
+    return QS_OK;
+}
+
+static qs_status part_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding, int rank,
+                          qs__sums *sums) {
+    const int64_t steps = qs_sharding_steps(sharding), batch = program->schedule->batch;
+    for (int64_t step = 0; step < steps; step++) {
+        const int64_t *indices;
+        int64_t count, first, global;
+        QS_TRY(qs_sharding_step(sharding, 0, step, rank, &indices, &count, &first, &global));
+        for (int64_t at = 0; at < count; at += batch) {
+            QS_TRY(piece_run(program, graph, dataset, indices + at, count - at < batch ? count - at : batch, sums));
+        }
+    }
+    return QS_OK;
+}
+
+qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
+                             qs_comm *comm, qs_evaluation *out) {
+    qs__sums sums = {0};
+    QS_TRY(qs_comm_agree(comm, part_run(program, graph, dataset, sharding, qs_comm_rank(comm), &sums)));
+    double all[] = {sums.loss, sums.correct, sums.samples};
+    QS_TRY(qs_comm_sum(comm, all, 3));
+    *out = (qs_evaluation){.loss = all[0] / all[2], .accuracy = all[1] / all[2], .samples = (int64_t)all[2]};
+    return QS_OK;
+}
+
+/* ---- Saved weights ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct evaluator {
+    qs_graph *graph;
+    qs_dataset test;
+    qs_sharding sharding;
+    int64_t *batch; /* (ranks) */
+    qs__program program;
+    qs_arena arena;
+} evaluator;
+
+static qs_status batches_set(evaluator *here, int64_t batch, int ranks) {
+    QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
+    for (int i = 0; i < ranks; i++)
+        here->batch[i] = batch;
+    return QS_OK;
+}
+
+static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
+                                qs_device *device, qs_comm *comm) {
+    QS_TRY(qs_job_model(job, &here->graph));
+    const qs_shape *input = &here->graph->node[0].shape;
+    QS_TRY(qs_dataset_load(job->dataset, data_folder, QS_PART_TEST, limit, &here->test));
+    QS_TRY(qs_dataset_fit(&here->test, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], here->graph->classes));
+    QS_TRY(batches_set(here, job->batch, qs_comm_size(comm)));
+    QS_TRY(qs_sharding_create(here->test.count, qs_comm_size(comm), here->batch, job->seed, false, &here->sharding));
+    QS_TRY(qs__program_lower(here->graph, job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, job->batch, device, &here->program));
+    const qs_schedule *schedule = here->program.schedule;
+    QS_TRY(qs_arena_reserve(schedule->arena_bytes, &here->arena));
+    QS_TRY(qs__program_bind(&here->program, device, comm, here->arena.memory));
+    return qs_weights_read(weights, here->graph, qs_executor_buffer(here->program.executor, schedule->masters),
+                           qs_executor_buffer(here->program.executor, schedule->running));
+}
+
+static void evaluator_release(evaluator *here) {
+    qs__program_release(&here->program);
+    qs_arena_release(&here->arena);
+    qs_sharding_release(&here->sharding);
+    qs_dataset_release(&here->test);
+    qs_graph_release(here->graph);
+    free(here->batch);
+}
+
+qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, qs_device *device, qs_comm *comm,
+                      qs_evaluation *out) {
+    evaluator here = {0};
+    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, device, comm));
+    if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, out);
+    evaluator_release(&here);
+    return status;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The executor: a schedule whose kernels are bound to memory, and the loop that runs it.
+ *
+ * All-reduces start where the schedule says that a bucket is complete. Most MPI libraries move data only inside their own calls, so the
+ * oldest one under way is asked between kernels: that is what overlaps communication with the rest of the backward pass. */
+#include "train_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMORY_ALIGNMENT = 64 };
+
+struct qs_executor {
+    const qs_schedule *schedule;
+    qs_comm *comm;
+    char *memory;
+    qs_kernel **kernel;   /* (steps) NULL for communication */
+    qs_request **request; /* (buckets) NULL when not under way */
+    int *started;         /* (buckets) in order of their start in this run */
+    int starts, polled;   /* started[polled] is the oldest one that may still be moving */
+    qs_step_observer observer;
+    void *observer_context;
+};
+
+static void *place_memory(const qs_executor *executor, qs_place place) {
+    if (place.buffer < 0) return NULL;
+    return executor->memory + executor->schedule->buffer[place.buffer].offset + place.offset;
+}
+
+void *qs_executor_buffer(const qs_executor *executor, int buffer) {
+    return place_memory(executor, (qs_place){buffer, 0});
+}
+
+void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context) {
+    executor->observer = observer;
+    executor->observer_context = context;
+}
+
+/* ---- Binding --------------------------------------------------------------------------------------------------------------- */
+
+static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index) {
+    const qs_step *step = &executor->schedule->step[index];
+    if (step->kind != QS_STEP_KERNEL) return QS_OK;
+    void *data[QS_MAX_OPERANDS] = {0};
+    for (int i = 0; i < step->case_.operands; i++) {
+        data[i] = step->case_.operand[i].format ? place_memory(executor, step->place[i]) : NULL;
+    }
+    qs_status status = qs_device_prepare(device, &step->case_, data, place_memory(executor, step->scratch), &executor->kernel[index]);
+    return qs_fail_within(status, "step %d (%s)", index, step->case_text);
+}
+
+static qs_status executor_fill(qs_executor *executor, qs_device *device) {
+    const qs_schedule *schedule = executor->schedule;
+    QS_TRY(qs_allocate((size_t)schedule->steps, sizeof(qs_kernel *), &executor->kernel));
+    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof(qs_request *), &executor->request));
+    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *executor->started, &executor->started));
+    for (int s = 0; s < schedule->steps; s++)
+        QS_TRY(kernel_bind(executor, device, s));
+    return QS_OK;
+}
+
+qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out) {
+    if ((uintptr_t)memory % MEMORY_ALIGNMENT != 0) {
+        return qs_fail(QS_USAGE, "the memory of a schedule starts at %p, must be a multiple of %d bytes", memory, MEMORY_ALIGNMENT);
+    }
+    qs_executor *executor = NULL;
+    QS_TRY(qs_allocate(1, sizeof *executor, &executor));
+    executor->schedule = schedule;
+    executor->comm = comm;
+    executor->memory = memory;
+    qs_status status = executor_fill(executor, device);
+    if (status != QS_OK) {
+        qs_executor_release(executor);
+        return status;
+    }
+    *out = executor;
+    return QS_OK;
+}
+
+void qs_executor_release(qs_executor *executor) {
+    if (!executor) return;
+    for (int s = 0; executor->kernel && s < executor->schedule->steps; s++) {
+        if (executor->kernel[s]) qs_kernel_release(executor->kernel[s]);
+    }
+    free(executor->kernel);
+    free(executor->request);
+    free(executor->started);
+    free(executor);
+}
+
+/* ---- Running --------------------------------------------------------------------------------------------------------------- */
+
+static qs_status reduce_start(qs_executor *executor, int bucket) {
+    const qs_schedule *schedule = executor->schedule;
+    const qs_bucket *one = &schedule->bucket[bucket];
+    float *gradients = qs_executor_buffer(executor, schedule->gradients);
+    executor->started[executor->starts++] = bucket;
+    return qs_comm_all_reduce_start(executor->comm, gradients + one->first, one->count, &executor->request[bucket]);
+}
+
+static qs_status reduce_wait(qs_executor *executor, int bucket) {
+    qs_request *request = executor->request[bucket];
+    executor->request[bucket] = NULL;
+    return qs_comm_wait(executor->comm, request);
+}
+
+/* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. */
+static qs_status poll(qs_executor *executor) {
+    while (executor->polled < executor->starts) {
+        qs_request *request = executor->request[executor->started[executor->polled]];
+        bool done = true;
+        if (request) QS_TRY(qs_comm_test(executor->comm, request, &done));
+        if (!done) return QS_OK;
+        executor->polled++;
+    }
+    return QS_OK;
+}
+
+static qs_status kernel_run(qs_executor *executor, int index, const qs_run *run) {
+    const qs_step *step = &executor->schedule->step[index];
+    qs_run here = *run;
+    here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)executor->schedule->nodes;
+    here.stream = step->stream;
+    qs_status status = qs_kernel_run(executor->kernel[index], &here);
+    if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
+    return poll(executor);
+}
+
+static qs_status step_run(qs_executor *executor, int index, const qs_run *run) {
+    const qs_step *step = &executor->schedule->step[index];
+    switch (step->kind) {
+    case QS_STEP_REDUCE_START:
+        return reduce_start(executor, step->bucket);
+    case QS_STEP_REDUCE_WAIT:
+        return reduce_wait(executor, step->bucket);
+    default:
+        return kernel_run(executor, index, run);
+    }
+}
+
+/* Without samples there is nothing to compute, but the others count on this rank's part of the sums: zero. */
+static bool is_needed(const qs_step *step, const qs_run *run) {
+    return run->samples > 0 || step->kind != QS_STEP_KERNEL || step->phase == QS_UPDATE;
+}
+
+static void host_buffers_reset(qs_executor *executor, const qs_run *run) {
+    const qs_schedule *schedule = executor->schedule;
+    if (schedule->flag >= 0) *(float *)qs_executor_buffer(executor, schedule->flag) = 1;
+    if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) {
+        memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
+    }
+}
+
+qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
+    const qs_schedule *schedule = executor->schedule;
+    executor->starts = executor->polled = 0;
+    host_buffers_reset(executor, run);
+    for (int s = 0; s < schedule->steps; s++) {
+        if (!is_needed(&schedule->step[s], run)) continue;
+        double begin = executor->observer ? qs_clock() : 0;
+        QS_TRY(step_run(executor, s, run));
+        if (executor->observer) executor->observer(executor->observer_context, schedule, s, qs_clock() - begin);
+    }
+    return QS_OK;
+}

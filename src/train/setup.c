@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Everything before the first step: model, plan checks, data, the one arena and the programs over it. Each rank works alone, then all
+ * agree, so that whatever one of them lacks stops all with its message. */
+#include "train_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static qs_status cluster_check(const qs_train_options *options, int ranks) {
+    int wanted = qs_cluster_ranks(options->cluster);
+    if (wanted == ranks) return QS_OK;
+    return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted, ranks,
+                   wanted);
+}
+
+static const qs_class *class_of(const qs__trainer *trainer, int rank) {
+    return &trainer->options->cluster->class_[qs_cluster_class_of(trainer->options->cluster, rank)];
+}
+
+static const qs_class_plan *class_plan_of(const qs__trainer *trainer, int rank) {
+    const qs_plan *plan = trainer->options->plan;
+    return plan ? qs_plan_class(plan, class_of(trainer, rank)->name) : NULL;
+}
+
+static qs_status model_bind(qs__trainer *trainer) {
+    const qs_plan *plan = trainer->options->plan;
+    QS_TRY(qs_job_model(trainer->job, &trainer->graph));
+    if (plan) QS_TRY(qs__plan_check(plan, trainer->job, trainer->options->cluster, trainer->graph));
+    trainer->class_ = class_of(trainer, trainer->rank);
+    trainer->class_plan = class_plan_of(trainer, trainer->rank);
+    return qs_plan_bind(plan, trainer->class_->name, trainer->graph, &trainer->recipe);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------------------------------------ */
+
+static qs_status part_load(qs__trainer *trainer, qs_part part, int64_t limit, qs_dataset *out) {
+    const qs_shape *input = &trainer->graph->node[0].shape;
+    QS_TRY(qs_dataset_load(trainer->job->dataset, trainer->options->data_folder, part, limit, out));
+    return qs_dataset_fit(out, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], trainer->graph->classes);
+}
+
+static qs_status batches_share(qs__trainer *trainer) {
+    QS_TRY(qs_allocate((size_t)trainer->ranks, sizeof *trainer->batch, &trainer->batch));
+    for (int rank = 0; rank < trainer->ranks; rank++) {
+        const qs_class_plan *plan = class_plan_of(trainer, rank);
+        trainer->batch[rank] = plan && plan->batch > 0 ? plan->batch : trainer->job->batch;
+        trainer->global_batch += trainer->batch[rank];
+    }
+    return QS_OK;
+}
+
+static int64_t steps_of_run(const qs__trainer *trainer) {
+    int64_t all = trainer->steps_per_epoch * trainer->job->epochs, limit = trainer->options->max_steps;
+    return limit > 0 && limit < all ? limit : all;
+}
+
+static qs_status data_load(qs__trainer *trainer) {
+    const qs_train_options *options = trainer->options;
+    const uint64_t seed = trainer->job->seed;
+    QS_TRY(part_load(trainer, QS_PART_TRAINING, options->training_limit, &trainer->training));
+    QS_TRY(batches_share(trainer));
+    QS_TRY(qs_sharding_create(trainer->training.count, trainer->ranks, trainer->batch, seed, true, &trainer->sharding));
+    trainer->augmentation =
+        (qs_augmentation){.enabled = trainer->job->augmentation, .pad = trainer->training.height < 32 ? 2 : 4, .seed = seed};
+    trainer->steps_per_epoch = qs_sharding_steps(&trainer->sharding);
+    trainer->steps = steps_of_run(trainer);
+    if (options->test_limit < 0) return QS_OK;
+    QS_TRY(part_load(trainer, QS_PART_TEST, options->test_limit, &trainer->test));
+    return qs_sharding_create(trainer->test.count, trainer->ranks, trainer->batch, seed, false, &trainer->test_sharding);
+}
+
+/* ---- Programs over one arena ------------------------------------------------------------------------------------------------ */
+
+static qs_status training_lower(qs__trainer *trainer, int64_t batch, qs__program *out) {
+    return qs__program_lower(trainer->graph, trainer->job, trainer->recipe, qs_class_half(trainer->class_), QS_MODE_TRAIN, batch,
+                             trainer->device, out);
+}
+
+static qs_status main_lower(qs__trainer *trainer) {
+    QS_TRY(training_lower(trainer, trainer->batch[trainer->rank], &trainer->main));
+    if (trainer->class_plan) {
+        QS_TRY(qs__plan_check_schedule(trainer->class_plan, trainer->graph, trainer->job, trainer->recipe, qs_class_half(trainer->class_),
+                                       trainer->main.schedule));
+    }
+    return qs_schedule_fits(trainer->main.schedule, trainer->class_->memory_limit, trainer->class_->name);
+}
+
+/* The last step of every epoch deals the same, smaller number of samples. */
+static qs_status partial_lower(qs__trainer *trainer) {
+    const int64_t *indices;
+    int64_t count, first, global;
+    QS_TRY(qs_sharding_step(&trainer->sharding, 0, trainer->steps_per_epoch - 1, trainer->rank, &indices, &count, &first, &global));
+    if (count == 0 || count == trainer->batch[trainer->rank]) return QS_OK;
+    QS_TRY(training_lower(trainer, count, &trainer->partial));
+    const size_t wanted = trainer->partial.schedule->arena_bytes, reserved = trainer->main.schedule->arena_bytes;
+    if (wanted > reserved) {
+        return qs_fail(QS_INFEASIBLE,
+                       "class %s: the last step of an epoch has %lld samples and needs %zu bytes, the full batch reserves %zu; limit the "
+                       "training samples to whole batches",
+                       trainer->class_->name, (long long)count, wanted, reserved);
+    }
+    return qs__persistent_compare(trainer->main.schedule, trainer->partial.schedule);
+}
+
+/* Evaluation is fp32 whatever the plan; it works in smaller pieces where fp32 activations would not fit in the plan's memory. */
+static qs_status evaluation_lower(qs__trainer *trainer) {
+    const size_t reserved = trainer->main.schedule->arena_bytes;
+    for (int64_t batch = trainer->batch[trainer->rank]; batch > 0; batch /= 2) {
+        QS_TRY(qs__program_lower(trainer->graph, trainer->job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, batch, trainer->device,
+                                 &trainer->evaluation));
+        if (trainer->evaluation.schedule->arena_bytes <= reserved) {
+            return qs__persistent_compare(trainer->main.schedule, trainer->evaluation.schedule);
+        }
+        qs__program_release(&trainer->evaluation);
+    }
+    return qs_fail(QS_INFEASIBLE, "class %s: not even one sample can be evaluated in fp32 within the %zu bytes of training",
+                   trainer->class_->name, reserved);
+}
+
+static qs_status programs_bind(qs__trainer *trainer) {
+    void *memory = trainer->arena.memory;
+    QS_TRY(qs__program_bind(&trainer->main, trainer->device, trainer->comm, memory));
+    if (trainer->partial.schedule) QS_TRY(qs__program_bind(&trainer->partial, trainer->device, trainer->comm, memory));
+    return qs__evaluates(trainer) ? qs__program_bind(&trainer->evaluation, trainer->device, trainer->comm, memory) : QS_OK;
+}
+
+static qs_status weights_start(qs__trainer *trainer) {
+    const qs__program *program = &trainer->main;
+    float *masters = qs_executor_buffer(program->executor, program->schedule->masters);
+    float *running = qs_executor_buffer(program->executor, program->schedule->running);
+    qs_graph_initialize(trainer->graph, trainer->job->seed, masters, running);
+    if (!trainer->options->start_weights) return QS_OK;
+    return qs_weights_read(trainer->options->start_weights, trainer->graph, masters, running);
+}
+
+static qs_status memory_fill(qs__trainer *trainer) {
+    QS_TRY(main_lower(trainer));
+    QS_TRY(partial_lower(trainer));
+    if (trainer->options->test_limit >= 0) QS_TRY(evaluation_lower(trainer));
+    QS_TRY(qs_arena_reserve(trainer->main.schedule->arena_bytes, &trainer->arena));
+    QS_TRY(programs_bind(trainer));
+    return weights_start(trainer);
+}
+
+/* ---- All together ------------------------------------------------------------------------------------------------------------- */
+
+static qs_status create_alone(qs__trainer *trainer) {
+    QS_TRY(cluster_check(trainer->options, trainer->ranks));
+    QS_TRY(model_bind(trainer));
+    QS_TRY(data_load(trainer));
+    QS_TRY(memory_fill(trainer));
+    trainer->scale = qs_loss_scale_start(trainer->job);
+    trainer->bad_step = -1;
+    QS_TRY(qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds));
+    return qs__metrics_open(trainer);
+}
+
+qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
+    *out = (qs__trainer){
+        .options = options, .job = options->job, .device = device, .comm = comm, .rank = qs_comm_rank(comm), .ranks = qs_comm_size(comm)};
+    return qs_comm_agree(comm, create_alone(out));
+}
+
+void qs__trainer_release(qs__trainer *trainer) {
+    qs__program_release(&trainer->evaluation);
+    qs__program_release(&trainer->partial);
+    qs__program_release(&trainer->main);
+    qs_arena_release(&trainer->arena);
+    qs_sharding_release(&trainer->test_sharding);
+    qs_sharding_release(&trainer->sharding);
+    qs_dataset_release(&trainer->test);
+    qs_dataset_release(&trainer->training);
+    qs_graph_release(trainer->graph);
+    free(trainer->recipe);
+    free(trainer->batch);
+    free(trainer->seconds);
+    if (trainer->metrics) fclose(trainer->metrics);
+    *trainer = (qs__trainer){0};
+}

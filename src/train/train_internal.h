@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of this room share: lowered programs over one memory, the state of a training run, and its record of metrics. */
+#ifndef QSYNC_TRAIN_INTERNAL_H
+#define QSYNC_TRAIN_INTERNAL_H
+
+#include "qsync/train.h"
+
+/* ---- program.c: a schedule with its executor ------------------------------------------------------------------------------ */
+
+typedef struct qs__program {
+    qs_schedule *schedule; /* NULL: not there */
+    qs_executor *executor;
+} qs__program;
+
+/* Lowers for this device. recipe NULL: fp32 everywhere. */
+qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe, const qs_format *half, qs_mode mode,
+                            int64_t batch, qs_device *device, qs__program *out);
+qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory);
+void qs__program_release(qs__program *program);
+/* QS_FAILED when masters, momentum, running statistics or gradients of two schedules of one model lie in different places. */
+qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
+
+/* ---- check.c: may this plan run here? --------------------------------------------------------------------------------------- */
+
+/* Signatures, job and class of a plan against what is at hand; then `live`, lowered from this device's kernels, against the plan's rows and
+ * hash. QS_MISMATCH names the first difference. */
+qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph);
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe,
+                                  const qs_format *half, const qs_schedule *live);
+
+/* ---- The run ------------------------------------------------------------------------------------------------------------------ */
+
+/* Sums over samples; of one rank until they are added up. */
+typedef struct qs__sums {
+    double loss, correct, samples;
+} qs__sums;
+
+typedef struct qs__trainer {
+    const qs_train_options *options;
+    const qs_job *job;
+    qs_device *device;
+    qs_comm *comm;
+    int rank, ranks;
+    const qs_class *class_;          /* of this rank */
+    const qs_class_plan *class_plan; /* NULL: fp32 everywhere */
+    qs_graph *graph;
+    const qs_recipe **recipe;
+    qs_dataset training, test;
+    int64_t *batch; /* (ranks) */
+    int64_t global_batch;
+    qs_sharding sharding, test_sharding;
+    qs_augmentation augmentation;
+    qs_arena arena;
+    qs__program main, partial, evaluation; /* partial: of the last, smaller step; NULL schedule when there is none */
+    qs_loss_scale scale;
+    int64_t steps_per_epoch, steps; /* steps: of the whole run, max_steps respected */
+    int64_t step;                   /* next one, from 0 */
+    qs__sums interval;              /* of this rank, since the last report */
+    qs__sums epoch;                 /* of all ranks, reported so far */
+    int64_t bad_step;               /* first step with a non-finite loss here, -1: none */
+    int64_t skipped;                /* steps that loss scaling skipped */
+    double *seconds;                /* (steps) of this rank; negative for partial steps */
+    FILE *metrics;                  /* rank 0 with a run folder */
+} qs__trainer;
+
+static inline bool qs__evaluates(const qs__trainer *trainer) {
+    return trainer->evaluation.schedule != NULL;
+}
+
+/* setup.c: everything before the first step; collective. release is fine on a zeroed or half-made trainer. */
+qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out);
+void qs__trainer_release(qs__trainer *trainer);
+
+/* step.c */
+qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
+
+/* agree.c: what the ranks compare. */
+qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch);
+qs_status qs__statistics_average(qs_comm *comm, float *running, int64_t elements);
+uint64_t qs__weights_hash(const qs__trainer *trainer);
+qs_status qs__weights_agree(const qs__trainer *trainer);
+
+/* evaluate.c */
+qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
+                             qs_comm *comm, qs_evaluation *out);
+/* Copies `count` samples into a program's input buffers. */
+void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
+                    const int64_t *indices, int64_t count);
+
+/* metrics.c: the run folder; rank 0 only, all others and runs without a folder return QS_OK at once. */
+qs_status qs__metrics_open(qs__trainer *trainer);
+qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums);
+qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums *training, const qs_evaluation *test);
+qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result);
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The training loop: epochs of steps, what happens when an epoch ends, and the figures of the whole run. */
+#include "train_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Figures --------------------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Median over full-size steps, the first tenth (at least 5, but never more than half) left out as warm-up. seconds: slowest rank's. */
+static double median_seconds(double *seconds, int64_t steps) {
+    int64_t full = 0, skip = steps / 10 < 5 ? 5 : steps / 10;
+    for (int64_t i = 0; i < steps; i++) {
+        if (seconds[i] >= 0) seconds[full++] = seconds[i];
+    }
+    if (skip > full / 2) skip = full / 2;
+    double *kept = seconds + skip;
+    const int64_t count = full - skip;
+    if (count == 0) return 0;
+    qsort(kept, (size_t)count, sizeof *kept, by_value);
+    return count % 2 ? kept[count / 2] : 0.5 * (kept[count / 2 - 1] + kept[count / 2]);
+}
+
+/* Partial steps are marked by a minus sign, on all ranks alike. */
+static qs_status durations_fill(qs__trainer *trainer, qs_train_result *out) {
+    for (int64_t i = 0; i < trainer->steps; i++)
+        out->seconds += fabs(trainer->seconds[i]);
+    QS_TRY(qs_comm_max(trainer->comm, trainer->seconds, trainer->steps));
+    const double median = median_seconds(trainer->seconds, trainer->steps);
+    out->median_step_us = median * 1e6;
+    out->images_per_second = median > 0 ? (double)trainer->global_batch / median : 0;
+    return QS_OK;
+}
+
+static int64_t predicted_bytes(const qs__trainer *trainer, int rank) {
+    const qs_cluster *cluster = trainer->options->cluster;
+    const qs_plan *plan = trainer->options->plan;
+    const qs_class_plan *one = plan ? qs_plan_class(plan, cluster->class_[qs_cluster_class_of(cluster, rank)].name) : NULL;
+    return one && one->predicted.arena_bytes > 0 ? one->predicted.arena_bytes : -1;
+}
+
+/* Every rank puts its own figure in its place; the others hold 0. Doubles are exact up to 2^53. */
+static qs_status memory_gather(const qs__trainer *trainer, qs_train_result *out) {
+    const size_t ranks = (size_t)trainer->ranks;
+    double *bytes = NULL;
+    QS_TRY(qs_allocate(ranks, sizeof *bytes, &bytes));
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(ranks, sizeof *out->reserved_bytes, &out->reserved_bytes));
+    QS_GOTO(qs_allocate(ranks, sizeof *out->predicted_bytes, &out->predicted_bytes));
+    bytes[trainer->rank] = (double)trainer->arena.bytes;
+    QS_GOTO(qs_comm_sum(trainer->comm, bytes, trainer->ranks));
+    for (int rank = 0; rank < trainer->ranks; rank++) {
+        out->reserved_bytes[rank] = (int64_t)bytes[rank];
+        out->predicted_bytes[rank] = predicted_bytes(trainer, rank);
+    }
+done:
+    free(bytes);
+    return status;
+}
+
+/* ---- Epochs ------------------------------------------------------------------------------------------------------------------ */
+
+static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
+    const qs__program *program = &trainer->main;
+    QS_TRY(qs__weights_agree(trainer));
+    QS_TRY(qs__statistics_average(trainer->comm, qs_executor_buffer(program->executor, program->schedule->running),
+                                  trainer->graph->statistics_elements));
+    *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
+    if (!qs__evaluates(trainer)) return QS_OK;
+    return qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm, out);
+}
+
+static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {
+    const qs_train_options *options = trainer->options;
+    const qs__sums training = trainer->epoch;
+    qs_evaluation test;
+    QS_TRY(epoch_evaluate(trainer, &test));
+    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_epoch(trainer, epoch, &training, &test)));
+    out->training_loss = training.loss / training.samples;
+    out->test_loss = test.loss;
+    out->test_accuracy = test.accuracy;
+    trainer->epoch = (qs__sums){0};
+    if (options->epoch_done && trainer->rank == 0) {
+        options->epoch_done(options->progress_context, (int)epoch, out->training_loss, test.loss, test.accuracy);
+    }
+    return QS_OK;
+}
+
+static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
+    for (int64_t epoch = 0; trainer->step < trainer->steps; epoch++) {
+        for (int64_t step = 0; step < trainer->steps_per_epoch && trainer->step < trainer->steps; step++) {
+            QS_TRY(qs__trainer_step(trainer, epoch, step));
+        }
+        QS_TRY(epoch_end(trainer, epoch, out));
+    }
+    return QS_OK;
+}
+
+static qs_status run(qs__trainer *trainer, qs_train_result *out) {
+    out->ranks = trainer->ranks;
+    out->test_accuracy = out->test_loss = out->training_loss = NAN;
+    QS_TRY(epochs_run(trainer, out));
+    out->steps = trainer->step;
+    out->weights_hash = qs__weights_hash(trainer);
+    QS_TRY(durations_fill(trainer, out));
+    QS_TRY(memory_gather(trainer, out));
+    return qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, out));
+}
+
+qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out) {
+    qs__trainer trainer;
+    qs_train_result result = {0};
+    qs_status status = qs__trainer_create(options, device, comm, &trainer);
+    if (status == QS_OK) status = run(&trainer, &result);
+    qs__trainer_release(&trainer);
+    if (status == QS_OK) {
+        *out = result;
+        return QS_OK;
+    }
+    free(result.reserved_bytes);
+    free(result.predicted_bytes);
+    return status;
+}
