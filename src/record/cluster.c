@@ -37,14 +37,14 @@ static qs_status parse_size(const qs__place *place, const char *text, int64_t wh
     char *rest = NULL;
     double number = decimal_at(text, &rest), bytes = -1;
     if (number >= 0 && strcmp(rest, "%") == 0) {
-        if (whole <= 0) return qs__refuse(place, "\"%.40s\" needs a capacity to refer to", text);
-        if (number > 100) return qs__refuse(place, "\"%.40s\" is above 100%%", text);
+        if (whole <= 0) return qs__refuse_field(place, "\"%.40s\" needs a capacity to refer to", text);
+        if (number > 100) return qs__refuse_field(place, "\"%.40s\" is above 100%%", text);
         bytes = (double)whole * number / 100;
     } else if (number >= 0 && unit_of(rest) > 0) {
         bytes = number * unit_of(rest);
     }
-    if (bytes < 0) return qs__refuse(place, "\"%.40s\" is no size: bytes, or a text like \"644MiB\", \"2GiB\" or (limit) \"30%%\"", text);
-    if (bytes < 1 || bytes > 9e18) return qs__refuse(place, "\"%.40s\" is outside 1 .. 9e18 bytes", text);
+    if (bytes < 0) return qs__refuse_field(place, "\"%.40s\" is no size: bytes, or a text like \"644MiB\", \"2GiB\" or (limit) \"30%%\"", text);
+    if (bytes < 1 || bytes > 9e18) return qs__refuse_field(place, "\"%.40s\" is outside 1 .. 9e18 bytes", text);
     *out = (int64_t)bytes;
     return QS_OK;
 }
@@ -64,7 +64,7 @@ static qs_status read_memory(const qs__place *member, qs_class *out) {
     QS_TRY(read_size(&memory, "limit", out->memory_capacity, &out->memory_limit));
     if (out->memory_limit <= out->memory_capacity) return QS_OK;
     qs__place limit = qs__field(&memory, "limit");
-    return qs__refuse(&limit, "%lld bytes are above the capacity of %lld", (long long)out->memory_limit, (long long)out->memory_capacity);
+    return qs__refuse_field(&limit, "%lld bytes are above the capacity of %lld", (long long)out->memory_limit, (long long)out->memory_capacity);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------------------------------------- */
@@ -83,11 +83,11 @@ static qs_status read_formats(const qs__place *member, const char *key, int *cou
         qs__place element = qs__element(&list, i);
         const qs_format *format;
         QS_TRY(qs__take_format(&element, &format));
-        if (has_format(*count, formats, format)) return qs__refuse(&element, "\"%s\" stands there twice", format->name);
+        if (has_format(*count, formats, format)) return qs__refuse_field(&element, "\"%s\" stands there twice", format->name);
         formats[(*count)++] = format;
     }
     if (has_format(*count, formats, qs_format_of("fp32"))) return QS_OK;
-    return qs__refuse(&list, "must contain \"fp32\": losses, sums and optimizers are kept in it");
+    return qs__refuse_field(&list, "must contain \"fp32\": losses, sums and optimizers are kept in it");
 }
 
 static qs_status read_storages(const qs__place *member, qs_class *out) {
@@ -116,7 +116,7 @@ static qs_status read_role(const qs__place *member, bool *inference) {
     *inference = strcmp(role, "inference") == 0;
     if (*inference || strcmp(role, "training") == 0) return QS_OK;
     qs__place field = qs__field(member, "role");
-    return qs__refuse(&field, "must be \"training\" or \"inference\", is \"%s\"", role);
+    return qs__refuse_field(&field, "must be \"training\" or \"inference\", is \"%s\"", role);
 }
 
 static qs_status read_class(const qs__place *member, int index, void *context) {
@@ -167,7 +167,7 @@ static qs_status read_link(const qs__place *element, const qs_cluster *cluster, 
         QS_TRY(qs__take_text(&end, out->between[i], sizeof out->between[i]));
         char names[512];
         if (index_of(cluster, out->between[i]) < 0) {
-            return qs__refuse(&end, "\"%s\" is not in classes (%s)", out->between[i], class_names(cluster, names, sizeof names));
+            return qs__refuse_field(&end, "\"%s\" is not in classes (%s)", out->between[i], class_names(cluster, names, sizeof names));
         }
     }
     return qs__get_name(element, "kind", out->kind, sizeof out->kind);
@@ -192,10 +192,10 @@ static qs_status fill(const qs__place *root, qs_cluster *cluster) {
     QS_TRY(qs__expect_fields(root, "schema classes", "links"));
     qs__place classes = qs__field(root, "classes");
     QS_TRY(qs__expect_object(&classes));
-    if (json_object_size(classes.value) == 0) return qs__refuse(&classes, "must name at least one class");
+    if (json_object_size(classes.value) == 0) return qs__refuse_field(&classes, "must name at least one class");
     QS_TRY(qs__members_create(&classes, sizeof(qs_class), &cluster->class_));
     QS_TRY(qs__each_member(&classes, read_class, cluster));
-    if (qs_cluster_ranks(cluster) > MOST_RANKS) return qs__refuse(&classes, "the counts add up to more than %d ranks", MOST_RANKS);
+    if (qs_cluster_ranks(cluster) > MOST_RANKS) return qs__refuse_field(&classes, "the counts add up to more than %d ranks", MOST_RANKS);
     return read_links(root, cluster);
 }
 

@@ -48,7 +48,7 @@ static qs_status read_schedule(const qs__place *rate, qs_rate_schedule *out) {
             return QS_OK;
         }
     }
-    return qs__refuse(&field, "\"%s\" is no schedule: constant, step, cosine", name);
+    return qs__refuse_field(&field, "\"%s\" is no schedule: constant, step, cosine", name);
 }
 
 static qs_status read_rate(const qs__place *object, qs_job *out) {
@@ -76,7 +76,7 @@ static qs_status read_loss_scaling(const qs__place *object, qs_job *out) {
     if (out->dynamic_loss_scaling) {
         out->loss_scale = dynamic_start;
     } else if (strcmp(text, "off") != 0) {
-        return qs__refuse(&field, "must be \"off\", \"dynamic\", {\"dynamic\": start} or a number");
+        return qs__refuse_field(&field, "must be \"off\", \"dynamic\", {\"dynamic\": start} or a number");
     }
     return QS_OK;
 }

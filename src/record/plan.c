@@ -54,7 +54,7 @@ static qs_status need_recipe(const qs__place *place, qs_plan *plan, const char *
     }
     char known[512];
     list_recipes(plan, known, sizeof known);
-    return qs__refuse(place, "recipe \"%s\" is not in recipes (%s) and not built in (%s)", name, known, qs__recipe_names);
+    return qs__refuse_field(place, "recipe \"%s\" is not in recipes (%s) and not built in (%s)", name, known, qs__recipe_names);
 }
 
 /* Operators that a plan does not name run in fp32, so that recipe is always there. */
@@ -91,7 +91,7 @@ static qs_status read_choice(const qs__place *member, int index, void *context) 
 static qs_status read_kernel(const qs__place *member, int index, void *context) {
     qs_class_plan *one = ((class_reader *)context)->one;
     qs_plan_kernel *out = &one->kernel[index];
-    if (!*member->key) return qs__refuse(member, "a case must not be empty");
+    if (!*member->key) return qs__refuse_field(member, "a case must not be empty");
     QS_TRY(qs__expect_fields(member, "kernel scratch_bytes allocates", ""));
     QS_TRY(qs__get_name(member, "kernel", out->kernel, sizeof out->kernel));
     QS_TRY(qs__get_integer(member, "scratch_bytes", 0, INT64_MAX, &out->scratch_bytes));
@@ -169,7 +169,7 @@ static qs_status check_job_signature(const qs__place *signature, const qs_plan *
     QS_TRY(qs__get_name(signature, "job", stated, sizeof stated));
     if (!*stated || strcmp(stated, qs_job_signature(&plan->job, actual)) == 0) return QS_OK;
     qs__place field = qs__field(signature, "job");
-    return qs__refuse(&field, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"", stated, actual);
+    return qs__refuse_field(&field, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"", stated, actual);
 }
 
 static qs_status read_signature(const qs__place *root, qs_plan *out) {

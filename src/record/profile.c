@@ -51,7 +51,7 @@ static qs_status read_kernels(const qs__place *member, qs_class_profile *out) {
     qs_class_profile_sort(out);
     for (int i = 1; i < out->kernels; i++) {
         const char *text = out->kernel[i].case_text;
-        if (strcmp(text, out->kernel[i - 1].case_text) == 0) return qs__refuse(&list, "case \"%.400s\" stands there twice", text);
+        if (strcmp(text, out->kernel[i - 1].case_text) == 0) return qs__refuse_field(&list, "case \"%.400s\" stands there twice", text);
     }
     return QS_OK;
 }
@@ -88,7 +88,7 @@ static qs_status read_granularity(const qs__place *row, bool *per_channel) {
         }
     }
     qs__place field = qs__field(row, "granularity");
-    return qs__refuse(&field, "must be \"tensor\" or \"channel\", is \"%s\"", text);
+    return qs__refuse_field(&field, "must be \"tensor\" or \"channel\", is \"%s\"", text);
 }
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
@@ -100,7 +100,7 @@ static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) 
     QS_TRY(read_granularity(row, &out->per_channel));
     QS_TRY(qs__get_text(row, "rounding", rounding, sizeof rounding));
     qs__place field = qs__field(row, "rounding");
-    if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse(&field, "%s", qs_message());
+    if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
     return read_pieces(row, out);
 }
 

@@ -41,7 +41,7 @@ static void path_of(const qs__place *place, char *path) {
     }
 }
 
-qs_status qs__refuse(const qs__place *place, const char *format, ...) {
+qs_status qs__refuse_field(const qs__place *place, const char *format, ...) {
     char path[PATH_BYTES] = "", text[1024];
     path_of(place, path);
     va_list arguments;
@@ -64,7 +64,7 @@ static const char *type_name(const json_t *value) {
 }
 
 static qs_status refuse_type(const qs__place *place, const char *wanted) {
-    return qs__refuse(place, "must be %s, is %s", wanted, type_name(place->value));
+    return qs__refuse_field(place, "must be %s, is %s", wanted, type_name(place->value));
 }
 
 /* ---- Records ------------------------------------------------------------------------------------------------------------------- */
@@ -73,10 +73,10 @@ static qs_status check_schema(const qs__place *root, const char *kind) {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "qsync/%s/1", kind);
     qs__place schema = qs__field(root, "schema");
-    if (!schema.value) return qs__refuse(root, "field \"schema\" is missing, must be \"%s\"", wanted);
+    if (!schema.value) return qs__refuse_field(root, "field \"schema\" is missing, must be \"%s\"", wanted);
     if (!json_is_string(schema.value)) return refuse_type(&schema, "a text");
     const char *text = json_string_value(schema.value);
-    return strcmp(text, wanted) == 0 ? QS_OK : qs__refuse(&schema, "must be \"%s\", is \"%.80s\"", wanted, text);
+    return strcmp(text, wanted) == 0 ? QS_OK : qs__refuse_field(&schema, "must be \"%s\", is \"%.80s\"", wanted, text);
 }
 
 qs_status qs__record_parse(const char *json, size_t bytes, const char *source, const char *kind, qs__place *out) {
@@ -123,8 +123,8 @@ qs_status qs__expect_array(const qs__place *place, size_t least, size_t most) {
     if (!json_is_array(place->value)) return refuse_type(place, "an array");
     size_t size = json_array_size(place->value);
     if (size >= least && size <= most) return QS_OK;
-    if (least == most) return qs__refuse(place, "has %zu elements, must have %zu", size, least);
-    return qs__refuse(place, "has %zu elements, must have %zu to %zu", size, least, most);
+    if (least == most) return qs__refuse_field(place, "has %zu elements, must have %zu", size, least);
+    return qs__refuse_field(place, "has %zu elements, must have %zu to %zu", size, least, most);
 }
 
 /* True when `key` is one of the words. */
@@ -143,7 +143,7 @@ static qs_status check_required(const qs__place *object, const char *required) {
     for (const char *at = required; *at; at += *at == ' ') {
         size_t length = strcspn(at, " ");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
-        if (!json_object_get(object->value, word)) return qs__refuse(object, "field \"%s\" is missing", word);
+        if (!json_object_get(object->value, word)) return qs__refuse_field(object, "field \"%s\" is missing", word);
         at += length;
     }
     return QS_OK;
@@ -155,7 +155,7 @@ qs_status qs__expect_fields(const qs__place *object, const char *required, const
     json_t *value;
     json_object_foreach(object->value, key, value) {
         if (!is_listed(required, key) && !is_listed(optional, key)) {
-            return qs__refuse(object, "unknown field \"%.80s\"; fields are: %s%s%s", key, required, *required && *optional ? " " : "", optional);
+            return qs__refuse_field(object, "unknown field \"%.80s\"; fields are: %s%s%s", key, required, *required && *optional ? " " : "", optional);
         }
     }
     return check_required(object, required);
@@ -163,7 +163,7 @@ qs_status qs__expect_fields(const qs__place *object, const char *required, const
 
 qs_status qs__members_create(const qs__place *place, size_t size, void *out) {
     size_t members = json_is_array(place->value) ? json_array_size(place->value) : json_object_size(place->value);
-    if (members > INT32_MAX) return qs__refuse(place, "has %zu members, too many", members);
+    if (members > INT32_MAX) return qs__refuse_field(place, "has %zu members, too many", members);
     return qs_allocate(members, size, out);
 }
 
@@ -182,7 +182,7 @@ qs_status qs__each_member(const qs__place *object, qs__member_reader read, void 
 
 static qs_status copy_text(const qs__place *place, const char *what, const char *text, char *out, size_t capacity) {
     size_t length = strlen(text);
-    if (length >= capacity) return qs__refuse(place, "%s\"%.80s...\" has %zu bytes, may have %zu", what, text, length, capacity - 1);
+    if (length >= capacity) return qs__refuse_field(place, "%s\"%.80s...\" has %zu bytes, may have %zu", what, text, length, capacity - 1);
     memcpy(out, text, length + 1);
     return QS_OK;
 }
@@ -193,7 +193,7 @@ qs_status qs__take_text(const qs__place *place, char *out, size_t capacity) {
 }
 
 qs_status qs__take_key(const qs__place *place, char *out, size_t capacity) {
-    if (!*place->key) return qs__refuse(place, "a name must not be empty");
+    if (!*place->key) return qs__refuse_field(place, "a name must not be empty");
     return copy_text(place, "name ", place->key, out, capacity);
 }
 
@@ -201,7 +201,7 @@ qs_status qs__take_format(const qs__place *place, const qs_format **out) {
     char name[64];
     QS_TRY(qs__take_text(place, name, sizeof name));
     const qs_format *format;
-    if (qs_format_find(name, &format) != QS_OK) return qs__refuse(place, "%s", qs_message());
+    if (qs_format_find(name, &format) != QS_OK) return qs__refuse_field(place, "%s", qs_message());
     *out = format;
     return QS_OK;
 }
@@ -214,7 +214,7 @@ qs_status qs__get_text(const qs__place *object, const char *key, char *out, size
 qs_status qs__get_name(const qs__place *object, const char *key, char *out, size_t capacity) {
     qs__place field = qs__field(object, key);
     if (!field.value) return QS_OK;
-    if (json_is_string(field.value) && json_string_length(field.value) == 0) return qs__refuse(&field, "must not be empty");
+    if (json_is_string(field.value) && json_string_length(field.value) == 0) return qs__refuse_field(&field, "must not be empty");
     return qs__take_text(&field, out, capacity);
 }
 
@@ -227,8 +227,8 @@ qs_status qs__get_flag(const qs__place *object, const char *key, bool *out) {
 }
 
 static qs_status refuse_range(const qs__place *field, double value, double low, double high) {
-    if (high == INFINITY) return qs__refuse(field, "%.9g must be at least %.9g", value, low);
-    return qs__refuse(field, "%.9g is outside %.9g .. %.9g", value, low, high);
+    if (high == INFINITY) return qs__refuse_field(field, "%.9g must be at least %.9g", value, low);
+    return qs__refuse_field(field, "%.9g is outside %.9g .. %.9g", value, low, high);
 }
 
 static qs_status take_number(const qs__place *field, double low, double high, double *out) {
@@ -250,8 +250,8 @@ qs_status qs__get_integer(const qs__place *object, const char *key, int64_t low,
     if (!json_is_integer(field.value)) return refuse_type(&field, "an integer");
     int64_t value = json_integer_value(field.value);
     if (value < low || value > high) {
-        if (high == INT64_MAX) return qs__refuse(&field, "%lld must be at least %lld", (long long)value, (long long)low);
-        return qs__refuse(&field, "%lld is outside %lld .. %lld", (long long)value, (long long)low, (long long)high);
+        if (high == INT64_MAX) return qs__refuse_field(&field, "%lld must be at least %lld", (long long)value, (long long)low);
+        return qs__refuse_field(&field, "%lld is outside %lld .. %lld", (long long)value, (long long)low, (long long)high);
     }
     *out = value;
     return QS_OK;

@@ -85,7 +85,7 @@ qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, in
 /* ---- Reading --------------------------------------------------------------------------------------------------------------- */
 
 static qs_status parse_quantizer(const qs__place *place, const char *text, qs_quantizer *out) {
-    return qs_quantizer_find(text, out) == QS_OK ? QS_OK : qs__refuse(place, "%s", qs_message());
+    return qs_quantizer_find(text, out) == QS_OK ? QS_OK : qs__refuse_field(place, "%s", qs_message());
 }
 
 static qs_status read_quantizer(const qs__place *gemm, const char *key, qs_quantizer *out) {
@@ -101,7 +101,7 @@ static qs_status read_saved_quantizer(const qs__place *gemm, const char *key, qs
     QS_TRY(qs__take_text(&field, text, sizeof text));
     size_t length = strlen(text), mark = sizeof saved_mark - 1;
     if (length <= mark || strcmp(text + length - mark, saved_mark) != 0) {
-        return qs__refuse(&field, "\"%s\" must end in \"%s\": it is made from what forward saved", text, saved_mark);
+        return qs__refuse_field(&field, "\"%s\" must end in \"%s\": it is made from what forward saved", text, saved_mark);
     }
     text[length - mark] = '\0';
     return parse_quantizer(&field, text, out);
@@ -112,7 +112,7 @@ static qs_status read_fixed(const qs__place *gemm, const char *key) {
     QS_TRY(qs__get_text(gemm, key, text, sizeof text));
     if (!*text || strcmp(text, gradient_accumulator) == 0) return QS_OK;
     qs__place field = qs__field(gemm, key);
-    return qs__refuse(&field, "must be \"%s\", is \"%s\"", gradient_accumulator, text);
+    return qs__refuse_field(&field, "must be \"%s\", is \"%s\"", gradient_accumulator, text);
 }
 
 static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {

@@ -25,7 +25,7 @@ qs_status qs__record_parse(const char *json, size_t bytes, const char *source, c
 qs_status qs__record_load(const char *path, const char *kind, qs__place *out);
 
 /* QS_BAD_FILE "<source>: <path>: <text>". */
-qs_status qs__refuse(const qs__place *place, const char *format, ...) QS_PRINTF(2, 3);
+qs_status qs__refuse_field(const qs__place *place, const char *format, ...) QS_PRINTF(2, 3);
 
 /* The value is an object that has every field of `required` and none beyond those and `optional` (names separated by blanks). */
 qs_status qs__expect_fields(const qs__place *object, const char *required, const char *optional);
