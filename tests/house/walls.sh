@@ -4,7 +4,7 @@
 # The walls between the rooms, read from what the compiler did: the dependency files and the symbols of every room's archive.
 #   1. a room includes its own files and the doors of its declared closure, nothing else of src/
 #   2. a room's undefined symbols that another room defines come from its declared closure, through a door (no qs__ name)
-#   3. every external symbol begins with qs_, and the library neither prints nor ends the process
+#   3. every external symbol begins with qs_ and is defined by one room, and the library neither prints nor ends the process
 #   4. MPI is called by comm alone, oneDNN by device alone, and parallel regions stand in base alone
 # Environment: QS_BUILD (with walls.txt: "room|archive|closure" lines), QS_SOURCE, QS_NM, QS_NINJA.
 set -u
@@ -63,6 +63,8 @@ awk -F'\t' -v walls="$walls" -v source="$QS_SOURCE/src/" -v build="$QS_BUILD" '
         next
     }
     $2 ~ /[TDBRCGS]/ {
+        if ($3 in owner && owner[$3] != $1 && $3 ~ /^qs_/)
+            complain("rooms " owner[$3] " and " $1 " both define " $3 ": names must differ to be linked together")
         owner[$3] = $1
         if ($3 !~ /^qs_/ && $3 !~ /^_/) complain("room " $1 " defines " $3 ": external names begin with qs_")
     }
