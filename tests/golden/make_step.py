@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""One training step's loss and gradients by PyTorch, for tests/train/golden.c.
+
+Run with Debian's python3-torch: /usr/bin/python3 tests/golden/make_step.py [MODEL ...] writes tests/golden/step-MODEL.bin.
+
+Weights, images and labels come from an integer hash that the test computes as well, so only results are stored. A seed is taken whose step
+keeps every ReLU input and every pair of rivals in a max pool further apart than MARGIN: no rounding error can then flip a branch, and
+differences stay within what rounding explains.
+
+File: 8 bytes magic "qsstep1\n", then little-endian: uint32 seed, uint32 tensors, float64 loss (mean over the batch); for each tensor: name
+(96 bytes, zero-padded), int64 count, int64 stride, 8 float64 sums of all elements under pseudo-random signs, then every stride-th element as
+float32, in our memory order (O, H, W, I).
+"""
+import math
+import pathlib
+import struct
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+BATCH, CLASSES, SIGNS, KEPT = 4, 10, 8, 4096
+MARGIN = 2.0**-16  # values are of order 1 and their errors of order 2^-20
+
+
+# ---- The hash ---------------------------------------------------------------------------------------------------------------
+def mix(x):
+    x = x.astype(np.uint32)
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
+
+
+def bits(seed, name, count):
+    key = 2166136261 ^ seed
+    for byte in name.encode():
+        key = ((key ^ byte) * 16777619) & 0xFFFFFFFF
+    with np.errstate(over="ignore"):
+        return mix(np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32(key))
+
+
+def uniform(seed, name, count):
+    """In [-1/2, 1/2): multiples of 2^-24, exact in fp32."""
+    return (bits(seed, name, count) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24) - np.float32(0.5)
+
+
+class Values:
+    """The parameters of one model, made as they are asked for; `margin` shrinks to the closest call seen."""
+
+    def __init__(self, seed, dtype):
+        self.seed, self.dtype, self.parameters, self.margin = seed, dtype, {}, math.inf
+
+    def make(self, name, values, shape):
+        leaf = torch.from_numpy(values.reshape(shape)).to(self.dtype).requires_grad_()
+        self.parameters[name] = leaf
+        return leaf
+
+    def weights(self, name, *shape):
+        fan_in = math.prod(shape[1:])
+        scale = np.float32(2.0 ** math.floor(0.5 * math.log2(24.0 / fan_in) + 0.5))
+        return self.make(name, uniform(self.seed, name, math.prod(shape)) * scale, shape)
+
+    def vector(self, name, count, centre):
+        return self.make(name, np.float32(centre) + np.float32(0.5) * uniform(self.seed, name, count), (count,))
+
+    # ---- Layers ----
+    def conv(self, x, name, outputs, kernel, stride=1, padding=0, bias=False):
+        weights = self.weights(name + ".weights", outputs, kernel, kernel, x.shape[1]).permute(0, 3, 1, 2)
+        return F.conv2d(x, weights, self.vector(name + ".bias", outputs, 0) if bias else None, stride, padding)
+
+    def linear(self, x, name, outputs):
+        weights = self.weights(name + ".weights", outputs, x.shape[1])
+        return F.linear(x, weights, self.vector(name + ".bias", outputs, 0))
+
+    def norm(self, x, name):
+        scale, shift = self.vector(name + ".scale", x.shape[1], 1), self.vector(name + ".shift", x.shape[1], 0)
+        return F.batch_norm(x, None, None, scale, shift, True, 0.1, 1e-5)
+
+    def relu(self, x):
+        self.margin = min(self.margin, x.detach().abs().min().item())
+        return F.relu(x)
+
+    def max_pool(self, x):
+        top = F.unfold(x.detach().flatten(0, 1).unsqueeze(1), 2, stride=2).topk(2, 1).values
+        gap = (top[:, 0] - top[:, 1])[top[:, 0] > 0]  # windows of zeros only: no gradient passes the ReLU before
+        self.margin = min(self.margin, gap.min().item())
+        return F.max_pool2d(x, 2)
+
+
+def flatten(x):
+    return x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)
+
+
+# ---- Models, as src/graph builds them -----------------------------------------------------------------------------------------
+def resnet8(v, x):
+    x = v.relu(v.norm(v.conv(x, "stem.conv", 8, 3, 1, 1), "stem.bn"))
+    for stage, channels in enumerate((8, 16, 32)):
+        prefix, stride, skip = f"stage{stage + 1}.block0.", 2 if stage else 1, x
+        x = v.relu(v.norm(v.conv(x, prefix + "conv1", channels, 3, stride, 1), prefix + "bn1"))
+        x = v.norm(v.conv(x, prefix + "conv2", channels, 3, 1, 1), prefix + "bn2")
+        if stage:
+            skip = v.norm(v.conv(skip, prefix + "shortcut.conv", channels, 1, stride, 0), prefix + "shortcut.bn")
+        x = v.relu(x + skip)
+    return v.linear(x.mean((2, 3)), "fc", CLASSES)
+
+
+def vgg11(v, x):
+    for stage, (channels, count) in enumerate(((8, 1), (16, 1), (32, 2), (64, 2), (64, 2))):
+        for i in range(count):
+            x = v.relu(v.conv(x, f"stage{stage + 1}.conv{i + 1}", channels, 3, 1, 1, True))
+        x = v.max_pool(x)
+    return v.linear(flatten(x), "fc", CLASSES)
+
+
+def lenet5(v, x):
+    x = F.avg_pool2d(v.relu(v.conv(x, "conv1", 6, 5, 1, 0, True)), 2)
+    x = F.avg_pool2d(v.relu(v.conv(x, "conv2", 16, 5, 1, 0, True)), 2)
+    x = v.relu(v.linear(flatten(x), "fc1", 120))
+    x = v.relu(v.linear(x, "fc2", 84))
+    return v.linear(x, "fc", CLASSES)
+
+
+MODELS = {"resnet8": resnet8, "vgg11": vgg11, "lenet5": lenet5}
+
+
+# ---- A step ---------------------------------------------------------------------------------------------------------------------
+def step(model, seed, dtype=torch.float32):
+    images = np.float32(4) * uniform(seed, "images", BATCH * 32 * 32 * 3).reshape(BATCH, 32, 32, 3)
+    labels = torch.from_numpy((bits(seed, "labels", BATCH) % CLASSES).astype(np.int64))
+    values = Values(seed, dtype)
+    loss = F.cross_entropy(MODELS[model](values, torch.from_numpy(images).to(dtype).permute(0, 3, 1, 2)), labels)
+    loss.backward()
+    return loss.item(), values
+
+
+def write(path, seed, loss, gradients):
+    with open(path, "wb") as out:
+        out.write(b"qsstep1\n" + struct.pack("<IId", seed, len(gradients), loss))
+        for name, gradient in gradients.items():
+            flat = gradient.detach().contiguous().numpy().reshape(-1)
+            stride = max(1, math.ceil(flat.size / KEPT)) | 1  # odd: never in step with a power of two
+            signs = [1.0 - 2.0 * ((bits(seed, name + ".signs", flat.size) >> np.uint32(s)) & 1) for s in range(SIGNS)]
+            sums = [float(flat.astype(np.float64) @ s) for s in signs]
+            out.write(struct.pack("<96sqq8d", name.encode(), flat.size, stride, *sums))
+            out.write(flat[::stride].astype("<f4").tobytes())
+
+
+def main(names):
+    torch.set_num_threads(1)
+    for model in names or MODELS:
+        seed = 1
+        while True:
+            loss, values = step(model, seed)
+            if values.margin > MARGIN:
+                break
+            seed += 1
+        path = pathlib.Path(__file__).parent / f"step-{model}.bin"
+        gradients = {name: leaf.grad for name, leaf in values.parameters.items()}
+        write(path, seed, loss, gradients)
+        _, exact = step(model, seed, torch.float64)
+        worst = max(
+            ((leaf.grad.double() - exact.parameters[name].grad).abs().max() / exact.parameters[name].grad.abs().max()).item()
+            for name, leaf in values.parameters.items()
+        )
+        print(f"{path.name}: seed {seed}, loss {loss:.6f}, margin {values.margin:.2e}, PyTorch's own rounding {worst:.1e} of the largest")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11 and lenet5 on every backend. Results are stored
+ * (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both sides compute. */
+#include "train_support.h"
+
+#define BATCH 4
+#define SIGNS 8
+
+/* ---- The hash of make_step.py ---------------------------------------------------------------------------------------------- */
+
+static uint32_t bits(uint32_t seed, const char *name, const char *suffix, int64_t index) {
+    uint32_t key = 2166136261u ^ seed;
+    for (const char *c = name; *c; c++)
+        key = (key ^ (uint8_t)*c) * 16777619u;
+    for (const char *c = suffix; *c; c++)
+        key = (key ^ (uint8_t)*c) * 16777619u;
+    uint32_t x = (uint32_t)index * 0x9E3779B1u + key;
+    x ^= x >> 16;
+    x *= 0x7FEB352Du;
+    x ^= x >> 15;
+    x *= 0x846CA68Bu;
+    return x ^ x >> 16;
+}
+
+static float uniform(uint32_t seed, const char *name, int64_t index) {
+    return (float)(bits(seed, name, "", index) >> 8) * 0x1p-24f - 0.5f;
+}
+
+static void parameter_fill(uint32_t seed, const qs_parameter *parameter, float *values) {
+    const int64_t count = qs_shape_count(&parameter->shape);
+    float scale = 0.5f, centre = 0;
+    if (parameter->role == QS_WEIGHTS) {
+        const double fan_in = (double)(count / parameter->shape.dim[0]);
+        scale = (float)ldexp(1, (int)floor(0.5 * log2(24.0 / fan_in) + 0.5));
+    }
+    if (parameter->role == QS_SCALE) centre = 1;
+    for (int64_t i = 0; i < count; i++)
+        values[i] = centre + scale * uniform(seed, parameter->name, i);
+}
+
+/* ---- One step -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct one_step {
+    qs_graph *graph;
+    qs_schedule *schedule;
+    qs_arena arena;
+    qs_executor *executor;
+} one_step;
+
+static void inputs_fill(one_step *here, uint32_t seed) {
+    const qs_schedule *schedule = here->schedule;
+    float *masters = qs_executor_buffer(here->executor, schedule->masters);
+    float *images = qs_executor_buffer(here->executor, schedule->images);
+    int32_t *labels = qs_executor_buffer(here->executor, schedule->labels);
+    for (int i = 0; i < here->graph->parameters; i++) {
+        const qs_parameter *parameter = &here->graph->parameter[i];
+        if (parameter->gradient != QS_ROLE_COUNT) parameter_fill(seed, parameter, masters + parameter->offset);
+    }
+    for (int64_t i = 0; i < BATCH * 32 * 32 * 3; i++)
+        images[i] = 4 * uniform(seed, "images", i);
+    for (int64_t i = 0; i < BATCH; i++)
+        labels[i] = (int32_t)(bits(seed, "labels", "", i) % 10);
+}
+
+static void step_run(one_step *out, bench *here, const char *model, uint32_t seed) {
+    const qs_model_input input = {3, 32, 32, 10};
+    assert_ok(qs_model_build(model, &input, &out->graph));
+    const qs_lowering lowering = {.graph = out->graph,
+                                  .batch = BATCH,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &here->job,
+                                  .half = qs_format_of("fp32"),
+                                  .lookup = qs_lookup_device,
+                                  .context = here->device};
+    assert_ok(qs_schedule_lower(&lowering, &out->schedule));
+    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
+    assert_ok(qs_executor_create(out->schedule, here->device, here->comm, out->arena.memory, &out->executor));
+    inputs_fill(out, seed);
+    assert_ok(qs_executor_run(out->executor, &(qs_run){.samples = BATCH, .global_samples = BATCH, .loss_scale = 1}));
+}
+
+static void step_release(one_step *here) {
+    qs_executor_release(here->executor);
+    qs_arena_release(&here->arena);
+    qs_schedule_release(here->schedule);
+    qs_graph_release(here->graph);
+}
+
+/* ---- Comparison ------------------------------------------------------------------------------------------------------------- */
+
+/* Part of a tensor's largest gradient. Values pass up to 24 layers forward and backward, each rounding sums of up to 4·32·32 = 4096 terms
+ * of random sign, whose error grows with the root of the length: 2^-24 × 24 × sqrt(4096) = 9.2e-5. The seeds keep every branch (ReLU, max
+ * pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
+static const double tolerance = 0x1p-24 * 24 * 64;
+
+static const qs_parameter *parameter_named(const qs_graph *graph, const char *name) {
+    for (int i = 0; i < graph->parameters; i++) {
+        if (strcmp(graph->parameter[i].name, name) == 0) return &graph->parameter[i];
+    }
+    fail_msg("the model has no parameter %s", name);
+    return NULL;
+}
+
+static void read_exactly(FILE *file, void *data, size_t bytes) {
+    assert_int_equal(fread(data, 1, bytes, file), bytes);
+}
+
+static double largest(const float *values, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs((double)values[i]));
+    return most;
+}
+
+/* Every element takes part in each signed sum; errors of random sign add up as the root of their number, 4 sigma allowed. */
+static void sums_compare(uint32_t seed, const char *name, const float *actual, int64_t count, const double *expected, double bound) {
+    double sum[SIGNS] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t sign = bits(seed, name, ".signs", i);
+        for (int s = 0; s < SIGNS; s++)
+            sum[s] += sign >> s & 1 ? -(double)actual[i] : (double)actual[i];
+    }
+    for (int s = 0; s < SIGNS; s++) {
+        if (!(fabs(sum[s] - expected[s]) <= 4 * sqrt((double)count) * bound)) {
+            fail_msg("%s: signed sum %d is %.9g, PyTorch's %.9g", name, s, sum[s], expected[s]);
+        }
+    }
+}
+
+static void tensor_compare(FILE *file, uint32_t seed, const qs_graph *graph, const float *gradients) {
+    char name[96];
+    int64_t count, stride;
+    double sums[SIGNS];
+    read_exactly(file, name, sizeof name);
+    read_exactly(file, &count, sizeof count);
+    read_exactly(file, &stride, sizeof stride);
+    read_exactly(file, sums, sizeof sums);
+    const qs_parameter *parameter = parameter_named(graph, name);
+    assert_int_equal(qs_shape_count(&parameter->shape), count);
+    const float *actual = gradients + parameter->offset;
+    const double bound = tolerance * largest(actual, count);
+    for (int64_t i = 0; i < count; i += stride) {
+        float expected;
+        read_exactly(file, &expected, sizeof expected);
+        if (!(fabs((double)actual[i] - (double)expected) <= bound)) {
+            fail_msg("%s[%lld]: %.9g, PyTorch's %.9g, may differ by %.3g", name, (long long)i, actual[i], expected, bound);
+        }
+    }
+    sums_compare(seed, name, actual, count, sums, bound);
+}
+
+static int trained_parameters(const qs_graph *graph) {
+    int count = 0;
+    for (int i = 0; i < graph->parameters; i++)
+        count += graph->parameter[i].gradient != QS_ROLE_COUNT;
+    return count;
+}
+
+static void file_compare(bench *here, const char *model, FILE *file) {
+    char magic[8];
+    uint32_t head[2];
+    double loss;
+    one_step step;
+    read_exactly(file, magic, sizeof magic);
+    assert_memory_equal(magic, "qsstep1\n", sizeof magic);
+    read_exactly(file, head, sizeof head);
+    read_exactly(file, &loss, sizeof loss);
+    step_run(&step, here, model, head[0]);
+    const float *actual = qs_executor_buffer(step.executor, step.schedule->loss);
+    if (!(fabs((double)actual[0] / BATCH - loss) <= tolerance * loss)) fail_msg("loss %.9g, PyTorch's %.9g", actual[0] / BATCH, loss);
+    assert_int_equal(head[1], trained_parameters(step.graph));
+    for (uint32_t i = 0; i < head[1]; i++) {
+        tensor_compare(file, head[0], step.graph, qs_executor_buffer(step.executor, step.schedule->gradients));
+    }
+    assert_int_equal(fgetc(file), EOF);
+    step_release(&step);
+}
+
+static void model_compare(const char *backend, const char *model, const char *stored) {
+    if (!backend_exists(backend)) skip();
+    char path[512];
+    bench here;
+    snprintf(path, sizeof path, "%.*s/../golden/step-%s.bin", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__, stored);
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("%s is missing", path);
+    bench_open(&here, backend, "self", model, BATCH);
+    file_compare(&here, model, file);
+    fclose(file);
+    bench_close(&here);
+}
+
+#define COMPARE(backend, stored, model)            \
+    static void backend##_##stored(void **state) { \
+        (void)state;                               \
+        model_compare(#backend, model, #stored);   \
+    }
+COMPARE(ref, resnet8, "resnet8:width=0.5")
+COMPARE(ref, vgg11, "vgg11:width=0.125")
+COMPARE(ref, lenet5, "lenet5")
+COMPARE(cpu, resnet8, "resnet8:width=0.5")
+COMPARE(cpu, vgg11, "vgg11:width=0.125")
+COMPARE(cpu, lenet5, "lenet5")
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ref_resnet8), cmocka_unit_test(ref_vgg11), cmocka_unit_test(ref_lenet5),
+        cmocka_unit_test(cpu_resnet8), cmocka_unit_test(cpu_vgg11), cmocka_unit_test(cpu_lenet5),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
