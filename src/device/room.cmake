@@ -17,6 +17,17 @@ foreach(device IN LISTS QS_DEVICES)
   target_compile_definitions(qs_device_options INTERFACE QS_WITH_${upper})
 endforeach()
 if(QS_WITH_ONEDNN)
+  # Our own kernels: one source, compiled once per instruction set. -Wno-psabi: vectors are passed to inlined functions only.
+  set(own device/cpu/vector)
+  set(own_options -O3 -Wno-psabi)
+  list(APPEND QS_DEVICE_SOURCES ${own}/portable.c)
+  set_source_files_properties(${own}/portable.c PROPERTIES COMPILE_OPTIONS "${own_options}")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    list(APPEND QS_DEVICE_SOURCES ${own}/avx2.c ${own}/avx512.c)
+    set_source_files_properties(${own}/avx2.c PROPERTIES COMPILE_OPTIONS "${own_options};-mavx2")
+    set_source_files_properties(${own}/avx512.c PROPERTIES COMPILE_OPTIONS
+      "${own_options};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+  endif()
   # The kernel library's threads are set through OpenMP even where the pool of base does without it.
   find_package(OpenMP REQUIRED COMPONENTS C)
   set(QS_DEVICE_LIBS qs_device_options ${QS_ONEDNN} OpenMP::OpenMP_C)

@@ -68,9 +68,11 @@ static inline void kernel_release(bound_kernel *k) {
 /* ---- Comparing with the reference ---- */
 
 /* Operators whose results must equal the reference bit for bit: elementwise, or independent of any order. */
-static inline bool exact_operator(const char *name) {
+static inline bool exact_operator(const qs_case *one) {
     static const char *const exact[] = {"relu",   "add",      "max_pool",   "dropout",      "cast",
                                         "absmax", "quantize", "dequantize", "finite_check", "sgd"};
+    const char *name = one->op->name;
+    if (!strcmp(name, "max_pool") && !strcmp(one->pass->name, "backward")) return false; /* sums of overlapping windows */
     for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
         if (!strcmp(exact[i], name)) return true;
     }
@@ -88,12 +90,12 @@ static inline float *absolute_terms(bound *b, int position) {
     qs_case twin = b->one;
     bound terms;
     for (int i = 0; i < twin.operands; i++) {
-        if (twin.operand[i].format) twin.operand[i].format = fp32;
+        if (twin.operand[i].format && twin.operand[i].role != QS_MASK) twin.operand[i].format = fp32;
     }
     bound_make(&terms, &twin, 1);
     bound_share(&terms, b);
     for (int i = 0; i < twin.operands; i++) {
-        if (!twin.operand[i].format) continue;
+        if (!twin.operand[i].format || twin.operand[i].role == QS_MASK) continue;
         float *values = terms.operands[i].data;
         for (int64_t k = 0; k < qs_shape_count(&twin.operand[i].shape); k++) values[k] = fabsf(values[k]);
     }
@@ -166,7 +168,7 @@ static inline void compare_written(const bound *got, bound *expected, const char
     const char *op = got->one.op->name;
     for (int i = 0; i < got->one.operands; i++) {
         if (!(got->one.pass->written >> i & 1) || !got->one.operand[i].format) continue;
-        if (exact_operator(op)) {
+        if (exact_operator(&got->one)) {
             if (memcmp(got->operands[i].data, expected->operands[i].data, tensor_bytes(&got->operands[i]))) {
                 float *a = tensor_values(&got->operands[i]), *b = tensor_values(&expected->operands[i]);
                 assert_close(qs_shape_count(&got->operands[i].shape), a, b, 0, 0, what);
@@ -176,7 +178,7 @@ static inline void compare_written(const bound *got, bound *expected, const char
             compare_statistics(got, expected, i, what);
         } else if (has_integers(&got->one)) {
             compare_integer(got, expected, i, what);
-        } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "average_pool")) {
+        } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "_pool")) {
             compare_sums(got, expected, i, what);
         } else {
             compare_means(got, expected, i, what);

@@ -133,10 +133,6 @@ void qs__chain_call(qs__chain *chain, qs__call call) {
     add_step(chain)->call = call;
 }
 
-void qs__chain_name(qs__chain *chain, const char *family) {
-    snprintf(chain->name, sizeof chain->name, "own:%s:%s", family, qs_number_isa());
-}
-
 static qs_status make_memory(qs__chain *chain) {
     for (int i = 0; i < chain->slots; i++) {
         qs__slot *slot = &chain->slot[i];

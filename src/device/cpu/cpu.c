@@ -2,7 +2,6 @@
 /* The device `cpu`: instruction-set ceiling, capabilities, and the choice among the kernel families of kernels.def. */
 #include "backend.h"
 #include "cpu.h"
-#include "vector.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -64,6 +63,15 @@ static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
     return QS_OK;
 }
 
+/* The ceiling of number holds for our own kernels as well. */
+static const qs__cpu_kernels *own_kernels(void) {
+#if defined(__x86_64__)
+    if (!strcmp(qs_number_isa(), "avx512")) return &qs__cpu_kernels_avx512;
+    if (!strcmp(qs_number_isa(), "avx2")) return &qs__cpu_kernels_avx2;
+#endif
+    return &qs__cpu_kernels_portable;
+}
+
 static void cpu_close(void *state) {
     qs__cpu *cpu = state;
     if (cpu->stream) dnnl_stream_destroy(cpu->stream);
@@ -74,7 +82,7 @@ static void cpu_close(void *state) {
 static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
     omp_set_num_threads(options->threads);
-    cpu->vector = qs__vector_level();
+    cpu->own = own_kernels();
     QS__DNNL(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine");
     QS__DNNL(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream");
     return QS_OK;

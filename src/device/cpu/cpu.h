@@ -7,6 +7,7 @@
 
 #include <dnnl.h>
 
+#include "cpu/vector/kernels.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
@@ -14,7 +15,7 @@ typedef struct qs__cpu {
     dnnl_stream_t stream;
     char isa[32];   /* the ceiling's name */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
-    int vector;     /* QS__PORTABLE ... of our own kernels */
+    const qs__cpu_kernels *own;
 } qs__cpu;
 
 /* ---- Chains (chain.c) ---- */
@@ -55,7 +56,8 @@ typedef struct qs__chain {
         int from, to; /* slots */
     } result[2];
     int results;
-    size_t offset[4]; /* scratch places of the family's own calls */
+    size_t offset[4];               /* scratch places of the family's own calls */
+    size_t wide[QS_MAX_OPERANDS];   /* fp32 copies of operands, for our own kernels */
     void *data[QS_MAX_OPERANDS];
     char *scratch;
 } qs__chain;
@@ -87,8 +89,6 @@ qs_status qs__chain_as(qs__chain *chain, int from, const dnnl_memory_desc_t *wan
 int qs__chain_result(qs__chain *chain, qs_role role, const dnnl_memory_desc_t *own, const dnnl_memory_desc_t *given);
 /* Adds the steps that bring results from scratch into their operands; after the last primitive. */
 qs_status qs__chain_finish(qs__chain *chain);
-/* Names a chain of our own calls: "own:relu:avx512". */
-void qs__chain_name(qs__chain *chain, const char *family);
 
 qs_status qs__chain_prepare(qs__chain *chain, void *const *data, void *scratch);
 qs_status qs__chain_run(const qs__chain *chain, const qs_run *run);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Column sums, see reduce.h. Threads take columns, so that no sum is split between them. */
 #include "reduce.h"
-#include "vector.h"
-
-#include <string.h>
 
 enum { WIDTH = 16 };
 

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Casts, quantization, absolute maxima, finite check and statistics: the array functions of number, row by row. Their bits are those of the
+ * reference, which calls the same functions. Rows below ROW_LIMIT elements are dealt to threads; longer ones are split by number itself. */
+#include "own.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROW_LIMIT = 65536 };
+
+typedef struct job {
+    const qs_case *one;
+    qs_random_rows rows;
+    qs__in src;
+    void *dst;
+    const float *steps;
+    int64_t step_count;
+    float *absmax;
+} job;
+
+static void for_rows(job *j, qs_parallel_body body) {
+    if (j->rows.per_row >= ROW_LIMIT) {
+        body(j, 0, j->rows.rows);
+    } else {
+        qs_parallel(j->rows.rows, ROW_LIMIT / j->rows.per_row / 4 + 1, body, j);
+    }
+}
+
+static qs_random_stream stream_of(const job *j, int64_t row) {
+    return (qs_random_stream){j->rows.key, j->rows.first + (uint64_t)row * j->rows.stride};
+}
+
+static const void *row_of(const job *j, int64_t row) {
+    return qs__own_shift_in(j->src, row * j->rows.per_row).at;
+}
+
+/* ---- Casts ---- */
+
+static void cast_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs_format *to = qs__cpu_format(j->one, QS_DST);
+    for (int64_t row = begin; row < end; row++) {
+        char *dst = (char *)j->dst + qs_format_bytes(to, row * j->rows.per_row);
+        if (j->src.type == QS__BF16) {
+            qs_convert_to_fp32(qs_format_of("bf16"), j->rows.per_row, row_of(j, row), (float *)dst);
+        } else {
+            qs_convert_from_fp32(to, j->one->attributes.rounding, stream_of(j, row), j->rows.per_row, row_of(j, row), dst);
+        }
+    }
+}
+
+static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
+    job j = {.one = &chain->one, .rows = qs_op_random_rows(&chain->one, run), .dst = qs__cpu_data(chain, QS_DST)};
+    j.src = (qs__in){QS__FP32, qs__cpu_data(chain, QS_SRC)};
+    const qs_format *from = qs__cpu_format(&chain->one, QS_SRC);
+    bool direct = from == qs_format_of("bf16") && qs__cpu_format(&chain->one, QS_DST) == qs_format_of("fp32");
+    if (direct) {
+        j.src.type = QS__BF16;
+    } else if (from != qs_format_of("fp32")) {
+        float *wide = (float *)(chain->scratch + chain->offset[0]);
+        qs_convert_to_fp32(from, qs__cpu_count(&chain->one, QS_SRC), j.src.at, wide);
+        j.src.at = wide;
+    }
+    for_rows(&j, cast_rows);
+    return QS_OK;
+}
+
+/* Own scratch and name: qs__own_build would round the result a second time. */
+qs_status qs__build_cast(qs__chain *chain) {
+    const qs_format *fp32 = qs_format_of("fp32"), *from = qs__cpu_format(&chain->one, QS_SRC);
+    bool direct = from == fp32 || (from == qs_format_of("bf16") && qs__cpu_format(&chain->one, QS_DST) == fp32);
+    size_t count = (size_t)qs__cpu_count(&chain->one, QS_SRC);
+    chain->offset[0] = qs__chain_reserve(chain, direct ? 0 : count * sizeof(float));
+    qs__chain_call(chain, run_cast);
+    snprintf(chain->name, sizeof chain->name, "own:cast:%s", chain->cpu->own->name);
+    return QS_OK;
+}
+
+/* ---- Fixed point ---- */
+
+static void quantize_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs_format *to = qs__cpu_format(j->one, QS_DST);
+    qs_rounding rounding = j->one->attributes.rounding;
+    for (int64_t row = begin; row < end; row++) {
+        float step = j->steps[j->step_count > 1 ? row : 0];
+        int8_t *dst = (int8_t *)j->dst + row * j->rows.per_row;
+        if (j->src.type == QS__BF16) {
+            qs_quantize_bf16_array(to, rounding, stream_of(j, row), step, j->rows.per_row, row_of(j, row), dst);
+        } else {
+            qs_quantize_array(to, rounding, stream_of(j, row), step, j->rows.per_row, row_of(j, row), dst);
+        }
+    }
+}
+
+static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
+    const qs_case *one = &chain->one;
+    const float *absmax = qs__cpu_data(chain, QS_ABSMAX);
+    float *steps = qs__cpu_data(chain, QS_DST_STEP);
+    job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST),
+             .steps = steps, .step_count = qs__cpu_count(one, QS_ABSMAX)};
+    for (int64_t i = 0; i < j.step_count; i++) {
+        steps[i] = qs_step_of_absmax(qs__cpu_format(one, QS_DST), absmax[i]);
+    }
+    for_rows(&j, quantize_rows);
+    return QS_OK;
+}
+
+qs_status qs__build_quantize(qs__chain *chain) {
+    return qs__own_build(chain, "quantize", run_quantize);
+}
+
+static void dequantize_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    bool half = qs__cpu_format(j->one, QS_DST) == qs_format_of("bf16");
+    for (int64_t row = begin; row < end; row++) {
+        const int8_t *src = (const int8_t *)j->src.at + row * j->rows.per_row;
+        if (half) {
+            qs_dequantize_bf16_array(j->steps[row], j->rows.per_row, src, (uint16_t *)j->dst + row * j->rows.per_row);
+        } else {
+            qs_dequantize_array(j->steps[row], j->rows.per_row, src, (float *)j->dst + row * j->rows.per_row);
+        }
+    }
+}
+
+/* One row for each step. */
+static qs_random_rows rows_of(const qs_case *one, qs_role steps) {
+    int64_t rows = qs__cpu_count(one, steps);
+    return (qs_random_rows){.rows = rows, .per_row = qs__cpu_count(one, QS_SRC) / rows};
+}
+
+static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_SRC_STEP), .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST).at, .steps = qs__cpu_data(chain, QS_SRC_STEP)};
+    for_rows(&j, dequantize_rows);
+    return QS_OK;
+}
+
+qs_status qs__build_dequantize(qs__chain *chain) {
+    return qs__own_build(chain, "dequantize", run_dequantize);
+}
+
+/* ---- Extremes ---- */
+
+static void absmax_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    for (int64_t row = begin; row < end; row++) {
+        const void *src = row_of(j, row);
+        j->absmax[row] = j->src.type == QS__BF16 ? qs_absmax_bf16_array(j->rows.per_row, src) : qs_absmax_array(j->rows.per_row, src);
+    }
+}
+
+static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_ABSMAX), .src = qs__own_in(chain, QS_SRC),
+             .absmax = qs__cpu_data(chain, QS_ABSMAX)};
+    for_rows(&j, absmax_rows);
+    return QS_OK;
+}
+
+qs_status qs__build_absmax(qs__chain *chain) {
+    return qs__own_build(chain, "absmax", run_absmax);
+}
+
+static qs_status run_finite_check(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    float absmax, *flag = qs__cpu_data(chain, QS_FLAG);
+    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_FLAG), .src = qs__own_in(chain, QS_SRC), .absmax = &absmax};
+    for_rows(&j, absmax_rows);
+    if (!isfinite(absmax)) *flag = 0;
+    return QS_OK;
+}
+
+qs_status qs__build_finite_check(qs__chain *chain) {
+    return qs__own_build(chain, "finite_check", run_finite_check);
+}
+
+/* ---- Statistics ---- */
+
+static qs_statistics_head measure(int64_t count, int64_t channels, const float *values) {
+    const qs_format *int8 = qs_format_of("int8");
+    float absmax = qs_absmax_array(count, values), minimum, maximum;
+    qs_minmax_array(count, values, &minimum, &maximum);
+    return (qs_statistics_head){
+        .count = (double)count,
+        .norm2 = qs_norm2_array(count, values),
+        .absmax = (double)absmax,
+        .minimum = (double)minimum,
+        .maximum = (double)maximum,
+        .variance_int8 = qs_stochastic_variance_array(int8, qs_step_of_absmax(int8, absmax), count, values),
+        .variance_bf16 = qs_stochastic_variance_array(qs_format_of("bf16"), 0, count, values),
+        .variance_fp16 = qs_stochastic_variance_array(qs_format_of("fp16"), 0, count, values),
+        .channels = (double)channels,
+    };
+}
+
+/* Absolute maxima by channel, as fp32 bits: columns (axis 1) or rows (axis 0 of weights). */
+static void channel_maxima(const qs__chain *chain, const float *values, int64_t channels, int32_t *maxima) {
+    int64_t rows = qs__cpu_count(&chain->one, QS_SRC) / channels;
+    memset(maxima, 0, (size_t)channels * sizeof *maxima);
+    if (!chain->one.attributes.per_channel) {
+        chain->cpu->own->column_maxima(rows, channels, (qs__in){QS__FP32, values}, maxima);
+        return;
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        float absmax = qs_absmax_array(rows, values + c * rows);
+        memcpy(&maxima[c], &absmax, sizeof absmax);
+    }
+}
+
+static qs_status run_statistics(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    int64_t count = qs_shape_count(&src->shape), channels = src->shape.dim[chain->one.attributes.per_channel ? 0 : 1];
+    const float *values = qs__cpu_data(chain, QS_SRC);
+    char *statistics = qs__cpu_data(chain, QS_STATISTICS);
+    int32_t *maxima = (int32_t *)(chain->scratch + chain->offset[1]);
+    if (src->format != qs_format_of("fp32")) {
+        float *wide = (float *)(chain->scratch + chain->offset[0]);
+        qs_convert_to_fp32(src->format, count, values, wide);
+        values = wide;
+    }
+    qs_statistics_head head = measure(count, channels, values);
+    memcpy(statistics, &head, sizeof head);
+    channel_maxima(chain, values, channels, maxima);
+    for (int64_t c = 0; c < channels; c++) {
+        float absmax;
+        memcpy(&absmax, &maxima[c], sizeof absmax);
+        ((double *)(statistics + sizeof head))[c] = (double)absmax;
+    }
+    return QS_OK;
+}
+
+qs_status qs__build_statistics(qs__chain *chain) {
+    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    size_t count = (size_t)qs_shape_count(&src->shape);
+    chain->offset[0] = qs__chain_reserve(chain, src->format == qs_format_of("fp32") ? 0 : count * sizeof(float));
+    chain->offset[1] = qs__chain_reserve(chain, (size_t)src->shape.dim[chain->one.attributes.per_channel ? 0 : 1] * sizeof(int32_t));
+    qs__chain_call(chain, run_statistics);
+    snprintf(chain->name, sizeof chain->name, "own:statistics:%s", chain->cpu->own->name);
+    return QS_OK;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operands of our own kernels, see own.h. */
+#include "own.h"
+
+static bool is_native(const qs_format *format) {
+    dnnl_data_type_t type = qs__cpu_type(format);
+    return format->kind == QS_KIND_INTEGER || type == dnnl_f32 || type == dnnl_bf16;
+}
+
+static bool is_written(const qs_case *one, int position) {
+    return one->pass->written >> position & 1;
+}
+
+static qs_status widen(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format || is_native(operand->format) || is_written(one, i)) continue;
+        qs_convert_to_fp32(operand->format, qs_shape_count(&operand->shape), chain->data[i], (float *)(chain->scratch + chain->wide[i]));
+    }
+    return QS_OK;
+}
+
+static qs_status round_back(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format || is_native(operand->format) || !is_written(one, i)) continue;
+        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, (qs_random_stream){0}, qs_shape_count(&operand->shape),
+                             (const float *)(chain->scratch + chain->wide[i]), chain->data[i]);
+    }
+    return QS_OK;
+}
+
+qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
+    const qs_case *one = &chain->one;
+    bool reads = false, writes = false;
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format || is_native(operand->format)) continue;
+        chain->wide[i] = qs__chain_reserve(chain, (size_t)qs_shape_count(&operand->shape) * sizeof(float));
+        *(is_written(one, i) ? &writes : &reads) = true;
+    }
+    if (reads) qs__chain_call(chain, widen);
+    qs__chain_call(chain, call);
+    if (writes) qs__chain_call(chain, round_back);
+    snprintf(chain->name, sizeof chain->name, "own:%s:%s", family, chain->cpu->own->name);
+    return QS_OK;
+}
+
+static void *data_of(const qs__chain *chain, qs_role role, qs__type *type) {
+    int position = qs_case_position(&chain->one, role);
+    const qs_format *format = chain->one.operand[position].format;
+    *type = qs__cpu_type(format) == dnnl_bf16 ? QS__BF16 : QS__FP32;
+    return is_native(format) ? chain->data[position] : chain->scratch + chain->wide[position];
+}
+
+qs__in qs__own_in(const qs__chain *chain, qs_role role) {
+    qs__in in;
+    in.at = data_of(chain, role, &in.type);
+    return in;
+}
+
+qs__out qs__own_out(const qs__chain *chain, qs_role role) {
+    qs__out out;
+    out.at = data_of(chain, role, &out.type);
+    return out;
+}
+
+qs__in qs__own_shift_in(qs__in array, int64_t elements) {
+    array.at = (const char *)array.at + elements * (int64_t)qs__type_bytes(array.type);
+    return array;
+}
+
+qs__out qs__own_shift_out(qs__out array, int64_t elements) {
+    array.at = (char *)array.at + elements * (int64_t)qs__type_bytes(array.type);
+    return array;
+}
+
+qs__rows qs__own_rows(const qs_case *one, qs_role role) {
+    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
+    return (qs__rows){.rows = qs_shape_count(shape) / shape->dim[1], .channels = shape->dim[1]};
+}

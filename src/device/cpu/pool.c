@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Our own pools: max_pool, average_pool, global_average_pool (an average over the whole image). Threads take rows of results or, backward,
+ * rows of pixels; a gradient is gathered from the windows that cover a pixel, so no two threads write one place. */
+#include "own.h"
+
+#include <string.h>
+
+typedef struct job {
+    const qs__cpu_kernels *kernels;
+    qs__pool pool;
+    qs__in src; /* or diff_dst */
+    qs__out dst; /* or diff_src */
+    int8_t *mask;
+} job;
+
+static qs__pool geometry(const qs_case *one, qs_role image, qs_role result) {
+    const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
+    const qs_attributes *with = &one->attributes;
+    qs__pool pool = {.channels = src->dim[1], .height = src->dim[2], .width = src->dim[3], .out_height = dst->dim[2],
+                     .out_width = dst->dim[3], .kernel = {src->dim[2], src->dim[3]}, .stride = {1, 1}};
+    if (!strcmp(one->op->name, "global_average_pool")) return pool;
+    for (int i = 0; i < 2; i++) {
+        pool.kernel[i] = with->kernel[i];
+        pool.stride[i] = with->stride[i];
+        pool.padding[i] = with->padding[i];
+    }
+    return pool;
+}
+
+/* The part of a window inside the image, along one axis. */
+static int64_t window_begin(const qs__pool *p, int axis, int64_t at) {
+    int64_t begin = at * p->stride[axis] - p->padding[axis];
+    return begin > 0 ? begin : 0;
+}
+
+static int64_t window_end(const qs__pool *p, int axis, int64_t at) {
+    int64_t end = at * p->stride[axis] - p->padding[axis] + p->kernel[axis], extent = axis ? p->width : p->height;
+    return end < extent ? end : extent;
+}
+
+/* What one result looks at. */
+typedef struct window {
+    int64_t h, w, rows, columns, result;
+    qs__in src;
+} window;
+
+static window window_of(const job *j, int64_t image, int64_t oh, int64_t ow) {
+    const qs__pool *p = &j->pool;
+    window v = {.h = window_begin(p, 0, oh), .w = window_begin(p, 1, ow)};
+    v.rows = window_end(p, 0, oh) - v.h;
+    v.columns = window_end(p, 1, ow) - v.w;
+    v.result = ((image * p->out_height + oh) * p->out_width + ow) * p->channels;
+    v.src = qs__own_shift_in(j->src, ((image * p->height + v.h) * p->width + v.w) * p->channels);
+    return v;
+}
+
+static void maximum_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__pool *p = &j->pool;
+    for (int64_t line = begin; line < end; line++) {
+        int64_t oh = line % p->out_height;
+        for (int64_t ow = 0; ow < p->out_width; ow++) {
+            window v = window_of(j, line / p->out_height, oh, ow);
+            int64_t first = (v.h - oh * p->stride[0] + p->padding[0]) * p->kernel[1] + v.w - ow * p->stride[1] + p->padding[1];
+            j->kernels->window_maximum(p->channels, v.src, v.rows, v.columns, p->width * p->channels, (int)first, (int)p->kernel[1],
+                                       qs__own_shift_out(j->dst, v.result), j->mask ? j->mask + v.result : NULL);
+        }
+    }
+}
+
+static void mean_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__pool *p = &j->pool;
+    for (int64_t line = begin; line < end; line++) {
+        for (int64_t ow = 0; ow < p->out_width; ow++) {
+            window v = window_of(j, line / p->out_height, line % p->out_height, ow);
+            j->kernels->window_mean(p->channels, v.src, v.rows, v.columns, p->width * p->channels, 1.0f / (float)(v.rows * v.columns),
+                                    qs__own_shift_out(j->dst, v.result));
+        }
+    }
+}
+
+static void gradient_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__pool *p = &j->pool;
+    int64_t results = p->out_height * p->out_width * p->channels;
+    for (int64_t line = begin; line < end; line++) {
+        int64_t image = line / p->height;
+        qs__in diff = qs__own_shift_in(j->src, image * results);
+        for (int64_t w = 0; w < p->width; w++) {
+            j->kernels->gather(p, line % p->height, w, diff, j->mask ? j->mask + image * results : NULL,
+                               qs__own_shift_out(j->dst, (line * p->width + w) * p->channels));
+        }
+    }
+}
+
+static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    bool maximum = !strcmp(one->op->name, "max_pool");
+    job j = {.kernels = chain->cpu->own, .pool = geometry(one, QS_SRC, QS_DST), .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST), .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    int64_t lines = qs__cpu_operand(one, QS_SRC)->shape.dim[0] * j.pool.out_height;
+    qs_parallel(lines, 1, maximum ? maximum_range : mean_range, &j);
+    return QS_OK;
+}
+
+static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    bool maximum = !strcmp(one->op->name, "max_pool");
+    job j = {.kernels = chain->cpu->own, .pool = geometry(one, QS_DIFF_SRC, QS_DIFF_DST), .src = qs__own_in(chain, QS_DIFF_DST),
+             .dst = qs__own_out(chain, QS_DIFF_SRC), .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    int64_t lines = qs__cpu_operand(one, QS_DIFF_SRC)->shape.dim[0] * j.pool.height;
+    qs_parallel(lines, 1, gradient_range, &j);
+    return QS_OK;
+}
+
+qs_status qs__build_pool(qs__chain *chain) {
+    bool forward = !strcmp(chain->one.pass->name, "forward");
+    return qs__own_build(chain, chain->one.op->name, forward ? run_forward : run_backward);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Our own vector kernels, one table per instruction set (vector/kernels.inc compiled once for each). Every table gives the same bits: lanes
+ * are elements or columns, sums run along rows in one order, and nothing is contracted.
+ *
+ * Arrays are fp32 or bf16 by `type`; other formats pass through fp32 scratch (own.h). Matrices are rows × channels, channels-last storage. */
+#ifndef QSYNC_DEVICE_CPU_KERNELS_H
+#define QSYNC_DEVICE_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum qs__type { QS__FP32, QS__BF16 } qs__type;
+
+static inline size_t qs__type_bytes(qs__type type) {
+    return type == QS__BF16 ? 2 : 4;
+}
+/* One array in a kernel. */
+typedef struct qs__in {
+    qs__type type;
+    const void *at;
+} qs__in;
+typedef struct qs__out {
+    qs__type type;
+    void *at;
+} qs__out;
+
+enum {
+    QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
+};
+
+/* One image of a pool and its results. */
+typedef struct qs__pool {
+    int64_t channels, height, width, out_height, out_width;
+    int64_t kernel[2], stride[2], padding[2];
+} qs__pool;
+
+typedef struct qs__cpu_kernels {
+    const char *name;
+    /* Elementwise; masks hold one bit an element, `count` but the last call's is a multiple of 16. mask may be NULL in relu. */
+    void (*relu)(int64_t count, qs__in src, uint8_t *mask, qs__out dst);
+    void (*relu_gradient)(int64_t count, const uint8_t *mask, qs__in diff_dst, qs__out diff_src);
+    void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst);
+    /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */
+    void (*dropout)(int64_t count, uint64_t key, uint32_t counter, float threshold, double scale, qs__in src, qs__out dst);
+    void (*sgd)(int64_t count, const float *gradient, float *weights, float *velocity, float unscale, float decay, float momentum,
+                float rate);
+
+    /* At most QS__CHUNK_ROWS rows: mean[c] and square[c] = Σ (x - mean)². */
+    void (*moments)(int64_t rows, int64_t channels, qs__in src, float *mean, float *square);
+    /* dst = (src - mean[c]) factor[c] + shift[c] */
+    void (*normalize)(int64_t rows, int64_t channels, qs__in src, const float *mean, const float *factor, const float *shift, qs__out dst);
+    /* At most QS__CHUNK_ROWS rows: sum[c] = Σ dy, product[c] = Σ dy (x - mean[c]) */
+    void (*gradient_sums)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, float *sum, float *product);
+    /* dst = factor[c] (dy - offset[c] - (x - mean[c]) slope[c]) */
+    void (*gradient_rows)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, const float *factor,
+                          const float *offset, const float *slope, qs__out dst);
+
+    /* One window of a pool: `rows` × `columns` pixels from `src` on, `stride` elements between rows, into `channels` results.
+     * where[c] = first + row · step + column of the first maximum (NULL: not wanted). */
+    void (*window_maximum)(int64_t channels, qs__in src, int64_t rows, int64_t columns, int64_t stride, int first, int step, qs__out dst,
+                           int8_t *where);
+    /* dst = Σ window · scale, summed by lines of the window. */
+    void (*window_mean)(int64_t channels, qs__in src, int64_t rows, int64_t columns, int64_t stride, float scale, qs__out dst);
+    /* Gradient at pixel (h, w): the sum over the windows that cover it, of diff where the mask names the pixel (max_pool), or, without a
+     * mask, of diff / window size. diff and mask point to the results of one image. */
+    void (*gather)(const qs__pool *pool, int64_t h, int64_t w, qs__in diff, const int8_t *mask, qs__out dst);
+    /* maximum[c] = max(maximum[c], |src[r, c]|) as fp32 bits without sign, so that NaN and infinity win. */
+    void (*column_maxima)(int64_t rows, int64_t channels, qs__in src, int32_t *maximum);
+} qs__cpu_kernels;
+
+extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;
+
+#endif
