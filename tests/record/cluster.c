@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Cluster files: the round trip, sizes and defaults, ranks, the shipped examples, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "record_samples.h"
+
+static void round_trip(void **state) {
+    (void)state;
+    qs_cluster cluster;
+    char *text;
+    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_int_equal(qs_cluster_text(&cluster, &text), QS_OK);
+    assert_string_equal(text, cluster_sample);
+    free(text);
+    qs_cluster_release(&cluster);
+}
+
+static void fields(void **state) {
+    (void)state;
+    qs_cluster cluster;
+    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_int_equal(cluster.classes, 2);
+    const qs_class *one = &cluster.class_[1];
+    assert_string_equal(one->name, "alpha");
+    assert_true(one->inference);
+    assert_string_equal(one->isa, "avx2_vnni");
+    assert_true(one->speed == 0.8);
+    assert_int_equal(one->memory_capacity, INT64_C(2) << 30);
+    assert_int_equal(one->memory_limit, 644245094);
+    assert_ptr_equal(one->format[1], qs_format_of("int8"));
+    assert_int_equal(one->storages, 3);
+    assert_string_equal(qs_class_half(one)->name, "bf16");
+    assert_true(qs_class_allows_host(one, "edge17"));
+    assert_true(qs_class_allows_host(one, "lab-3"));
+    assert_false(qs_class_allows_host(one, "lab-33"));
+    assert_true(qs_class_allows_host(&cluster.class_[0], "anything"));
+    assert_int_equal(cluster.class_[0].memory_limit, 0);
+    assert_string_equal(cluster.link[0].between[1], "alpha");
+    qs_cluster_release(&cluster);
+}
+
+static void ranks(void **state) {
+    (void)state;
+    static const int expected[] = {0, 0, 1, 1, 1};
+    qs_cluster cluster;
+    int found;
+    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_int_equal(qs_cluster_ranks(&cluster), 5);
+    for (int rank = 0; rank < 5; rank++) assert_int_equal(qs_cluster_class_of(&cluster, rank), expected[rank]);
+    assert_int_equal(qs_cluster_class_of(&cluster, 5), -1);
+    assert_int_equal(qs_cluster_class_of(&cluster, -1), -1);
+    assert_int_equal(qs_cluster_find(&cluster, "alpha", &found), QS_OK);
+    assert_int_equal(found, 1);
+    assert_int_equal(qs_cluster_find(&cluster, "beta", &found), QS_USAGE);
+    expect_message("zeta, alpha");
+    qs_cluster_release(&cluster);
+}
+
+static void minimal(void **state) {
+    (void)state;
+    qs_cluster cluster;
+    assert_int_equal(qs_cluster_parse("{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
+                                      "\"formats\":[\"fp16\",\"fp32\",\"int8\"]}}}",
+                                      "minimal", &cluster),
+                     QS_OK);
+    const qs_class *one = &cluster.class_[0];
+    assert_int_equal(one->count, 1);
+    assert_int_equal(one->threads, 1);
+    assert_string_equal(one->isa, "all");
+    assert_int_equal(one->storages, 2);
+    assert_ptr_equal(qs_class_half(one), qs_format_of("fp16"));
+    qs_cluster_release(&cluster);
+}
+
+static void single(void **state) {
+    (void)state;
+    qs_cluster cluster, again;
+    char *text;
+    assert_int_equal(qs_cluster_single("ref", 3, &cluster), QS_OK);
+    assert_int_equal(qs_cluster_ranks(&cluster), 1);
+    assert_int_equal(cluster.class_[0].threads, 3);
+    assert_int_equal(cluster.class_[0].memory_limit, 0);
+    assert_int_equal(qs_cluster_text(&cluster, &text), QS_OK);
+    assert_int_equal(qs_cluster_parse(text, "single", &again), QS_OK);
+    assert_int_equal(again.class_[0].formats, 3);
+    free(text);
+    qs_cluster_release(&cluster);
+    qs_cluster_release(&again);
+    assert_int_equal(qs_cluster_single("ref", 0, &cluster), QS_USAGE);
+}
+
+/* The signature says what the cluster is, not how its file is written. */
+static void signature(void **state) {
+    (void)state;
+    qs_cluster one, other;
+    char first[32], second[32];
+    char *per_cent = replaced(cluster_sample, "\"limit\": 644245094", "\"limit\":\"30%\"");
+    char *slower = replaced(cluster_sample, "0.8", "0.7");
+    assert_int_equal(qs_cluster_parse(cluster_sample, "a", &one), QS_OK);
+    assert_int_equal(qs_cluster_parse(per_cent, "b", &other), QS_OK);
+    assert_string_equal(qs_cluster_signature(&one, first), qs_cluster_signature(&other, second));
+    assert_int_equal(strlen(first), strlen("xxh64:") + 16);
+    qs_cluster_release(&other);
+    assert_int_equal(qs_cluster_parse(slower, "c", &other), QS_OK);
+    assert_string_not_equal(first, qs_cluster_signature(&other, second));
+    qs_cluster_release(&one);
+    qs_cluster_release(&other);
+    free(per_cent);
+    free(slower);
+}
+
+static void expect_limit(const char *capacity, const char *limit, int64_t expected) {
+    char memory[128];
+    snprintf(memory, sizeof memory, "\"capacity\": %s, \"limit\": %s", capacity, limit);
+    char *text = replaced(cluster_sample, "\"capacity\": 2147483648, \"limit\": 644245094", memory);
+    qs_cluster cluster;
+    assert_int_equal(qs_cluster_parse(text, "sizes", &cluster), QS_OK);
+    assert_int_equal(cluster.class_[1].memory_limit, expected);
+    qs_cluster_release(&cluster);
+    free(text);
+}
+
+static void sizes(void **state) {
+    (void)state;
+    expect_limit("1000", "\"100%\"", 1000);
+    expect_limit("1001", "\"12.5%\"", 125);
+    expect_limit("\"2GiB\"", "\"644MiB\"", INT64_C(644) << 20);
+    expect_limit("\"2 GB\"", "\"1.5 kB\"", 1500);
+    expect_limit("\"4096\"", "\"2KiB\"", 2048);
+    expect_limit("\"1TiB\"", "1", 1);
+}
+
+static void refuse(const char *from, const char *to, const char *message) {
+    char *text = replaced(cluster_sample, from, to);
+    qs_cluster untouched = {.classes = 77};
+    assert_int_equal(qs_cluster_parse(text, "cluster.json", &untouched), QS_BAD_FILE);
+    expect_message(message);
+    assert_int_equal(untouched.classes, 77);
+    free(text);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    refuse("qsync/cluster/1", "qsync/cluster/2", "cluster.json: schema: must be \"qsync/cluster/1\", is \"qsync/cluster/2\"");
+    refuse("\"role\": \"training\"", "\"role\": \"boss\"", "cluster.json: classes.zeta.role: must be \"training\" or \"inference\"");
+    refuse("\"role\": \"training\",", "", "cluster.json: classes.zeta: field \"role\" is missing");
+    refuse("\"isa\"", "\"iza\"", "unknown field \"iza\"");
+    refuse("\"count\": 3", "\"count\": 0", "classes.alpha.count: 0 is outside 1 ..");
+    refuse("\"count\": 3", "\"count\": 1.5", "classes.alpha.count: must be an integer, is a number");
+    refuse("0.8", "1.2", "classes.alpha.speed: 1.2 is outside 0.001 .. 1");
+    refuse("0.8", "0", "classes.alpha.speed");
+    refuse("0.8", "1e999", "cluster.json:21:"); /* beyond double: the parser's refusal, with its line */
+    refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"int88\"]", "classes.alpha.formats[1]: ");
+    refuse("[\"fp32\", \"int8\"]", "[\"int8\"]", "classes.alpha.formats: must contain \"fp32\"");
+    refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"fp32\"]", "classes.alpha.formats[1]: \"fp32\" stands there twice");
+    refuse("[\"fp32\", \"int8\"]", "[]", "classes.alpha.formats: has 0 elements");
+    refuse("644245094", "\"101%\"", "classes.alpha.memory.limit: \"101%\" is above 100%");
+    refuse("644245094", "\"30 percent\"", "is no size");
+    refuse("644245094", "\"-3MiB\"", "is no size");
+    refuse("644245094", "\"0x10\"", "is no size");
+    refuse("644245094", "\"nan\"", "is no size");
+    refuse("644245094", "2147483649", "above the capacity");
+    refuse("2147483648", "\"30%\"", "needs a capacity");
+    refuse("\"alpha\"], \"kind\"", "\"beta\"], \"kind\"", "links[0].between[1]: \"beta\" is not in classes (zeta, alpha)");
+    refuse("\"alpha\": {", "\"zeta\": {", "duplicate object key");
+    refuse("\"alpha\": {", "\"\": {", "must not be empty");
+    refuse("\"backend\": \"cpu\"", "\"backend\": \"0123456789abcdef\"", "has 16 bytes, may have 15");
+    refuse("\"backend\": \"cpu\",", "\"backend\": \"cpu\"", "cluster.json:7:");
+}
+
+static void missing_file(void **state) {
+    (void)state;
+    qs_cluster cluster;
+    assert_int_equal(qs_cluster_read("no/such/cluster.json", &cluster), QS_BAD_FILE);
+    expect_message("no/such/cluster.json");
+}
+
+static void read_example(const char *name, qs_cluster *out) {
+    char path[4096];
+    const char *file = __FILE__, *slash = strrchr(file, '/');
+    assert_non_null(slash);
+    snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, name);
+    if (qs_cluster_read(path, out) != QS_OK) fail_msg("%s", qs_message());
+}
+
+static void expect_weak(const qs_cluster *cluster, const char *isa, double speed) {
+    const qs_class *big = &cluster->class_[0], *weak = &cluster->class_[1];
+    assert_int_equal(cluster->classes, 2);
+    assert_string_equal(big->name, "big");
+    assert_false(big->inference);
+    assert_int_equal(big->formats, 1);
+    assert_int_equal(big->memory_limit, INT64_C(2) << 30);
+    assert_string_equal(weak->name, "weak");
+    assert_true(weak->inference);
+    assert_string_equal(weak->isa, isa);
+    assert_true(weak->speed == speed);
+    assert_int_equal(weak->memory_limit, (INT64_C(2) << 30) * 3 / 10);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(cluster->class_[i].backend, "cpu");
+        assert_int_equal(cluster->class_[i].count, 1);
+        assert_int_equal(cluster->class_[i].threads, 1);
+        assert_int_equal(cluster->class_[i].memory_capacity, INT64_C(2) << 30);
+    }
+}
+
+static void examples(void **state) {
+    (void)state;
+    qs_cluster cluster;
+    qs_recipe recipes[QS_MAX_FORMATS];
+    int count;
+    read_example("cluster.json", &cluster);
+    expect_weak(&cluster, "all", 0.8);
+    assert_int_equal(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(recipes[2].name, "int8/bf16");
+    qs_cluster_release(&cluster);
+    read_example("cluster-avx2.json", &cluster);
+    expect_weak(&cluster, "avx2_vnni", 1);
+    assert_int_equal(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(recipes[1].name, "int8/fp32");
+    qs_cluster_release(&cluster);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),        cmocka_unit_test(minimal),
+        cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),        cmocka_unit_test(refusals),
+        cmocka_unit_test(examples),   cmocka_unit_test(missing_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Plans: the round trip, hand-written plans with little in them, recipes by name, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "record_samples.h"
+
+static qs_plan parsed(const char *text) {
+    qs_plan plan;
+    if (qs_plan_parse(text, "sample", &plan) != QS_OK) fail_msg("%s", qs_message());
+    return plan;
+}
+
+static qs_plan sample(void) {
+    char *text = plan_sample();
+    qs_plan plan = parsed(text);
+    free(text);
+    return plan;
+}
+
+static void round_trip(void **state) {
+    (void)state;
+    char *sampled = plan_sample(), *text;
+    qs_plan plan = parsed(sampled);
+    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
+    assert_string_equal(text, sampled);
+    free(text);
+    free(sampled);
+    qs_plan_release(&plan);
+}
+
+static void fields(void **state) {
+    (void)state;
+    qs_plan plan = sample();
+    const qs_class_plan *weak = qs_plan_class(&plan, "weak");
+    assert_non_null(weak);
+    assert_null(qs_plan_class(&plan, "big"));
+    assert_string_equal(plan.profile, "xxh64:03");
+    assert_int_equal(weak->batch, 96);
+    assert_string_equal(qs_class_plan_recipe(weak, "stage1.block0.conv1"), "mine");
+    assert_string_equal(qs_class_plan_recipe(weak, "fc"), "bf16");
+    assert_string_equal(qs_class_plan_recipe(weak, "stem"), "fp32");
+    assert_true(weak->operator_[1].pin);
+    assert_false(weak->operator_[0].pin);
+    assert_ptr_equal(qs_plan_recipe(&plan, "mine")->forward.dst, qs_format_of("bf16"));
+    assert_null(qs_plan_recipe(&plan, "int8/bf16"));
+    assert_int_equal(weak->kernel[0].scratch_bytes, 512);
+    assert_int_equal(weak->predicted.arena_bytes, 83886080);
+    assert_int_equal(weak->reason[0].bytes, -524288);
+    assert_string_equal(weak->reason[1].next, "");
+    qs_plan_release(&plan);
+}
+
+static void by_hand(void **state) {
+    (void)state;
+    qs_plan plan = parsed("{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{\"conv1\":\"int8/bf16\","
+                          "\"fc\":{\"recipe\":\"bf16\"},\"out\":{\"recipe\":\"int8/fp32\",\"pin\":true}}}}}");
+    static const char *const names[] = {"int8/bf16", "bf16", "int8/fp32", "fp32"};
+    assert_int_equal(plan.recipes, 4);
+    for (int i = 0; i < 4; i++) assert_string_equal(qs_plan_recipe(&plan, names[i])->name, names[i]);
+    assert_string_equal(plan.graph, "");
+    assert_string_equal(plan.class_[0].schedule, "");
+    assert_int_equal(plan.class_[0].batch, 0);
+    assert_int_equal(plan.job.batch, 64);
+    /* Its canonical text holds the built-in recipes and is stable from there on. */
+    char *once, *twice;
+    assert_int_equal(qs_plan_text(&plan, &once), QS_OK);
+    qs_plan_release(&plan);
+    plan = parsed(once);
+    assert_int_equal(qs_plan_text(&plan, &twice), QS_OK);
+    assert_string_equal(once, twice);
+    free(once);
+    free(twice);
+    qs_plan_release(&plan);
+}
+
+/* A plan that uses its own recipes and never fp32 still holds fp32: operators that it does not name run in it. */
+static void fp32_is_there(void **state) {
+    (void)state;
+    qs_recipe bf16;
+    qs_operator_choice choice = {.name = "fc", .recipe = "bf16"};
+    qs_class_plan weak = {.class_name = "weak", .operators = 1, .operator_ = &choice};
+    qs_plan plan = {.recipes = 1, .recipe = &bf16, .classes = 1, .class_ = &weak}, again;
+    char *text;
+    qs_job_default(&plan.job);
+    assert_int_equal(qs_recipe_builtin("bf16", &bf16), QS_OK);
+    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
+    assert_int_equal(qs_plan_parse(text, "bf16", &again), QS_OK);
+    assert_non_null(qs_plan_recipe(&again, "fp32"));
+    free(text);
+    qs_plan_release(&again);
+}
+
+static void by_file(void **state) {
+    (void)state;
+    char path[] = "qsync-plan-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    qs_plan plan = sample(), again;
+    assert_int_equal(qs_plan_write(path, &plan), QS_OK);
+    assert_int_equal(qs_plan_read(path, &again), QS_OK);
+    assert_string_equal(again.planner, "qsync");
+    unlink(path);
+    qs_plan_release(&plan);
+    qs_plan_release(&again);
+}
+
+static void refuse(const char *from, const char *to, const char *message) {
+    char *sampled = plan_sample(), *text = replaced(sampled, from, to);
+    qs_plan plan;
+    assert_int_equal(qs_plan_parse(text, "plan.json", &plan), QS_BAD_FILE);
+    expect_message(message);
+    free(text);
+    free(sampled);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    refuse("\"fc\": {\"recipe\": \"bf16\"", "\"fc\": {\"recipe\": \"int3\"",
+           "plan.json: classes.weak.operators.fc: recipe \"int3\" is not in recipes (fp32, bf16, mine)");
+    refuse("\"stage1.block0.conv1\": \"mine\"", "\"stage1.block0.conv1\": 8", "classes.weak.operators[\"stage1.block0.conv1\"]: must be a text");
+    refuse("\"stage1.block0.conv1\": \"mine\"", "\"fc\": \"mine\"", "duplicate object key");
+    refuse("\"pin\": true", "\"pin\": \"yes\"", "classes.weak.operators.fc.pin: must be true or false, is a text");
+    refuse("\"pin\"", "\"pins\"", "unknown field \"pins\"");
+    refuse("int8:channel(out)", "int8:channel(up)", "recipes.mine.forward.weights: ");
+    refuse("bf16<saved\", \"diff_dst\": \"bf16\"", "bf16\", \"diff_dst\": \"bf16\"",
+           "recipes.bf16.weight_gradient.src: \"bf16\" must end in \"<saved\"");
+    refuse("\"out\": \"fp32\"", "\"out\": \"bf16\"", "recipes.fp32.weight_gradient.out: must be \"fp32\", is \"bf16\"");
+    refuse("\"dst\": \"bf16\"", "\"dst\": \"whatever\"", "recipes.mine.forward.dst: ");
+    refuse("\"epochs\": 7", "\"epochs\": 8", "signature.job: ");
+    refuse("\"arena\": 83886080", "\"arena\": -1", "classes.weak.predicted.memory.arena: -1 must be at least 0");
+    refuse("\"kernel\": \"brgconv:avx512_core_vnni\"", "\"kernel\": \"\"", "kernel: must not be empty");
+    refuse("\"classes\": {", "\"classes\": [], \"x\": {", "unknown field \"x\"");
+    refuse("\"model\": \"resnet8\"", "\"model\": 8", "job.model: must be a text");
+}
+
+/* The recipes of the file come before the built-in ones of the same name. */
+static void own_recipe_first(void **state) {
+    (void)state;
+    char *sampled = plan_sample();
+    char *named = replaced(sampled, "\"mine\": {", "\"int8/bf16\": {"), *text = replaced(named, "\": \"mine\"", "\": \"int8/bf16\"");
+    qs_plan plan = parsed(text);
+    assert_ptr_equal(qs_plan_recipe(&plan, "int8/bf16")->forward.dst, qs_format_of("bf16"));
+    free(sampled);
+    free(named);
+    free(text);
+    qs_plan_release(&plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),    cmocka_unit_test(fields),  cmocka_unit_test(by_hand),
+        cmocka_unit_test(fp32_is_there), cmocka_unit_test(by_file), cmocka_unit_test(refusals),
+        cmocka_unit_test(own_recipe_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Profiles: the round trip by text and by file, look-up of kernels, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "record_samples.h"
+
+static qs_profile sample(void) {
+    qs_profile profile;
+    if (qs_profile_parse(profile_sample, "sample", &profile) != QS_OK) fail_msg("%s", qs_message());
+    return profile;
+}
+
+static void round_trip(void **state) {
+    (void)state;
+    qs_profile profile = sample();
+    char *text;
+    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
+    assert_string_equal(text, profile_sample);
+    free(text);
+    qs_profile_release(&profile);
+}
+
+static void fields(void **state) {
+    (void)state;
+    qs_profile profile = sample();
+    const qs_class_profile *weak = qs_profile_class(&profile, "weak");
+    assert_non_null(weak);
+    assert_null(qs_profile_class(&profile, "big"));
+    assert_int_equal(weak->base_bytes, 19000000);
+    assert_int_equal(weak->conversions, 2);
+    assert_null(weak->conversion[0].to);
+    assert_int_equal(weak->conversion[1].rounding, QS_STOCHASTIC);
+    assert_true(weak->conversion[1].per_channel);
+    assert_int_equal(weak->conversion[1].pieces, 2);
+    assert_true(weak->conversion[1].piece[1].us == -3);
+    assert_true(profile.collective[0].temporary_per_byte == 0.5);
+    assert_int_equal(profile.statistics.iterations, 2);
+    assert_string_equal(profile.statistics.operator_[0].name, "stage1.block0.conv1");
+    assert_true(profile.statistics.operator_[0].src.maximum[1] == 1e20);
+    assert_int_equal(profile.statistics.operator_[0].weights.count, 288);
+    qs_profile_release(&profile);
+}
+
+static void look_up(void **state) {
+    (void)state;
+    qs_profile profile = sample();
+    const qs_class_profile *weak = &profile.class_[0];
+    assert_ptr_equal(qs_class_profile_kernel(weak, "add/forward a"), &weak->kernel[0]);
+    assert_ptr_equal(qs_class_profile_kernel(weak, "conv2d/forward src=fp32[64,1,28,28]"), &weak->kernel[1]);
+    assert_null(qs_class_profile_kernel(weak, "conv2d"));
+    assert_null(qs_class_profile_kernel(&(qs_class_profile){0}, "conv2d"));
+    qs_profile_release(&profile);
+}
+
+/* Whatever order the kernels have in the struct, the file is the same, and reading sorts. */
+static void order(void **state) {
+    (void)state;
+    qs_profile profile = sample();
+    char *text;
+    qs_kernel_cost first = profile.class_[0].kernel[0];
+    profile.class_[0].kernel[0] = profile.class_[0].kernel[1];
+    profile.class_[0].kernel[1] = first;
+    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
+    assert_string_equal(text, profile_sample);
+    qs_class_profile_sort(&profile.class_[0]);
+    assert_string_equal(profile.class_[0].kernel[0].case_text, "add/forward a");
+    free(text);
+    qs_profile_release(&profile);
+}
+
+static void by_file(void **state) {
+    (void)state;
+    char path[] = "qsync-profile-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    qs_profile profile = sample(), again;
+    char first[32], second[32];
+    assert_int_equal(qs_profile_write(path, &profile), QS_OK);
+    assert_int_equal(qs_profile_read(path, &again), QS_OK);
+    assert_string_equal(qs_profile_signature(&profile, first), qs_profile_signature(&again, second));
+    unlink(path);
+    qs_profile_release(&profile);
+    qs_profile_release(&again);
+}
+
+static void non_finite(void **state) {
+    (void)state;
+    qs_profile profile = sample();
+    char *text;
+    profile.statistics.operator_[0].src.norm2[1] = INFINITY;
+    assert_int_equal(qs_profile_text(&profile, &text), QS_NUMERIC);
+    expect_message("profile: statistics.operators.stage1.block0.conv1.src.norm2.element: inf is not finite");
+    qs_profile_release(&profile);
+}
+
+static void created(void **state) {
+    (void)state;
+    qs_profile profile = {.batch = 1, .model = "m", .channels = 1, .model_classes = 2};
+    qs_operator_statistics *one = calloc(1, sizeof *one);
+    assert_non_null(one);
+    assert_int_equal(qs_operator_statistics_create(3, one), QS_OK);
+    for (int i = 0; i < 3; i++) assert_true(one->diff_dst.variance_fp16[i] == 0);
+    snprintf(one->name, sizeof one->name, "fc");
+    profile.statistics = (qs_statistics){.batch = 1, .iterations = 3, .ranks = 1, .operators = 1, .operator_ = one};
+    char *text;
+    qs_profile again;
+    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
+    assert_int_equal(qs_profile_parse(text, "created", &again), QS_OK);
+    free(text);
+    qs_profile_release(&profile);
+    qs_profile_release(&again);
+    assert_int_equal(qs_operator_statistics_create(-1, &(qs_operator_statistics){0}), QS_USAGE);
+}
+
+static void refuse(const char *from, const char *to, const char *message) {
+    char *text = replaced(profile_sample, from, to);
+    qs_profile profile;
+    assert_int_equal(qs_profile_parse(text, "profile.json", &profile), QS_BAD_FILE);
+    expect_message(message);
+    free(text);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    refuse("\"allocates\": true", "\"allocates\": 1", "profile.json: classes.weak.kernels[1].allocates: must be true or false");
+    refuse("add/forward a", "conv2d/forward src=fp32[64,1,28,28]", "stands there twice");
+    refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
+    refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"", "conversions[0].granularity: must be \"tensor\" or \"channel\"");
+    refuse("\"rounding\": \"stochastic\"", "\"rounding\": \"up\"", "conversions[1].rounding: ");
+    refuse("\"to_elements\": 16777216", "\"to_elements\": 7", "conversions[1].pieces[1].to_elements: 7 must be at least 1024");
+    refuse("\"from\": \"bf16\"", "\"from\": \"bf18\"", "conversions[1].from: ");
+    refuse("[1.5, 2]", "[1.5]", "statistics.operators[\"stage1.block0.conv1\"].src.norm2: has 1 elements, must have 2");
+    refuse("[1.5, 2]", "[1.5, null]", "src.norm2[1]: must be a number, is null");
+    refuse("\"iterations\": 2", "\"iterations\": 2147483647", "src.norm2: has 2 elements, must have 2147483647");
+    refuse("\"cpu_share\": 0.3", "\"cpu_share\": 3", "collectives[0].cpu_share: 3 is outside 0 .. 1");
+    refuse("\"median\": 1.5", "\"median\": -1.5", "us.median: -1.5 must be at least 0");
+    refuse("\"collectives\": [", "\"collectives\": {}, \"x\": [", "unknown field \"x\"");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(fields),     cmocka_unit_test(look_up), cmocka_unit_test(order),
+        cmocka_unit_test(by_file),    cmocka_unit_test(non_finite), cmocka_unit_test(created), cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Built-in recipes, and which of them a class can run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "record_samples.h"
+
+static void float_recipe(void **state) {
+    (void)state;
+    const qs_format *bf16 = qs_format_of("bf16");
+    qs_recipe recipe;
+    assert_int_equal(qs_recipe_builtin("bf16", &recipe), QS_OK);
+    const qs_quantizer *all[] = {&recipe.forward.src,           &recipe.forward.weights,      &recipe.input_gradient.diff_dst,
+                                 &recipe.input_gradient.weights, &recipe.weight_gradient.src, &recipe.weight_gradient.diff_dst};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_ptr_equal(all[i]->format, bf16);
+        assert_int_equal(all[i]->granularity, QS_PER_TENSOR);
+        assert_int_equal(all[i]->rounding, QS_NEAREST_EVEN);
+    }
+    assert_null(recipe.forward.dst);
+    assert_string_equal(recipe.accumulator, "fp32");
+    assert_string_equal(recipe.name, "bf16");
+}
+
+static void integer_recipe(void **state) {
+    (void)state;
+    qs_recipe recipe;
+    char text[64];
+    assert_int_equal(qs_recipe_builtin("int8/fp16", &recipe), QS_OK);
+    assert_string_equal(recipe.name, "int8/fp16");
+    assert_string_equal(recipe.accumulator, "int32");
+    assert_int_equal(recipe.forward.src.granularity, QS_PER_TENSOR);
+    assert_int_equal(recipe.forward.src.rounding, QS_STOCHASTIC);
+    assert_int_equal(recipe.forward.weights.granularity, QS_PER_CHANNEL);
+    assert_false(recipe.forward.weights.channel_is_input);
+    assert_string_equal(qs_quantizer_text(&recipe.weight_gradient.src, text), "fp16");
+    assert_string_equal(qs_quantizer_text(&recipe.input_gradient.weights, text), "fp16");
+}
+
+static void unknown(void **state) {
+    (void)state;
+    static const char *const names[] = {"", "int8", "int3", "bf16/bf16", "int8/", "/bf16", "int8/int8", "bf17", "int8/bf16/x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        qs_recipe recipe;
+        assert_int_equal(qs_recipe_builtin(names[i], &recipe), QS_USAGE);
+        expect_message("int8/bf16");
+    }
+}
+
+static void expect_recipes(const char *formats, const char *expected) {
+    char text[512], names[256] = "";
+    snprintf(text, sizeof text, "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}",
+             formats);
+    qs_cluster cluster;
+    qs_recipe recipes[QS_MAX_FORMATS];
+    int count;
+    assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_OK);
+    assert_int_equal(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    for (int i = 0; i < count; i++) {
+        strncat(names, recipes[i].name, sizeof names - strlen(names) - 1);
+        strncat(names, " ", sizeof names - strlen(names) - 1);
+    }
+    assert_string_equal(names, expected);
+    assert_int_equal(qs_class_recipes(&cluster.class_[0], count - 1, recipes, &count), QS_USAGE);
+    qs_cluster_release(&cluster);
+}
+
+static void of_class(void **state) {
+    (void)state;
+    expect_recipes("[\"int8\", \"bf16\", \"fp32\"]", "fp32 bf16 int8/bf16 ");
+    expect_recipes("[\"int8\", \"fp32\"]", "fp32 int8/fp32 ");
+    expect_recipes("[\"fp32\"]", "fp32 ");
+    expect_recipes("[\"fp32\", \"int8\", \"fp16\"]", "fp32 fp16 int8/fp16 ");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(float_recipe),
+        cmocka_unit_test(integer_recipe),
+        cmocka_unit_test(unknown),
+        cmocka_unit_test(of_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One canonical text of every record kind, with every field there is, and the small helpers that the tests of this room share. Include after
+ * cmocka.h. */
+#ifndef QSYNC_TESTS_RECORD_SAMPLES_H
+#define QSYNC_TESTS_RECORD_SAMPLES_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/record.h"
+
+static const char cluster_sample[] =
+    "{\n"
+    "  \"schema\": \"qsync/cluster/1\",\n"
+    "  \"classes\": {\n"
+    "    \"zeta\": {\n"
+    "      \"role\": \"training\",\n"
+    "      \"backend\": \"cpu\",\n"
+    "      \"count\": 2,\n"
+    "      \"threads\": 4,\n"
+    "      \"isa\": \"all\",\n"
+    "      \"speed\": 1,\n"
+    "      \"formats\": [\"fp32\", \"bf16\"],\n"
+    "      \"storage\": [\"fp32\", \"bf16\"]\n"
+    "    },\n"
+    "    \"alpha\": {\n"
+    "      \"role\": \"inference\",\n"
+    "      \"backend\": \"cpu\",\n"
+    "      \"count\": 3,\n"
+    "      \"hosts\": [\"edge*\", \"lab-?\"],\n"
+    "      \"threads\": 1,\n"
+    "      \"isa\": \"avx2_vnni\",\n"
+    "      \"speed\": 0.8,\n"
+    "      \"memory\": {\"capacity\": 2147483648, \"limit\": 644245094},\n"
+    "      \"formats\": [\"fp32\", \"int8\"],\n"
+    "      \"storage\": [\"fp32\", \"bf16\", \"int8\"]\n"
+    "    }\n"
+    "  },\n"
+    "  \"links\": [\n"
+    "    {\"between\": [\"zeta\", \"alpha\"], \"kind\": \"network\"}\n"
+    "  ]\n"
+    "}\n";
+
+#define JOB_FIELDS(indent)                                                                                              \
+    indent "\"model\": \"resnet8\",\n"                                                                                  \
+    indent "\"dataset\": \"fashion-mnist\",\n"                                                                          \
+    indent "\"batch\": 96,\n"                                                                                           \
+    indent "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n"                        \
+    indent "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"schedule\": \"step\"},\n"                               \
+    indent "\"loss_scaling\": {\"dynamic\": 1024},\n"                                                                   \
+    indent "\"clip_norm\": 2.5,\n"                                                                                      \
+    indent "\"buckets\": {\"bytes\": 4194304, \"wire\": \"fp32\", \"algorithm\": \"library\"},\n"                       \
+    indent "\"epochs\": 7,\n"                                                                                           \
+    indent "\"seed\": 9223372036854775807,\n"                                                                           \
+    indent "\"augmentation\": false\n"
+
+static const char job_sample[] = "{\n  \"schema\": \"qsync/job/1\",\n" JOB_FIELDS("  ") "}\n";
+
+static const char profile_sample[] =
+    "{\n"
+    "  \"schema\": \"qsync/profile/1\",\n"
+    "  \"graph\": \"xxh64:0123456789abcdef\",\n"
+    "  \"model\": {\"name\": \"resnet8\", \"channels\": 1, \"height\": 28, \"width\": 28, \"classes\": 10},\n"
+    "  \"batch\": 64,\n"
+    "  \"classes\": {\n"
+    "    \"weak\": {\n"
+    "      \"device\": {\"cpu\": \"A CPU\", \"isa\": \"avx512_core_vnni\", \"threads\": 1, \"speed\": 0.8, \"library\": \"onednn 2.6.3\", "
+    "\"build\": \"release\"},\n"
+    "      \"date\": \"2026-01-02T03:04:05Z\",\n"
+    "      \"estimated\": false,\n"
+    "      \"base_bytes\": 19000000,\n"
+    "      \"step_overhead_us\": 0.9,\n"
+    "      \"iteration_overhead_us\": 12.25,\n"
+    "      \"data_us_per_sample\": 3.1,\n"
+    "      \"kernels\": [\n"
+    "        {\"case\": \"add/forward a\", \"kernel\": \"own:add\", \"us\": {\"median\": 1.5, \"low\": 1.25, \"high\": 2, \"samples\": 40}, "
+    "\"scratch_bytes\": 0, \"allocates\": false},\n"
+    "        {\"case\": \"conv2d/forward src=fp32[64,1,28,28]\", \"kernel\": \"brgconv:avx512_core\", \"us\": {\"median\": 0.1, \"low\": "
+    "0.1, \"high\": 0.30000000000000004, \"samples\": 40}, \"scratch_bytes\": 2304, \"allocates\": true}\n"
+    "      ],\n"
+    "      \"conversions\": [\n"
+    "        {\"kind\": \"absmax\", \"from\": \"fp32\", \"granularity\": \"tensor\", \"rounding\": \"nearest-even\", \"pieces\": "
+    "[{\"to_elements\": 1024, \"us_per_element\": 0.0001, \"us\": 0.5, \"r2\": 0.999, \"worst_residual\": 0.02}]},\n"
+    "        {\"kind\": \"quantize\", \"from\": \"bf16\", \"to\": \"int8\", \"granularity\": \"channel\", \"rounding\": \"stochastic\", "
+    "\"pieces\": [{\"to_elements\": 1024, \"us_per_element\": 0.0001, \"us\": 0.5, \"r2\": 0.999, \"worst_residual\": 0.02}, "
+    "{\"to_elements\": 16777216, \"us_per_element\": 1.1e-05, \"us\": -3, \"r2\": 1, \"worst_residual\": 0}]}\n"
+    "      ]\n"
+    "    }\n"
+    "  },\n"
+    "  \"collectives\": [\n"
+    "    {\"ranks\": 2, \"algorithm\": \"library\", \"alpha_us\": 9, \"us_per_byte\": 2.2e-05, \"r2\": 0.99, \"cpu_share\": 0.3, "
+    "\"temporary_per_byte\": 0.5}\n"
+    "  ],\n"
+    "  \"statistics\": {\n"
+    "    \"batch\": 32,\n"
+    "    \"iterations\": 2,\n"
+    "    \"ranks\": 2,\n"
+    "    \"operators\": {\n"
+    "      \"stage1.block0.conv1\": {\n"
+    "        \"src\": {\n"
+    "          \"count\": 1048576,\n"
+    "          \"norm2\": [1.5, 2],\n"
+    "          \"absmax\": [3, 4],\n"
+    "          \"minimum\": [-3, -4],\n"
+    "          \"maximum\": [2.5, 1e+20],\n"
+    "          \"channel_absmax2\": [5, 6],\n"
+    "          \"variance_int8\": [7, 8],\n"
+    "          \"variance_bf16\": [1e-05, 2e-05],\n"
+    "          \"variance_fp16\": [1e-08, 0]\n"
+    "        },\n"
+    "        \"weights\": {\n"
+    "          \"count\": 288,\n"
+    "          \"norm2\": [0, 0],\n"
+    "          \"absmax\": [0, 0],\n"
+    "          \"minimum\": [0, 0],\n"
+    "          \"maximum\": [0, 0],\n"
+    "          \"channel_absmax2\": [0, 0],\n"
+    "          \"variance_int8\": [0, 0],\n"
+    "          \"variance_bf16\": [0, 0],\n"
+    "          \"variance_fp16\": [0, 0]\n"
+    "        },\n"
+    "        \"diff_dst\": {\n"
+    "          \"count\": 4096,\n"
+    "          \"norm2\": [1, 2],\n"
+    "          \"absmax\": [1, 2],\n"
+    "          \"minimum\": [1, 2],\n"
+    "          \"maximum\": [1, 2],\n"
+    "          \"channel_absmax2\": [1, 2],\n"
+    "          \"variance_int8\": [1, 2],\n"
+    "          \"variance_bf16\": [1, 2],\n"
+    "          \"variance_fp16\": [1, 2]\n"
+    "        }\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}\n";
+
+#define FLOAT_RECIPE(name)                                                                                              \
+    "    \"" name "\": {\n"                                                                                             \
+    "      \"forward\": {\"src\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\", \"dst\": \"auto\"},\n"       \
+    "      \"input_gradient\": {\"diff_dst\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\"},\n"              \
+    "      \"weight_gradient\": {\"src\": \"" name "<saved\", \"diff_dst\": \"" name "\", \"accumulator\": \"fp32\", \"out\": \"fp32\"}\n" \
+    "    }"
+
+/* %s: the signature of the job, which the tests fill in. */
+static const char plan_pattern[] =
+    "{\n"
+    "  \"schema\": \"qsync/plan/1\",\n"
+    "  \"planner\": \"qsync\",\n"
+    "  \"signature\": {\"graph\": \"xxh64:01\", \"cluster\": \"xxh64:02\", \"profile\": \"xxh64:03\", \"job\": \"%s\"},\n"
+    "  \"job\": {\n" JOB_FIELDS("    ")
+    "  },\n"
+    "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE("bf16") ",\n"
+    "    \"mine\": {\n"
+    "      \"forward\": {\"src\": \"int8:tensor:stochastic\", \"weights\": \"int8:channel(out):stochastic\", \"accumulator\": \"int32\", \"dst\": \"bf16\"},\n"
+    "      \"input_gradient\": {\"diff_dst\": \"bf16\", \"weights\": \"bf16\", \"accumulator\": \"fp32\"},\n"
+    "      \"weight_gradient\": {\"src\": \"bf16<saved\", \"diff_dst\": \"bf16\", \"accumulator\": \"fp32\", \"out\": \"fp32\"}\n"
+    "    }\n"
+    "  },\n"
+    "  \"classes\": {\n"
+    "    \"weak\": {\n"
+    "      \"batch\": 96,\n"
+    "      \"operators\": {\n"
+    "        \"stage1.block0.conv1\": \"mine\",\n"
+    "        \"fc\": {\"recipe\": \"bf16\", \"pin\": true}\n"
+    "      },\n"
+    "      \"kernels\": {\n"
+    "        \"conv2d/forward src=int8[96,1,28,28]\": {\"kernel\": \"brgconv:avx512_core_vnni\", \"scratch_bytes\": 512, \"allocates\": false}\n"
+    "      },\n"
+    "      \"schedule\": \"xxh64:04\",\n"
+    "      \"predicted\": {\n"
+    "        \"iteration_us\": 41200.5,\n"
+    "        \"compute_us\": 40000,\n"
+    "        \"waiting_us\": 900,\n"
+    "        \"memory\": {\"arena\": 83886080, \"communication\": 1179648, \"base\": 19000000},\n"
+    "        \"sum_omega\": 0.00032,\n"
+    "        \"lower_bound\": 0.00031\n"
+    "      },\n"
+    "      \"why\": {\n"
+    "        \"stage1.block0.conv1\": {\"stopped_by\": \"throughput\", \"next\": \"bf16\", \"time_us\": 310, \"bytes\": -524288, \"omega\": 1e-05},\n"
+    "        \"fc\": {\"stopped_by\": \"highest\", \"time_us\": 0, \"bytes\": 0, \"omega\": 0}\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}\n";
+
+/* The plan's canonical text; caller frees. */
+static inline char *plan_sample(void) {
+    char signature[32], *text;
+    qs_job job;
+    assert_int_equal(qs_job_parse(job_sample, "job", &job), QS_OK);
+    qs_job_signature(&job, signature);
+    size_t bytes = sizeof plan_pattern + sizeof signature;
+    text = malloc(bytes);
+    assert_non_null(text);
+    snprintf(text, bytes, plan_pattern, signature);
+    return text;
+}
+
+/* `text` with the first `from` replaced by `to`; caller frees. */
+static inline char *replaced(const char *text, const char *from, const char *to) {
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    size_t bytes = strlen(text) + strlen(to) + 1;
+    char *out = malloc(bytes);
+    assert_non_null(out);
+    snprintf(out, bytes, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return out;
+}
+
+/* The last message holds `part`. */
+static inline void expect_message(const char *part) {
+    if (!strstr(qs_message(), part)) print_error("message: %s\nwanted:  %s\n", qs_message(), part);
+    assert_non_null(strstr(qs_message(), part));
+}
+
+#endif
