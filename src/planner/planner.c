@@ -56,7 +56,7 @@ static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const ch
 }
 
 qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
-                          const qs_cost_options *options, qs_prediction *out) {
+                          const qs_cost_options *options, char **trace, qs_prediction *out) {
     const qs_recipe **bound = NULL, *const **by_class = NULL;
     const size_t nodes = (size_t)graph->nodes;
     qs_status status = QS_OK;
@@ -66,7 +66,7 @@ qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_c
         by_class[c] = &bound[nodes * (size_t)c];
         QS_GOTO(class_bind(plan, graph, cluster->class_[c].name, &bound[nodes * (size_t)c]));
     }
-    QS_GOTO(qs_predict(graph, cluster, profile, &plan->job, by_class, options, out));
+    QS_GOTO(qs_predict_trace(graph, cluster, profile, &plan->job, by_class, options, trace, out));
 done:
     free(by_class);
     free(bound);

@@ -41,7 +41,7 @@ static int64_t communication_bytes(const qs_profile *profile, const qs_schedule 
 }
 
 static qs_status ranks_replay(const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, const class_work *work,
-                              qs_prediction *out) {
+                              char **trace, qs_prediction *out) {
     const int ranks = qs_cluster_ranks(cluster);
     qs_replay_rank *rank = NULL;
     qs_replay_result result = {0};
@@ -52,7 +52,8 @@ static qs_status ranks_replay(const qs_cluster *cluster, const qs_profile *profi
         rank[r] = (qs_replay_rank){cluster->class_[c].name, work[c].schedule, work[c].us,
                                    work[c].profile->data_us_per_sample * (double)job->batch, work[c].profile->iteration_overhead_us};
     }
-    QS_GOTO(qs_replay(profile, ranks, rank, false, &result));
+    QS_GOTO(qs_replay(profile, ranks, rank, trace != NULL, &result));
+    if (trace) QS_GOTO(qs_replay_trace(&result, rank, trace));
     out->iteration_us = result.iteration_us;
     out->images_per_second = (double)ranks * (double)job->batch / result.iteration_us * 1e6;
     for (int r = 0; r < ranks; r++) {
@@ -78,15 +79,15 @@ static qs_status class_predict(const qs_graph *graph, const qs_cluster *cluster,
     return QS_OK;
 }
 
-qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                     const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out) {
+qs_status qs_predict_trace(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                           const qs_recipe *const *const *recipe, const qs_cost_options *options, char **trace, qs_prediction *out) {
     qs_prediction prediction = {.fits = true, .classes = cluster->classes};
     class_work *work = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *work, &work));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *prediction.class_, &prediction.class_));
     for (int c = 0; c < cluster->classes; c++) QS_GOTO(class_predict(graph, cluster, profile, job, c, recipe[c], options, &work[c], &prediction));
-    QS_GOTO(ranks_replay(cluster, profile, job, work, &prediction));
+    QS_GOTO(ranks_replay(cluster, profile, job, work, trace, &prediction));
     *out = prediction;
     prediction = (qs_prediction){0};
 done:
@@ -97,6 +98,11 @@ done:
     free(work);
     qs_prediction_release(&prediction);
     return status;
+}
+
+qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                     const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out) {
+    return qs_predict_trace(graph, cluster, profile, job, recipe, options, NULL, out);
 }
 
 void qs_prediction_release(qs_prediction *prediction) {

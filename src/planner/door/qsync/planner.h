@@ -24,8 +24,8 @@ QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const 
                               const qs_plan_options *options, qs_plan *out);
 QS_API const char *qs_planner_name_at(size_t index);
 
-/* Predicts an existing plan (simulate): recipes bound per class. */
+/* Predicts an existing plan (simulate): recipes bound per class. trace, unless NULL, receives the timeline as a Chrome trace (caller frees). */
 QS_API qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
-                                 const qs_cost_options *options, qs_prediction *out);
+                                 const qs_cost_options *options, char **trace, qs_prediction *out);
 
 #endif

@@ -63,6 +63,9 @@ typedef struct qs_prediction {
 /* recipe[class][node]: NULL entries mean fp32. */
 QS_API qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                             const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out);
+/* The same, and the timeline as a Chrome trace into *trace (caller frees). */
+QS_API qs_status qs_predict_trace(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                                  const qs_recipe *const *const *recipe, const qs_cost_options *options, char **trace, qs_prediction *out);
 QS_API void qs_prediction_release(qs_prediction *prediction);
 
 #endif
