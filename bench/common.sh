@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Source it with the name of the benchmark:
+# . bench/common.sh NAME
+bench_name=$1
+export OMP_NUM_THREADS=1
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE 2> /dev/null || true
+
+bench_machine() {
+    model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2> /dev/null | head -n 1)
+    echo "${model:-$(uname -m)}, $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo 2> /dev/null)"
+}
+
+# bench_write FIGURES_FILE: writes bench/results/NAME.json atomically.
+bench_write() {
+    mkdir -p bench/results
+    commit=$(git rev-parse --short HEAD 2> /dev/null || echo unknown)
+    jq -n --arg machine "$(bench_machine)" --arg commit "$commit" --arg command "make bench-$bench_name" --slurpfile figures "$1" \
+        '{machine: $machine, commit: $commit, command: $command, figures: $figures[0]}' > "bench/results/$bench_name.json.new"
+    mv "bench/results/$bench_name.json.new" "bench/results/$bench_name.json"
+    echo "bench: written to bench/results/$bench_name.json" >&2
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peer of `qsync bench`: images per second of a PyTorch training step (forward, loss, backward, SGD with momentum) on the CPU.
+
+usage: peer_torch.py MODEL FORMAT BATCH THREADS    (MODEL resnet8, resnet20, vgg11_bn; FORMAT fp32, bf16)
+Prints one number: batch over the median step time. Channels-last memory; bf16 by autocast.
+"""
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = functional.relu(self.bn1(self.conv1(x)))
+        return functional.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+
+def resnet(blocks):
+    layers, inputs = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()], 16
+    for stage, width in enumerate((16, 32, 64)):
+        for block in range(blocks):
+            layers.append(Block(inputs, width, 2 if stage and not block else 1))
+            inputs = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def vgg11_bn():
+    layers, inputs = [], 3
+    for width in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
+        if width == 0:
+            layers.append(nn.MaxPool2d(2))
+        else:
+            layers += [nn.Conv2d(inputs, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+            inputs = width
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+
+
+MODELS = {"resnet8": lambda: resnet(1), "resnet20": lambda: resnet(3), "vgg11_bn": vgg11_bn}
+
+
+def main():
+    name, number_format, batch, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = MODELS[name]().to(memory_format=torch.channels_last)
+    images = torch.randn(batch, 3, 32, 32).to(memory_format=torch.channels_last)
+    labels = torch.randint(0, 10, (batch,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+    times = []
+    for step in range(15):
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=False)
+        with torch.autocast("cpu", torch.bfloat16, enabled=number_format == "bf16"):
+            loss = functional.cross_entropy(model(images).float(), labels)
+        loss.backward()
+        optimizer.step()
+        if step >= 3:
+            times.append(time.perf_counter() - start)
+    print(batch / statistics.median(times))
+
+
+main()

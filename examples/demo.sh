@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The main job from end to end: profile two unlike devices, plan, train resnet8 across both with three plans, compare.
+# QSYNC: the program; QSYNC_DATA: folder of data sets; DEMO_OUT: where runs go (run/demo); DEMO_EPOCHS (2); DEMO_DATASET.
+set -eu
+cd "$(dirname "$0")/.."
+: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}" "${DEMO_EPOCHS:=2}"
+cluster=examples/cluster.json
+export OMP_NUM_THREADS=1
+
+# Real images where there are some, else the generated set, so that the demo runs anywhere.
+find_data() {
+    for folder in "${QSYNC_DATA:-}" data ../shared/data; do
+        [ -n "$folder" ] && [ -d "$folder/fashion-mnist" ] && { echo "$folder"; return; }
+    done
+}
+data=$(find_data)
+if [ -n "${DEMO_DATASET:-}" ]; then
+    dataset=$DEMO_DATASET
+elif [ -n "$data" ]; then
+    dataset=fashion-mnist
+else
+    dataset=shapes
+    echo "demo: no Fashion-MNIST at hand, training on generated images; tools/fetch-data.sh data fetches real ones" >&2
+fi
+[ -n "$data" ] && export QSYNC_DATA="$data"
+
+launch() {
+    mpirun --bind-to core -n 2 "$QSYNC" "$@"
+}
+# Machines with one core, and MPICH, take no binding or need oversubscription.
+if mpirun --version 2> /dev/null | grep -q 'Open MPI'; then
+    [ "$(nproc)" -lt 2 ] && launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
+else
+    launch() { mpirun -n 2 "$QSYNC" "$@"; }
+fi
+
+mkdir -p "$DEMO_OUT"
+job="--model resnet8 --dataset $dataset --batch 128 --epochs $DEMO_EPOCHS"
+echo "== two unlike devices: big (fp32) and weak (fp32, bf16, int8 at 0.8 of the speed), see $cluster"
+# shellcheck disable=SC2086
+launch profile --cluster $cluster --model resnet8 --dataset "$dataset" --batch 128 --out "$DEMO_OUT/profile.json"
+for planner in fp32 uniform qsync; do
+    echo
+    echo "== plan $planner"
+    # shellcheck disable=SC2086
+    "$QSYNC" plan --cluster $cluster --profile "$DEMO_OUT/profile.json" --planner $planner --out "$DEMO_OUT/$planner.json" $job
+    # shellcheck disable=SC2086
+    launch train --cluster $cluster --plan "$DEMO_OUT/$planner.json" --out "$DEMO_OUT/$planner" $job
+done
+echo
+echo "== resnet8 on $dataset, $DEMO_EPOCHS epochs, 2 ranks, batch 128 each"
+"$QSYNC" report "$DEMO_OUT/fp32" "$DEMO_OUT/uniform" "$DEMO_OUT/qsync"
+"$QSYNC" simulate --cluster $cluster --profile "$DEMO_OUT/profile.json" --plan "$DEMO_OUT/qsync.json" --trace "$DEMO_OUT/trace.json" > /dev/null
+echo
+echo "timeline of the qsync plan: $DEMO_OUT/trace.json (open it in ui.perfetto.dev)"
