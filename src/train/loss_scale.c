@@ -2,6 +2,8 @@
 /* Loss scaling for formats of short range. Powers of two only as factors, so that scaling itself never rounds. */
 #include "train_internal.h"
 
+#include <math.h>
+
 static const double scale_least = 1, scale_most = 16777216;
 static const int64_t steps_to_grow = 2000;
 
@@ -9,17 +11,13 @@ qs_loss_scale qs_loss_scale_start(const qs_job *job) {
     return (qs_loss_scale){.value = job->loss_scale, .dynamic = job->dynamic_loss_scaling};
 }
 
-static double within(double value) {
-    return value < scale_least ? scale_least : value > scale_most ? scale_most : value;
-}
-
 void qs_loss_scale_update(qs_loss_scale *scale, bool finite) {
     if (!scale->dynamic) return;
     scale->good_steps = finite ? scale->good_steps + 1 : 0;
     if (!finite) {
-        scale->value = within(scale->value / 2);
+        scale->value = fmax(scale->value / 2, scale_least);
     } else if (scale->good_steps == steps_to_grow) {
-        scale->value = within(scale->value * 2);
+        scale->value = fmax(scale->value, fmin(scale->value * 2, scale_most));
         scale->good_steps = 0;
     }
 }

@@ -94,12 +94,11 @@ static inline void result_release(qs_train_result *result) {
 }
 
 /* A file of the bench's folder as text on the heap. */
-static inline char *file_text(const char *folder, const char *name) {
-    char path[128], *data = NULL;
+static inline void file_text(const char *folder, const char *name, char **out) {
+    char path[128];
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_ok(qs_file_read(path, 1 << 24, &data, &bytes));
-    return data;
+    assert_ok(qs_file_read(path, 1 << 24, out, &bytes));
 }
 
 #endif

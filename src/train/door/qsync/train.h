@@ -94,12 +94,14 @@ typedef struct qs_train_result {
 } qs_train_result;
 
 /* Run folder (written by rank 0):
- *   config.json    job, cluster, ranks, sizes, this build's device
- *   plan.json      the effective plan, with the job that was run
- *   metrics.jsonl  a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
- * all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}. No times: equal runs give equal bytes timing.json
- * durations, speed and memory of the run weights.qsync  master weights and running statistics after the last step Running statistics of
- * batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
+ * - config.json: job, cluster, ranks, sizes, rank 0's device
+ * - plan.json: the effective plan, with the job that was run
+ * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
+ *   all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}; no times: equal runs give equal bytes
+ * - timing.json: durations, speed and memory of the run
+ * - weights.qsync: master weights and running statistics after the last step
+ *
+ * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
  *
  * Checks on the way: every 10 steps one all-reduce of three numbers gives all ranks loss, accuracy and whether they are finite; when an
  * epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are agreed upon. A failure

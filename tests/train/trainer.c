@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Whole small runs on one rank: losses fall, equal runs give equal bytes, saved weights evaluate as they did, memory is what the schedule
+ * says and the class allows, and a run that breaks down says where. */
+#include "train_support.h"
+
+static const char *fast_backend(void) {
+    return backend_exists("cpu") ? "cpu" : "ref";
+}
+
+static void small_open(bench *here, const char *model) {
+    bench_open(here, fast_backend(), "self", model, 16);
+    here->job.rate.base = 0.01;
+    here->options.run_folder = here->folder;
+}
+
+typedef struct curve {
+    double loss[8];
+    int epochs;
+} curve;
+
+static void curve_note(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
+    curve *here = context;
+    assert_int_equal(epoch, here->epochs);
+    assert_true(isfinite(test_loss) && test_accuracy >= 0 && test_accuracy <= 1);
+    here->loss[here->epochs++] = training_loss;
+}
+
+static void losses_fall(void **state) {
+    (void)state;
+    bench here;
+    curve seen = {.epochs = 0};
+    qs_train_result result;
+    small_open(&here, "mlp:width=0.25");
+    here.job.epochs = 4;
+    here.options.epoch_done = curve_note;
+    here.options.progress_context = &seen;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    assert_int_equal(seen.epochs, 4);
+    assert_int_equal(result.steps, 64);
+    assert_true(result.training_loss == seen.loss[3]);
+    if (!(seen.loss[3] < 0.9 * seen.loss[0])) fail_msg("training loss went from %g to %g", seen.loss[0], seen.loss[3]);
+    assert_true(result.median_step_us > 0 && result.images_per_second > 0 && result.seconds > 0);
+    result_release(&result);
+    bench_close(&here);
+}
+
+/* Runs a job into the bench's folder; returns metrics.jsonl. */
+static char *metrics_of(const char *model, uint64_t seed, bool augmentation, uint64_t *hash) {
+    bench here;
+    qs_train_result result;
+    small_open(&here, model);
+    here.job.seed = seed;
+    here.job.augmentation = augmentation;
+    here.options.training_limit = 64;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    *hash = result.weights_hash;
+    char *metrics = NULL;
+    file_text(here.folder, "metrics.jsonl", &metrics);
+    result_release(&result);
+    bench_close(&here);
+    return metrics;
+}
+
+static void equal_runs_give_equal_bytes(void **state) {
+    (void)state;
+    uint64_t hash[3];
+    char *first = metrics_of("lenet5", 3, true, &hash[0]), *again = metrics_of("lenet5", 3, true, &hash[1]);
+    char *other = metrics_of("lenet5", 4, true, &hash[2]);
+    assert_string_equal(first, again);
+    assert_true(hash[0] == hash[1]);
+    assert_string_not_equal(first, other);
+    assert_true(hash[0] != hash[2]);
+    free(first);
+    free(again);
+    free(other);
+}
+
+/* Batch norm's running statistics must travel with the weights. */
+static void saved_weights_evaluate_as_they_did(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    qs_evaluation evaluation;
+    char path[128];
+    small_open(&here, "resnet8:width=0.5");
+    here.options.training_limit = 64;
+    here.options.test_limit = 40; /* no multiple of the batch: the last one is padded */
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    snprintf(path, sizeof path, "%s/weights.qsync", here.folder);
+    assert_ok(qs_evaluate(path, &here.job, NULL, 40, here.device, here.comm, &evaluation));
+    assert_int_equal(evaluation.samples, 40);
+    assert_true(evaluation.accuracy == result.test_accuracy);
+    assert_true(evaluation.loss == result.test_loss);
+    here.job.batch = 7; /* pieces do not matter but for the order of sums over at most 40 losses in fp32 */
+    assert_ok(qs_evaluate(path, &here.job, NULL, 40, here.device, here.comm, &evaluation));
+    assert_true(evaluation.accuracy == result.test_accuracy);
+    assert_true(fabs(evaluation.loss - result.test_loss) <= 40 * 0x1p-24 * result.test_loss);
+    strcpy(here.job.model, "resnet8");
+    assert_refused(qs_evaluate(path, &here.job, NULL, 40, here.device, here.comm, &evaluation), QS_MISMATCH, "resnet8:width=0.5");
+    result_release(&result);
+    bench_close(&here);
+}
+
+static void starts_from_weights(void **state) {
+    (void)state;
+    bench here, next;
+    qs_train_result result, resumed;
+    char path[128];
+    small_open(&here, "mlp:width=0.25");
+    small_open(&next, "mlp:width=0.25");
+    here.options.max_steps = 3;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    assert_int_equal(result.steps, 3);
+    snprintf(path, sizeof path, "%s/weights.qsync", here.folder);
+    next.options.start_weights = path;
+    next.job.epochs = 0;
+    assert_ok(qs_train(&next.options, next.device, next.comm, &resumed));
+    assert_int_equal(resumed.steps, 0);
+    assert_true(resumed.weights_hash == result.weights_hash);
+    result_release(&result);
+    result_release(&resumed);
+    bench_close(&here);
+    bench_close(&next);
+}
+
+/* 58 samples are three batches of 16 and one of 10; each is seen once. */
+static void last_batch_may_be_smaller(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    small_open(&here, "lenet5");
+    here.options.training_limit = 58;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    assert_int_equal(result.steps, 4);
+    char *metrics = NULL;
+    file_text(here.folder, "metrics.jsonl", &metrics);
+    assert_non_null(strstr(metrics, "\"samples\":58"));
+    free(metrics);
+    result_release(&result);
+    bench_close(&here);
+}
+
+static size_t arena_bytes(const bench *here) {
+    qs_graph *graph = NULL;
+    qs_schedule *schedule = NULL;
+    assert_ok(qs_job_model(&here->job, &graph));
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = here->job.batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &here->job,
+                                  .half = qs_format_of("fp32"),
+                                  .lookup = qs_lookup_device,
+                                  .context = here->device};
+    assert_ok(qs_schedule_lower(&lowering, &schedule));
+    const size_t bytes = schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    qs_graph_release(graph);
+    return bytes;
+}
+
+static void memory_is_the_schedules(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    char figure[32];
+    small_open(&here, "lenet5");
+    here.options.max_steps = 1;
+    here.options.run_folder = NULL;
+    const size_t bytes = arena_bytes(&here);
+    here.cluster.class_[0].memory_limit = (int64_t)bytes;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    assert_int_equal(result.ranks, 1);
+    assert_int_equal(result.reserved_bytes[0], bytes);
+    assert_int_equal(result.predicted_bytes[0], -1);
+    result_release(&result);
+    here.cluster.class_[0].memory_limit = (int64_t)bytes - 1;
+    snprintf(figure, sizeof figure, "%zu bytes", bytes);
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_INFEASIBLE, figure);
+    snprintf(figure, sizeof figure, "%zu bytes", bytes - 1);
+    assert_non_null(strstr(qs_message(), figure));
+    bench_close(&here);
+}
+
+static void divergence_is_named(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    small_open(&here, "mlp:width=0.25");
+    here.job.rate.base = 1e12;
+    here.options.run_folder = NULL;
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "not finite in step");
+    bench_close(&here);
+}
+
+/* A scale near the end of fp32's range: gradients overflow, the update is skipped, the scale halves until they do not. */
+static void overflow_skips_and_halves(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    small_open(&here, "mlp:width=0.25");
+    here.job.dynamic_loss_scaling = true;
+    here.job.loss_scale = 0x1p127;
+    here.job.epochs = 2;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    char *metrics = NULL;
+    file_text(here.folder, "metrics.jsonl", &metrics);
+    const char *last = strstr(strstr(metrics, "\"epoch\":2"), "skipped_steps");
+    const int skipped = atoi(last + strlen("skipped_steps\":"));
+    assert_in_range(skipped, 1, 20);
+    char scale[48];
+    snprintf(scale, sizeof scale, "\"loss_scale\":%.9g", ldexp(1, 127 - skipped));
+    if (!strstr(metrics, scale)) fail_msg("no %s in %s", scale, metrics);
+    assert_true(result.training_loss < 3);
+    free(metrics);
+    result_release(&result);
+    bench_close(&here);
+}
+
+/* Powers of two scale without rounding: the same bits with and without. */
+static void scaling_changes_nothing_else(void **state) {
+    (void)state;
+    uint64_t hash[2];
+    for (int scaled = 0; scaled < 2; scaled++) {
+        bench here;
+        qs_train_result result;
+        small_open(&here, "mlp:width=0.25");
+        here.options.run_folder = NULL;
+        here.job.loss_scale = scaled ? 1024 : 1;
+        here.job.dynamic_loss_scaling = scaled;
+        assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+        hash[scaled] = result.weights_hash;
+        result_release(&result);
+        bench_close(&here);
+    }
+    assert_true(hash[0] == hash[1]);
+}
+
+static void bad_options_are_refused(void **state) {
+    (void)state;
+    bench here;
+    qs_train_result result;
+    small_open(&here, "mlp:width=0.25");
+    here.cluster.class_[0].count = 2;
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_USAGE, "2 ranks but 1 were started");
+    here.cluster.class_[0].count = 1;
+    here.options.start_weights = "/nonexistent/weights.qsync";
+    assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
+    assert_non_null(strstr(qs_message(), "/nonexistent/weights.qsync"));
+    here.options.start_weights = NULL;
+    here.options.run_folder = "/proc/nowhere";
+    assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
+    strcpy(here.job.dataset, "pictures");
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_USAGE, "pictures");
+    bench_close(&here);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_fall),
+        cmocka_unit_test(equal_runs_give_equal_bytes),
+        cmocka_unit_test(saved_weights_evaluate_as_they_did),
+        cmocka_unit_test(starts_from_weights),
+        cmocka_unit_test(last_batch_may_be_smaller),
+        cmocka_unit_test(memory_is_the_schedules),
+        cmocka_unit_test(divergence_is_named),
+        cmocka_unit_test(overflow_skips_and_halves),
+        cmocka_unit_test(scaling_changes_nothing_else),
+        cmocka_unit_test(bad_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
