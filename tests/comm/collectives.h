@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The tests that hold for any number of ranks; run by self.c (1), mpi.c (2) and four_ranks.c (4). */
+#ifndef QSYNC_TESTS_COMM_COLLECTIVES_H
+#define QSYNC_TESTS_COMM_COLLECTIVES_H
+
+#include "comm_test.h"
+
+static void all_reduce(void **state) {
+    (void)state;
+    static const int64_t counts[] = {0, 1, 2, 3, 1000, 16384, 300001};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        float *values = vector_of(qs_comm_rank(comm), counts[i]);
+        assert_int_equal(qs_comm_all_reduce(comm, values, counts[i]), QS_OK);
+        expect_sums(values, counts[i]);
+        expect_equal_everywhere(values, counts[i]);
+        free(values);
+    }
+}
+
+/* Blocking, polled and waited for: the same bits, whatever else is under way; repeated, so that requests are recycled. */
+static void several_under_way(void **state) {
+    (void)state;
+    enum { MESSAGES = 5, ROUNDS = 3 };
+    static const int64_t counts[MESSAGES] = {70000, 10, 0, 4097, 200000};
+    for (int round = 0; round < ROUNDS; round++) {
+        float *values[MESSAGES];
+        qs_request *request[MESSAGES];
+        for (int i = 0; i < MESSAGES; i++) {
+            values[i] = vector_of(qs_comm_rank(comm), counts[i]);
+            assert_int_equal(qs_comm_all_reduce_start(comm, values[i], counts[i], &request[i]), QS_OK);
+            assert_int_equal(qs_comm_test(comm, request[0], NULL), QS_OK);
+        }
+        for (bool done = false; !done;) assert_int_equal(qs_comm_test(comm, request[3], &done), QS_OK);
+        for (int i = 0; i < MESSAGES; i++) assert_int_equal(qs_comm_wait(comm, request[(i + round) % MESSAGES]), QS_OK);
+        for (int i = 0; i < MESSAGES; i++) {
+            float *blocking = vector_of(qs_comm_rank(comm), counts[i]);
+            assert_int_equal(qs_comm_all_reduce(comm, blocking, counts[i]), QS_OK);
+            assert_memory_equal(values[i], blocking, (size_t)counts[i] * sizeof(float));
+            expect_equal_everywhere(values[i], counts[i]);
+            free(blocking);
+            free(values[i]);
+        }
+    }
+}
+
+/* Messages longer than a piece: a piece of 1000 stands for the 2^28 of real runs. */
+static void pieces(void **state) {
+    (void)state;
+    int64_t usual = qs__comm_piece;
+    qs__comm_piece = 1000;
+    static const int64_t counts[] = {999, 1000, 1001, 2000, 5500};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        float *values = vector_of(qs_comm_rank(comm), counts[i]);
+        assert_int_equal(qs_comm_all_reduce(comm, values, counts[i]), QS_OK);
+        expect_sums(values, counts[i]);
+        expect_equal_everywhere(values, counts[i]);
+        free(values);
+    }
+    qs__comm_piece = usual;
+}
+
+static void doubles(void **state) {
+    (void)state;
+    int rank = qs_comm_rank(comm), size = qs_comm_size(comm);
+    double sums[] = {1, rank, 0.5 * rank}, largest[] = {-rank, rank, 3};
+    assert_int_equal(qs_comm_sum(comm, sums, 3), QS_OK);
+    assert_true(sums[0] == size && sums[1] == size * (size - 1) / 2 && sums[2] == size * (size - 1) / 4.0);
+    assert_int_equal(qs_comm_max(comm, largest, 3), QS_OK);
+    assert_true(largest[0] == 0 && largest[1] == size - 1 && largest[2] == 3);
+    assert_int_equal(qs_comm_max(comm, NULL, 0), QS_OK);
+}
+
+static void broadcast(void **state) {
+    (void)state;
+    int size = qs_comm_size(comm);
+    for (int root = 0; root < size; root++) {
+        char text[16] = "";
+        if (qs_comm_rank(comm) == root) snprintf(text, sizeof text, "from %d", root);
+        assert_int_equal(qs_comm_broadcast(comm, text, sizeof text, root), QS_OK);
+        char expected[16];
+        snprintf(expected, sizeof expected, "from %d", root);
+        assert_string_equal(text, expected);
+    }
+    assert_int_equal(qs_comm_broadcast(comm, NULL, 0, size), QS_USAGE);
+    assert_int_equal(qs_comm_barrier(comm), QS_OK);
+}
+
+static int64_t length_of(int rank) {
+    return rank % 2 ? 0 : 5 + 7000 * (int64_t)rank;
+}
+
+/* Strings of different lengths, empty ones among them, also in pieces. */
+static void gather(void **state) {
+    (void)state;
+    int rank = qs_comm_rank(comm), size = qs_comm_size(comm);
+    int64_t usual = qs__comm_piece, bytes = length_of(rank), *sizes = NULL;
+    qs__comm_piece = 1024;
+    char *mine = malloc((size_t)bytes + 1), *data = NULL;
+    assert_non_null(mine);
+    memset(mine, 'a' + rank, (size_t)bytes + 1);
+    assert_int_equal(qs_comm_gather(comm, mine, bytes, &data, &sizes), QS_OK);
+    qs__comm_piece = usual;
+    if (rank == 0) {
+        const char *at = data;
+        for (int from = 0; from < size; from++) {
+            assert_int_equal(sizes[from], length_of(from));
+            for (int64_t i = 0; i < sizes[from]; i++) assert_int_equal(*at++, 'a' + from);
+        }
+    } else {
+        assert_null(data);
+        assert_null(sizes);
+    }
+    free(mine);
+    free(data);
+    free(sizes);
+}
+
+static void bad_counts(void **state) {
+    (void)state;
+    qs_request *request;
+    assert_int_equal(qs_comm_all_reduce_start(comm, NULL, -1, &request), QS_USAGE);
+    assert_int_equal(qs_comm_sum(comm, NULL, -1), QS_USAGE);
+    assert_int_equal(qs_comm_broadcast(comm, NULL, -1, 0), QS_USAGE);
+}
+
+static void agree_on_success(void **state) {
+    (void)state;
+    (void)qs_fail(QS_FAILED, "an old message");
+    assert_int_equal(qs_comm_agree(comm, QS_OK), QS_OK);
+}
+
+/* Still under way when the communicator closes: close waits. */
+static void left_under_way(void **state) {
+    (void)state;
+    static float values[1000];
+    qs_request *request;
+    assert_int_equal(qs_comm_all_reduce_start(comm, values, 1000, &request), QS_OK);
+}
+
+#define COLLECTIVES                                                                                                     \
+    cmocka_unit_test(all_reduce), cmocka_unit_test(several_under_way), cmocka_unit_test(pieces), cmocka_unit_test(doubles),          \
+        cmocka_unit_test(broadcast), cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
+/* To be the last one. */
+#define LEFT_UNDER_WAY cmocka_unit_test(left_under_way)
+
+#endif

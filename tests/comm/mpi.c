@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+// ranks: 2
+/* Two ranks under the launcher, which is recognised. */
+#include "agreement.h"
+#include "collectives.h"
+
+static void facts(void **state) {
+    (void)state;
+    assert_string_equal(qs_comm_name(comm), "mpi");
+    assert_int_equal(qs_comm_size(comm), 2);
+    double ranks[] = {qs_comm_rank(comm)};
+    assert_int_equal(qs_comm_sum(comm, ranks, 1), QS_OK);
+    assert_true(ranks[0] == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(facts), COLLECTIVES, AGREEMENT, LEFT_UNDER_WAY};
+    int failed = run_ranks(NULL, tests, sizeof tests / sizeof *tests);
+    /* MPI starts once in a process: opening again is refused, not fatal. */
+    qs_comm *again;
+    if (!failed && qs_comm_open("mpi", &again) != QS_UNSUPPORTED) return 1;
+    return failed;
+}
