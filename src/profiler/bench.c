@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. */
+#include "profiler_internal.h"
+
+#include <stdlib.h>
+
+typedef struct bench {
+    qs_job job;
+    qs_recipe recipe;
+    const qs_recipe **recipes; /* (nodes) */
+    qs_graph *graph;
+    qs_comm *self;
+    qs_schedule *schedule;
+    qs_executor *executor;
+    qs_arena arena;
+    double *us;
+} bench;
+
+/* Everything that is stored between operators has the recipe's float format. */
+static qs_status schedule_make(bench *one, qs_device *device) {
+    QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
+    for (int n = 1; n < one->graph->nodes; n++)
+        if (one->graph->node[n].op->kind == QS_ADJUSTABLE) one->recipes[n] = &one->recipe;
+    const qs_lowering lowering = {.graph = one->graph, .batch = one->job.batch, .mode = QS_MODE_TRAIN, .job = &one->job, .recipe = one->recipes,
+                                  .half = one->recipe.weight_gradient.diff_dst.format, .lookup = qs_lookup_device, .context = device};
+    return qs_schedule_lower(&lowering, &one->schedule);
+}
+
+static void inputs_fill(const bench *one) {
+    const qs_shape images = qs_graph_shape(one->graph, 0, one->job.batch);
+    const qs_operand pixels = {.role = QS_SRC, .shape = images, .format = qs_format_of("fp32")};
+    int32_t *labels = qs_executor_buffer(one->executor, one->schedule->labels);
+    qs__operand_fill(&pixels, qs_executor_buffer(one->executor, one->schedule->images));
+    for (int64_t i = 0; i < one->job.batch; i++) labels[i] = (int32_t)(i % one->graph->classes);
+    qs_graph_initialize(one->graph, one->job.seed, qs_executor_buffer(one->executor, one->schedule->masters),
+                        qs_executor_buffer(one->executor, one->schedule->running));
+}
+
+static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
+    if (steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", steps);
+    if (batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)batch);
+    qs_job_default(&one->job);
+    one->job.batch = batch;
+    QS_TRY(qs_recipe_builtin(recipe, &one->recipe));
+    QS_TRY(qs_model_build(model, NULL, &one->graph));
+    QS_TRY(qs_comm_open("self", &one->self));
+    QS_TRY(schedule_make(one, device));
+    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
+    QS_TRY(qs_executor_create(one->schedule, device, one->self, one->arena.memory, &one->executor));
+    QS_TRY(qs_allocate((size_t)steps, sizeof *one->us, &one->us));
+    inputs_fill(one);
+    return QS_OK;
+}
+
+static void bench_end(bench *one) {
+    qs_executor_release(one->executor);
+    qs_schedule_release(one->schedule);
+    qs_arena_release(&one->arena);
+    qs_comm_close(one->self);
+    qs_graph_release(one->graph);
+    free(one->recipes);
+    free(one->us);
+}
+
+static qs_status steps_run(bench *one, int steps) {
+    for (int s = -QS__WARM_UP; s < steps; s++) {
+        const qs_run run = {.seed = one->job.seed, .step = (uint64_t)(s + QS__WARM_UP), .samples = one->job.batch,
+                            .global_samples = one->job.batch, .loss_scale = 1};
+        const double begin = qs_clock();
+        QS_TRY(qs_executor_run(one->executor, &run));
+        if (s >= 0) one->us[s] = (qs_clock() - begin) * 1e6;
+    }
+    return QS_OK;
+}
+
+static double flops_of(const qs_schedule *schedule) {
+    double flops = 0;
+    for (int s = 0; s < schedule->steps; s++)
+        if (schedule->step[s].kind == QS_STEP_KERNEL && !schedule->step[s].conversion) flops += qs_case_flops(&schedule->step[s].case_);
+    return flops;
+}
+
+qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out) {
+    bench one = {0};
+    qs_status status = bench_start(model, recipe, batch, steps, device, &one);
+    if (status == QS_OK) status = steps_run(&one, steps);
+    if (status == QS_OK) {
+        const double us = qs__quartiles_of(steps, one.us).median;
+        *out = (qs_bench_figure){.images_per_second = (double)batch / us * 1e6, .step_us = us, .flops_per_step = flops_of(one.schedule)};
+    }
+    bench_end(&one);
+    return status;
+}

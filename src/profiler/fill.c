@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operands for kernels that run outside a step: where they lie and what they hold. Values are ordinary: no denormals or NaN, which some
+ * units handle slowly, and nothing that a kernel could take for an index out of range. */
+#include "profiler_internal.h"
+
+#include <string.h>
+
+enum { PIECE = 4096, PAGE = 4096 };
+
+static bool holds_codes(qs_role role) {
+    return role == QS_MASK || role == QS_LABELS;
+}
+
+static bool holds_positive(qs_role role) {
+    switch (role) {
+    case QS_SRC_STEP:
+    case QS_WEIGHTS_STEP:
+    case QS_VARIANCE:
+    case QS_RUNNING_VARIANCE:
+    case QS_ABSMAX:
+    case QS_FLAG: return true;
+    default: return false;
+    }
+}
+
+static void piece_make(const qs_operand *operand, float *piece) {
+    const uint64_t key = qs_random_key(1, 0, 0, (uint64_t)operand->role);
+    for (int i = 0; i < PIECE; i++) piece[i] = holds_positive(operand->role) ? 1.0f : 2 * qs_random_uniform(key, (uint64_t)i) - 1;
+}
+
+/* The same piece over and over: PIECE values of any format fill whole bytes. */
+static void repeat(const char *piece, size_t piece_bytes, char *data, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += piece_bytes) memcpy(data + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
+}
+
+void qs__operand_fill(const qs_operand *operand, void *data) {
+    float values[PIECE];
+    char piece[PIECE * sizeof(float)];
+    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format);
+    const qs_random_stream unused = {0};
+    if (holds_codes(operand->role)) {
+        memset(data, 0, bytes);
+        return;
+    }
+    piece_make(operand, values);
+    if (operand->format->kind == QS_KIND_INTEGER)
+        qs_quantize_array(operand->format, QS_NEAREST_EVEN, unused, qs_step_of_absmax(operand->format, 1), PIECE, values, (int8_t *)piece);
+    else
+        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, unused, PIECE, values, piece);
+    repeat(piece, qs_format_bytes(operand->format, PIECE), data, bytes);
+}
+
+static size_t pages(size_t bytes) {
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch) {
+    size_t at = 0;
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (data) data[i] = operand->format ? memory + at : NULL;
+        if (operand->format) at += pages(qs_tensor_bytes(&operand->shape, operand->format));
+    }
+    if (data) *scratch = scratch_bytes ? memory + at : NULL;
+    return at + pages(scratch_bytes);
+}
+
+void qs__cache_flush(char *memory, size_t bytes) {
+    static unsigned char value; /* changes, so that the writes cannot be left out */
+    memset(memory, ++value, bytes);
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of this room share: the cases that plans of a class may need, the plans that are run, samples of times, and the state of
+ * one measurement. Every rank measures its own class; ranks meet before each step and agree on every failure. */
+#ifndef QSYNC_PROFILER_INTERNAL_H
+#define QSYNC_PROFILER_INTERNAL_H
+
+#include "qsync/profiler.h"
+
+enum { QS__MOST_RECIPES = QS_MAX_FORMATS, QS__WARM_UP = 2 };
+
+/* ---- samples.c ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct qs__samples {
+    double *value;
+    int count;
+    size_t capacity;
+} qs__samples;
+typedef struct qs__quartiles {
+    double low, median, high;
+} qs__quartiles;
+qs_status qs__samples_add(qs__samples *samples, double value);
+/* Sorts the values. 0 values give zeros. */
+qs__quartiles qs__quartiles_of(int count, double *value);
+/* t(x) = alpha + beta x by least squares on relative errors, both at least 0. */
+void qs__line_fit(int points, const double *x, const double *y, double *alpha, double *beta, double *r2);
+
+/* ---- cases.c -------------------------------------------------------------------------------------------------------------------- */
+
+/* A case with what the device says about it and what was measured. A gradient sum and an operator `add` may be the same case. */
+typedef struct qs__entry {
+    char *text;
+    qs_case case_;
+    qs_kernel_row row;
+    bool as_kernel, as_conversion;
+    qs__samples kernel_us, conversion_us;
+} qs__entry;
+typedef struct qs__cases {
+    qs_device *device;
+    qs__entry *entry;
+    int count;
+    size_t capacity;
+    int *slot; /* open addressing by hash of the text; -1: free */
+    size_t slots;
+} qs__cases;
+/* A qs_kernel_lookup whose context is a qs__cases: asks the device once per case. */
+qs_status qs__cases_lookup(void *cases, const qs_case *one, const char *case_text, qs_kernel_row *out);
+/* Index of a case, -1 when absent. */
+int qs__cases_find(const qs__cases *cases, const char *case_text);
+void qs__cases_release(qs__cases *cases);
+
+/* ---- The state of one measurement --------------------------------------------------------------------------------------------------- */
+
+/* One assignment of recipes to operators. */
+typedef struct qs__mix {
+    unsigned char *choice; /* (nodes) index of a recipe; 0 for operators that take none */
+    size_t arena_bytes;
+    int kernels;
+    int *kernel; /* cases of its kernels, each once; conversions are not among them */
+} qs__mix;
+typedef struct qs__mixes {
+    qs__mix *mix; /* the first ones are uniform, in the order of the recipes */
+    int count;
+    size_t capacity;
+} qs__mixes;
+
+typedef struct qs__profiler {
+    const qs_profile_options *options;
+    const qs_job *job;
+    qs_device *device;
+    qs_comm *comm;
+    qs_comm *self; /* steps are timed without waiting for others: all-reduces are priced on their own */
+    int rank, ranks;
+    const qs_class *class_;
+    qs_graph *graph;
+    qs_recipe recipe[QS__MOST_RECIPES];
+    int recipes;
+    qs_dataset training, test;
+    int64_t *order;   /* (training.count) permutation */
+    int64_t *indices; /* (batch) of the step at hand */
+    qs__cases cases;
+    qs__mixes mixes;
+    qs_arena arena;
+    double base_bytes;
+    qs__samples overhead_us, data_us; /* one value a plan */
+} qs__profiler;
+
+/* Tells rank 0's caller how far things are. */
+void qs__progress(const qs__profiler *profiler, double fraction, const char *what);
+/* Fills the images and labels of a schedule with the samples of (step, rank); `batch` samples a rank. */
+void qs__batch_load(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
+/* Resident bytes of this process. */
+double qs__resident_bytes(void);
+
+/* ---- mixes.c ----------------------------------------------------------------------------------------------------------------------- */
+
+qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_mode mode, int64_t batch, qs_schedule **out);
+/* Lowers plans until no case is new: profiler->cases then holds every case that any plan of the class may need. */
+qs_status qs__mixes_enumerate(qs__profiler *profiler);
+void qs__mixes_release(qs__mixes *mixes);
+/* At most `most` mixes whose kernels cover the cases as far as possible, uniform ones first. */
+qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, int *chosen_count);
+
+/* ---- Measurements; collective -------------------------------------------------------------------------------------------------------- */
+
+/* plans.c: whole training steps of covering plans. */
+qs_status qs__plans_measure(qs__profiler *profiler);
+/* alone.c: kernels that no plan reached. */
+qs_status qs__alone_measure(qs__profiler *profiler);
+/* conversions.c: fits of everything that lowering converts; appended to out. */
+qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out);
+/* collectives.c: nothing with one rank. */
+qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out);
+/* statistics.c */
+qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out);
+
+/* ---- fill.c: operands for kernels outside a step ----------------------------------------------------------------------------------- */
+
+/* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
+void qs__operand_fill(const qs_operand *operand, void *data);
+/* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */
+size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch);
+/* Writes over `bytes` so that caches hold nothing else. */
+void qs__cache_flush(char *memory, size_t bytes);
+
+#endif

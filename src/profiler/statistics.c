@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Raw statistics of what quantization would touch (qsync.md §3): input, weights and output gradient of every adjustable operator in the first
+ * iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss scale is
+ * divided out of gradients. */
+#include "profiler_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUMS = 5, EXTREMA = 3, TENSORS = 3 };
+
+typedef struct collection {
+    qs__profiler *profiler;
+    qs_schedule *schedule;
+    qs_executor *executor;
+    qs_arena arena;
+    int64_t batch, steps_per_epoch;
+    qs_loss_scale scale;
+    double *sum, *extremum; /* (operators × TENSORS × SUMS or EXTREMA) of the iteration at hand */
+    qs_statistics *out;
+} collection;
+
+static qs_tensor_statistics *tensor_at(qs_operator_statistics *one, int which) {
+    qs_tensor_statistics *const tensors[TENSORS] = {&one->src, &one->weights, &one->diff_dst};
+    return tensors[which];
+}
+
+/* ---- One tensor ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Σ over channels of absmax² × elements per channel. */
+static double channel_absmax2(const qs_statistics_head *head, const double *absmax) {
+    double sum = 0;
+    for (int64_t c = 0; c < (int64_t)head->channels; c++) sum += absmax[c] * absmax[c];
+    return sum * head->count / head->channels;
+}
+
+/* `scale`: what the values carry too much of. */
+static void tensor_read(const void *data, double scale, double *sum, double *extremum) {
+    qs_statistics_head head;
+    memcpy(&head, data, sizeof head);
+    const double *absmax = (const double *)((const char *)data + sizeof head), square = scale * scale;
+    sum[0] = head.norm2 / square;
+    sum[1] = channel_absmax2(&head, absmax) / square;
+    sum[2] = head.variance_int8 / square;
+    sum[3] = head.variance_bf16 / square;
+    sum[4] = head.variance_fp16 / square;
+    extremum[0] = head.absmax / scale;
+    extremum[1] = head.maximum / scale;
+    extremum[2] = -head.minimum / scale;
+}
+
+static void tensor_keep(const double *sum, const double *extremum, int ranks, int iteration, qs_tensor_statistics *out) {
+    out->norm2[iteration] = sum[0] / ranks;
+    out->channel_absmax2[iteration] = sum[1] / ranks;
+    out->variance_int8[iteration] = sum[2] / ranks;
+    out->variance_bf16[iteration] = sum[3] / ranks;
+    out->variance_fp16[iteration] = sum[4] / ranks;
+    out->absmax[iteration] = extremum[0];
+    out->maximum[iteration] = extremum[1];
+    out->minimum[iteration] = -extremum[2];
+}
+
+/* ---- One iteration --------------------------------------------------------------------------------------------------------------------- */
+
+static void iteration_read(const collection *one) {
+    const qs_graph *graph = one->profiler->graph;
+    int at = 0;
+    for (int n = 1; n < graph->nodes; n++) {
+        if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
+        for (int which = 0; which < TENSORS; which++, at++) {
+            const void *data = qs_executor_buffer(one->executor, one->schedule->statistics_buffer[n * TENSORS + which]);
+            tensor_read(data, which == 2 ? one->scale.value : 1, one->sum + at * SUMS, one->extremum + at * EXTREMA);
+        }
+    }
+}
+
+static qs_status iteration_keep(const collection *one, int iteration) {
+    const int tensors = one->out->operators * TENSORS;
+    QS_TRY(qs_comm_sum(one->profiler->comm, one->sum, tensors * SUMS));
+    QS_TRY(qs_comm_max(one->profiler->comm, one->extremum, tensors * EXTREMA));
+    for (int at = 0; at < tensors; at++)
+        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->profiler->ranks, iteration,
+                    tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS));
+    return QS_OK;
+}
+
+static qs_status loss_check(const collection *one, int iteration) {
+    const float loss = *(const float *)qs_executor_buffer(one->executor, one->schedule->loss);
+    if (isfinite(loss)) return QS_OK;
+    return qs_fail(QS_NUMERIC, "the training loss is not finite in iteration %d of the statistics: lower the learning rate (%g)", iteration,
+                   one->profiler->job->rate.base);
+}
+
+static qs_status iteration_run(collection *one, int iteration) {
+    qs__profiler *profiler = one->profiler;
+    const qs_run run = {.seed = profiler->job->seed, .step = (uint64_t)iteration, .samples = one->batch, .first_sample = profiler->rank * one->batch,
+                        .global_samples = profiler->ranks * one->batch, .loss_scale = one->scale.value,
+                        .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch)};
+    qs__batch_load(profiler, one->executor, one->schedule, iteration, one->batch);
+    qs_status status = qs_executor_run(one->executor, &run);
+    if (status == QS_OK) status = loss_check(one, iteration);
+    QS_TRY(qs_comm_agree(profiler->comm, status));
+    iteration_read(one);
+    QS_TRY(iteration_keep(one, iteration));
+    if (one->schedule->flag >= 0) qs_loss_scale_update(&one->scale, *(const float *)qs_executor_buffer(one->executor, one->schedule->flag) != 0);
+    return QS_OK;
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------------------------------------------ */
+
+static qs_status operators_create(collection *one) {
+    const qs_graph *graph = one->profiler->graph;
+    qs_statistics *out = one->out;
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
+    for (int n = 1; n < graph->nodes; n++) {
+        if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
+        qs_operator_statistics *operator_ = &out->operator_[out->operators];
+        QS_TRY(qs_operator_statistics_create(out->iterations, operator_));
+        out->operators++;
+        snprintf(operator_->name, sizeof operator_->name, "%s", graph->node[n].name);
+        const qs_shape src = qs_graph_shape(graph, graph->node[n].input[0], one->batch), dst = qs_graph_shape(graph, n, one->batch);
+        operator_->src.count = qs_shape_count(&src);
+        operator_->weights.count = qs_shape_count(&qs_graph_parameter(graph, n, QS_WEIGHTS)->shape);
+        operator_->diff_dst.count = qs_shape_count(&dst);
+    }
+    const size_t tensors = (size_t)out->operators * TENSORS;
+    QS_TRY(qs_allocate(tensors * SUMS, sizeof *one->sum, &one->sum));
+    return qs_allocate(tensors * EXTREMA, sizeof *one->extremum, &one->extremum);
+}
+
+static qs_status collection_start(collection *one) {
+    qs__profiler *profiler = one->profiler;
+    unsigned char *fp32 = NULL;
+    QS_TRY(operators_create(one));
+    QS_TRY(qs_allocate((size_t)profiler->graph->nodes, 1, &fp32));
+    const qs_status status = qs__mix_lower(profiler, fp32, QS_MODE_STATISTICS, one->batch, &one->schedule);
+    free(fp32);
+    QS_TRY(status);
+    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
+    QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->comm, one->arena.memory, &one->executor));
+    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(one->executor, one->schedule->masters),
+                        qs_executor_buffer(one->executor, one->schedule->running));
+    return QS_OK;
+}
+
+static void collection_end(collection *one) {
+    qs_executor_release(one->executor);
+    qs_schedule_release(one->schedule);
+    qs_arena_release(&one->arena);
+    free(one->sum);
+    free(one->extremum);
+}
+
+qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
+    const int64_t batch = profiler->job->batch > 1 ? profiler->job->batch / 2 : 1, global = profiler->ranks * profiler->job->batch;
+    collection one = {.profiler = profiler, .batch = batch, .scale = qs_loss_scale_start(profiler->job), .out = out,
+                      .steps_per_epoch = (profiler->training.count + global - 1) / global};
+    *out = (qs_statistics){.batch = batch, .iterations = profiler->options->statistics_iterations, .ranks = profiler->ranks};
+    qs_status status = qs_comm_agree(profiler->comm, collection_start(&one));
+    for (int i = 0; i < out->iterations && status == QS_OK; i++) {
+        qs__progress(profiler, 0.68 + 0.31 * i / out->iterations, "tensor statistics");
+        status = iteration_run(&one, i);
+    }
+    collection_end(&one);
+    return status;
+}
