@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync format: facts of a number format; rounds values from arguments or standard input. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+typedef struct rounder {
+    const qs_format *format;
+    qs_rounding rounding;
+    uint64_t key, drawn;
+    bool json;
+    json_t *rows;
+} rounder;
+
+static void facts_print(const qs_format *format) {
+    static const char *const specials[] = {"none", "ieee", "fn"};
+    printf("%s: %s, %d bits\n", format->name, format->kind == QS_KIND_FLOAT ? "float" : "integer", format->bits);
+    if (format->kind == QS_KIND_FLOAT)
+        printf("exponent bits %d, mantissa bits %d, bias %d, specials %s\nmax %.9g, min normal %.9g, min subnormal %.9g, epsilon %.9g\n",
+               format->exponent_bits, format->mantissa_bits, format->bias, specials[format->specials], format->max, format->min_normal,
+               format->min_subnormal, format->epsilon);
+    else
+        printf("max %.0f (symmetric)\n", format->max);
+}
+
+static json_t *facts_json(const qs_format *format) {
+    static const char *const specials[] = {"none", "ieee", "fn"};
+    if (format->kind == QS_KIND_INTEGER)
+        return json_pack("{s:s,s:s,s:i,s:f}", "format", format->name, "kind", "integer", "bits", format->bits, "max", format->max);
+    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:s,s:f,s:f,s:f,s:f}", "format", format->name, "kind", "float", "bits", format->bits,
+                     "exponent_bits", format->exponent_bits, "mantissa_bits", format->mantissa_bits, "bias", format->bias, "specials",
+                     specials[format->specials], "max", format->max, "min_normal", format->min_normal, "min_subnormal", format->min_subnormal,
+                     "epsilon", format->epsilon);
+}
+
+/* JSON has no infinities: they are written as text. */
+static json_t *number_json(double value) {
+    if (isnan(value)) return json_string("nan");
+    if (isinf(value)) return json_string(value > 0 ? "inf" : "-inf");
+    return json_real(value);
+}
+
+static qs_status value_round(rounder *one, const char *text) {
+    char *end = NULL;
+    const double exact = strtod(text, &end);
+    bool overflow = false;
+    if (end == text || *end) return qs_fail(QS_USAGE, "%s: not a number", text);
+    const float value = (float)exact;
+    const float rounded = qs_round_value(one->format, one->rounding, value, qs_random_bits(one->key, one->drawn++), &overflow);
+    const bool has_code = !isnan(rounded) || one->format->specials != QS_SPECIALS_NONE;
+    const uint32_t code = has_code ? qs_encode_value(one->format, rounded) : 0;
+    if (!one->json) {
+        printf("%.9g -> %.9g  code 0x%0*x%s\n", (double)value, (double)rounded, (one->format->bits + 3) / 4, code, overflow ? "  overflow" : "");
+        return QS_OK;
+    }
+    json_array_append_new(one->rows, json_pack("{s:o,s:o,s:I,s:b}", "x", number_json((double)value), "value", number_json((double)rounded), "code",
+                                               (json_int_t)code, "overflow", overflow));
+    return QS_OK;
+}
+
+static qs_status stream_round(rounder *one, FILE *stream) {
+    char word[128];
+    while (fscanf(stream, "%127s", word) == 1) QS_TRY(value_round(one, word));
+    return ferror(stream) ? qs_fail(QS_BAD_FILE, "standard input: %s", strerror(errno)) : QS_OK;
+}
+
+static qs_status names_print(bool json) {
+    json_t *list = json_array();
+    for (size_t i = 0; qs_format_name_at(i); i++) {
+        if (json)
+            json_array_append_new(list, facts_json(qs_format_of(qs_format_name_at(i))));
+        else
+            facts_print(qs_format_of(qs_format_name_at(i)));
+    }
+    if (json) return json_print(json_pack("{s:o}", "formats", list));
+    json_decref(list);
+    return QS_OK;
+}
+
+static qs_status values_round(rounder *one, int argc, char **argv, int first) {
+    qs_status status = QS_OK;
+    if (one->json) one->rows = json_array();
+    if (argc - first == 1 && strcmp(argv[first], "-") == 0)
+        QS_GOTO(stream_round(one, stdin));
+    else
+        for (int i = first; i < argc; i++) QS_GOTO(value_round(one, argv[i]));
+    if (one->json) {
+        json_t *facts = facts_json(one->format);
+        json_object_set_new(facts, "rounding", json_string(qs_rounding_name(one->rounding)));
+        json_object_set(facts, "values", one->rows);
+        QS_GOTO(json_print(facts));
+    } else if (first == argc) {
+        facts_print(one->format);
+    }
+done:
+    json_decref(one->rows);
+    return status;
+}
+
+qs_status verb_format(int argc, char **argv) {
+    const verb_usage usage = {"format", "[FORMAT [VALUE ... | -]]",
+                              "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
+                              "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8.",
+                              "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
+    const char *rounding = "nearest-even";
+    int64_t seed = 1;
+    bool done = false;
+    int first = 0;
+    rounder one = {0};
+    option_table table = {0};
+    options_add(&table, (option_row){"rounding", OPTION_TEXT, &rounding, "NAME",
+                                     "nearest-even, nearest-away, stochastic, floor, toward-zero (nearest-even)", 0});
+    options_add(&table, (option_row){"seed", OPTION_INTEGER, &seed, "N", "of stochastic rounding (1)", 0});
+    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    if (done) return QS_OK;
+    QS_TRY(qs_rounding_find(rounding, &one.rounding));
+    one.key = qs_random_key((uint64_t)seed, 0, 0, 0);
+    if (first == argc) return names_print(one.json);
+    QS_TRY(qs_format_find(argv[first], &one.format));
+    return values_round(&one, argc, argv, first + 1);
+}

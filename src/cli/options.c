@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Option tables: parsing, checking numbers, printing --help. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+void options_add(option_table *table, option_row row) {
+    if (table->rows < MOST_OPTIONS) table->row[table->rows++] = row;
+}
+
+static void help_print(const option_table *table, const verb_usage *usage) {
+    printf("usage: qsync %s [options]%s%s\n\n%s\n\noptions:\n", usage->verb, usage->arguments[0] ? " " : "", usage->arguments, usage->purpose);
+    for (int i = 0; i < table->rows; i++) {
+        char left[64];
+        const option_row *row = &table->row[i];
+        snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+        printf("  %-26s %s\n", left, row->help);
+    }
+    printf("  %-26s %s\n", "--help", "this text");
+    if (usage->examples) printf("\nexamples:\n%s", usage->examples);
+}
+
+static qs_status integer_parse(const option_row *row, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno) return qs_fail(QS_USAGE, "--%s %s: not an integer", row->name, text);
+    if ((double)value < row->minimum) return qs_fail(QS_USAGE, "--%s %s: must be at least %g", row->name, text, row->minimum);
+    *(int64_t *)row->target = value;
+    return QS_OK;
+}
+
+static qs_status real_parse(const option_row *row, const char *text) {
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value)) return qs_fail(QS_USAGE, "--%s %s: not a finite number", row->name, text);
+    if (value < row->minimum) return qs_fail(QS_USAGE, "--%s %s: must be at least %g", row->name, text, row->minimum);
+    *(double *)row->target = value;
+    return QS_OK;
+}
+
+static qs_status value_set(const option_row *row, const char *text) {
+    switch (row->kind) {
+    case OPTION_TEXT: *(const char **)row->target = text; return QS_OK;
+    case OPTION_INTEGER: return integer_parse(row, text);
+    case OPTION_REAL: return real_parse(row, text);
+    case OPTION_FLAG: *(bool *)row->target = true; return QS_OK;
+    }
+    return QS_OK;
+}
+
+static const option_row *row_find(const option_table *table, const char *name, size_t length) {
+    for (int i = 0; i < table->rows; i++)
+        if (strlen(table->row[i].name) == length && strncmp(table->row[i].name, name, length) == 0) return &table->row[i];
+    return NULL;
+}
+
+/* Handles --name, --name=value or --name value at argv[*at]. */
+static qs_status option_take(const option_table *table, const verb_usage *usage, int argc, char **argv, int *at) {
+    const char *name = argv[*at] + 2, *equals = strchr(name, '=');
+    const option_row *row = row_find(table, name, equals ? (size_t)(equals - name) : strlen(name));
+    if (!row) return qs_fail(QS_USAGE, "unknown option %s; see qsync %s --help", argv[*at], usage->verb);
+    if (row->kind == OPTION_FLAG) {
+        if (equals) return qs_fail(QS_USAGE, "--%s takes no value; see qsync %s --help", row->name, usage->verb);
+        return value_set(row, "");
+    }
+    if (equals) return value_set(row, equals + 1);
+    if (*at + 1 >= argc) return qs_fail(QS_USAGE, "--%s needs a value; see qsync %s --help", row->name, usage->verb);
+    return value_set(row, argv[++*at]);
+}
+
+/* Not getopt_long: values may be negative numbers, which it takes for options. Plain arguments are moved behind the options, in order. */
+qs_status options_parse(const option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done) {
+    int plain = 0, at = 1;
+    char **kept = NULL;
+    qs_status status = QS_OK;
+    *done = false;
+    QS_TRY(qs_allocate((size_t)argc, sizeof *kept, &kept));
+    for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
+        char *end = NULL;
+        if (strcmp(argv[at], "--help") == 0) {
+            help_print(table, usage);
+            *done = true;
+            goto done;
+        }
+        const bool number = (strtod(argv[at], &end), end != argv[at] && !*end);
+        if (strncmp(argv[at], "--", 2) == 0)
+            QS_GOTO(option_take(table, usage, argc, argv, &at));
+        else if (argv[at][0] == '-' && argv[at][1] && !number)
+            QS_GOTO(qs_fail(QS_USAGE, "unknown option %s; see qsync %s --help", argv[at], usage->verb));
+        else
+            kept[plain++] = argv[at];
+    }
+    for (at++; at < argc; at++) kept[plain++] = argv[at];
+    *first = argc - plain;
+    memcpy(&argv[*first], kept, (size_t)plain * sizeof *kept);
+done:
+    free(kept);
+    return status;
+}
+
+qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most) {
+    if (argc - first <= most) return QS_OK;
+    return qs_fail(QS_USAGE, "unexpected argument %s; see qsync %s --help", argv[first + most], usage->verb);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Text for people and programs: units, JSON, files, progress. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+json_t *json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+#define RING 16
+static char *ring_next(void) {
+    static char ring[RING][32];
+    static int next = 0;
+    next = (next + 1) % RING;
+    return ring[next];
+}
+
+const char *bytes_text(double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    char *text = ring_next();
+    int unit = 0;
+    while (fabs(bytes) >= 1024 && unit < 4) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+const char *time_text(double us) {
+    char *text = ring_next();
+    if (fabs(us) < 1000)
+        snprintf(text, 32, "%.1f us", us);
+    else if (fabs(us) < 1e6)
+        snprintf(text, 32, "%.2f ms", us / 1e3);
+    else
+        snprintf(text, 32, "%.2f s", us / 1e6);
+    return text;
+}
+
+const char *count_text(double count) {
+    static const char *const units[] = {"", " k", " M", " G", " T"};
+    char *text = ring_next();
+    int unit = 0;
+    while (fabs(count) >= 1000 && unit < 4) {
+        count /= 1000;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.2f%s" : "%.0f%s", count, units[unit]);
+    return text;
+}
+
+qs_status json_print(json_t *value) {
+    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(value);
+    if (!text) return qs_fail(QS_OUT_OF_MEMORY, "JSON output");
+    puts(text);
+    free(text);
+    return QS_OK;
+}
+
+qs_status text_write(const char *path, const char *text) {
+    if (path && strcmp(path, "-") != 0) return qs_file_write(path, text, strlen(text));
+    if (fputs(text, stdout) == EOF) return qs_fail(QS_FAILED, "standard output could not be written");
+    return QS_OK;
+}
+
+static double last_line;
+
+void progress_show(double fraction, const char *format, ...) {
+    char text[160];
+    const double now = qs_clock();
+    const bool terminal = isatty(STDERR_FILENO);
+    if (now - last_line < (terminal ? 0.1 : 5.0) && fraction < 1) return;
+    last_line = now;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!terminal) {
+        fprintf(stderr, "qsync: %3.0f %% %s\n", 100 * fraction, text);
+        return;
+    }
+    char bar[31];
+    const int filled = (int)(30 * (fraction < 0 ? 0 : fraction > 1 ? 1 : fraction));
+    for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
+    bar[30] = 0;
+    fprintf(stderr, "\r[%s] %3.0f %% %s\033[K", bar, 100 * fraction, text);
+}
+
+void progress_end(void) {
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    last_line = 0;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync report: finished runs side by side: what was planned, predicted and measured. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_output.h"
+
+#define MOST_RUNS 32
+
+typedef struct run_record {
+    const char *folder;
+    qs_plan plan;
+    json_t *result;
+} run_record;
+
+static qs_status file_in(const char *folder, const char *name, char **text) {
+    char *path = NULL;
+    size_t bytes = 0;
+    QS_TRY(qs_path_join(folder, name, &path));
+    const qs_status status = qs_file_read(path, (size_t)64 << 20, text, &bytes);
+    free(path);
+    return qs_fail_within(status, "%s is no finished run", folder);
+}
+
+static qs_status result_read(const char *folder, json_t **out) {
+    char *text = NULL;
+    json_error_t error;
+    QS_TRY(file_in(folder, "result.json", &text));
+    *out = json_loads(text, 0, &error);
+    free(text);
+    if (!*out) return qs_fail(QS_BAD_FILE, "%s/result.json:%d:%d: %s", folder, error.line, error.column, error.text);
+    return QS_OK;
+}
+
+static qs_status run_read(const char *folder, run_record *out) {
+    char *text = NULL;
+    out->folder = folder;
+    QS_TRY(result_read(folder, &out->result));
+    QS_TRY(file_in(folder, "plan.json", &text));
+    const qs_status status = qs_plan_parse(text, folder, &out->plan);
+    free(text);
+    return status;
+}
+
+static double number_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* Relative error of the predicted iteration time in per cent; NAN for runs without a prediction. */
+static double prediction_error(const run_record *run) {
+    return 100 * (number_of(run->result, "predicted_iteration_us") / number_of(run->result, "iteration_us") - 1);
+}
+
+static const char *run_name(const run_record *run) {
+    return run->plan.planner[0] ? run->plan.planner : run->folder;
+}
+
+static void run_print(const run_record *run) {
+    const double error = prediction_error(run);
+    char predicted[48] = "-";
+    if (!isnan(error)) snprintf(predicted, sizeof predicted, "%s (%+.1f %%)", time_text(number_of(run->result, "predicted_iteration_us")), error);
+    printf("%-10s %9.2f %% %12s %22s %10.0f\n", run_name(run), 100 * number_of(run->result, "test_accuracy"),
+           time_text(number_of(run->result, "iteration_us")), predicted, number_of(run->result, "images_per_second"));
+}
+
+static void memory_print(const run_record *run) {
+    size_t rank;
+    json_t *row;
+    json_array_foreach(json_object_get(run->result, "ranks"), rank, row) {
+        const char *name = json_string_value(json_object_get(row, "class"));
+        const qs_class_plan *one = name ? qs_plan_class(&run->plan, name) : NULL;
+        char counts[256] = "fp32";
+        const double predicted = number_of(row, "predicted_bytes");
+        if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
+        printf("%-10s rank %zu %-8s %-34s %12s %12s\n", run_name(run), rank, name ? name : "?", counts, isnan(predicted) ? "-" : bytes_text(predicted),
+               bytes_text(number_of(row, "reserved_bytes")));
+    }
+}
+
+static void runs_print(const run_record *run, int runs) {
+    printf("%-10s %11s %12s %22s %10s\n", "plan", "accuracy", "iteration", "predicted", "images/s");
+    for (int i = 0; i < runs; i++) run_print(&run[i]);
+    printf("\n%-10s %-15s %-34s %12s %12s\n", "plan", "device", "operators", "memory:", "");
+    printf("%-10s %-15s %-34s %12s %12s\n", "", "", "", "predicted", "reserved");
+    for (int i = 0; i < runs; i++) memory_print(&run[i]);
+}
+
+static void classes_json(const run_record *run, json_t *memory, json_t *operators) {
+    size_t rank;
+    json_t *row;
+    json_array_foreach(json_object_get(run->result, "ranks"), rank, row) {
+        const char *name = json_string_value(json_object_get(row, "class"));
+        const qs_class_plan *one = name ? qs_plan_class(&run->plan, name) : NULL;
+        char counts[256] = "fp32";
+        if (!name) continue;
+        if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
+        json_object_set_new(operators, name, json_string(counts));
+        json_t *cell = json_pack("{s:O}", "reserved", json_object_get(row, "reserved_bytes"));
+        if (json_object_get(row, "predicted_bytes")) json_object_set(cell, "predicted", json_object_get(row, "predicted_bytes"));
+        json_object_set_new(memory, name, cell);
+    }
+}
+
+static qs_status runs_json(const run_record *run, int runs) {
+    json_t *accuracy = json_object(), *error = json_object(), *iteration = json_object(), *memory = json_object(), *operators = json_object();
+    for (int i = 0; i < runs; i++) {
+        const char *name = run_name(&run[i]);
+        json_t *classes = json_object(), *recipes = json_object();
+        json_object_set(accuracy, name, json_object_get(run[i].result, "test_accuracy"));
+        json_object_set(iteration, name, json_object_get(run[i].result, "iteration_us"));
+        if (!isnan(prediction_error(&run[i]))) json_object_set_new(error, name, json_real(fabs(prediction_error(&run[i]))));
+        classes_json(&run[i], classes, recipes);
+        json_object_set_new(memory, name, classes);
+        json_object_set_new(operators, name, recipes);
+    }
+    return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "accuracy", accuracy, "prediction_error", error, "iteration_us", iteration, "memory", memory,
+                                "operators", operators));
+}
+
+qs_status verb_report(int argc, char **argv) {
+    const verb_usage usage = {"report", "RUN ...",
+                              "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
+                              "operators per precision, predicted and reserved memory. In JSON errors are per cent, accuracies fractions.",
+                              "  qsync report run/fp32 run/uniform run/qsync\n"};
+    run_record run[MOST_RUNS] = {0};
+    bool json = false, done = false;
+    int first = 0, runs = 0;
+    option_table table = {0};
+    qs_status status = QS_OK;
+    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    if (done) return QS_OK;
+    QS_TRY(arguments_check(&usage, argc, argv, first, MOST_RUNS));
+    if (first == argc) return qs_fail(QS_USAGE, "report needs run folders; see qsync report --help");
+    for (; first < argc; first++) QS_GOTO(run_read(argv[first], &run[runs++]));
+    if (json)
+        QS_GOTO(runs_json(run, runs));
+    else
+        runs_print(run, runs);
+done:
+    for (int i = 0; i < runs; i++) {
+        qs_plan_release(&run[i].plan);
+        json_decref(run[i].result);
+    }
+    return status;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Job, cluster and device options, and one process's place in a run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+void job_options_start(job_options *options) {
+    *options = (job_options){0};
+    qs_job_default(&options->job);
+    options->job.batch = 128;
+    options->epochs = 5;
+    options->model = "resnet8";
+    options->dataset = "shapes";
+    options->optimizer = "sgd";
+    options->schedule = "cosine";
+    options->loss_scaling = "off";
+    options->seed = (int64_t)options->job.seed;
+}
+
+static void training_options_add(job_options *o, option_table *table) {
+    options_add(table, (option_row){"epochs", OPTION_INTEGER, &o->epochs, "N", "passes over the training part (5)", 0});
+    options_add(table, (option_row){"rate", OPTION_REAL, &o->job.rate.base, "X", "learning rate (0.1)", 0});
+    options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", "linear warm-up (0.5)", 0});
+    options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", "constant, step or cosine (cosine)", 0});
+    options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
+    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
+    options_add(table, (option_row){"test-limit", OPTION_INTEGER, &o->test_limit, "N", "use the first N test samples only", 0});
+}
+
+void job_options_add(job_options *o, option_table *table, bool training) {
+    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", "built-in model (resnet8)", 0});
+    options_add(table, (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
+    options_add(table, (option_row){"data", OPTION_TEXT, &o->data_folder, "FOLDER", "where the data sets are ($QSYNC_DATA)", 0});
+    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", "local batch of every rank (128)", 1});
+    options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
+    options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
+    options_add(table, (option_row){"momentum", OPTION_REAL, &o->job.optimizer.momentum, "X", "of sgd (0.9)", 0});
+    options_add(table, (option_row){"weight-decay", OPTION_REAL, &o->job.optimizer.weight_decay, "X", "of sgd (5e-4)", 0});
+    options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
+    options_add(table, (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
+    if (training) training_options_add(o, table);
+}
+
+static qs_status schedule_set(job_options *o) {
+    static const char *const names[] = {"constant", "step", "cosine"};
+    static const qs_rate_schedule values[] = {QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(o->schedule, names[i]) != 0) continue;
+        o->job.rate.schedule = values[i];
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "--schedule %s: there are constant, step, cosine", o->schedule);
+}
+
+static qs_status loss_scaling_set(job_options *o) {
+    char *end = NULL;
+    if (strcmp(o->loss_scaling, "off") == 0) return QS_OK;
+    if (strcmp(o->loss_scaling, "dynamic") == 0) {
+        o->job.dynamic_loss_scaling = true;
+        o->job.loss_scale = 65536;
+        return QS_OK;
+    }
+    o->job.loss_scale = strtod(o->loss_scaling, &end);
+    if (end == o->loss_scaling || *end || !(o->job.loss_scale > 0) || o->job.loss_scale > 1e30)
+        return qs_fail(QS_USAGE, "--loss-scaling %s: off, dynamic or a positive factor", o->loss_scaling);
+    return QS_OK;
+}
+
+static qs_status name_set(const char *option, const char *value, char *out, size_t size) {
+    if (strlen(value) >= size) return qs_fail(QS_USAGE, "--%s %s: longer than %zu characters", option, value, size - 1);
+    snprintf(out, size, "%s", value);
+    return QS_OK;
+}
+
+qs_status job_options_finish(job_options *o) {
+    qs_graph *graph = NULL;
+    const qs_op *optimizer = NULL;
+    QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
+    QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
+    QS_TRY(qs_op_find(o->optimizer, &optimizer));
+    QS_TRY(name_set("optimizer", o->optimizer, o->job.optimizer.name, sizeof o->job.optimizer.name));
+    QS_TRY(schedule_set(o));
+    QS_TRY(loss_scaling_set(o));
+    o->job.epochs = (int)o->epochs;
+    o->job.seed = (uint64_t)o->seed;
+    o->job.augmentation = !o->no_augmentation;
+    QS_TRY(qs_job_model(&o->job, &graph));
+    qs_graph_release(graph);
+    return QS_OK;
+}
+
+void session_options_add(session_options *o, option_table *table) {
+    *o = (session_options){.backend = "cpu", .threads = 1};
+    options_add(table, (option_row){"cluster", OPTION_TEXT, &o->cluster, "FILE", "device classes; without it: one rank on this machine", 0});
+    options_add(table, (option_row){"backend", OPTION_TEXT, &o->backend, "NAME", "device without a cluster file: cpu or ref (cpu)", 0});
+    options_add(table, (option_row){"threads", OPTION_INTEGER, &o->threads, "N", "threads without a cluster file (1)", 1});
+}
+
+static qs_status ranks_check(const session_options *options, const session *one) {
+    const int wanted = qs_cluster_ranks(&one->cluster), have = qs_comm_size(one->comm);
+    if (wanted == have) return QS_OK;
+    return qs_fail(QS_USAGE, "%s wants %d ranks, this run has %d: start it with mpirun -n %d", options->cluster ? options->cluster : "a run without --cluster",
+                   wanted, have, wanted);
+}
+
+static qs_status device_open(session *one) {
+    const qs_class *class_ = &one->cluster.class_[one->class_index];
+    const qs_device_options options = {.backend = class_->backend, .threads = class_->threads, .isa = class_->isa, .speed = class_->speed};
+    return qs_device_open(&options, &one->device);
+}
+
+static qs_status session_start(const session_options *options, session *one) {
+    if (options->cluster)
+        QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
+    else
+        QS_TRY(qs_cluster_single(options->backend, (int)options->threads, &one->cluster));
+    QS_TRY(ranks_check(options, one));
+    one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
+    return device_open(one);
+}
+
+qs_status session_open(const session_options *options, session *out) {
+    *out = (session){0};
+    QS_TRY(qs_comm_open(NULL, &out->comm));
+    const qs_status status = qs_comm_agree(out->comm, session_start(options, out));
+    if (status != QS_OK) session_close(out);
+    return status;
+}
+
+void session_close(session *one) {
+    qs_device_close(one->device);
+    qs_cluster_release(&one->cluster);
+    qs_comm_close(one->comm);
+    *one = (session){0};
+}
+
+bool session_is_first(const session *one) {
+    return qs_comm_rank(one->comm) == 0;
+}

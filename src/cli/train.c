@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync train: trains over all ranks under a plan; prints prediction beside measurement. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_output.h"
+
+static void progress(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
+    (void)context;
+    const double fraction = ((double)epoch + (double)(step + 1) / (double)steps) / (epochs > 0 ? epochs : 1);
+    progress_show(fraction, "epoch %d/%d, step %lld/%lld, loss %.4f, %.0f images/s", epoch + 1, epochs, (long long)step + 1, (long long)steps, loss,
+                  images_per_second);
+}
+
+static void epoch_done(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
+    (void)context;
+    progress_end();
+    fprintf(stderr, "qsync: epoch %d: training loss %.4f, test loss %.4f, test accuracy %.2f %%\n", epoch + 1, training_loss, test_loss,
+            100 * test_accuracy);
+}
+
+static const qs_class_plan *plan_first(const qs_plan *plan) {
+    return plan->classes > 0 && plan->class_[0].predicted.iteration_us > 0 ? &plan->class_[0] : NULL;
+}
+
+static void result_print(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
+    const qs_class_plan *predicted = plan_first(plan);
+    printf("test accuracy %.2f %%, test loss %.4f, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy, result->test_loss,
+           result->training_loss, (long long)result->steps, result->seconds);
+    printf("iteration %s measured", time_text(result->median_step_us));
+    if (predicted)
+        printf(", %s predicted (%+.1f %%)", time_text(predicted->predicted.iteration_us),
+               100 * (predicted->predicted.iteration_us / result->median_step_us - 1));
+    printf(", %.0f images/s\n", result->images_per_second);
+    for (int r = 0; r < result->ranks; r++) {
+        printf("rank %d (%s): memory %s reserved", r, cluster->class_[qs_cluster_class_of(cluster, r)].name, bytes_text((double)result->reserved_bytes[r]));
+        if (result->predicted_bytes[r] >= 0) printf(", %s predicted", bytes_text((double)result->predicted_bytes[r]));
+        printf("\n");
+    }
+}
+
+/* What `qsync report` reads; NULL when memory ran out. */
+static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
+    const qs_class_plan *predicted = plan_first(plan);
+    json_t *ranks = json_array();
+    char hash[32];
+    for (int r = 0; r < result->ranks; r++) {
+        json_t *row = json_pack("{s:s,s:I}", "class", cluster->class_[qs_cluster_class_of(cluster, r)].name, "reserved_bytes",
+                                (json_int_t)result->reserved_bytes[r]);
+        if (result->predicted_bytes[r] >= 0) json_object_set_new(row, "predicted_bytes", json_integer((json_int_t)result->predicted_bytes[r]));
+        json_array_append_new(ranks, row);
+    }
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)result->weights_hash);
+    json_t *root = json_pack("{s:o,s:o,s:o,s:I,s:f,s:f,s:f,s:s,s:o}", "test_accuracy", json_number(result->test_accuracy), "test_loss",
+                             json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
+                             (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us, "images_per_second",
+                             result->images_per_second, "weights_hash", hash, "ranks", ranks);
+    if (root && predicted) json_object_set_new(root, "predicted_iteration_us", json_real(predicted->predicted.iteration_us));
+    return root;
+}
+
+static qs_status result_write(const char *folder, const json_t *root) {
+    char *path = NULL, *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    qs_status status = text ? qs_path_join(folder, "result.json", &path) : qs_fail(QS_OUT_OF_MEMORY, "result.json");
+    if (status == QS_OK) status = qs_file_write(path, text, strlen(text));
+    free(path);
+    free(text);
+    return status;
+}
+
+static qs_status result_out(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result, const char *folder, bool json) {
+    json_t *root = result_json(plan, cluster, result);
+    qs_status status = folder ? result_write(folder, root) : QS_OK;
+    if (status == QS_OK && json) return json_print(root);
+    if (status == QS_OK) result_print(plan, cluster, result);
+    json_decref(root);
+    return status;
+}
+
+/* The plan's job decides all that the schedule depends on; what the user gave on the command line beside it must not contradict it silently. */
+static void job_from_plan(const qs_plan *plan, job_options *job) {
+    const qs_job given = job->job;
+    job->job = plan->job;
+    job->job.epochs = given.epochs;
+    job->job.seed = given.seed;
+    job->job.rate = given.rate;
+    job->job.augmentation = given.augmentation;
+    memcpy(job->job.dataset, given.dataset, sizeof job->job.dataset);
+}
+
+static qs_status trained(const job_options *job, const session *here, const qs_plan *plan, qs_train_options *options, bool json) {
+    qs_train_result result = {0};
+    options->job = &job->job;
+    options->cluster = &here->cluster;
+    options->plan = plan;
+    options->data_folder = job->data_folder;
+    options->training_limit = job->training_limit;
+    options->test_limit = job->test_limit;
+    if (session_is_first(here)) {
+        options->progress = progress;
+        options->epoch_done = epoch_done;
+    }
+    qs_status status = qs_train(options, here->device, here->comm, &result);
+    const qs_plan none = {0};
+    if (status == QS_OK && session_is_first(here)) {
+        progress_end();
+        status = result_out(plan ? plan : &none, &here->cluster, &result, options->run_folder, json);
+    }
+    free(result.reserved_bytes);
+    free(result.predicted_bytes);
+    return status;
+}
+
+qs_status verb_train(int argc, char **argv) {
+    const verb_usage usage = {"train", "",
+                              "Trains over all ranks with exactly the plan (fp32 everywhere without one). The run folder receives configuration,\n"
+                              "metrics (one JSON object a line), the plan and the final weights.",
+                              "  qsync train --model lenet5 --dataset mnist --epochs 2 --out run\n"
+                              "  mpirun -n 2 qsync train --cluster cluster.json --plan plan.json --model resnet8 --dataset fashion-mnist\n"};
+    const char *plan_path = NULL;
+    bool json = false, done = false;
+    int first = 0;
+    qs_train_options options = {0};
+    job_options job;
+    session_options where;
+    session here;
+    qs_plan plan = {0};
+    option_table table = {0};
+    qs_status status = QS_OK;
+    job_options_start(&job);
+    session_options_add(&where, &table);
+    job_options_add(&job, &table, true);
+    options_add(&table, (option_row){"plan", OPTION_TEXT, &plan_path, "FILE", "plan from qsync plan, or written by hand; its job decides model and batch", 0});
+    options_add(&table, (option_row){"weights", OPTION_TEXT, &options.start_weights, "FILE", "start from saved weights", 0});
+    options_add(&table, (option_row){"max-steps", OPTION_INTEGER, &options.max_steps, "N", "stop after N steps", 0});
+    options_add(&table, (option_row){"out", OPTION_TEXT, &options.run_folder, "FOLDER", "run folder to write", 0});
+    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print the result as JSON", 0});
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    if (done) return QS_OK;
+    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
+    QS_TRY(job_options_finish(&job));
+    if (plan_path) {
+        QS_TRY(qs_plan_read(plan_path, &plan));
+        job_from_plan(&plan, &job);
+    }
+    QS_GOTO(session_open(&where, &here));
+    status = trained(&job, &here, plan_path ? &plan : NULL, &options, json);
+    session_close(&here);
+done:
+    qs_plan_release(&plan);
+    return status;
+}

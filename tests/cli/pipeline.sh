@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: medium
+# The main job in small: profile, indicator, plan, simulate, train, eval and report agree with one another, over two unlike ranks.
+. "$(dirname "$0")/check.inc"
+fail() { echo "$1"; failures=$((failures + 1)); }
+folder=$(dirname "$0")
+
+launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
+mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
+job="--model lenet5 --dataset shapes --batch 16"
+
+launch profile --cluster "$folder/cluster.json" $job --repetitions 3 --statistics-iterations 3 --out "$work/profile.json" > "$work/out" 2> "$work/err" ||
+    { cat "$work/err"; fail "profile"; }
+"$QSYNC" indicator --profile "$work/profile.json" > "$work/out" || fail "indicator"
+grep -q 'rank stability over 3 iterations' "$work/out" || fail "indicator without stability"
+for planner in fp32 uniform qsync; do
+    "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --planner $planner $job --epochs 1 --out "$work/$planner.json" --explain > "$work/out" ||
+        fail "plan $planner"
+    "$QSYNC" simulate --cluster "$folder/cluster.json" --profile "$work/profile.json" --plan "$work/$planner.json" --trace "$work/trace.json" --json > "$work/sim" ||
+        fail "simulate $planner"
+    grep -q '"fits": true' "$work/sim" || fail "simulate $planner: does not fit"
+    launch train --cluster "$folder/cluster.json" --plan "$work/$planner.json" $job --epochs 1 --train-limit 640 --test-limit 200 --out "$work/$planner" \
+        > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train $planner"; }
+    # Memory is exact: each rank's reserved bytes are the predicted ones.
+    "$QSYNC" report --json "$work/$planner" > "$work/report" || fail "report $planner"
+    jq -e '[.memory[][] | .predicted == .reserved] | all' "$work/report" > "$work/out" || { cat "$work/report"; fail "memory of $planner is not as predicted"; }
+done
+
+# Saved weights evaluate to what training said.
+said=$(jq .test_accuracy "$work/qsync/result.json")
+got=$("$QSYNC" eval "$work/qsync/weights.qsync" --dataset shapes --test-limit 200 --json | jq .accuracy)
+[ "$said" = "$got" ] || fail "eval says $got, training said $said"
+
+# A plan for another cluster, or an edited one, is refused before anything runs.
+sed 's/"speed": 0.8/"speed": 0.7/' "$folder/cluster.json" > "$work/other.json"
+launch train --cluster "$work/other.json" --plan "$work/qsync.json" $job > "$work/out" 2> "$work/err" && fail "a plan for another cluster was taken"
+grep -q 'cluster' "$work/err" || { cat "$work/err"; fail "the refusal does not name the cluster"; }
+"$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --model mlp --dataset mnist --batch 16 > "$work/out" 2> "$work/err"
+[ $? -eq 1 ] || fail "a profile of another model was taken"
+# A limit that nothing fits is infeasible, with figures and exit code 3.
+sed 's/"limit": "30%"/"limit": 100000/' "$folder/cluster.json" > "$work/tight.json"
+"$QSYNC" plan --cluster "$work/tight.json" --profile "$work/profile.json" $job > "$work/out" 2> "$work/err"
+[ $? -eq 3 ] || fail "an impossible limit did not end with exit code 3"
+grep -q 'MiB' "$work/err" || fail "the refusal does not give figures"
+finish
