@@ -62,7 +62,8 @@ static inline bool compare_holds(int64_t count, const float *got, const float *e
 }
 
 /* Fails the cmocka test with figures and the worst index unless compare_holds. */
-static inline void assert_close(int64_t count, const float *got, const float *expected, double absolute, double relative, const char *what) {
+static inline void assert_close(int64_t count, const float *got, const float *expected, double absolute, double relative,
+                                const char *what) {
     int64_t index = 0;
     if (compare_holds(count, got, expected, absolute, relative, &index)) return;
     comparison all = compare_values(count, got, expected);

@@ -13,9 +13,9 @@
 #include "qsync/op.h"
 
 /* Fails the test with the library's message. */
-#define assert_ok(expression)                                                                                           \
-    do {                                                                                                                \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message());                                       \
+#define assert_ok(expression)                                                     \
+    do {                                                                          \
+        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
     } while (0)
 
 enum { GUARD = 64 }; /* bytes before and behind each operand, filled with GUARD_BYTE */
@@ -50,7 +50,8 @@ static inline float *tensor_values(const qs_tensor *tensor) {
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
     if (tensor->format->kind == QS_KIND_INTEGER) {
-        for (int64_t i = 0; i < count; i++) values[i] = (float)((const int8_t *)tensor->data)[i];
+        for (int64_t i = 0; i < count; i++)
+            values[i] = (float)((const int8_t *)tensor->data)[i];
     } else {
         qs_convert_to_fp32(tensor->format, count, tensor->data, values);
     }
@@ -60,7 +61,8 @@ static inline float *tensor_values(const qs_tensor *tensor) {
 static inline void tensor_store(qs_tensor *tensor, const float *values) {
     int64_t count = qs_shape_count(&tensor->shape);
     if (tensor->format->kind == QS_KIND_INTEGER) {
-        for (int64_t i = 0; i < count; i++) ((int8_t *)tensor->data)[i] = (int8_t)values[i];
+        for (int64_t i = 0; i < count; i++)
+            ((int8_t *)tensor->data)[i] = (int8_t)values[i];
     } else {
         qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, (qs_random_stream){0}, count, values, tensor->data);
     }
@@ -72,15 +74,21 @@ static inline double role_value(const qs_operand *operand, uint64_t key, uint64_
     double normal = (double)qs_random_normal(key, i), uniform = (double)qs_random_uniform(key, i);
     if (operand->format->kind == QS_KIND_INTEGER) return floor(uniform * 255) - 127;
     switch (operand->role) {
-        case QS_SRC_STEP:
-        case QS_WEIGHTS_STEP:
-        case QS_DST_STEP: return 0.01 * (0.5 + uniform);
-        case QS_VARIANCE:
-        case QS_RUNNING_VARIANCE: return 0.5 + uniform;
-        case QS_SCALE: return 1 + 0.25 * normal;
-        case QS_ABSMAX: return 2 + uniform; /* some normal values lie beyond: they clamp */
-        case QS_FLAG: return 1;
-        default: return normal;
+    case QS_SRC_STEP:
+    case QS_WEIGHTS_STEP:
+    case QS_DST_STEP:
+        return 0.01 * (0.5 + uniform);
+    case QS_VARIANCE:
+    case QS_RUNNING_VARIANCE:
+        return 0.5 + uniform;
+    case QS_SCALE:
+        return 1 + 0.25 * normal;
+    case QS_ABSMAX:
+        return 2 + uniform; /* some normal values lie beyond: they clamp */
+    case QS_FLAG:
+        return 1;
+    default:
+        return normal;
     }
 }
 
@@ -122,7 +130,8 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
     }
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
-    for (int64_t i = 0; i < count; i++) values[i] = (float)role_value(operand, key, (uint64_t)i);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)role_value(operand, key, (uint64_t)i);
     tensor_store(tensor, values);
     free(values);
 }
@@ -137,8 +146,15 @@ static inline void bound_fill(bound *b, uint64_t seed) {
 /* ---- Life ---- */
 
 static inline qs_run usual_run(int64_t samples) {
-    return (qs_run){.seed = 1, .step = 2, .operator_id = 3, .stream = 4, .first_sample = 0, .samples = samples, .global_samples = samples,
-                    .loss_scale = 1, .learning_rate = 0.1};
+    return (qs_run){.seed = 1,
+                    .step = 2,
+                    .operator_id = 3,
+                    .stream = 4,
+                    .first_sample = 0,
+                    .samples = samples,
+                    .global_samples = samples,
+                    .loss_scale = 1,
+                    .learning_rate = 0.1};
 }
 
 static inline void bound_make(bound *b, const qs_case *one, uint64_t seed) {
@@ -286,13 +302,20 @@ static inline void check_cases(const char *name) {
 
 static inline qs_role differentiated(qs_role role) {
     switch (role) {
-        case QS_DIFF_SRC: return QS_SRC;
-        case QS_DIFF_DST: return QS_DST;
-        case QS_DIFF_WEIGHTS: return QS_WEIGHTS;
-        case QS_DIFF_BIAS: return QS_BIAS;
-        case QS_DIFF_SCALE: return QS_SCALE;
-        case QS_DIFF_SHIFT: return QS_SHIFT;
-        default: return role;
+    case QS_DIFF_SRC:
+        return QS_SRC;
+    case QS_DIFF_DST:
+        return QS_DST;
+    case QS_DIFF_WEIGHTS:
+        return QS_WEIGHTS;
+    case QS_DIFF_BIAS:
+        return QS_BIAS;
+    case QS_DIFF_SCALE:
+        return QS_SCALE;
+    case QS_DIFF_SHIFT:
+        return QS_SHIFT;
+    default:
+        return role;
     }
 }
 
@@ -320,7 +343,8 @@ static inline void fill_far_from_kinks(float *values, int64_t count, int64_t dif
     int64_t *order = malloc((size_t)count * sizeof *order);
     assert_non_null(order);
     qs_random_permutation(12, count, order);
-    for (int64_t i = 0; i < count; i++) values[i] = 0.125f * ((float)(order[i] % different - different / 2) + 0.5f);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = 0.125f * ((float)(order[i] % different - different / 2) + 0.5f);
     free(order);
 }
 
@@ -328,7 +352,8 @@ static inline void fill_far_from_kinks(float *values, int64_t count, int64_t dif
 static inline double objective(bound *forward, qs_role output, const float *r, qs_role input, const float *origin, const float *direction,
                                float step, double *rounding) {
     float *values = bound_fp32(forward, input);
-    for (int64_t i = 0; i < bound_count(forward, input); i++) values[i] = origin[i] + step * direction[i];
+    for (int64_t i = 0; i < bound_count(forward, input); i++)
+        values[i] = origin[i] + step * direction[i];
     bound_run(forward);
     const float *y = bound_fp32(forward, output);
     double sum = 0;
@@ -386,10 +411,11 @@ static inline void check_one_gradient(const char *text) {
     int64_t count = bound_count(&forward, QS_SRC);
     if (strcmp(one.op->name, "max_pool") == 0) fill_far_from_kinks(src, count, count);
     if (strcmp(one.op->name, "relu") == 0) fill_far_from_kinks(src, count, 64); /* small values: y is then known closely */
-    for (int i = 0; i < one.operands; i++) { /* the origins check_direction will step from */
+    for (int i = 0; i < one.operands; i++) {                                    /* the origins check_direction will step from */
         if (!one.operand[i].format || one.operand[i].role == QS_LABELS || one.operand[i].role == QS_MASK) continue;
         float *values = forward.operands[i].data;
-        for (int64_t k = 0; k < qs_shape_count(&one.operand[i].shape); k++) values[k] = roundf(values[k] * 0x1p16f) * 0x1p-16f;
+        for (int64_t k = 0; k < qs_shape_count(&one.operand[i].shape); k++)
+            values[k] = roundf(values[k] * 0x1p16f) * 0x1p-16f;
     }
     bound_run(&forward);
     bound_share(&backward, &forward);

@@ -24,11 +24,14 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
 static const qs_pass passes[] = {
     {.name = "forward", .roles = 2, .role = {QS_SRC, QS_ABSMAX}, .written = QS__BIT(1), .reference = forward, .check = check}};
 
-static const char *const cases[] = {
-    "absmax/forward src=fp32[4,16,8,8] absmax=fp32[1]", "absmax/forward src=bf16[4,16,8,8] absmax=fp32[1]",
-    "absmax/forward src=fp32[1,3,5,7] absmax=fp32[1]", "absmax/forward src=bf16[1,3,5,7] absmax=fp32[1]",
-    "absmax/forward src=fp32[10,33] absmax=fp32[10] per_channel", "absmax/forward src=fp32[16,5,3,3] absmax=fp32[16] per_channel",
-    "absmax/forward src=fp16[2,8,4,4] absmax=fp32[1]", "absmax/forward src=bf16[7,5,3,3] absmax=fp32[7] per_channel",
-    NULL};
+static const char *const cases[] = {"absmax/forward src=fp32[4,16,8,8] absmax=fp32[1]",
+                                    "absmax/forward src=bf16[4,16,8,8] absmax=fp32[1]",
+                                    "absmax/forward src=fp32[1,3,5,7] absmax=fp32[1]",
+                                    "absmax/forward src=bf16[1,3,5,7] absmax=fp32[1]",
+                                    "absmax/forward src=fp32[10,33] absmax=fp32[10] per_channel",
+                                    "absmax/forward src=fp32[16,5,3,3] absmax=fp32[16] per_channel",
+                                    "absmax/forward src=fp16[2,8,4,4] absmax=fp32[1]",
+                                    "absmax/forward src=bf16[7,5,3,3] absmax=fp32[7] per_channel",
+                                    NULL};
 
 const qs_op qs__op_absmax = {.name = "absmax", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

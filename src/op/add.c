@@ -8,7 +8,8 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     (void)with, (void)outputs;
     char first[96], second[96];
     if (!qs_shape_equal(&src[0], &src[1])) {
-        return qs_fail(QS_USAGE, "add: inputs %s and %s must have one shape", qs_shape_text(&src[0], first), qs_shape_text(&src[1], second));
+        return qs_fail(QS_USAGE, "add: inputs %s and %s must have one shape", qs_shape_text(&src[0], first),
+                       qs_shape_text(&src[1], second));
     }
     *dst = src[0];
     return QS_OK;
@@ -36,15 +37,19 @@ done:
     return status;
 }
 
-static const qs_pass passes[] = {{.name = "forward", .roles = 3, .role = {QS_SRC, QS_SRC2, QS_DST}, .written = QS__BIT(2),
-                                  .reference = forward, .check = check}};
+static const qs_pass passes[] = {
+    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_SRC2, QS_DST}, .written = QS__BIT(2), .reference = forward, .check = check}};
 
 #define SUM(F, S) "add/forward src=" F S " src2=" F S " dst=" F S
 
-static const char *const cases[] = {
-    SUM("fp32", "[4,16,8,8]"), SUM("fp32", "[1,3,5,7]"), SUM("fp32", "[3,11]"), SUM("bf16", "[4,16,8,8]"), SUM("bf16", "[1,3,5,7]"),
-    SUM("fp16", "[2,8,4,4]"), "add/forward src=bf16[2,5,3,3] src2=bf16[2,5,3,3] dst=fp32[2,5,3,3]",
-    "add/forward src=bf16[2,5,3,3] src2=fp32[2,5,3,3] dst=fp32[2,5,3,3]",
-    NULL};
+static const char *const cases[] = {SUM("fp32", "[4,16,8,8]"),
+                                    SUM("fp32", "[1,3,5,7]"),
+                                    SUM("fp32", "[3,11]"),
+                                    SUM("bf16", "[4,16,8,8]"),
+                                    SUM("bf16", "[1,3,5,7]"),
+                                    SUM("fp16", "[2,8,4,4]"),
+                                    "add/forward src=bf16[2,5,3,3] src2=bf16[2,5,3,3] dst=fp32[2,5,3,3]",
+                                    "add/forward src=bf16[2,5,3,3] src2=fp32[2,5,3,3] dst=fp32[2,5,3,3]",
+                                    NULL};
 
 const qs_op qs__op_add = {.name = "add", .kind = QS_DEPENDENT, .inputs = 2, .infer = infer, .passes = 1, .pass = passes, .cases = cases};

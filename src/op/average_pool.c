@@ -90,21 +90,31 @@ done:
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .flops = qs__pool_flops,
+    {.name = "forward",
+     .roles = 2,
+     .role = {QS_SRC, QS_DST},
+     .written = QS__BIT(1),
+     .reference = forward,
+     .flops = qs__pool_flops,
      .check = check_forward},
-    {.name = "backward", .roles = 2, .role = {QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(1), .reference = backward,
-     .flops = qs__pool_flops, .check = check_backward},
+    {.name = "backward",
+     .roles = 2,
+     .role = {QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(1),
+     .reference = backward,
+     .flops = qs__pool_flops,
+     .check = check_backward},
 };
 
 #define EVERY(F, S, D, A) "average_pool/forward src=" F S " dst=" F D A, "average_pool/backward diff_dst=" F D " diff_src=" F S A
 
-static const char *const cases[] = {
-    EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
-    EVERY("fp32", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
-    EVERY("fp32", "[1,3,6,6]", "[1,3,5,5]", " kernel=2x2"), EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
-    EVERY("bf16", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
-    EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+                                    EVERY("fp32", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+                                    EVERY("fp32", "[1,3,6,6]", "[1,3,5,5]", " kernel=2x2"),
+                                    EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+                                    EVERY("bf16", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+                                    EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
+                                    NULL};
 
-const qs_op qs__op_average_pool = {.name = "average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__pool_infer, .passes = 2,
-                                   .pass = passes, .cases = cases};
+const qs_op qs__op_average_pool = {
+    .name = "average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__pool_infer, .passes = 2, .pass = passes, .cases = cases};

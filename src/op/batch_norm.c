@@ -173,33 +173,53 @@ static double flops_backward(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 8,
+    {.name = "forward",
+     .roles = 8,
      .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_MEAN, QS_VARIANCE, QS_RUNNING_MEAN, QS_RUNNING_VARIANCE, QS_DST},
-     .written = QS__BIT(3) | QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7), .reference = forward, .flops = flops_forward,
+     .written = QS__BIT(3) | QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7),
+     .reference = forward,
+     .flops = flops_forward,
      .check = check_training},
-    {.name = "inference", .roles = 6, .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, QS_RUNNING_VARIANCE, QS_DST},
-     .written = QS__BIT(5), .reference = inference, .flops = flops_inference, .check = check},
-    {.name = "backward", .roles = 8,
+    {.name = "inference",
+     .roles = 6,
+     .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, QS_RUNNING_VARIANCE, QS_DST},
+     .written = QS__BIT(5),
+     .reference = inference,
+     .flops = flops_inference,
+     .check = check},
+    {.name = "backward",
+     .roles = 8,
      .role = {QS_SRC, QS_SCALE, QS_MEAN, QS_VARIANCE, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT},
-     .written = QS__BIT(5) | QS__BIT(6) | QS__BIT(7), .reference = backward, .flops = flops_backward, .check = check_training},
+     .written = QS__BIT(5) | QS__BIT(6) | QS__BIT(7),
+     .reference = backward,
+     .flops = flops_backward,
+     .check = check_training},
 };
 
 #define V(C) "=fp32[" C "] "
 #define WITH " value=1e-05 value2=0.1"
-#define INFERENCE(F, S, C)                                                                                                        \
+#define INFERENCE(F, S, C) \
     "batch_norm/inference src=" F S " scale" V(C) "shift" V(C) "running_mean" V(C) "running_variance" V(C) "dst=" F S WITH
-#define TRAINING(F, S, C)                                                                                                         \
-    "batch_norm/forward src=" F S " scale" V(C) "shift" V(C) "mean" V(C) "variance" V(C) "running_mean" V(C) "running_variance"   \
-    V(C) "dst=" F S WITH,                                                                                                         \
-    "batch_norm/backward src=" F S " scale" V(C) "mean" V(C) "variance" V(C) "diff_dst=" F S " diff_src=" F S " diff_scale"       \
-    V(C) "diff_shift=fp32[" C "]" WITH
+#define TRAINING(F, S, C)                                                                                               \
+    "batch_norm/forward src=" F S                                                                                       \
+    " scale" V(C) "shift" V(C) "mean" V(C) "variance" V(C) "running_mean" V(C) "running_variance" V(C) "dst=" F S WITH, \
+        "batch_norm/backward src=" F S " scale" V(C) "mean" V(C) "variance" V(C) "diff_dst=" F S " diff_src=" F S       \
+                                                                                 " diff_scale" V(C) "diff_shift=fp32[" C "]" WITH
 #define EVERY(F, S, C) TRAINING(F, S, C), INFERENCE(F, S, C)
 
-static const char *const cases[] = {
-    EVERY("fp32", "[8,16,8,8]", "16"), EVERY("fp32", "[2,5,7,3]", "5"), EVERY("fp32", "[1,24,4,4]", "24"), EVERY("fp32", "[16,33]", "33"),
-    EVERY("bf16", "[8,16,8,8]", "16"), EVERY("bf16", "[2,5,7,3]", "5"), EVERY("bf16", "[16,33]", "33"), EVERY("fp16", "[2,16,4,4]", "16"),
-    INFERENCE("fp32", "[1,10]", "10"),
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"), EVERY("fp32", "[2,5,7,3]", "5"),
+                                    EVERY("fp32", "[1,24,4,4]", "24"), EVERY("fp32", "[16,33]", "33"),
+                                    EVERY("bf16", "[8,16,8,8]", "16"), EVERY("bf16", "[2,5,7,3]", "5"),
+                                    EVERY("bf16", "[16,33]", "33"),    EVERY("fp16", "[2,16,4,4]", "16"),
+                                    INFERENCE("fp32", "[1,10]", "10"), NULL};
 
-const qs_op qs__op_batch_norm = {.name = "batch_norm", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .parameters = parameters,
-                                 .saves_src = true, .passes = 3, .pass = passes, .cases = cases, .defaults = defaults};
+const qs_op qs__op_batch_norm = {.name = "batch_norm",
+                                 .kind = QS_DEPENDENT,
+                                 .inputs = 1,
+                                 .infer = infer,
+                                 .parameters = parameters,
+                                 .saves_src = true,
+                                 .passes = 3,
+                                 .pass = passes,
+                                 .cases = cases,
+                                 .defaults = defaults};

@@ -145,8 +145,10 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
-    return qs_fail(QS_USAGE, "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, value, value2, rounding, "
-                             "batched, per_channel", name);
+    return qs_fail(QS_USAGE,
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, value, value2, rounding, "
+                   "batched, per_channel",
+                   name);
 }
 
 static qs_status read_word(char *word, qs_case *one) {

@@ -33,12 +33,19 @@ static const qs_pass passes[] = {
 
 #define CAST(F, G, S) "cast/forward src=" F S " dst=" G S
 
-static const char *const cases[] = {
-    CAST("fp32", "bf16", "[4,16,8,8]"), CAST("bf16", "fp32", "[4,16,8,8]"), CAST("fp32", "bf16", "[1,3,5,7]"),
-    CAST("bf16", "fp32", "[1,3,5,7]"), CAST("fp32", "fp32", "[3,5]"), CAST("fp32", "fp16", "[2,8,4,4]"), CAST("fp16", "fp32", "[2,8,4,4]"),
-    CAST("fp16", "bf16", "[33]"), CAST("fp32", "bf16", "[16,16,3,3]"),
-    CAST("fp32", "bf16", "[3,5,3,3]") " rounding=stochastic batched", CAST("fp32", "bf16", "[16,9,3,3]") " rounding=stochastic",
-    CAST("fp32", "fp16", "[3,5,3,3]") " rounding=stochastic batched", CAST("fp32", "bf16", "[37]") " rounding=toward-zero",
-    NULL};
+static const char *const cases[] = {CAST("fp32", "bf16", "[4,16,8,8]"),
+                                    CAST("bf16", "fp32", "[4,16,8,8]"),
+                                    CAST("fp32", "bf16", "[1,3,5,7]"),
+                                    CAST("bf16", "fp32", "[1,3,5,7]"),
+                                    CAST("fp32", "fp32", "[3,5]"),
+                                    CAST("fp32", "fp16", "[2,8,4,4]"),
+                                    CAST("fp16", "fp32", "[2,8,4,4]"),
+                                    CAST("fp16", "bf16", "[33]"),
+                                    CAST("fp32", "bf16", "[16,16,3,3]"),
+                                    CAST("fp32", "bf16", "[3,5,3,3]") " rounding=stochastic batched",
+                                    CAST("fp32", "bf16", "[16,9,3,3]") " rounding=stochastic",
+                                    CAST("fp32", "fp16", "[3,5,3,3]") " rounding=stochastic batched",
+                                    CAST("fp32", "bf16", "[37]") " rounding=toward-zero",
+                                    NULL};
 
 const qs_op qs__op_cast = {.name = "cast", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

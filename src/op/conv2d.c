@@ -31,15 +31,6 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
     return bias ? 2 : 1;
 }
 
-static qs__geometry geometry(const qs_case *one, qs_role src_role, qs_role dst_role) {
-    const qs_shape *src = qs__shape(one, src_role), *dst = qs__shape(one, dst_role);
-    const qs_attributes *with = &one->attributes;
-    return (qs__geometry){.batch = src->dim[0], .channels = src->dim[1], .height = src->dim[2], .width = src->dim[3],
-                          .outputs = dst->dim[1], .out_height = dst->dim[2], .out_width = dst->dim[3],
-                          .kernel = {with->kernel[0], with->kernel[1]}, .stride = {with->stride[0], with->stride[1]},
-                          .padding = {with->padding[0], with->padding[1]}, .groups = with->groups};
-}
-
 /* Shapes of image, weights and result of any of the three passes. */
 static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
     QS_TRY(qs__need_axes(one, src, 4, 4));
@@ -63,71 +54,54 @@ static qs_status check_weight_gradient(const qs_case *one) {
     return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
 }
 
-static double flops_forward(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_SRC, QS_DST);
-    return qs__geometry_flops(&g);
-}
-
-static double flops_input_gradient(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
-    return qs__geometry_flops(&g);
-}
-
-static double flops_weight_gradient(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
-    return qs__geometry_flops(&g);
-}
-
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_SRC, QS_DST);
-    return qs__gemm_forward(&g, one, operands);
-}
-
-static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
-    return qs__gemm_input_gradient(&g, one, operands);
-}
-
-static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
-    return qs__gemm_weight_gradient(&g, one, operands);
-}
-
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 6, .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
-     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4), .written = QS__BIT(5), .integer = QS__BIT(0) | QS__BIT(2),
-     .reference = forward, .flops = flops_forward, .check = check_forward},
-    {.name = "input_gradient", .roles = 3, .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2),
-     .reference = input_gradient, .flops = flops_input_gradient, .check = check_input_gradient},
-    {.name = "weight_gradient", .roles = 4, .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
-     .optional = QS__BIT(3), .written = QS__BIT(2) | QS__BIT(3),
-     .reference = weight_gradient, .flops = flops_weight_gradient, .check = check_weight_gradient},
+    {.name = "forward",
+     .roles = 6,
+     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
+     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
+     .written = QS__BIT(5),
+     .integer = QS__BIT(0) | QS__BIT(2),
+     .reference = qs__gemm_forward,
+     .flops = qs__gemm_flops,
+     .check = check_forward},
+    {.name = "input_gradient",
+     .roles = 3,
+     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = qs__gemm_input_gradient,
+     .flops = qs__gemm_flops,
+     .check = check_input_gradient},
+    {.name = "weight_gradient",
+     .roles = 4,
+     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
+     .optional = QS__BIT(3),
+     .written = QS__BIT(2) | QS__BIT(3),
+     .reference = qs__gemm_weight_gradient,
+     .flops = qs__gemm_flops,
+     .check = check_weight_gradient},
 };
 
 /* One layer in all its passes: S, W, D are the shapes of src, weights, dst, O their output channels, A the attributes. */
-#define LAYER(F, S, W, D, O, A)                                                                                                   \
-    "conv2d/forward src=" F S " weights=" F W " bias=fp32[" O "] dst=" F D A,                                                     \
-    "conv2d/input_gradient weights=" F W " diff_dst=" F D " diff_src=" F S A,                                                     \
-    "conv2d/weight_gradient src=" F S " diff_dst=" F D " diff_weights=fp32" W " diff_bias=fp32[" O "]" A
+#define LAYER(F, S, W, D, O, A)                                                   \
+    "conv2d/forward src=" F S " weights=" F W " bias=fp32[" O "] dst=" F D A,     \
+        "conv2d/input_gradient weights=" F W " diff_dst=" F D " diff_src=" F S A, \
+        "conv2d/weight_gradient src=" F S " diff_dst=" F D " diff_weights=fp32" W " diff_bias=fp32[" O "]" A
 /* An integer layer with steps of the weights [K], result in format F. */
-#define INTEGER(F, S, W, D, K, A)                                                                                                 \
-    "conv2d/forward src=int8" S " src_step=fp32[1] weights=int8" W " weights_step=fp32[" K "] dst=" F D A
-#define EVERY(F)                                                                                                                  \
-    LAYER(F, "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "16", " kernel=3x3 padding=1x1"),                                           \
-    LAYER(F, "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", " kernel=3x3 padding=1x1"),                                         \
-    LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),                              \
-    LAYER(F, "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),                                          \
-    LAYER(F, "[1,64,5,5]", "[16,64,1,1]", "[1,16,5,5]", "16", " kernel=1x1"),                                                     \
-    LAYER(F, "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),                                   \
-    LAYER(F, "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),                                 \
-    LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"),                     \
-    LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
+#define INTEGER(F, S, W, D, K, A) "conv2d/forward src=int8" S " src_step=fp32[1] weights=int8" W " weights_step=fp32[" K "] dst=" F D A
+#define EVERY(F)                                                                                                  \
+    LAYER(F, "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "16", " kernel=3x3 padding=1x1"),                           \
+        LAYER(F, "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", " kernel=3x3 padding=1x1"),                     \
+        LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),          \
+        LAYER(F, "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),                      \
+        LAYER(F, "[1,64,5,5]", "[16,64,1,1]", "[1,16,5,5]", "16", " kernel=1x1"),                                 \
+        LAYER(F, "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),               \
+        LAYER(F, "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),             \
+        LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"), \
+        LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
 
 static const char *const cases[] = {
-    EVERY("fp32"), EVERY("bf16"),
+    EVERY("fp32"),
+    EVERY("bf16"),
     LAYER("fp32", "[2,1,12,12]", "[6,1,5,5]", "[2,6,8,8]", "6", " kernel=5x5"),
     LAYER("fp32", "[1,3,31,31]", "[8,3,11,11]", "[1,8,7,7]", "8", " kernel=11x11 stride=4x4 padding=2x2"),
     LAYER("fp32", "[1,8,6,5]", "[8,8,3,1]", "[1,8,6,5]", "8", " kernel=3x1 padding=1x0"),
@@ -146,5 +120,12 @@ static const char *const cases[] = {
     INTEGER("bf16", "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"),
     NULL};
 
-const qs_op qs__op_conv2d = {.name = "conv2d", .kind = QS_ADJUSTABLE, .inputs = 1, .infer = infer, .parameters = parameters,
-                             .saves_src = true, .passes = 3, .pass = passes, .cases = cases};
+const qs_op qs__op_conv2d = {.name = "conv2d",
+                             .kind = QS_ADJUSTABLE,
+                             .inputs = 1,
+                             .infer = infer,
+                             .parameters = parameters,
+                             .saves_src = true,
+                             .passes = 3,
+                             .pass = passes,
+                             .cases = cases};

@@ -26,15 +26,19 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     return QS_OK;
 }
 
-static const qs_pass passes[] = {{.name = "forward", .roles = 3, .role = {QS_SRC, QS_SRC_STEP, QS_DST}, .written = QS__BIT(2),
-                                  .integer = QS__BIT(0), .reference = forward, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 3,
+                                  .role = {QS_SRC, QS_SRC_STEP, QS_DST},
+                                  .written = QS__BIT(2),
+                                  .integer = QS__BIT(0),
+                                  .reference = forward,
+                                  .check = check}};
 
-static const char *const cases[] = {
-    "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=fp32[4,16,8,8]",
-    "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=bf16[4,16,8,8]",
-    "dequantize/forward src=int8[1,3,5,7] src_step=fp32[1] dst=bf16[1,3,5,7]",
-    "dequantize/forward src=int8[16,5,3,3] src_step=fp32[16] dst=fp32[16,5,3,3] per_channel",
-    "dequantize/forward src=int8[7,33] src_step=fp32[7] dst=bf16[7,33] per_channel",
-    NULL};
+static const char *const cases[] = {"dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=fp32[4,16,8,8]",
+                                    "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=bf16[4,16,8,8]",
+                                    "dequantize/forward src=int8[1,3,5,7] src_step=fp32[1] dst=bf16[1,3,5,7]",
+                                    "dequantize/forward src=int8[16,5,3,3] src_step=fp32[16] dst=fp32[16,5,3,3] per_channel",
+                                    "dequantize/forward src=int8[7,33] src_step=fp32[7] dst=bf16[7,33] per_channel",
+                                    NULL};
 
 const qs_op qs__op_dequantize = {.name = "dequantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

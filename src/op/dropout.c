@@ -40,16 +40,23 @@ static qs_status apply(const qs_case *one, const qs_tensor *operands, const qs_r
 
 static const qs_pass passes[] = {
     {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = apply, .check = check_forward},
-    {.name = "backward", .roles = 2, .role = {QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(1), .reference = apply,
+    {.name = "backward",
+     .roles = 2,
+     .role = {QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(1),
+     .reference = apply,
      .check = check_backward},
 };
 
 #define EVERY(F, S, A) "dropout/forward src=" F S " dst=" F S A, "dropout/backward diff_dst=" F S " diff_src=" F S A
 
-static const char *const cases[] = {
-    EVERY("fp32", "[4,65]", " value=0.5 batched"), EVERY("fp32", "[2,8,5,5]", " value=0.1 batched"), EVERY("fp32", "[3,7]", " value=0.25"),
-    EVERY("bf16", "[4,65]", " value=0.5 batched"), EVERY("fp16", "[4,64]", " value=0.5 batched"), EVERY("fp32", "[2,9]", " batched"),
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[4,65]", " value=0.5 batched"),
+                                    EVERY("fp32", "[2,8,5,5]", " value=0.1 batched"),
+                                    EVERY("fp32", "[3,7]", " value=0.25"),
+                                    EVERY("bf16", "[4,65]", " value=0.5 batched"),
+                                    EVERY("fp16", "[4,64]", " value=0.5 batched"),
+                                    EVERY("fp32", "[2,9]", " batched"),
+                                    NULL};
 
-const qs_op qs__op_dropout = {.name = "dropout", .kind = QS_DEPENDENT, .inputs = 1, .training_only = true, .passes = 2, .pass = passes,
-                              .cases = cases};
+const qs_op qs__op_dropout = {
+    .name = "dropout", .kind = QS_DEPENDENT, .inputs = 1, .training_only = true, .passes = 2, .pass = passes, .cases = cases};

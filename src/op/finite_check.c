@@ -22,10 +22,8 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
 static const qs_pass passes[] = {
     {.name = "forward", .roles = 2, .role = {QS_SRC, QS_FLAG}, .written = QS__BIT(1), .reference = forward, .check = check}};
 
-static const char *const cases[] = {
-    "finite_check/forward src=fp32[4097] flag=fp32[1]", "finite_check/forward src=fp32[5] flag=fp32[1]",
-    "finite_check/forward src=bf16[3,33] flag=fp32[1]", "finite_check/forward src=fp16[3,33] flag=fp32[1]",
-    NULL};
+static const char *const cases[] = {"finite_check/forward src=fp32[4097] flag=fp32[1]", "finite_check/forward src=fp32[5] flag=fp32[1]",
+                                    "finite_check/forward src=bf16[3,33] flag=fp32[1]", "finite_check/forward src=fp16[3,33] flag=fp32[1]",
+                                    NULL};
 
-const qs_op qs__op_finite_check = {.name = "finite_check", .kind = QS_AUXILIARY, .passes = 1, .pass = passes,
-                                   .cases = cases};
+const qs_op qs__op_finite_check = {.name = "finite_check", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

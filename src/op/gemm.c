@@ -5,9 +5,29 @@
 
 #include <stdlib.h>
 
-double qs__geometry_flops(const qs__geometry *g) {
-    double kernel = (double)(g->kernel[0] * g->kernel[1]) * (double)(g->channels / g->groups);
-    return 2.0 * kernel * (double)(g->batch * g->out_height) * (double)(g->out_width * g->outputs);
+/* Extent of an axis, 1 where a shape lacks it: a matrix is a batch of 1 × 1 images. */
+static int64_t extent_of(const qs_shape *shape, int axis) {
+    return axis < shape->axes ? shape->dim[axis] : 1;
+}
+
+static qs__geometry geometry_of(const qs_case *one) {
+    const qs_shape *src = qs__shape(one, qs_case_position(one, QS_SRC) >= 0 ? QS_SRC : QS_DIFF_SRC);
+    const qs_shape *dst = qs__shape(one, qs_case_position(one, QS_DST) >= 0 ? QS_DST : QS_DIFF_DST);
+    qs__geometry g = {.batch = src->dim[0], .channels = src->dim[1], .outputs = dst->dim[1], .groups = one->attributes.groups};
+    g.height = extent_of(src, 2), g.width = extent_of(src, 3);
+    g.out_height = extent_of(dst, 2), g.out_width = extent_of(dst, 3);
+    for (int i = 0; i < 2; i++) {
+        g.kernel[i] = one->attributes.kernel[i] ? one->attributes.kernel[i] : 1;
+        g.stride[i] = one->attributes.stride[i];
+        g.padding[i] = one->attributes.padding[i];
+    }
+    return g;
+}
+
+double qs__gemm_flops(const qs_case *one) {
+    qs__geometry g = geometry_of(one);
+    double kernel = (double)(g.kernel[0] * g.kernel[1]) * (double)(g.channels / g.groups);
+    return 2.0 * kernel * (double)(g.batch * g.out_height) * (double)(g.out_width * g.outputs);
 }
 
 qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs) {
@@ -117,13 +137,15 @@ static void finish_forward(const product *p, const qs_case *one, const qs_tensor
     }
 }
 
-qs_status qs__gemm_forward(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+qs_status qs__gemm_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry_of(one);
     const qs_tensor *dst = qs__operand(one, operands, QS_DST);
     product p;
-    QS_TRY(product_make(g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_WEIGHTS), dst, &p));
+    QS_TRY(product_make(&g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_WEIGHTS), dst, &p));
     qs_status status;
     QS_GOTO(transpose_weights(&p));
-    qs_parallel(g->batch * g->out_height, 1, forward_rows, &p);
+    qs_parallel(g.batch * g.out_height, 1, forward_rows, &p);
     finish_forward(&p, one, operands);
     QS_GOTO(qs__write_double(dst, p.sum));
 done:
@@ -178,11 +200,13 @@ static void input_gradient_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
-qs_status qs__gemm_input_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+qs_status qs__gemm_input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry_of(one);
     const qs_tensor *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
     product p;
-    QS_TRY(product_make(g, qs__operand(one, operands, QS_WEIGHTS), qs__operand(one, operands, QS_DIFF_DST), diff_src, &p));
-    qs_parallel(g->batch * g->height, 1, input_gradient_rows, &p);
+    QS_TRY(product_make(&g, qs__operand(one, operands, QS_WEIGHTS), qs__operand(one, operands, QS_DIFF_DST), diff_src, &p));
+    qs_parallel(g.batch * g.height, 1, input_gradient_rows, &p);
     qs_status status = qs__write_double(diff_src, p.sum);
     product_release(&p);
     return status;
@@ -229,11 +253,13 @@ static void bias_gradient(const product *p, float *diff_bias) {
     }
 }
 
-qs_status qs__gemm_weight_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands) {
+qs_status qs__gemm_weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    qs__geometry g = geometry_of(one);
     const qs_tensor *diff_weights = qs__operand(one, operands, QS_DIFF_WEIGHTS);
     product p;
-    QS_TRY(product_make(g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_DIFF_DST), diff_weights, &p));
-    qs_parallel(g->outputs, 1, weight_gradient_outputs, &p);
+    QS_TRY(product_make(&g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_DIFF_DST), diff_weights, &p));
+    qs_parallel(g.outputs, 1, weight_gradient_outputs, &p);
     if (qs__present(one, QS_DIFF_BIAS)) bias_gradient(&p, qs__fp32(one, operands, QS_DIFF_BIAS));
     qs_status status = qs__write_double(diff_weights, p.sum);
     product_release(&p);

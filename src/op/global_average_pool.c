@@ -68,16 +68,24 @@ static double flops_backward(const qs_case *one) {
 
 static const qs_pass passes[] = {
     {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = check_forward},
-    {.name = "backward", .roles = 2, .role = {QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(1), .reference = backward,
-     .flops = flops_backward, .check = check_backward},
+    {.name = "backward",
+     .roles = 2,
+     .role = {QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(1),
+     .reference = backward,
+     .flops = flops_backward,
+     .check = check_backward},
 };
 
 #define EVERY(F, S, D) "global_average_pool/forward src=" F S " dst=" F D, "global_average_pool/backward diff_dst=" F D " diff_src=" F S
 
-static const char *const cases[] = {
-    EVERY("fp32", "[4,64,8,8]", "[4,64,1,1]"), EVERY("fp32", "[1,5,7,3]", "[1,5,1,1]"), EVERY("fp32", "[3,10,1,1]", "[3,10,1,1]"),
-    EVERY("bf16", "[4,64,8,8]", "[4,64,1,1]"), EVERY("bf16", "[1,5,7,3]", "[1,5,1,1]"), EVERY("fp16", "[2,8,4,4]", "[2,8,1,1]"),
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[4,64,8,8]", "[4,64,1,1]"),
+                                    EVERY("fp32", "[1,5,7,3]", "[1,5,1,1]"),
+                                    EVERY("fp32", "[3,10,1,1]", "[3,10,1,1]"),
+                                    EVERY("bf16", "[4,64,8,8]", "[4,64,1,1]"),
+                                    EVERY("bf16", "[1,5,7,3]", "[1,5,1,1]"),
+                                    EVERY("fp16", "[2,8,4,4]", "[2,8,1,1]"),
+                                    NULL};
 
-const qs_op qs__op_global_average_pool = {.name = "global_average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2,
-                                          .pass = passes, .cases = cases};
+const qs_op qs__op_global_average_pool = {
+    .name = "global_average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};

@@ -29,19 +29,19 @@ qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const 
 /* Steps and absolute maxima: [1], or with per_channel [extent of axis 0 of `values`]. */
 qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values);
 
-/* ---- Convolution as all GEMMs see it (gemm.c) ---- */
+/* ---- conv2d and linear as one product (gemm.c) ---- */
 
-/* Channels-last extents; a linear operator has 1 × 1 images and kernels. */
+/* Extents of an image operator; a linear operator has 1 × 1 images and kernels. */
 typedef struct qs__geometry {
-    int64_t batch, channels, height, width;          /* src */
-    int64_t outputs, out_height, out_width;          /* dst */
+    int64_t batch, channels, height, width; /* src */
+    int64_t outputs, out_height, out_width; /* dst */
     int64_t kernel[2], stride[2], padding[2], groups;
 } qs__geometry;
-double qs__geometry_flops(const qs__geometry *g);
-/* Reference kernels of the three passes, operands as in the conv2d and linear passes. */
-qs_status qs__gemm_forward(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
-qs_status qs__gemm_input_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
-qs_status qs__gemm_weight_gradient(const qs__geometry *g, const qs_case *one, const qs_tensor *operands);
+/* Cost and reference kernels of the three passes of conv2d and linear. */
+double qs__gemm_flops(const qs_case *one);
+qs_status qs__gemm_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
+qs_status qs__gemm_input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run);
+qs_status qs__gemm_weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run);
 /* Formats of a forward pass: both operands integer with steps or both float without; shapes of steps and bias. */
 qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs);
 

@@ -23,14 +23,11 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
     return bias ? 2 : 1;
 }
 
-static qs__geometry geometry(const qs_case *one, qs_role src_role, qs_role dst_role) {
-    const qs_shape *src = qs__shape(one, src_role), *dst = qs__shape(one, dst_role);
-    return (qs__geometry){.batch = src->dim[0], .channels = src->dim[1], .height = 1, .width = 1,
-                          .outputs = dst->dim[1], .out_height = 1, .out_width = 1,
-                          .kernel = {1, 1}, .stride = {1, 1}, .padding = {0, 0}, .groups = 1};
-}
-
 static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
+    const qs_attributes *with = &one->attributes;
+    if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->groups != 1) {
+        return qs__refuse(one, "kernel, padding and groups have no meaning here");
+    }
     QS_TRY(qs__need_axes(one, src, 2, 2));
     QS_TRY(qs__need_axes(one, dst, 2, 2));
     int64_t outputs = qs__shape(one, dst)->dim[1];
@@ -52,67 +49,65 @@ static qs_status check_weight_gradient(const qs_case *one) {
     return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
 }
 
-static double flops_forward(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_SRC, QS_DST);
-    return qs__geometry_flops(&g);
-}
-
-static double flops_input_gradient(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
-    return qs__geometry_flops(&g);
-}
-
-static double flops_weight_gradient(const qs_case *one) {
-    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
-    return qs__geometry_flops(&g);
-}
-
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_SRC, QS_DST);
-    return qs__gemm_forward(&g, one, operands);
-}
-
-static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_DIFF_SRC, QS_DIFF_DST);
-    return qs__gemm_input_gradient(&g, one, operands);
-}
-
-static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    qs__geometry g = geometry(one, QS_SRC, QS_DIFF_DST);
-    return qs__gemm_weight_gradient(&g, one, operands);
-}
-
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 6, .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
-     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4), .written = QS__BIT(5), .integer = QS__BIT(0) | QS__BIT(2),
-     .reference = forward, .flops = flops_forward, .check = check_forward},
-    {.name = "input_gradient", .roles = 3, .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2),
-     .reference = input_gradient, .flops = flops_input_gradient, .check = check_input_gradient},
-    {.name = "weight_gradient", .roles = 4, .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
-     .optional = QS__BIT(3), .written = QS__BIT(2) | QS__BIT(3),
-     .reference = weight_gradient, .flops = flops_weight_gradient, .check = check_weight_gradient},
+    {.name = "forward",
+     .roles = 6,
+     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
+     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
+     .written = QS__BIT(5),
+     .integer = QS__BIT(0) | QS__BIT(2),
+     .reference = qs__gemm_forward,
+     .flops = qs__gemm_flops,
+     .check = check_forward},
+    {.name = "input_gradient",
+     .roles = 3,
+     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = qs__gemm_input_gradient,
+     .flops = qs__gemm_flops,
+     .check = check_input_gradient},
+    {.name = "weight_gradient",
+     .roles = 4,
+     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
+     .optional = QS__BIT(3),
+     .written = QS__BIT(2) | QS__BIT(3),
+     .reference = qs__gemm_weight_gradient,
+     .flops = qs__gemm_flops,
+     .check = check_weight_gradient},
 };
 
 /* A layer [N, I] -> [N, O] in all its passes, in format F. */
-#define LAYER(F, N, I, O)                                                                                                         \
-    "linear/forward src=" F "[" N "," I "] weights=" F "[" O "," I "] bias=fp32[" O "] dst=" F "[" N "," O "]",                   \
-    "linear/input_gradient weights=" F "[" O "," I "] diff_dst=" F "[" N "," O "] diff_src=" F "[" N "," I "]",                   \
-    "linear/weight_gradient src=" F "[" N "," I "] diff_dst=" F "[" N "," O "] diff_weights=fp32[" O "," I "] diff_bias=fp32[" O "]"
-#define INTEGER(F, N, I, O, K)                                                                                                    \
+#define LAYER(F, N, I, O)                                                                                           \
+    "linear/forward src=" F "[" N "," I "] weights=" F "[" O "," I "] bias=fp32[" O "] dst=" F "[" N "," O "]",     \
+        "linear/input_gradient weights=" F "[" O "," I "] diff_dst=" F "[" N "," O "] diff_src=" F "[" N "," I "]", \
+        "linear/weight_gradient src=" F "[" N "," I "] diff_dst=" F "[" N "," O "] diff_weights=fp32[" O "," I "] diff_bias=fp32[" O "]"
+#define INTEGER(F, N, I, O, K) \
     "linear/forward src=int8[" N "," I "] src_step=fp32[1] weights=int8[" O "," I "] weights_step=fp32[" K "] dst=" F "[" N "," O "]"
 
 static const char *const cases[] = {
-    LAYER("fp32", "8", "64", "10"), LAYER("fp32", "1", "33", "7"), LAYER("fp32", "16", "128", "96"), LAYER("fp32", "3", "1", "1"),
-    LAYER("bf16", "8", "64", "10"), LAYER("bf16", "1", "33", "7"), LAYER("bf16", "16", "128", "96"), LAYER("fp16", "8", "64", "10"),
+    LAYER("fp32", "8", "64", "10"),
+    LAYER("fp32", "1", "33", "7"),
+    LAYER("fp32", "16", "128", "96"),
+    LAYER("fp32", "3", "1", "1"),
+    LAYER("bf16", "8", "64", "10"),
+    LAYER("bf16", "1", "33", "7"),
+    LAYER("bf16", "16", "128", "96"),
+    LAYER("fp16", "8", "64", "10"),
     "linear/forward src=fp32[4,20] weights=fp32[12,20] dst=fp32[4,12]",
     "linear/forward src=bf16[4,20] weights=bf16[12,20] dst=fp32[4,12]",
     "linear/weight_gradient src=bf16[4,20] diff_dst=bf16[4,12] diff_weights=fp32[12,20]",
     "linear/forward src=int8[8,64] src_step=fp32[1] weights=int8[10,64] weights_step=fp32[10] bias=fp32[10] dst=fp32[8,10]",
-    INTEGER("fp32", "8", "64", "10", "1"), INTEGER("bf16", "16", "128", "96", "96"), INTEGER("bf16", "1", "33", "7", "7"),
+    INTEGER("fp32", "8", "64", "10", "1"),
+    INTEGER("bf16", "16", "128", "96", "96"),
+    INTEGER("bf16", "1", "33", "7", "7"),
     NULL};
 
-const qs_op qs__op_linear = {.name = "linear", .kind = QS_ADJUSTABLE, .inputs = 1, .infer = infer, .parameters = parameters,
-                             .saves_src = true, .passes = 3, .pass = passes, .cases = cases};
+const qs_op qs__op_linear = {.name = "linear",
+                             .kind = QS_ADJUSTABLE,
+                             .inputs = 1,
+                             .infer = infer,
+                             .parameters = parameters,
+                             .saves_src = true,
+                             .passes = 3,
+                             .pass = passes,
+                             .cases = cases};

@@ -90,29 +90,48 @@ done:
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_MASK, QS_DST}, .optional = QS__BIT(1), .written = QS__BIT(1) | QS__BIT(2),
-     .reference = forward, .flops = qs__pool_flops, .check = check_forward},
-    {.name = "backward", .roles = 3, .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2), .reference = backward,
-     .flops = qs__pool_flops, .check = check_backward},
+    {.name = "forward",
+     .roles = 3,
+     .role = {QS_SRC, QS_MASK, QS_DST},
+     .optional = QS__BIT(1),
+     .written = QS__BIT(1) | QS__BIT(2),
+     .reference = forward,
+     .flops = qs__pool_flops,
+     .check = check_forward},
+    {.name = "backward",
+     .roles = 3,
+     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = backward,
+     .flops = qs__pool_flops,
+     .check = check_backward},
 };
 
-#define EVERY(F, S, D, A)                                                                                                         \
+#define EVERY(F, S, D, A) \
     "max_pool/forward src=" F S " mask=int8" D " dst=" F D A, "max_pool/backward mask=int8" D " diff_dst=" F D " diff_src=" F S A
 
-static const char *const cases[] = {
-    EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"), EVERY("fp32", "[2,5,9,7]", "[2,5,4,3]", " kernel=3x3 stride=2x2"),
-    EVERY("fp32", "[1,16,8,8]", "[1,16,4,4]", " kernel=3x3 stride=2x2 padding=1x1"),
-    EVERY("fp32", "[1,3,5,5]", "[1,3,5,5]", " kernel=3x3 padding=1x1"), EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
-    EVERY("bf16", "[1,16,8,8]", "[1,16,4,4]", " kernel=3x3 stride=2x2 padding=1x1"),
-    EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
-    "max_pool/forward src=fp32[2,16,8,8] dst=fp32[2,16,4,4] kernel=2x2 stride=2x2",
-    "max_pool/forward src=bf16[2,16,8,8] dst=bf16[2,16,4,4] kernel=2x2 stride=2x2",
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+                                    EVERY("fp32", "[2,5,9,7]", "[2,5,4,3]", " kernel=3x3 stride=2x2"),
+                                    EVERY("fp32", "[1,16,8,8]", "[1,16,4,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+                                    EVERY("fp32", "[1,3,5,5]", "[1,3,5,5]", " kernel=3x3 padding=1x1"),
+                                    EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
+                                    EVERY("bf16", "[1,16,8,8]", "[1,16,4,4]", " kernel=3x3 stride=2x2 padding=1x1"),
+                                    EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
+                                    "max_pool/forward src=fp32[2,16,8,8] dst=fp32[2,16,4,4] kernel=2x2 stride=2x2",
+                                    "max_pool/forward src=bf16[2,16,8,8] dst=bf16[2,16,4,4] kernel=2x2 stride=2x2",
+                                    NULL};
 
 /* One index for each output. */
 static qs_shape mask_shape(const qs_shape *dst) {
     return *dst;
 }
 
-const qs_op qs__op_max_pool = {.name = "max_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .saves_mask = true, .mask = mask_shape, .passes = 2,
-                               .pass = passes, .cases = cases};
+const qs_op qs__op_max_pool = {.name = "max_pool",
+                               .kind = QS_DEPENDENT,
+                               .inputs = 1,
+                               .infer = infer,
+                               .saves_mask = true,
+                               .mask = mask_shape,
+                               .passes = 2,
+                               .pass = passes,
+                               .cases = cases};

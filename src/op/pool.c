@@ -21,10 +21,17 @@ qs_status qs__pool_infer(const qs_attributes *with, const qs_shape *src, int64_t
 qs__geometry qs__pool_geometry(const qs_case *one, qs_role image, qs_role result) {
     const qs_shape *src = qs__shape(one, image), *dst = qs__shape(one, result);
     const qs_attributes *with = &one->attributes;
-    return (qs__geometry){.batch = src->dim[0], .channels = src->dim[1], .height = src->dim[2], .width = src->dim[3],
-                          .outputs = src->dim[1], .out_height = dst->dim[2], .out_width = dst->dim[3],
-                          .kernel = {with->kernel[0], with->kernel[1]}, .stride = {with->stride[0], with->stride[1]},
-                          .padding = {with->padding[0], with->padding[1]}, .groups = 1};
+    return (qs__geometry){.batch = src->dim[0],
+                          .channels = src->dim[1],
+                          .height = src->dim[2],
+                          .width = src->dim[3],
+                          .outputs = src->dim[1],
+                          .out_height = dst->dim[2],
+                          .out_width = dst->dim[3],
+                          .kernel = {with->kernel[0], with->kernel[1]},
+                          .stride = {with->stride[0], with->stride[1]},
+                          .padding = {with->padding[0], with->padding[1]},
+                          .groups = 1};
 }
 
 void qs__pool_range(int64_t at, int64_t kernel, int64_t stride, int64_t padding, int64_t extent, int64_t *begin, int64_t *end) {

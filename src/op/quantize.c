@@ -37,20 +37,31 @@ static double flops(const qs_case *one) {
     return 3 * (double)qs_shape_count(qs__shape(one, QS_SRC)); /* scale, round, clamp */
 }
 
-static const qs_pass passes[] = {{.name = "forward", .roles = 4, .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP},
-                                  .written = QS__BIT(2) | QS__BIT(3), .integer = QS__BIT(2), .reference = forward, .flops = flops,
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 4,
+                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP},
+                                  .written = QS__BIT(2) | QS__BIT(3),
+                                  .integer = QS__BIT(2),
+                                  .reference = forward,
+                                  .flops = flops,
                                   .check = check}};
 
 #define TENSOR(F, S, A) "quantize/forward src=" F S " absmax=fp32[1] dst=int8" S " dst_step=fp32[1]" A
 #define CHANNEL(F, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=int8" S " dst_step=fp32[" C "]" A " per_channel"
 
-static const char *const cases[] = {
-    TENSOR("fp32", "[4,16,8,8]", " rounding=stochastic batched"), TENSOR("bf16", "[4,16,8,8]", " rounding=stochastic batched"),
-    TENSOR("fp32", "[3,5,3,3]", " rounding=stochastic batched"), TENSOR("bf16", "[3,5,3,3]", " rounding=stochastic batched"),
-    TENSOR("fp32", "[16,5,3,3]", " rounding=stochastic"), TENSOR("fp32", "[1,37]", ""), TENSOR("bf16", "[4,16,8,8]", ""),
-    TENSOR("fp32", "[2,8,4,4]", " rounding=floor"), TENSOR("fp16", "[2,8,4,4]", " rounding=stochastic batched"),
-    CHANNEL("fp32", "[16,5,3,3]", "16", " rounding=stochastic"), CHANNEL("fp32", "[10,64]", "10", " rounding=stochastic"),
-    CHANNEL("fp32", "[7,33]", "7", ""), CHANNEL("bf16", "[10,64]", "10", " rounding=stochastic"),
-    NULL};
+static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stochastic batched"),
+                                    TENSOR("bf16", "[4,16,8,8]", " rounding=stochastic batched"),
+                                    TENSOR("fp32", "[3,5,3,3]", " rounding=stochastic batched"),
+                                    TENSOR("bf16", "[3,5,3,3]", " rounding=stochastic batched"),
+                                    TENSOR("fp32", "[16,5,3,3]", " rounding=stochastic"),
+                                    TENSOR("fp32", "[1,37]", ""),
+                                    TENSOR("bf16", "[4,16,8,8]", ""),
+                                    TENSOR("fp32", "[2,8,4,4]", " rounding=floor"),
+                                    TENSOR("fp16", "[2,8,4,4]", " rounding=stochastic batched"),
+                                    CHANNEL("fp32", "[16,5,3,3]", "16", " rounding=stochastic"),
+                                    CHANNEL("fp32", "[10,64]", "10", " rounding=stochastic"),
+                                    CHANNEL("fp32", "[7,33]", "7", ""),
+                                    CHANNEL("bf16", "[10,64]", "10", " rounding=stochastic"),
+                                    NULL};
 
 const qs_op qs__op_quantize = {.name = "quantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

@@ -53,20 +53,33 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_MASK, QS_DST}, .optional = QS__BIT(1), .written = QS__BIT(1) | QS__BIT(2),
-     .reference = forward, .check = check_forward},
-    {.name = "backward", .roles = 3, .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC}, .written = QS__BIT(2), .reference = backward,
+    {.name = "forward",
+     .roles = 3,
+     .role = {QS_SRC, QS_MASK, QS_DST},
+     .optional = QS__BIT(1),
+     .written = QS__BIT(1) | QS__BIT(2),
+     .reference = forward,
+     .check = check_forward},
+    {.name = "backward",
+     .roles = 3,
+     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = backward,
      .check = check_backward},
 };
 
-#define EVERY(F, S, M)                                                                                                            \
-    "relu/forward src=" F S " mask=int8[" M "] dst=" F S, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S
+#define EVERY(F, S, M) "relu/forward src=" F S " mask=int8[" M "] dst=" F S, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S
 
-static const char *const cases[] = {
-    EVERY("fp32", "[4,16,8,8]", "512"), EVERY("fp32", "[1,3,5,5]", "10"), EVERY("fp32", "[3,7]", "3"), EVERY("bf16", "[4,16,8,8]", "512"),
-    EVERY("bf16", "[1,3,5,5]", "10"), EVERY("fp16", "[2,8,4,4]", "32"), "relu/forward src=fp32[2,9,3,3] dst=fp32[2,9,3,3]",
-    "relu/forward src=bf16[2,9,3,3] dst=bf16[2,9,3,3]", "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3]",
-    NULL};
+static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
+                                    EVERY("fp32", "[1,3,5,5]", "10"),
+                                    EVERY("fp32", "[3,7]", "3"),
+                                    EVERY("bf16", "[4,16,8,8]", "512"),
+                                    EVERY("bf16", "[1,3,5,5]", "10"),
+                                    EVERY("fp16", "[2,8,4,4]", "32"),
+                                    "relu/forward src=fp32[2,9,3,3] dst=fp32[2,9,3,3]",
+                                    "relu/forward src=bf16[2,9,3,3] dst=bf16[2,9,3,3]",
+                                    "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3]",
+                                    NULL};
 
-const qs_op qs__op_relu = {.name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .mask = mask_shape, .passes = 2, .pass = passes,
-                           .cases = cases};
+const qs_op qs__op_relu = {
+    .name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .mask = mask_shape, .passes = 2, .pass = passes, .cases = cases};

@@ -73,8 +73,8 @@ qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const 
     }
     int64_t room = extent + 2 * (int64_t)padding - kernel;
     if (room < 0) {
-        return qs_fail(QS_USAGE, "a kernel of %d does not fit the %s of %lld with padding %d: use a larger image or a smaller kernel", kernel,
-                       axis, (long long)extent, padding);
+        return qs_fail(QS_USAGE, "a kernel of %d does not fit the %s of %lld with padding %d: use a larger image or a smaller kernel",
+                       kernel, axis, (long long)extent, padding);
     }
     *out = room / (stride ? stride : 1) + 1;
     return QS_OK;
@@ -85,13 +85,15 @@ qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const 
 /* Roles whose operands carry values of the model; all others are fp32 (the mask: int8). */
 static bool is_value(qs_role role) {
     switch (role) {
-        case QS_SRC:
-        case QS_SRC2:
-        case QS_WEIGHTS:
-        case QS_DST:
-        case QS_DIFF_DST:
-        case QS_DIFF_SRC: return true;
-        default: return false;
+    case QS_SRC:
+    case QS_SRC2:
+    case QS_WEIGHTS:
+    case QS_DST:
+    case QS_DIFF_DST:
+    case QS_DIFF_SRC:
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -34,8 +34,8 @@ static qs_status read_labels(const qs_case *one, const qs_tensor *operands, cons
     memcpy(labels, qs__operand(one, operands, QS_LABELS)->data, (size_t)shape->dim[0] * sizeof *labels);
     for (int64_t n = 0; n < *rows; n++) {
         if (labels[n] >= 0 && labels[n] < shape->dim[1]) continue;
-        qs_status status = qs_fail(QS_USAGE, "label %d of sample %lld: there are %lld classes", (int)labels[n], (long long)n,
-                                   (long long)shape->dim[1]);
+        qs_status status =
+            qs_fail(QS_USAGE, "label %d of sample %lld: there are %lld classes", (int)labels[n], (long long)n, (long long)shape->dim[1]);
         free(labels);
         return status;
     }
@@ -110,17 +110,33 @@ static double flops(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_LABELS, QS_LOSS}, .written = QS__BIT(2), .reference = forward, .flops = flops,
+    {.name = "forward",
+     .roles = 3,
+     .role = {QS_SRC, QS_LABELS, QS_LOSS},
+     .written = QS__BIT(2),
+     .reference = forward,
+     .flops = flops,
      .check = check_forward},
-    {.name = "backward", .roles = 3, .role = {QS_SRC, QS_LABELS, QS_DIFF_SRC}, .written = QS__BIT(2), .reference = backward,
-     .flops = flops, .check = check_backward},
+    {.name = "backward",
+     .roles = 3,
+     .role = {QS_SRC, QS_LABELS, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = backward,
+     .flops = flops,
+     .check = check_backward},
 };
 
-#define EVERY(N, C)                                                                                                               \
-    "softmax_cross_entropy/forward src=fp32[" N "," C "] labels=fp32[" N "] loss=fp32[2]",                                        \
-    "softmax_cross_entropy/backward src=fp32[" N "," C "] labels=fp32[" N "] diff_src=fp32[" N "," C "]"
+#define EVERY(N, C)                                                                        \
+    "softmax_cross_entropy/forward src=fp32[" N "," C "] labels=fp32[" N "] loss=fp32[2]", \
+        "softmax_cross_entropy/backward src=fp32[" N "," C "] labels=fp32[" N "] diff_src=fp32[" N "," C "]"
 
 static const char *const cases[] = {EVERY("8", "10"), EVERY("1", "2"), EVERY("5", "103"), NULL};
 
-const qs_op qs__op_softmax_cross_entropy = {.name = "softmax_cross_entropy", .kind = QS_FIXED, .inputs = 1, .infer = infer,
-                                            .saves_src = true, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_softmax_cross_entropy = {.name = "softmax_cross_entropy",
+                                            .kind = QS_FIXED,
+                                            .inputs = 1,
+                                            .infer = infer,
+                                            .saves_src = true,
+                                            .passes = 2,
+                                            .pass = passes,
+                                            .cases = cases};

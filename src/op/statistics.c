@@ -74,14 +74,21 @@ static double flops(const qs_case *one) {
     return 20 * (double)qs_shape_count(qs__shape(one, QS_SRC)); /* norm 2, extrema 3, three variances of about 5 each */
 }
 
-static const qs_pass passes[] = {{.name = "forward", .roles = 2, .role = {QS_SRC, QS_STATISTICS}, .written = QS__BIT(1),
-                                  .reference = forward, .flops = flops, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 2,
+                                  .role = {QS_SRC, QS_STATISTICS},
+                                  .written = QS__BIT(1),
+                                  .reference = forward,
+                                  .flops = flops,
+                                  .check = check}};
 
 /* 18 slots of the head and 2 for each channel */
-static const char *const cases[] = {
-    "statistics/forward src=fp32[4,16,8,8] statistics=fp32[50]", "statistics/forward src=bf16[4,16,8,8] statistics=fp32[50]",
-    "statistics/forward src=fp32[1,3,5,7] statistics=fp32[24]", "statistics/forward src=fp32[8,10] statistics=fp32[38]",
-    "statistics/forward src=fp32[16,5,3,3] statistics=fp32[50] per_channel", "statistics/forward src=fp16[2,4,3,3] statistics=fp32[26]",
-    NULL};
+static const char *const cases[] = {"statistics/forward src=fp32[4,16,8,8] statistics=fp32[50]",
+                                    "statistics/forward src=bf16[4,16,8,8] statistics=fp32[50]",
+                                    "statistics/forward src=fp32[1,3,5,7] statistics=fp32[24]",
+                                    "statistics/forward src=fp32[8,10] statistics=fp32[38]",
+                                    "statistics/forward src=fp32[16,5,3,3] statistics=fp32[50] per_channel",
+                                    "statistics/forward src=fp16[2,4,3,3] statistics=fp32[26]",
+                                    NULL};
 
 const qs_op qs__op_statistics = {.name = "statistics", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *format, *dtype;
-} dtypes[] = {{"fp32", "F32"}, {"bf16", "BF16"}, {"fp16", "F16"}, {"int8", "I8"}};
+static const struct { const char *format, *dtype; } dtypes[] = {{"fp32", "F32"}, {"bf16", "BF16"}, {"fp16", "F16"}, {"int8", "I8"}};
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 const char *qs__dtype_of(const qs_format *format) {

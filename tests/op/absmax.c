@@ -25,7 +25,8 @@ static void maxima(void **state) {
         int64_t rows = bound_count(&b, QS_ABSMAX), per_row = bound_count(&b, QS_SRC) / rows;
         for (int64_t row = 0; row < rows; row++) {
             float expected = 0;
-            for (int64_t i = 0; i < per_row; i++) expected = fmaxf(expected, fabsf(x[row * per_row + i]));
+            for (int64_t i = 0; i < per_row; i++)
+                expected = fmaxf(expected, fabsf(x[row * per_row + i]));
             assert_true(bound_fp32(&b, QS_ABSMAX)[row] == expected);
         }
         free(x);

@@ -24,9 +24,11 @@ static void constant_images_stay(void **state) {
     (void)state;
     bound b;
     bound_parse(&b, "average_pool/forward src=fp32[2,3,5,7] dst=fp32[2,3,3,4] kernel=3x3 stride=2x2 padding=1x1", 71);
-    for (int64_t i = 0; i < bound_count(&b, QS_SRC); i++) bound_fp32(&b, QS_SRC)[i] = 1.5f;
+    for (int64_t i = 0; i < bound_count(&b, QS_SRC); i++)
+        bound_fp32(&b, QS_SRC)[i] = 1.5f;
     bound_run(&b);
-    for (int64_t i = 0; i < bound_count(&b, QS_DST); i++) assert_true(bound_fp32(&b, QS_DST)[i] == 1.5f);
+    for (int64_t i = 0; i < bound_count(&b, QS_DST); i++)
+        assert_true(bound_fp32(&b, QS_DST)[i] == 1.5f);
     bound_release(&b);
 }
 
@@ -34,7 +36,8 @@ static void a_corner_averages_four(void **state) {
     (void)state;
     bound b;
     bound_parse(&b, "average_pool/forward src=fp32[1,1,3,3] dst=fp32[1,1,3,3] kernel=3x3 padding=1x1", 72);
-    for (int i = 0; i < 9; i++) bound_fp32(&b, QS_SRC)[i] = (float)i;
+    for (int i = 0; i < 9; i++)
+        bound_fp32(&b, QS_SRC)[i] = (float)i;
     bound_run(&b);
     assert_true(bound_fp32(&b, QS_DST)[0] == (0 + 1 + 3 + 4) / 4.0f);
     assert_true(bound_fp32(&b, QS_DST)[1] == (0 + 1 + 2 + 3 + 4 + 5) / 6.0f);

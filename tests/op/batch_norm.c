@@ -33,8 +33,10 @@ static void output_is_normalized(void **state) {
     const float *y = bound_fp32(&b, QS_DST);
     for (int c = 0; c < 3; c++) {
         double mean = 0, variance = 0, scale = (double)bound_fp32(&b, QS_SCALE)[c], v = (double)bound_fp32(&b, QS_VARIANCE)[c];
-        for (int i = 0; i < 100; i++) mean += (double)y[i * 3 + c] / 100;
-        for (int i = 0; i < 100; i++) variance += pow((double)y[i * 3 + c] - mean, 2) / 100;
+        for (int i = 0; i < 100; i++)
+            mean += (double)y[i * 3 + c] / 100;
+        for (int i = 0; i < 100; i++)
+            variance += pow((double)y[i * 3 + c] - mean, 2) / 100;
         assert_true(fabs(mean - (double)bound_fp32(&b, QS_SHIFT)[c]) < 0x1p-22);
         assert_true(fabs(variance - scale * scale * v / (v + 1e-5)) < 0x1p-20);
     }
@@ -49,7 +51,8 @@ static void running_statistics(void **state) {
                 "batch_norm/forward src=fp32[4,1] scale=fp32[1] shift=fp32[1] mean=fp32[1] variance=fp32[1] running_mean=fp32[1] "
                 "running_variance=fp32[1] dst=fp32[4,1] value=1e-05 value2=0.1",
                 32);
-    for (int i = 0; i < 4; i++) bound_fp32(&b, QS_SRC)[i] = (float)(i + 1);
+    for (int i = 0; i < 4; i++)
+        bound_fp32(&b, QS_SRC)[i] = (float)(i + 1);
     bound_fp32(&b, QS_RUNNING_MEAN)[0] = 0;
     bound_fp32(&b, QS_RUNNING_VARIANCE)[0] = 1;
     bound_run(&b);
@@ -96,8 +99,11 @@ static void defaults_and_rules(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases),     cmocka_unit_test(gradients), cmocka_unit_test(output_is_normalized), cmocka_unit_test(running_statistics),
-        cmocka_unit_test(inference_with_batch_statistics), cmocka_unit_test(defaults_and_rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(output_is_normalized),
+                                       cmocka_unit_test(running_statistics),
+                                       cmocka_unit_test(inference_with_batch_statistics),
+                                       cmocka_unit_test(defaults_and_rules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,8 @@ static void case_lists_cover_passes(void **state) {
         for (int i = 0; i < op->passes; i++) {
             char head[64];
             int length = snprintf(head, sizeof head, "%s/%s ", op->name, op->pass[i].name), covered = 0;
-            for (const char *const *text = op->cases; *text; text++) covered += strncmp(*text, head, (size_t)length) == 0;
+            for (const char *const *text = op->cases; *text; text++)
+                covered += strncmp(*text, head, (size_t)length) == 0;
             if (covered < 3) fail_msg("%s has %d cases, at least 3 are wanted", head, covered);
         }
         for (const char *const *a = op->cases; *a; a++) {
@@ -134,7 +135,8 @@ static const char *const impossible[][2] = {
     {CONV "bias=bf16[16] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "bias is bf16"},
     {CONV "bias=fp32[8] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "bias is [8]"},
     {CONV "dst=int8[2,16,8,8] kernel=3x3 padding=1x1", "dst is int8"},
-    {"conv2d/forward src=fp32[2,16,8,8] src_step=fp32[1] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "integer operands"},
+    {"conv2d/forward src=fp32[2,16,8,8] src_step=fp32[1] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
+     "integer operands"},
     {"conv2d/forward src=int8[2,16,8,8] src_step=fp32[1] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "both"},
     {"conv2d/forward src=int8[2,16,8,8] weights=int8[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "src_step"},
     {"linear/forward src=int8[2,3] src_step=fp32[1] weights=int8[4,3] weights_step=fp32[3] dst=fp32[2,4]", "weights_step is [3]"},
@@ -143,6 +145,7 @@ static const char *const impossible[][2] = {
     {"conv2d/weight_gradient src=int8[1,8,4,4] diff_dst=fp32[1,8,4,4] diff_weights=fp32[8,8,1,1] kernel=1x1", "src is int8"},
     {"conv2d/weight_gradient src=bf16[1,8,4,4] diff_dst=bf16[1,8,4,4] diff_weights=bf16[8,8,1,1] kernel=1x1", "diff_weights is bf16"},
     {"linear/forward src=fp32[2,3,1,1] weights=fp32[4,3] dst=fp32[2,4]", "src is [2,3,1,1]"},
+    {"linear/forward src=fp32[2,3] weights=fp32[4,3] dst=fp32[2,4] kernel=3x3", "no meaning"},
     {"add/forward src=fp32[2,3] src2=fp32[2,4] dst=fp32[2,3]", "src2"},
     {"max_pool/backward mask=int8[1,3,2,2] diff_dst=fp32[1,3,2,2] diff_src=fp32[1,3,5,5] kernel=2x2", "diff_dst is [1,3,2,2]"},
     {"softmax_cross_entropy/forward src=fp32[8,10] labels=fp32[7] loss=fp32[2]", "labels is [7]"},

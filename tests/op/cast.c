@@ -37,7 +37,8 @@ static void one_case(const char *text) {
 
 static void values(void **state) {
     (void)state;
-    for (const char *const *text = qs_op_of("cast")->cases; *text; text++) one_case(*text);
+    for (const char *const *text = qs_op_of("cast")->cases; *text; text++)
+        one_case(*text);
 }
 
 static void ranks_draw_alike(void **state) {

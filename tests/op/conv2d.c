@@ -102,7 +102,8 @@ static void integer_is_exact(void **state) {
                 "kernel=3x3 padding=1x1",
                 12);
     bound_fp32(&b, QS_SRC_STEP)[0] = 0x1p-7f;
-    for (int o = 0; o < 8; o++) bound_fp32(&b, QS_WEIGHTS_STEP)[o] = ldexpf(1, -o);
+    for (int o = 0; o < 8; o++)
+        bound_fp32(&b, QS_WEIGHTS_STEP)[o] = ldexpf(1, -o);
     memset(bound_tensor(&b, QS_SRC)->data, 127, 2 * 32 * 36 / 2); /* the largest sums: one image of extremes */
     bound_run(&b);
     against_direct(&b, &b, exact);
@@ -172,8 +173,12 @@ static void operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases),         cmocka_unit_test(forward_cases),         cmocka_unit_test(integer_is_exact),
-        cmocka_unit_test(bf16_stays_within_its_bound), cmocka_unit_test(gradients), cmocka_unit_test(shapes_and_parameters),
+        cmocka_unit_test(cases),
+        cmocka_unit_test(forward_cases),
+        cmocka_unit_test(integer_is_exact),
+        cmocka_unit_test(bf16_stays_within_its_bound),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(shapes_and_parameters),
         cmocka_unit_test(operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

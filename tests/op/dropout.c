@@ -27,7 +27,8 @@ static void keeps_its_share(void **state) {
     const double n = 40000, p = 0.3;
     bound b;
     bound_parse(&b, "dropout/forward src=fp32[40,1000] dst=fp32[40,1000] value=0.3 batched", 91);
-    for (int i = 0; i < 40000; i++) bound_fp32(&b, QS_SRC)[i] = 1;
+    for (int i = 0; i < 40000; i++)
+        bound_fp32(&b, QS_SRC)[i] = 1;
     bound_run(&b);
     double kept = 0;
     for (int i = 0; i < 40000; i++) {
@@ -42,11 +43,13 @@ static void keeps_its_share(void **state) {
 static void masks(const char *text, int64_t first_sample, uint64_t step, int64_t count, bool *mask) {
     bound b;
     bound_parse(&b, text, 92);
-    for (int64_t i = 0; i < count; i++) ((float *)b.operands[0].data)[i] = 1;
+    for (int64_t i = 0; i < count; i++)
+        ((float *)b.operands[0].data)[i] = 1;
     b.run.first_sample = first_sample;
     b.run.step = step;
     bound_run(&b);
-    for (int64_t i = 0; i < count; i++) mask[i] = ((float *)b.operands[1].data)[i] != 0;
+    for (int64_t i = 0; i < count; i++)
+        mask[i] = ((float *)b.operands[1].data)[i] != 0;
     bound_release(&b);
 }
 

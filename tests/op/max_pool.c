@@ -41,7 +41,8 @@ static void places(void **state) {
         assert_true(isnan(bound_fp32(&b, QS_DST)[i]));
         assert_int_equal(mask[i], nan[i]);
     }
-    for (int i = 0; i < 4; i++) x[i] = -INFINITY;
+    for (int i = 0; i < 4; i++)
+        x[i] = -INFINITY;
     bound_run(&b);
     assert_int_equal(mask[0], 4); /* the first inside the image */
     bound_release(&b);

@@ -29,7 +29,8 @@ static void values_and_mask(void **state) {
     memcpy(bound_fp32(&forward, QS_SRC), x, sizeof x);
     bound_run(&forward);
     const float *y = bound_fp32(&forward, QS_DST);
-    for (int i = 0; i < 11; i++) assert_true(isnan(expected[i]) ? isnan(y[i]) : y[i] == expected[i] && !signbit(y[i]));
+    for (int i = 0; i < 11; i++)
+        assert_true(isnan(expected[i]) ? isnan(y[i]) : y[i] == expected[i] && !signbit(y[i]));
     const uint8_t *mask = bound_tensor(&forward, QS_MASK)->data;
     assert_int_equal(mask[0], 1 | 1 << 4 | 1 << 5 | 1 << 7);
     assert_int_equal(mask[1], 1 << 1);

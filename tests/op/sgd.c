@@ -36,7 +36,8 @@ static void bit_for_bit(void **state) {
     memcpy(w, bound_fp32(&b, QS_WEIGHTS), sizeof w);
     memcpy(v, bound_fp32(&b, QS_MOMENTUM), sizeof v);
     b.run.loss_scale = 3;
-    for (int i = 0; i < 77; i++) update(bound_fp32(&b, QS_SRC)[i], &w[i], &v[i], 3, (float)b.run.learning_rate);
+    for (int i = 0; i < 77; i++)
+        update(bound_fp32(&b, QS_SRC)[i], &w[i], &v[i], 3, (float)b.run.learning_rate);
     bound_run(&b);
     assert_memory_equal(bound_fp32(&b, QS_WEIGHTS), w, sizeof w);
     assert_memory_equal(bound_fp32(&b, QS_MOMENTUM), v, sizeof v);
@@ -48,7 +49,8 @@ static void loss_scale_divides_out(void **state) {
     bound plain, scaled;
     bound_parse(&plain, with_flag, 172);
     bound_parse(&scaled, with_flag, 172);
-    for (int i = 0; i < 77; i++) bound_fp32(&scaled, QS_SRC)[i] *= 1024;
+    for (int i = 0; i < 77; i++)
+        bound_fp32(&scaled, QS_SRC)[i] *= 1024;
     scaled.run.loss_scale = 1024;
     bound_run(&plain);
     bound_run(&scaled);
@@ -78,7 +80,8 @@ static void momentum_sums_up(void **state) {
     bound_parse(&b, "sgd/forward src=fp32[1] weights=fp32[1] momentum=fp32[1] value=0.9", 174);
     bound_fp32(&b, QS_SRC)[0] = 1;
     bound_fp32(&b, QS_MOMENTUM)[0] = 0;
-    for (int n = 0; n < 50; n++) bound_run(&b);
+    for (int n = 0; n < 50; n++)
+        bound_run(&b);
     assert_true(fabs((double)bound_fp32(&b, QS_MOMENTUM)[0] - 10 * (1 - pow(0.9, 50))) < 50 * 0x1p-20);
     bound_release(&b);
 }

@@ -31,7 +31,8 @@ static void equal_logits(void **state) {
     bound_parse(&b, backward, 101);
     b.run.loss_scale = 1024;
     b.run.global_samples = 8;
-    for (int i = 0; i < 40; i++) bound_fp32(&f, QS_SRC)[i] = 1e30f;
+    for (int i = 0; i < 40; i++)
+        bound_fp32(&f, QS_SRC)[i] = 1e30f;
     memcpy(bound_tensor(&f, QS_LABELS)->data, (const int32_t[4]){0, 3, 0, 9}, 16);
     bound_share(&b, &f);
     bound_run(&f);
@@ -50,7 +51,8 @@ static void extreme_logits(void **state) {
     bound f;
     bound_parse(&f, forward, 102);
     memset(bound_fp32(&f, QS_SRC), 0, 160);
-    for (int n = 0; n < 4; n++) bound_fp32(&f, QS_SRC)[n * 10 + 2] = 5000;
+    for (int n = 0; n < 4; n++)
+        bound_fp32(&f, QS_SRC)[n * 10 + 2] = 5000;
     memcpy(bound_tensor(&f, QS_LABELS)->data, (const int32_t[4]){2, 2, 2, 7}, 16);
     bound_run(&f);
     assert_true(bound_fp32(&f, QS_LOSS)[0] == 5000 && bound_fp32(&f, QS_LOSS)[1] == 3);
@@ -97,7 +99,8 @@ static void labels_are_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),          cmocka_unit_test(gradients),   cmocka_unit_test(equal_logits),
-                                       cmocka_unit_test(extreme_logits), cmocka_unit_test(padded_rows), cmocka_unit_test(labels_are_checked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),        cmocka_unit_test(gradients),
+                                       cmocka_unit_test(equal_logits), cmocka_unit_test(extreme_logits),
+                                       cmocka_unit_test(padded_rows),  cmocka_unit_test(labels_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

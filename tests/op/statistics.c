@@ -77,7 +77,8 @@ static void one_case(const char *text) {
 static void fields(void **state) {
     (void)state;
     assert_true(sizeof(qs_statistics_head) == 72 && qs_statistics_bytes(16) == 72 + 128);
-    for (const char *const *text = qs_op_of("statistics")->cases; *text; text++) one_case(*text);
+    for (const char *const *text = qs_op_of("statistics")->cases; *text; text++)
+        one_case(*text);
 }
 
 int main(void) {

@@ -73,7 +73,8 @@ static void forward_into(const bound *like, const float *x, const float *w, doub
     memcpy(src, x, (size_t)bound_count(&b, QS_SRC) * sizeof *x);
     memcpy(weights, w, (size_t)bound_count(&b, QS_WEIGHTS) * sizeof *w);
     bound_run(&b);
-    for (int64_t i = 0; i < bound_count(&b, QS_DST); i++) sum[i] += weight * (double)bound_fp32(&b, QS_DST)[i];
+    for (int64_t i = 0; i < bound_count(&b, QS_DST); i++)
+        sum[i] += weight * (double)bound_fp32(&b, QS_DST)[i];
 }
 
 /* Var[Σ x w] = Σ (x² Var w + w² Var x + Var x Var w), formed by forward passes over squares and variances. */
@@ -82,8 +83,10 @@ static void output_variances(const bound *like, const float *x, const float *w, 
     int64_t n = bound_count(&b, QS_SRC), m = bound_count(&b, QS_WEIGHTS);
     float *x2 = malloc((size_t)n * sizeof *x2), *w2 = malloc((size_t)m * sizeof *w2);
     assert_true(x2 && w2);
-    for (int64_t i = 0; i < n; i++) x2[i] = x[i] * x[i];
-    for (int64_t i = 0; i < m; i++) w2[i] = w[i] * w[i];
+    for (int64_t i = 0; i < n; i++)
+        x2[i] = x[i] * x[i];
+    for (int64_t i = 0; i < m; i++)
+        w2[i] = w[i] * w[i];
     forward_into(like, x2, var_w, variance, 1);
     forward_into(like, var_x, w2, variance, 1);
     forward_into(like, var_x, var_w, variance, 1);
@@ -91,7 +94,8 @@ static void output_variances(const bound *like, const float *x, const float *w, 
 }
 
 static void absolute(int64_t count, const float *from, float *to, float scale) {
-    for (int64_t i = 0; i < count; i++) to[i] = fabsf(from[i]) * scale;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = fabsf(from[i]) * scale;
 }
 
 /* Largest deviation, in standard errors, of the mean int8 output of a layer from its fp32 output. */
@@ -111,14 +115,18 @@ static double forward_deviation(const char *real_text, const char *integer_text,
         quantize_into(bound_tensor(&integer, QS_SRC), src_step, false, x, rounding, trial, 1);
         quantize_into(bound_tensor(&integer, QS_WEIGHTS), weights_step, rows > 1, w, rounding, trial, 2);
         bound_run(&integer);
-        for (int64_t i = 0; i < count; i++) sum[i] += (double)bound_fp32(&integer, QS_DST)[i];
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += (double)bound_fp32(&integer, QS_DST)[i];
     }
     float *var_x = rounding_variances(x, src_step, 1), *var_w = rounding_variances(w, weights_step, rows);
     output_variances(&scratch, x->data, w->data, var_x, var_w, variance);
     float largest_step = 0;
-    for (int64_t i = 0; i < rows; i++) largest_step = fmaxf(largest_step, weights_step[i]);
-    for (int64_t i = 0; i < n; i++) var_x[i] = src_step[0] * 0x1p-16f;
-    for (int64_t i = 0; i < m; i++) var_w[i] = largest_step * 0x1p-16f;
+    for (int64_t i = 0; i < rows; i++)
+        largest_step = fmaxf(largest_step, weights_step[i]);
+    for (int64_t i = 0; i < n; i++)
+        var_x[i] = src_step[0] * 0x1p-16f;
+    for (int64_t i = 0; i < m; i++)
+        var_w[i] = largest_step * 0x1p-16f;
     float *abs_x = malloc((size_t)n * sizeof *abs_x), *abs_w = malloc((size_t)m * sizeof *abs_w);
     assert_true(abs_x && abs_w);
     absolute(n, x->data, abs_x, 1);
@@ -160,8 +168,10 @@ static double gradient_deviation(qs_rounding rounding) {
     const char shape[] = "linear/weight_gradient src=fp32[16,48] diff_dst=fp32[16,20] diff_weights=fp32[20,48]";
     bound_parse(&real, shape, 182);
     bound_parse(&noisy, "linear/weight_gradient src=fp32[16,48] diff_dst=bf16[16,20] diff_weights=fp32[20,48]", 182);
-    bound_parse(&to_bf16, rounding == QS_STOCHASTIC ? "cast/forward src=fp32[16,20] dst=bf16[16,20] rounding=stochastic batched"
-                                                    : "cast/forward src=fp32[16,20] dst=bf16[16,20]", 182);
+    bound_parse(&to_bf16,
+                rounding == QS_STOCHASTIC ? "cast/forward src=fp32[16,20] dst=bf16[16,20] rounding=stochastic batched"
+                                          : "cast/forward src=fp32[16,20] dst=bf16[16,20]",
+                182);
     memcpy(bound_fp32(&to_bf16, QS_SRC), bound_fp32(&real, QS_DIFF_DST), 16 * 20 * sizeof(float));
     bound_run(&real);
     const float *x = bound_fp32(&real, QS_SRC), *g = bound_fp32(&real, QS_DIFF_DST);
@@ -177,7 +187,8 @@ static double gradient_deviation(qs_rounding rounding) {
         bound_run(&to_bf16);
         memcpy(bound_tensor(&noisy, QS_DIFF_DST)->data, bound_tensor(&to_bf16, QS_DST)->data, 16 * 20 * 2);
         bound_run(&noisy);
-        for (int i = 0; i < 20 * 48; i++) sum[i] += (double)bound_fp32(&noisy, QS_DIFF_WEIGHTS)[i];
+        for (int i = 0; i < 20 * 48; i++)
+            sum[i] += (double)bound_fp32(&noisy, QS_DIFF_WEIGHTS)[i];
     }
     for (int o = 0; o < 20; o++) {
         for (int i = 0; i < 48; i++) {

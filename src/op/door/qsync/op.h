@@ -8,8 +8,8 @@
  * A *case* is one pass with attributes and operands bound to shapes and formats. Its text is the key by which kernels are looked up, timed
  * and remembered. A case says nothing about where data lies, which operator of a model it serves, or which device runs it.
  *
- * Every pass has a reference kernel in plain C that works for any formats: it decodes operands to fp32, accumulates in double where a sum is
- * formed unless the definition says otherwise, and encodes the result. Integer GEMMs are exact. Devices are tested against it. */
+ * Every pass has a reference kernel in plain C that works for any formats: it decodes operands to fp32, accumulates in double where a sum
+ * is formed unless the definition says otherwise, and encodes the result. Integer GEMMs are exact. Devices are tested against it. */
 #ifndef QSYNC_OP_H
 #define QSYNC_OP_H
 
@@ -19,34 +19,34 @@
 /* ---- Operands ------------------------------------------------------------------------------------------------------- */
 
 /* Role of an operand in a pass; the text is used in case keys. */
-#define QS_ROLE_LIST(X)                                                                                                 \
-    X(QS_SRC, "src")                                                                                                    \
-    X(QS_SRC2, "src2")                                                                                                  \
-    X(QS_SRC_STEP, "src_step")           /* fp32 [1]: fixed-point step of an integer src */                             \
-    X(QS_WEIGHTS, "weights")             /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
-    X(QS_WEIGHTS_STEP, "weights_step")   /* fp32 [1] or [O] */                                                          \
-    X(QS_BIAS, "bias")                   /* fp32 [O] */                                                                 \
-    X(QS_SCALE, "scale")                 /* batch norm γ, fp32 [C] */                                                   \
-    X(QS_SHIFT, "shift")                 /* batch norm β, fp32 [C] */                                                   \
-    X(QS_MEAN, "mean")                   /* of the batch, fp32 [C] */                                                   \
-    X(QS_VARIANCE, "variance")           /* of the batch (biased), fp32 [C] */                                          \
-    X(QS_RUNNING_MEAN, "running_mean")                                                                                  \
-    X(QS_RUNNING_VARIANCE, "running_variance")                                                                          \
-    X(QS_MASK, "mask")                   /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
-    X(QS_LABELS, "labels")               /* int32 [N], carried in fp32 format slots (4 bytes) */                        \
-    X(QS_DST, "dst")                                                                                                    \
-    X(QS_DST_STEP, "dst_step")           /* fp32 [1] or [channels]: step a quantize pass used */                        \
-    X(QS_LOSS, "loss")                   /* fp32 [2]: sum of the losses, count of correct answers */                    \
-    X(QS_ABSMAX, "absmax")               /* fp32 [1] or [channels] */                                                   \
-    X(QS_DIFF_DST, "diff_dst")                                                                                          \
-    X(QS_DIFF_SRC, "diff_src")                                                                                          \
-    X(QS_DIFF_WEIGHTS, "diff_weights")   /* fp32, written (not accumulated) */                                          \
-    X(QS_DIFF_BIAS, "diff_bias")                                                                                        \
-    X(QS_DIFF_SCALE, "diff_scale")                                                                                      \
-    X(QS_DIFF_SHIFT, "diff_shift")                                                                                      \
-    X(QS_MOMENTUM, "momentum")           /* optimiser state, fp32, flat */                                              \
-    X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */  \
-    X(QS_STATISTICS, "statistics")       /* see the statistics operator */
+#define QS_ROLE_LIST(X)                                                                                               \
+    X(QS_SRC, "src")                                                                                                  \
+    X(QS_SRC2, "src2")                                                                                                \
+    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                             \
+    X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
+    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O] */                                                          \
+    X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                 \
+    X(QS_SCALE, "scale")               /* batch norm γ, fp32 [C] */                                                  \
+    X(QS_SHIFT, "shift")               /* batch norm β, fp32 [C] */                                                  \
+    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C] */                                                   \
+    X(QS_VARIANCE, "variance")         /* of the batch (biased), fp32 [C] */                                          \
+    X(QS_RUNNING_MEAN, "running_mean")                                                                                \
+    X(QS_RUNNING_VARIANCE, "running_variance")                                                                        \
+    X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
+    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                    \
+    X(QS_DST, "dst")                                                                                                  \
+    X(QS_DST_STEP, "dst_step") /* fp32 [1] or [channels]: step a quantize pass used */                                \
+    X(QS_LOSS, "loss")         /* fp32 [2]: sum of the losses, count of correct answers */                            \
+    X(QS_ABSMAX, "absmax")     /* fp32 [1] or [channels] */                                                           \
+    X(QS_DIFF_DST, "diff_dst")                                                                                        \
+    X(QS_DIFF_SRC, "diff_src")                                                                                        \
+    X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                          \
+    X(QS_DIFF_BIAS, "diff_bias")                                                                                      \
+    X(QS_DIFF_SCALE, "diff_scale")                                                                                    \
+    X(QS_DIFF_SHIFT, "diff_shift")                                                                                    \
+    X(QS_MOMENTUM, "momentum")     /* optimiser state, fp32, flat */                                                  \
+    X(QS_FLAG, "flag")             /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */      \
+    X(QS_STATISTICS, "statistics") /* see the statistics operator */
 #define QS_ROLE_ENUM(id, text) id,
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
@@ -61,26 +61,26 @@ typedef struct qs_operand {
 } qs_operand;
 
 typedef struct qs_attributes {
-    int kernel[2];  /* height, width; conv2d, max_pool, average_pool */
-    int stride[2];  /* 0 means 1 */
-    int padding[2]; /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;     /* 0 means 1 */
-    double value;   /* dropout: probability; batch norm: epsilon; sgd: momentum */
-    double value2;  /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    int kernel[2];        /* height, width; conv2d, max_pool, average_pool */
+    int stride[2];        /* 0 means 1 */
+    int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
+    int groups;           /* 0 means 1 */
+    double value;         /* dropout: probability; batch norm: epsilon; sgd: momentum */
+    double value2;        /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     qs_rounding rounding; /* cast, quantize */
-    bool batched;   /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
-    bool per_channel; /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
+    bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
+    bool per_channel;     /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
 typedef struct qs_run {
     uint64_t seed, step;
-    uint64_t operator_id;    /* of the step at hand: keys random draws */
-    uint64_t stream;         /* tells the draws of one operator apart */
-    int64_t first_sample;    /* global position of this rank's first sample in the step */
-    int64_t samples;         /* this rank's samples (== batch, or fewer in a padded evaluation batch: the rest is ignored by the loss) */
-    int64_t global_samples;  /* of all ranks: the loss gradient is scaled by loss_scale / global_samples */
-    double loss_scale;       /* 1 when loss scaling is off; optimisers divide it out */
+    uint64_t operator_id;   /* of the step at hand: keys random draws */
+    uint64_t stream;        /* tells the draws of one operator apart */
+    int64_t first_sample;   /* global position of this rank's first sample in the step */
+    int64_t samples;        /* this rank's samples (== batch, or fewer in a padded evaluation batch: the rest is ignored by the loss) */
+    int64_t global_samples; /* of all ranks: the loss gradient is scaled by loss_scale / global_samples */
+    double loss_scale;      /* 1 when loss scaling is off; optimisers divide it out */
     double learning_rate;
 } qs_run;
 
@@ -110,11 +110,11 @@ typedef struct qs_pass {
 } qs_pass;
 
 typedef struct qs_parameter_rule {
-    const char *name; /* "weights", "bias", "scale", "shift", "running_mean", "running_variance" */
+    const char *name;       /* "weights", "bias", "scale", "shift", "running_mean", "running_variance" */
     qs_role role, gradient; /* gradient role; QS_ROLE_COUNT for untrained ones */
     qs_shape shape;
-    float initial;   /* constant start value when fan_in is 0 */
-    int64_t fan_in;  /* > 0: normal with variance 2/fan_in (He), or 1/fan_in for a last layer */
+    float initial;  /* constant start value when fan_in is 0 */
+    int64_t fan_in; /* > 0: normal with variance 2/fan_in (He), or 1/fan_in for a last layer */
 } qs_parameter_rule;
 #define QS_MAX_PARAMETERS 4
 
@@ -127,11 +127,11 @@ typedef struct qs_op {
     qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
     /* Parameters for an input shape; returns their number. NULL: none. `bias` says whether an optional bias is wanted. */
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
-    bool saves_src;  /* backward reads the forward input */
-    bool saves_mask; /* forward writes QS_MASK that backward reads */
+    bool saves_src;                        /* backward reads the forward input */
+    bool saves_mask;                       /* forward writes QS_MASK that backward reads */
     qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is */
-    bool alias;      /* moves no data: flatten */
-    bool training_only; /* outside training an alias of its input: dropout */
+    bool alias;                            /* moves no data: flatten */
+    bool training_only;                    /* outside training an alias of its input: dropout */
     int passes;
     const qs_pass *pass;
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
@@ -164,30 +164,24 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *     inference          src scale shift running_mean running_variance dst
  *     backward           src scale mean variance diff_dst diff_src diff_scale diff_shift
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
- *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are summed with it)
- *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
- *   average_pool, global_average_pool            forward src dst;  backward diff_dst diff_src
- *   flatten              no passes: [N,C,H,W] to [N, H·W·C] in memory order
- *   dropout              forward src dst;  backward diff_dst diff_src    both draw the same mask from the run's key
- *   softmax_cross_entropy forward src labels loss;  backward src labels diff_src
- *   cast                 forward src dst         float storage to float storage
- *   absmax               forward src absmax
- *   quantize             forward src absmax dst dst_step
- *   dequantize           forward src src_step dst
- *   finite_check         forward src flag
- *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, qs_statistics_head
- *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
+ *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
+ * summed with it) max_pool             forward src mask? dst;  backward mask diff_dst diff_src average_pool, global_average_pool forward
+ * src dst;  backward diff_dst diff_src flatten              no passes: [N,C,H,W] to [N, H·W·C] in memory order dropout              forward
+ * src dst;  backward diff_dst diff_src    both draw the same mask from the run's key softmax_cross_entropy forward src labels loss;
+ * backward src labels diff_src cast                 forward src dst         float storage to float storage absmax               forward src
+ * absmax quantize             forward src absmax dst dst_step dequantize           forward src src_step dst finite_check         forward
+ * src flag statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots,
+ * qs_statistics_head sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when
+ * flag is 0
  *
  * Definitions that every device keeps (x channels-last; results rounded to their format nearest-even unless said otherwise):
  *   conv2d, linear       integer forward: src and weights both integer, src_step and weights_step present; else both float, both absent
- *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) · scale +
- *                        shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times R/(R-1)
- *   relu                 positive part; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order
- *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
- *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
- *   global_average_pool  dst [N,C,1,1]
- *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value);
- *                        key and first from qs_op_random_rows
+ *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
+ * scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times R/(R-1) relu positive part;
+ * a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order max_pool             mask: kh · kernel[1] + kw of
+ * the first maximum in the window (padding counted in kh, kw); a NaN wins average_pool         mean over the window's elements inside the
+ * image: padding counts not. Pools need padding < kernel global_average_pool  dst [N,C,1,1] dropout              element i is kept when
+ * qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value); key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result
@@ -242,7 +236,7 @@ QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
 /* Layout of the statistics operand: fp64 values. Bytes needed for a tensor whose axis 1 (activations) or 0 (weights) has `channels`. */
 typedef struct qs_statistics_head {
     double count, norm2, absmax, minimum, maximum;
-    double variance_int8;  /* exact Σ q² f(1-f) of stochastic int8 rounding with the tensor-wise step */
+    double variance_int8; /* exact Σ q² f(1-f) of stochastic int8 rounding with the tensor-wise step */
     double variance_bf16, variance_fp16;
     double channels; /* followed by `channels` absmax values (fp64) */
 } qs_statistics_head;

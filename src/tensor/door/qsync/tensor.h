@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tensor: shapes over logical axes, views of memory in a storage format, and named tensor sets (saved weights).
  *
- * Axes are logical and ordered N, C, H, W for activations and O, I, H, W for weights, whatever the memory order is. Memory order (layout) is
- * always channels-last here: activations N,H,W,C; weights O,H,W,I; matrices row-major (N, C) and (O, I). Lower ranks simply lack axes. */
+ * Axes are logical and ordered N, C, H, W for activations and O, I, H, W for weights, whatever the memory order is. Memory order (layout)
+ * is always channels-last here: activations N,H,W,C; weights O,H,W,I; matrices row-major (N, C) and (O, I). Lower ranks simply lack axes.
+ */
 #ifndef QSYNC_TENSOR_H
 #define QSYNC_TENSOR_H
 
@@ -49,7 +50,7 @@ typedef struct qs_named_tensor {
 typedef struct qs_tensor_set {
     size_t count;
     qs_named_tensor *tensors;
-    char *memory; /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
+    char *memory;   /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
     char model[64]; /* metadata: model name with its options */
 } qs_tensor_set;
 /* QS_USAGE on empty, overlong or repeated names; QS_UNSUPPORTED on a format without a dtype. */
