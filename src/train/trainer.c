@@ -67,13 +67,17 @@ done:
 /* ---- Epochs ------------------------------------------------------------------------------------------------------------------ */
 
 static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
-    const qs__program *program = &trainer->main;
+    const qs_schedule *schedule = trainer->main.schedule;
+    qs_executor *executor = trainer->main.executor;
     QS_TRY(qs__weights_agree(trainer));
-    QS_TRY(qs__statistics_average(trainer->comm, qs_executor_buffer(program->executor, program->schedule->running),
-                                  trainer->graph->statistics_elements));
+    QS_TRY(qs__statistics_average(trainer->comm, qs_executor_buffer(executor, schedule->running), trainer->graph->statistics_elements));
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
     if (!qs__evaluates(trainer)) return QS_OK;
-    return qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm, out);
+    qs_status status =
+        qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm, out);
+    /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
+    memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
+    return status;
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: medium
+/* Every recipe trains: losses of bf16 and int8 runs stay near fp32's. */
+#include "plan_support.h"
+
+static double loss_with(const char *backend, const char *model, const char *recipe) {
+    bench here;
+    qs_plan plan;
+    qs_train_result result;
+    bench_open(&here, backend, "self", model, 16);
+    here.job.rate.base = 0.01;
+    here.job.epochs = 15;
+    here.options.training_limit = 64;
+    here.options.test_limit = 16;
+    plan_fill(&here, recipe, &plan);
+    here.options.plan = &plan;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    assert_int_equal(result.predicted_bytes[0], result.reserved_bytes[0]);
+    const double loss = result.training_loss;
+    result_release(&result);
+    qs_plan_release(&plan);
+    bench_close(&here);
+    return loss;
+}
+
+/* Sixty steps on 64 images take the loss down from ln 10. Rounding noise of 2^-8 of a value (bf16) or half an int8 step in each operand may
+ * cost a part of that way, but not a tenth; a gradient of wrong sign, scale or place does not come down at all. */
+static void model_compare(const char *backend, const char *model) {
+    static const char *const recipes[] = {"bf16", "int8/bf16", "int8/fp32"};
+    if (!backend_exists(backend)) skip();
+    const double fp32 = loss_with(backend, model, "fp32"), way = log(10) - fp32;
+    if (way < 0.2) fail_msg("%s on %s in fp32 does not learn: loss %g", model, backend, fp32);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        const double loss = loss_with(backend, model, recipes[i]);
+        if (!(fabs(loss - fp32) <= 0.1 * way)) fail_msg("%s on %s in %s: loss %g, in fp32 %g", model, backend, recipes[i], loss, fp32);
+    }
+}
+
+static void mlp_on_ref(void **state) {
+    (void)state;
+    model_compare("ref", "mlp:width=0.25");
+}
+static void mlp_on_cpu(void **state) {
+    (void)state;
+    model_compare("cpu", "mlp:width=0.25");
+}
+static void lenet5_on_cpu(void **state) {
+    (void)state;
+    model_compare("cpu", "lenet5");
+}
+static void resnet8_on_cpu(void **state) {
+    (void)state;
+    model_compare("cpu", "resnet8:width=0.5");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mlp_on_ref),
+        cmocka_unit_test(mlp_on_cpu),
+        cmocka_unit_test(lenet5_on_cpu),
+        cmocka_unit_test(resnet8_on_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
