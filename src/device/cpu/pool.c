@@ -27,56 +27,25 @@ static qs__pool geometry(const qs_case *one, qs_role image, qs_role result) {
     return pool;
 }
 
-/* The part of a window inside the image, along one axis. */
-static int64_t window_begin(const qs__pool *p, int axis, int64_t at) {
-    int64_t begin = at * p->stride[axis] - p->padding[axis];
-    return begin > 0 ? begin : 0;
-}
-
-static int64_t window_end(const qs__pool *p, int axis, int64_t at) {
-    int64_t end = at * p->stride[axis] - p->padding[axis] + p->kernel[axis], extent = axis ? p->width : p->height;
-    return end < extent ? end : extent;
-}
-
-/* What one result looks at. */
-typedef struct window {
-    int64_t h, w, rows, columns, result;
-    qs__in src;
-} window;
-
-static window window_of(const job *j, int64_t image, int64_t oh, int64_t ow) {
+static qs__in image_of(const job *j, int64_t line) {
     const qs__pool *p = &j->pool;
-    window v = {.h = window_begin(p, 0, oh), .w = window_begin(p, 1, ow)};
-    v.rows = window_end(p, 0, oh) - v.h;
-    v.columns = window_end(p, 1, ow) - v.w;
-    v.result = ((image * p->out_height + oh) * p->out_width + ow) * p->channels;
-    v.src = qs__own_shift_in(j->src, ((image * p->height + v.h) * p->width + v.w) * p->channels);
-    return v;
+    return qs__own_shift_in(j->src, line / p->out_height * p->height * p->width * p->channels);
 }
 
 static void maximum_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs__pool *p = &j->pool;
+    int64_t length = j->pool.out_width * j->pool.channels;
     for (int64_t line = begin; line < end; line++) {
-        int64_t oh = line % p->out_height;
-        for (int64_t ow = 0; ow < p->out_width; ow++) {
-            window v = window_of(j, line / p->out_height, oh, ow);
-            int64_t first = (v.h - oh * p->stride[0] + p->padding[0]) * p->kernel[1] + v.w - ow * p->stride[1] + p->padding[1];
-            j->kernels->window_maximum(p->channels, v.src, v.rows, v.columns, p->width * p->channels, (int)first, (int)p->kernel[1],
-                                       qs__own_shift_out(j->dst, v.result), j->mask ? j->mask + v.result : NULL);
-        }
+        j->kernels->maximum_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length),
+                                 j->mask ? j->mask + line * length : NULL);
     }
 }
 
 static void mean_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs__pool *p = &j->pool;
+    int64_t length = j->pool.out_width * j->pool.channels;
     for (int64_t line = begin; line < end; line++) {
-        for (int64_t ow = 0; ow < p->out_width; ow++) {
-            window v = window_of(j, line / p->out_height, line % p->out_height, ow);
-            j->kernels->window_mean(p->channels, v.src, v.rows, v.columns, p->width * p->channels, 1.0f / (float)(v.rows * v.columns),
-                                    qs__own_shift_out(j->dst, v.result));
-        }
+        j->kernels->mean_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length));
     }
 }
 
@@ -85,12 +54,9 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
     const qs__pool *p = &j->pool;
     int64_t results = p->out_height * p->out_width * p->channels;
     for (int64_t line = begin; line < end; line++) {
-        int64_t image = line / p->height;
-        qs__in diff = qs__own_shift_in(j->src, image * results);
-        for (int64_t w = 0; w < p->width; w++) {
-            j->kernels->gather(p, line % p->height, w, diff, j->mask ? j->mask + image * results : NULL,
-                               qs__own_shift_out(j->dst, (line * p->width + w) * p->channels));
-        }
+        int64_t first = line / p->height * results;
+        j->kernels->gradient_line(p, line % p->height, qs__own_shift_in(j->src, first), j->mask ? j->mask + first : NULL,
+                                  qs__own_shift_out(j->dst, line * p->width * p->channels));
     }
 }
 

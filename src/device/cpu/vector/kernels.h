@@ -56,15 +56,13 @@ typedef struct qs__cpu_kernels {
     void (*gradient_rows)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, const float *factor,
                           const float *offset, const float *slope, qs__out dst);
 
-    /* One window of a pool: `rows` × `columns` pixels from `src` on, `stride` elements between rows, into `channels` results.
-     * where[c] = first + row · step + column of the first maximum (NULL: not wanted). */
-    void (*window_maximum)(int64_t channels, qs__in src, int64_t rows, int64_t columns, int64_t stride, int first, int step, qs__out dst,
-                           int8_t *where);
-    /* dst = Σ window · scale, summed by lines of the window. */
-    void (*window_mean)(int64_t channels, qs__in src, int64_t rows, int64_t columns, int64_t stride, float scale, qs__out dst);
-    /* Gradient at pixel (h, w): the sum over the windows that cover it, of diff where the mask names the pixel (max_pool), or, without a
-     * mask, of diff / window size. diff and mask point to the results of one image. */
-    void (*gather)(const qs__pool *pool, int64_t h, int64_t w, qs__in diff, const int8_t *mask, qs__out dst);
+    /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst and
+     * mask are the line. */
+    void (*maximum_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst, int8_t *mask);
+    void (*mean_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst);
+    /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel
+     * (max_pool), or, without a mask, of diff / window size. diff and mask are all results of the image, dst is the line. */
+    void (*gradient_line)(const qs__pool *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
     /* maximum[c] = max(maximum[c], |src[r, c]|) as fp32 bits without sign, so that NaN and infinity win. */
     void (*column_maxima)(int64_t rows, int64_t channels, qs__in src, int32_t *maximum);
 } qs__cpu_kernels;
