@@ -17,7 +17,22 @@ static void small_open(bench *here, const char *model) {
 typedef struct curve {
     double loss[8];
     int epochs;
+    int64_t shown, timed; /* calls of progress and step_done */
 } curve;
+
+static void progress_note(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
+    curve *here = context;
+    assert_int_equal(epochs, 4);
+    assert_int_equal(steps, 16);
+    assert_int_equal(epoch * steps + step, here->shown++);
+    assert_true(isfinite(loss) && loss > 0 && images_per_second > 0);
+}
+
+static void step_note(void *context, int64_t step, double seconds) {
+    curve *here = context;
+    assert_int_equal(step, here->timed++);
+    assert_true(seconds > 0);
+}
 
 static void curve_note(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
     curve *here = context;
@@ -34,10 +49,15 @@ static void losses_fall(void **state) {
     small_open(&here, "mlp:width=0.25");
     here.job.epochs = 4;
     here.options.epoch_done = curve_note;
+    here.options.progress = progress_note;
     here.options.progress_context = &seen;
+    here.options.step_done = step_note;
+    here.options.step_context = &seen;
     assert_ok(qs_train(&here.options, here.device, here.comm, &result));
     assert_int_equal(seen.epochs, 4);
     assert_int_equal(result.steps, 64);
+    assert_int_equal(seen.shown, 64);
+    assert_int_equal(seen.timed, 64);
     assert_true(result.training_loss == seen.loss[3]);
     if (!(seen.loss[3] < 0.9 * seen.loss[0])) fail_msg("training loss went from %g to %g", seen.loss[0], seen.loss[3]);
     assert_true(result.median_step_us > 0 && result.images_per_second > 0 && result.seconds > 0);
@@ -139,6 +159,29 @@ static void last_batch_may_be_smaller(void **state) {
     free(metrics);
     result_release(&result);
     bench_close(&here);
+}
+
+/* Evaluation shares the memory of training and leaves nothing behind. */
+static void evaluation_leaves_no_trace(void **state) {
+    (void)state;
+    uint64_t hash[2];
+    for (int evaluated = 0; evaluated < 2; evaluated++) {
+        bench here;
+        qs_train_result result;
+        small_open(&here, "lenet5");
+        here.options.run_folder = NULL;
+        here.options.training_limit = 64;
+        here.options.test_limit = evaluated ? 20 : -1;
+        here.job.dynamic_loss_scaling = true; /* its check would trip over what is left in the gaps between gradients */
+        here.job.loss_scale = 256;
+        here.job.epochs = 3;
+        assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+        assert_true(isnan(result.test_accuracy) == !evaluated);
+        hash[evaluated] = result.weights_hash;
+        result_release(&result);
+        bench_close(&here);
+    }
+    assert_true(hash[0] == hash[1]);
 }
 
 static size_t arena_bytes(const bench *here) {
@@ -262,6 +305,7 @@ int main(void) {
         cmocka_unit_test(saved_weights_evaluate_as_they_did),
         cmocka_unit_test(starts_from_weights),
         cmocka_unit_test(last_batch_may_be_smaller),
+        cmocka_unit_test(evaluation_leaves_no_trace),
         cmocka_unit_test(memory_is_the_schedules),
         cmocka_unit_test(divergence_is_named),
         cmocka_unit_test(overflow_skips_and_halves),
