@@ -13,6 +13,9 @@ enum {
     BLOCK = 1024 /* codes of odd widths pass through a buffer of this many; a multiple of 8 keeps strings of bits on byte borders */
 };
 
+/* Its inverse stays finite with the 16 fractional bits that stochastic rounding adds. */
+static const float smallest_step = 0x1p-100f;
+
 /* One call; which fields are set depends on the body. */
 typedef struct array_call {
     const qs__kernels *kernels;
@@ -154,8 +157,7 @@ void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src,
 float qs_step_of_absmax(const qs_format *format, float absmax) {
     assert(format->kind == QS_KIND_INTEGER);
     if (!isfinite(absmax) || absmax <= 0.0f) return 1.0f;
-    /* Below the normal numbers a step loses its precision and its inverse overflows. */
-    return fmaxf(absmax / (float)format->max, 0x1p-126f);
+    return fmaxf(absmax / (float)format->max, smallest_step);
 }
 
 static void quantize_body(void *context, int64_t begin, int64_t end) {
@@ -178,15 +180,10 @@ static void quantize_body(void *context, int64_t begin, int64_t end) {
 
 static void quantize(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int bits, int64_t count,
                      const void *src, int8_t *dst) {
-    assert(format->kind == QS_KIND_INTEGER && isnormal(step) && step > 0.0f);
+    assert(format->kind == QS_KIND_INTEGER && isfinite(step) && step >= smallest_step);
     assert(rounding != QS_STOCHASTIC || random.first % 2 == 0);
-    array_call call = {.rounding = rounding,
-                       .random = random,
-                       .bits = bits,
-                       .inverse = 1.0f / step,
-                       .limit = (float)format->max,
-                       .src = src,
-                       .dst = dst};
+    array_call call = {
+        .rounding = rounding, .random = random, .bits = bits, .inverse = 1.0f / step, .limit = (float)format->max, .src = src, .dst = dst};
     run(&call, count, quantize_body);
 }
 

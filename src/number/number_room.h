@@ -51,14 +51,14 @@ void qs__codes_unpack(int bits, int64_t count, const uint8_t *src, uint32_t *cod
 
 /* A float format in terms of fp32 bits. */
 typedef struct qs__float_plan {
-    int32_t shift;         /* 23 - mantissa bits: fp32 mantissa bits that are dropped */
-    int32_t min_field;     /* fp32 exponent field of min_normal */
-    int32_t min_bits;      /* bits of min_normal */
-    int32_t max_bits;      /* bits of max */
-    int32_t mantissa_bits; /* m */
+    int32_t shift;          /* 23 - mantissa bits: fp32 mantissa bits that are dropped */
+    int32_t min_field;      /* fp32 exponent field of min_normal */
+    int32_t min_bits;       /* bits of min_normal */
+    int32_t max_bits;       /* bits of max */
+    int32_t mantissa_bits;  /* m */
     int32_t magnitude_bits; /* e + m */
-    int32_t special_code;  /* codes from here on are not numbers; INT32_MAX when all are */
-    float step;            /* min_subnormal */
+    int32_t special_code;   /* codes from here on are not numbers; INT32_MAX when all are */
+    float step;             /* min_subnormal */
     qs_specials specials;
     bool bfloat, half; /* bf16 and fp16: kernels of their own */
 } qs__float_plan;

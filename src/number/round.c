@@ -29,12 +29,17 @@ qs_status qs_rounding_find(const char *name, qs_rounding *out) {
 /* Whether a magnitude k + f goes up to k + 1. */
 static bool goes_up(qs_rounding rounding, bool negative, double k, double f, uint32_t random) {
     switch (rounding) {
-    case QS_NEAREST_EVEN: return f > 0.5 || (f == 0.5 && fmod(k, 2.0) != 0.0);
-    case QS_NEAREST_AWAY: return f >= 0.5;
+    case QS_NEAREST_EVEN:
+        return f > 0.5 || (f == 0.5 && fmod(k, 2.0) != 0.0);
+    case QS_NEAREST_AWAY:
+        return f >= 0.5;
     /* Probability f to the 32nd bit: the carry out of the fraction's first 32 bits plus the random ones. */
-    case QS_STOCHASTIC: return floor(f * 0x1p32) + random >= 0x1p32;
-    case QS_FLOOR: return negative && f > 0.0;
-    default: return false;
+    case QS_STOCHASTIC:
+        return floor(f * 0x1p32) + random >= 0x1p32;
+    case QS_FLOOR:
+        return negative && f > 0.0;
+    default:
+        return false;
     }
 }
 
@@ -68,16 +73,19 @@ static float round_float(const qs_format *format, qs_rounding rounding, float x,
     return copysignf((float)rounded, x);
 }
 
-/* Fixed point adds a 24-bit draw to 24 fractional bits, cut toward zero: the arithmetic of the quantization kernels, which round before
- * they clamp to the same effect. */
+/* Fixed point keeps 16 fractional bits, rounded to nearest-even, and adds a 16-bit draw: the arithmetic of the quantization kernels. */
 static double round_integer_stochastic(double x, uint32_t random) {
-    return floor((trunc(x * 0x1p24) + (random >> 8)) * 0x1p-24);
+    double fixed = x * 0x1p16;
+    double k = floor(fixed);
+    k += goes_up(QS_NEAREST_EVEN, false, k, fixed - k, 0);
+    return floor((k + (random >> 16)) * 0x1p-16);
 }
 
 static float round_integer(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
     double magnitude = fabs((double)x);
     *overflow = true;
-    if (!(magnitude <= format->max + 1.0)) return copysignf((float)format->max, x);
+    if (isnan(x)) return (float)format->max;
+    if (magnitude > format->max + 1.0) return copysignf((float)format->max, x);
     double k = floor(magnitude);
     double rounded;
     if (rounding == QS_STOCHASTIC) {

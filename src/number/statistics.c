@@ -147,7 +147,7 @@ double qs_norm2_array(int64_t count, const float *src) {
 
 double qs_stochastic_variance_array(const qs_format *format, float step, int64_t count, const float *src) {
     if (format->kind == QS_KIND_INTEGER) {
-        assert(isnormal(step) && step > 0.0f);
+        assert(isfinite(step) && step > 0.0f);
         return total(count, src, NULL, step, (float)format->max);
     }
     qs__float_plan plan = qs__float_plan_of(format);

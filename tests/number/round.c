@@ -134,9 +134,10 @@ static void stochastic_probability_is_exact(void **state) {
     }
 }
 
-/* Mean and variance of many draws: f q and q² f (1 - f). The mean of n draws has standard deviation q sqrt(f (1 - f) / n); the sample variance of
- * a two-valued variable has standard deviation q² sqrt(f (1 - f)) |1 - 2f| / sqrt(n) to first order, and second-order terms of 1/n. With
- * 4.5 standard deviations a fair generator fails one of 2 × 60 tests with probability 120 × 7e-6 < 1e-3; draws are keyed, so that the outcome is fixed. */
+/* Mean and variance of many draws: f q and q² f (1 - f). The mean of n draws has standard deviation q sqrt(f (1 - f) / n); the sample
+ * variance of a two-valued variable has standard deviation q² sqrt(f (1 - f)) |1 - 2f| / sqrt(n) to first order, and second-order terms of
+ * 1/n. With 4.5 standard deviations a fair generator fails one of 2 × 60 tests with probability 120 × 7e-6 < 1e-3; draws are keyed, so that
+ * the outcome is fixed. */
 static void stochastic_rounding_is_fair(void **state) {
     (void)state;
     enum { DRAWS = 20000 };
@@ -163,9 +164,12 @@ static void stochastic_rounding_is_fair(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_stay_when_rounded_again), cmocka_unit_test(errors_are_bounded),
-        cmocka_unit_test(order_is_kept),                   cmocka_unit_test(ties_are_told_apart),
-        cmocka_unit_test(specials_follow_their_rule),      cmocka_unit_test(stochastic_probability_is_exact),
+        cmocka_unit_test(results_stay_when_rounded_again),
+        cmocka_unit_test(errors_are_bounded),
+        cmocka_unit_test(order_is_kept),
+        cmocka_unit_test(ties_are_told_apart),
+        cmocka_unit_test(specials_follow_their_rule),
+        cmocka_unit_test(stochastic_probability_is_exact),
         cmocka_unit_test(stochastic_rounding_is_fair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

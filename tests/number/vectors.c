@@ -26,8 +26,7 @@ static void check_case(const qs_format *format, const json_t *entry) {
     static const struct {
         const char *name;
         qs_rounding rounding;
-    } roundings[] = {
-        {"nearest-even", QS_NEAREST_EVEN}, {"nearest-away", QS_NEAREST_AWAY}, {"floor", QS_FLOOR}, {"zero", QS_TOWARD_ZERO}};
+    } roundings[] = {{"nearest-even", QS_NEAREST_EVEN}, {"nearest-away", QS_NEAREST_AWAY}, {"floor", QS_FLOOR}, {"zero", QS_TOWARD_ZERO}};
     double x = real_of(json_object_get(entry, "x"));
     float source = (float)x;
     assert_true((double)source == x);

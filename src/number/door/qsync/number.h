@@ -55,11 +55,11 @@ QS_API const char *qs_specials_name(qs_specials specials);
 
 /* ---- Rounding one value --------------------------------------------------------------------------------------------- */
 
-#define QS_ROUNDING_LIST(X)                                                                                             \
-    X(QS_NEAREST_EVEN, "nearest-even")                                                                                  \
-    X(QS_NEAREST_AWAY, "nearest-away")                                                                                  \
-    X(QS_STOCHASTIC, "stochastic")                                                                                      \
-    X(QS_FLOOR, "floor")                                                                                                \
+#define QS_ROUNDING_LIST(X)            \
+    X(QS_NEAREST_EVEN, "nearest-even") \
+    X(QS_NEAREST_AWAY, "nearest-away") \
+    X(QS_STOCHASTIC, "stochastic")     \
+    X(QS_FLOOR, "floor")               \
     X(QS_TOWARD_ZERO, "toward-zero")
 #define QS_ROUNDING_ENUM(id, text) id,
 typedef enum qs_rounding { QS_ROUNDING_LIST(QS_ROUNDING_ENUM) QS_ROUNDING_COUNT } qs_rounding;
@@ -72,7 +72,7 @@ QS_API const char *qs_rounding_name(qs_rounding rounding);
  * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. NaN stays NaN, quiet, with its
  * sign (formats without NaN: saturates to max with the sign of x and counts as overflow). *overflow (may be NULL) becomes true when the
  * rounded magnitude, on a grid without upper end, exceeded max; infinities count. For integer formats: rounds to an integer in [-max, max];
- * the stochastic draw there has 24 bits. */
+ * NaN gives max; the stochastic draw is the upper 16 bits of `random`. */
 QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow);
 /* Storage code of a value that the format holds exactly, and back. Codes of 32 bits at most, in the low bits. */
 QS_API uint32_t qs_encode_value(const qs_format *format, float value);
@@ -96,14 +96,14 @@ QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const voi
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
 /* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2). A zero or non-finite
- * absmax gives step 1 so that zeros stay zeros, a subnormal step is raised to fp32's smallest normal.
- * The division is a multiplication by 1/q computed once in fp32. */
+ * absmax gives step 1 so that zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in
+ * fp32. */
 
 /* Step for an absolute maximum. */
 QS_API float qs_step_of_absmax(const qs_format *format, float absmax);
-/* codes (one int8 each, any b <= 8) of src with one step (normal, positive). Elements past ±max × step, infinities and NaN clamp to ±max
- * with their sign. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
- * (i & 1) of draw (random.first + i) / 2, that is qs_round_value with random = half << 16 | 0x8000; random.first must be even. */
+/* codes (one int8 each, any b <= 8) of src with one step (2^-100 at least). Elements past ±max × step and infinities clamp to ±max,
+ * NaN to max. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
+ * (i & 1) of draw (random.first + i) / 2, that is qs_round_value with random = half << 16; random.first must be even. */
 QS_API void qs_quantize_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
                               const float *src, int8_t *dst);
 /* The same from bf16 storage. */

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Quantizers by name: defaults, every combination there and back, and what is refused. */
+#include "number_test.h"
+
+#include <stdio.h>
+
+static qs_quantizer quantizer_named(const char *text) {
+    qs_quantizer quantizer = {.format = NULL};
+    if (qs_quantizer_find(text, &quantizer) != QS_OK) fail_msg("%s", qs_message());
+    return quantizer;
+}
+
+static void defaults_follow_the_format(void **state) {
+    (void)state;
+    qs_quantizer bf16 = quantizer_named("bf16");
+    assert_ptr_equal(bf16.format, format_named("bf16"));
+    assert_int_equal(bf16.granularity, QS_PER_TENSOR);
+    assert_int_equal(bf16.rounding, QS_NEAREST_EVEN);
+    qs_quantizer int8 = quantizer_named("int8:channel(out)");
+    assert_int_equal(int8.granularity, QS_PER_CHANNEL);
+    assert_false(int8.channel_is_input);
+    assert_int_equal(int8.rounding, QS_STOCHASTIC);
+    qs_quantizer low = quantizer_named("fp(4,3):channel(in):floor");
+    assert_ptr_equal(low.format, format_named("fp(4,3,0)"));
+    assert_true(low.channel_is_input);
+    assert_int_equal(low.rounding, QS_FLOOR);
+    assert_int_equal(quantizer_named("bf16:stochastic").rounding, QS_STOCHASTIC);
+}
+
+static void texts_round_trip(void **state) {
+    (void)state;
+    static const char *const formats[] = {"fp32", "bf16", "fp(4,3,4)", "fp(8,23,0)", "fp(4,3,-9)", "int8", "int4"};
+    static const char *const parts[] = {"tensor", "channel(out)", "channel(in)"};
+    for (size_t f = 0; f < COUNT_OF(formats); f++) {
+        for (size_t p = 0; p < COUNT_OF(parts); p++) {
+            for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
+                char text[64], again[64];
+                snprintf(text, sizeof text, "%s:%s:%s", formats[f], parts[p], qs_rounding_name((qs_rounding)r));
+                qs_quantizer first = quantizer_named(text);
+                qs_quantizer second = quantizer_named(qs_quantizer_text(&first, again));
+                assert_ptr_equal(first.format, second.format);
+                assert_int_equal(first.granularity, second.granularity);
+                assert_int_equal(first.channel_is_input, second.channel_is_input);
+                assert_int_equal(first.rounding, second.rounding);
+                char canonical[64];
+                assert_string_equal(qs_quantizer_text(&second, canonical), again);
+            }
+        }
+    }
+    char text[64];
+    qs_quantizer quantizer = quantizer_named("int8:channel(out)");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "int8:channel(out):stochastic");
+    quantizer = quantizer_named("bf16:tensor:nearest-even");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "bf16");
+    quantizer = quantizer_named("fp(4,3,4)");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(4,3,4)");
+}
+
+static void bad_texts_are_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {"",
+                                        ":",
+                                        "int8:",
+                                        "int8::stochastic",
+                                        "int9:tensor",
+                                        "int8:rows",
+                                        "int8:tensor:up",
+                                        "int8:stochastic:tensor",
+                                        "int8:tensor:channel(in)",
+                                        "bf16:floor:floor",
+                                        "int8:tensor:stochastic:stochastic",
+                                        "bf16 :tensor",
+                                        "bf16:tensor:nearest-even-and-a-tail-that-does-not-fit-any-sensible-buffer"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        qs_quantizer quantizer = {.format = NULL, .rounding = QS_FLOOR};
+        if (qs_quantizer_find(texts[i], &quantizer) != QS_USAGE) fail_msg("'%s' was taken", texts[i]);
+        assert_null(quantizer.format);
+        assert_int_equal(quantizer.rounding, QS_FLOOR);
+    }
+    qs_quantizer quantizer;
+    assert_int_equal(qs_quantizer_find("int8:rows", &quantizer), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "int8:rows"));
+    assert_non_null(strstr(qs_message(), "channel(out)"));
+    assert_non_null(strstr(qs_message(), "toward-zero"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_follow_the_format),
+        cmocka_unit_test(texts_round_trip),
+        cmocka_unit_test(bad_texts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
