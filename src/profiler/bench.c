@@ -26,14 +26,12 @@ static qs_status schedule_make(bench *one, qs_device *device) {
     return qs_schedule_lower(&lowering, &one->schedule);
 }
 
+/* Before every step: the arena may use the memory of inputs again once they were read. */
 static void inputs_fill(const bench *one) {
-    const qs_shape images = qs_graph_shape(one->graph, 0, one->job.batch);
-    const qs_operand pixels = {.role = QS_SRC, .shape = images, .format = qs_format_of("fp32")};
+    const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(one->graph, 0, one->job.batch), .format = qs_format_of("fp32")};
     int32_t *labels = qs_executor_buffer(one->executor, one->schedule->labels);
     qs__operand_fill(&pixels, qs_executor_buffer(one->executor, one->schedule->images));
     for (int64_t i = 0; i < one->job.batch; i++) labels[i] = (int32_t)(i % one->graph->classes);
-    qs_graph_initialize(one->graph, one->job.seed, qs_executor_buffer(one->executor, one->schedule->masters),
-                        qs_executor_buffer(one->executor, one->schedule->running));
 }
 
 static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
@@ -48,7 +46,8 @@ static qs_status bench_start(const char *model, const char *recipe, int64_t batc
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
     QS_TRY(qs_executor_create(one->schedule, device, one->self, one->arena.memory, &one->executor));
     QS_TRY(qs_allocate((size_t)steps, sizeof *one->us, &one->us));
-    inputs_fill(one);
+    qs_graph_initialize(one->graph, one->job.seed, qs_executor_buffer(one->executor, one->schedule->masters),
+                        qs_executor_buffer(one->executor, one->schedule->running));
     return QS_OK;
 }
 
@@ -66,6 +65,7 @@ static qs_status steps_run(bench *one, int steps) {
     for (int s = -QS__WARM_UP; s < steps; s++) {
         const qs_run run = {.seed = one->job.seed, .step = (uint64_t)(s + QS__WARM_UP), .samples = one->job.batch,
                             .global_samples = one->job.batch, .loss_scale = 1};
+        inputs_fill(one);
         const double begin = qs_clock();
         QS_TRY(qs_executor_run(one->executor, &run));
         if (s >= 0) one->us[s] = (qs_clock() - begin) * 1e6;

@@ -55,7 +55,7 @@ static qs_status step_run(plan_run *run) {
                         .first_sample = profiler->rank * profiler->job->batch, .global_samples = profiler->ranks * profiler->job->batch,
                         .loss_scale = qs_loss_scale_start(profiler->job).value};
     const double begin = qs_clock();
-    qs__batch_load(profiler, run->executor, run->schedule, run->repetition + QS__WARM_UP, profiler->job->batch);
+    qs__profile_batch(profiler, run->executor, run->schedule, run->repetition + QS__WARM_UP, profiler->job->batch);
     const double loaded = qs_clock();
     QS_TRY(qs_executor_run(run->executor, &one));
     if (run->repetition < 0) return QS_OK;

@@ -29,7 +29,7 @@ double qs__resident_bytes(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-void qs__batch_load(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch) {
+void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch) {
     const qs_dataset *set = &profiler->training;
     const qs_shape *input = &profiler->graph->node[0].shape;
     const int64_t first = (step * profiler->ranks + profiler->rank) * batch;

@@ -87,7 +87,7 @@ typedef struct qs__profiler {
 /* Tells rank 0's caller how far things are. */
 void qs__progress(const qs__profiler *profiler, double fraction, const char *what);
 /* Fills the images and labels of a schedule with the samples of (step, rank); `batch` samples a rank. */
-void qs__batch_load(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
+void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
 /* Resident bytes of this process. */
 double qs__resident_bytes(void);
 

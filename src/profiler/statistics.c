@@ -97,7 +97,7 @@ static qs_status iteration_run(collection *one, int iteration) {
     const qs_run run = {.seed = profiler->job->seed, .step = (uint64_t)iteration, .samples = one->batch, .first_sample = profiler->rank * one->batch,
                         .global_samples = profiler->ranks * one->batch, .loss_scale = one->scale.value,
                         .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch)};
-    qs__batch_load(profiler, one->executor, one->schedule, iteration, one->batch);
+    qs__profile_batch(profiler, one->executor, one->schedule, iteration, one->batch);
     qs_status status = qs_executor_run(one->executor, &run);
     if (status == QS_OK) status = loss_check(one, iteration);
     QS_TRY(qs_comm_agree(profiler->comm, status));
