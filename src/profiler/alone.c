@@ -28,8 +28,7 @@ static qs_status entry_time(qs__profiler *profiler, qs__entry *entry) {
     qs_status status = QS_OK;
     QS_GOTO(qs_arena_reserve(bytes + flush_bytes, &arena));
     qs__operands_place(one, entry->row.scratch_bytes, arena.memory, data, &scratch);
-    for (int i = 0; i < one->operands; i++)
-        if (data[i]) qs__operand_fill(&one->operand[i], data[i]);
+    qs__operands_fill(one, data);
     QS_GOTO(qs_device_prepare(profiler->device, one, data, scratch, &kernel));
     status = runs_time(profiler, entry, kernel, (char *)arena.memory + bytes);
 done:

@@ -109,8 +109,7 @@ static qs_status bench_start(bench *here) {
     for (int p = 0; p < here->places; p++) {
         void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
         qs__operands_place(&here->one, row.scratch_bytes, here->memory + (size_t)p * (region_bytes / (size_t)here->places), data, &scratch);
-        for (int i = 0; i < here->one.operands; i++)
-            if (data[i]) qs__operand_fill(&here->one.operand[i], data[i]);
+        qs__operands_fill(&here->one, data);
         QS_TRY(qs_device_prepare(here->profiler->device, &here->one, data, scratch, &here->kernel[p]));
     }
     return QS_OK;

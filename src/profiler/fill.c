@@ -50,6 +50,33 @@ void qs__operand_fill(const qs_operand *operand, void *data) {
     repeat(piece, qs_format_bytes(operand->format, PIECE), data, bytes);
 }
 
+/* First place inside the image along one axis, for a window that begins before it. */
+static int first_inside(int64_t window, int stride, int padding) {
+    const int64_t begin = window * stride - padding;
+    return begin < 0 ? (int)-begin : 0;
+}
+
+/* Codes of max_pool are places in the window, kh · width + kw; those in the padding would lie outside the image. */
+static void places_fill(const qs_case *one, const qs_shape *shape, int8_t *mask) {
+    const qs_attributes *with = &one->attributes;
+    for (int64_t n = 0; n < shape->dim[0]; n++) {
+        for (int64_t h = 0; h < shape->dim[2]; h++) {
+            for (int64_t w = 0; w < shape->dim[3]; w++) {
+                const int kh = first_inside(h, with->stride[0], with->padding[0]), kw = first_inside(w, with->stride[1], with->padding[1]);
+                memset(mask, kh * with->kernel[1] + kw, (size_t)shape->dim[1]);
+                mask += shape->dim[1];
+            }
+        }
+    }
+}
+
+void qs__operands_fill(const qs_case *one, void *const *data) {
+    const int mask = qs_case_position(one, QS_MASK);
+    for (int i = 0; i < one->operands; i++)
+        if (data[i]) qs__operand_fill(&one->operand[i], data[i]);
+    if (mask >= 0 && data[mask] && one->attributes.kernel[0] > 0) places_fill(one, &one->operand[mask].shape, data[mask]);
+}
+
 static size_t pages(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }

@@ -117,6 +117,8 @@ qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out);
 
 /* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
 void qs__operand_fill(const qs_operand *operand, void *data);
+/* All operands of a case; data[i] NULL where absent. */
+void qs__operands_fill(const qs_case *one, void *const *data);
 /* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */
 size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch);
 /* Writes over `bytes` so that caches hold nothing else. */

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+// links: replayer
+/* A profile answers every question that a planner may put: whatever mix of the class's recipes, every kernel has its row and every conversion
+ * its fit. */
+#include "profiler_support.h"
+
+#include "qsync/replayer.h"
+
+enum { MIXES = 100 };
+
+static void figures_check(const qs_class_profile *one) {
+    for (int i = 0; i < one->kernels; i++) {
+        const qs_kernel_cost *row = &one->kernel[i];
+        assert_true(isfinite(row->us) && row->us > 0);
+        assert_true(row->us_low > 0 && row->us_low <= row->us && row->us <= row->us_high);
+        assert_true(row->scratch_bytes >= 0 && row->kernel[0]);
+        if (i) assert_true(strcmp(one->kernel[i - 1].case_text, row->case_text) < 0);
+    }
+    for (int i = 0; i < one->conversions; i++) {
+        const qs_conversion_cost *row = &one->conversion[i];
+        for (double n = 1024; n < 1e8; n *= 3) {
+            const double us = qs_fit_value(row->pieces, row->piece, n);
+            assert_true(isfinite(us) && us > 0);
+        }
+    }
+    assert_true(one->data_us_per_sample > 0 && one->iteration_overhead_us >= 0 && one->base_bytes > 0);
+    assert_true(one->threads == 1 && one->speed == 1 && one->cpu[0] && one->library[0] && one->build[0] && one->date[0]);
+}
+
+/* Mixes that the profiler did not draw itself. */
+static void mixes_predict(bench *b) {
+    qs_recipe recipe[QS_MAX_FORMATS];
+    int recipes;
+    const qs_recipe **choice = calloc((size_t)b->graph->nodes, sizeof *choice);
+    const qs_recipe *const *by_class[] = {choice};
+    assert_ok(qs_class_recipes(&b->cluster.class_[0], QS_MAX_FORMATS, recipe, &recipes));
+    assert_int_equal(recipes, 3);
+    for (int mix = 0; mix < MIXES; mix++) {
+        qs_prediction prediction;
+        for (int n = 1; n < b->graph->nodes; n++)
+            if (b->graph->node[n].op->kind == QS_ADJUSTABLE)
+                choice[n] = &recipe[qs_random_bits(qs_random_key(77, (uint64_t)mix, 5, 0), (uint64_t)n) % (unsigned)recipes];
+        assert_ok(qs_predict(b->graph, &b->cluster, &b->profile, &b->job, by_class, NULL, &prediction));
+        assert_true(prediction.iteration_us > 0 && isfinite(prediction.iteration_us));
+        qs_prediction_release(&prediction);
+    }
+    free(choice);
+}
+
+static void text_round_trips(const qs_profile *profile) {
+    char *text, *again;
+    qs_profile copy;
+    assert_ok(qs_profile_text(profile, &text));
+    assert_ok(qs_profile_parse(text, "again", &copy));
+    assert_ok(qs_profile_text(&copy, &again));
+    assert_string_equal(text, again);
+    qs_profile_release(&copy);
+    free(text);
+    free(again);
+}
+
+static void profile_and_ask(const char *backend, const char *model, int64_t batch) {
+    bench b;
+    if (!backend_exists(backend)) skip();
+    bench_open(&b, NULL, backend, model, batch);
+    if (!device_multiplies(b.device, "bf16") || !device_multiplies(b.device, "int8")) {
+        bench_close(&b);
+        skip();
+    }
+    assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
+    char signature[32];
+    assert_string_equal(b.profile.graph, qs_graph_signature(b.graph, signature));
+    assert_int_equal(b.profile.batch, batch);
+    assert_int_equal(b.profile.classes, 1);
+    assert_int_equal(b.profile.collectives, 0);
+    figures_check(&b.profile.class_[0]);
+    mixes_predict(&b);
+    text_round_trips(&b.profile);
+    bench_close(&b);
+}
+
+static void mlp_on_ref(void **state) {
+    (void)state;
+    profile_and_ask("ref", "mlp:width=0.125", 4);
+}
+
+/* Residuals bring gradient sums and casts of what one of two readers needs. */
+static void residual_net_on_cpu(void **state) {
+    (void)state;
+    profile_and_ask("cpu", "resnet8:width=0.5", 4);
+}
+
+typedef struct heard {
+    double last;
+    int count;
+} heard;
+
+static void hear(void *context, const char *what, double fraction) {
+    heard *all = context;
+    assert_true(what[0] && fraction >= all->last && fraction <= 1);
+    all->last = fraction;
+    all->count++;
+}
+
+static void progress_goes_up_to_one(void **state) {
+    bench b;
+    heard all = {0};
+    (void)state;
+    if (!backend_exists("cpu")) skip();
+    bench_open(&b, "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"cpu\",\"count\":1,\"formats\":[\"fp32\"]}}}",
+               NULL, "mlp:width=0.125", 4);
+    b.options.progress = hear;
+    b.options.progress_context = &all;
+    assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
+    assert_true(all.count > 3 && all.last == 1);
+    assert_int_equal(b.profile.class_[0].conversions, 0); /* one format: nothing to convert */
+    bench_close(&b);
+}
+
+static void wrong_options_are_refused(void **state) {
+    bench b;
+    (void)state;
+    bench_open(&b, NULL, "ref", "mlp:width=0.125", 4);
+    b.options.repetitions = 1;
+    assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "repetitions 1");
+    b.options.repetitions = 2;
+    b.options.statistics_iterations = -1;
+    assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "statistics iterations -1");
+    b.options.statistics_iterations = 0;
+    b.cluster.class_[0].count = 2;
+    assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "2 ranks but 1");
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mlp_on_ref), cmocka_unit_test(residual_net_on_cpu),
+                                       cmocka_unit_test(progress_goes_up_to_one), cmocka_unit_test(wrong_options_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

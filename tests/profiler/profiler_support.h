@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the tests of profiler: a small job on a small cluster, profiled with few repetitions. */
+#ifndef QSYNC_PROFILER_SUPPORT_H
+#define QSYNC_PROFILER_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/profiler.h"
+
+#define assert_ok(call)                                               \
+    do {                                                              \
+        if ((call) != QS_OK) fail_msg("%s: %s", #call, qs_message()); \
+    } while (0)
+
+#define assert_refused(call, wanted, why)                                                                  \
+    do {                                                                                                   \
+        assert_int_equal((call), wanted);                                                                  \
+        if (!strstr(qs_message(), why)) fail_msg("message \"%s\" does not say \"%s\"", qs_message(), why); \
+    } while (0)
+
+typedef struct bench {
+    qs_cluster cluster;
+    qs_comm *comm;
+    qs_device *device;
+    qs_job job;
+    qs_profile_options options;
+    qs_graph *graph;
+    qs_profile profile;
+} bench;
+
+static inline bool backend_exists(const char *backend) {
+    for (size_t i = 0; qs_device_backend_at(i); i++)
+        if (strcmp(qs_device_backend_at(i), backend) == 0) return true;
+    return false;
+}
+
+/* A cpu device without bf16 or int8 products cannot be profiled in all three formats. */
+static inline bool device_multiplies(const qs_device *device, const char *format) {
+    qs_device_info info;
+    qs_device_describe(device, &info);
+    for (int i = 0; i < 8 && info.formats[i]; i++)
+        if (strcmp(info.formats[i], format) == 0) return true;
+    return false;
+}
+
+static inline void job_fill(qs_job *job, const char *model, int64_t batch) {
+    qs_job_default(job);
+    snprintf(job->model, sizeof job->model, "%s", model);
+    snprintf(job->dataset, sizeof job->dataset, "shapes");
+    job->batch = batch;
+    job->rate.base = 0.05;
+    job->bucket_bytes = 16384;
+}
+
+/* cluster NULL: one rank on the backend. */
+static inline void bench_open(bench *b, const char *cluster, const char *backend, const char *model, int64_t batch) {
+    memset(b, 0, sizeof *b);
+    assert_ok(qs_comm_open(cluster ? NULL : "self", &b->comm));
+    assert_ok(cluster ? qs_cluster_parse(cluster, "test", &b->cluster) : qs_cluster_single(backend, 1, &b->cluster));
+    const qs_class *one = &b->cluster.class_[qs_cluster_class_of(&b->cluster, qs_comm_rank(b->comm))];
+    assert_ok(qs_device_open(&(qs_device_options){.backend = one->backend, .threads = 1, .isa = "all", .speed = one->speed}, &b->device));
+    job_fill(&b->job, model, batch);
+    qs_profile_options_default(&b->options);
+    b->options.job = &b->job;
+    b->options.cluster = &b->cluster;
+    b->options.repetitions = 2;
+    b->options.statistics_iterations = 2;
+    assert_ok(qs_job_model(&b->job, &b->graph));
+}
+
+static inline void bench_close(bench *b) {
+    qs_profile_release(&b->profile);
+    qs_graph_release(b->graph);
+    qs_device_close(b->device);
+    qs_cluster_release(&b->cluster);
+    qs_comm_close(b->comm);
+}
+
+#endif
