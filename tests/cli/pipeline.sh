@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
+# covers: profile indicator plan simulate train eval report
 # The main job in small: profile, indicator, plan, simulate, train, eval and report agree with one another, over two unlike ranks.
 . "$(dirname "$0")/check.inc"
 fail() { echo "$1"; failures=$((failures + 1)); }

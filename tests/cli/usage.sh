@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: short
+# covers: devices bench
 # Bad input: one line that names what, value and rule; the right exit code; nothing half written.
 . "$(dirname "$0")/check.inc"
 

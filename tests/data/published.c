@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
+// covers: mnist fashion_mnist cifar10 cifar100
 /* The published sets, where QS_TEST_SHARED/data has them: counts, balance of classes, and the constants of normalisation. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
+// covers: mlp lenet5 resnet8 resnet20 resnet32 resnet18_cifar resnet18 resnet50 vgg11 vgg11_bn vgg16 vgg16_bn alexnet
 /* The built-in models: parameter counts and FLOPs against published figures, properties that hold for every one (order, layout, depth,
  * reach), sizes and options, and refusals. A model of models.def without a line here fails. */
 #include <setjmp.h>

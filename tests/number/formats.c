@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
+// covers: fp32 bf16 fp16 e5m2 e4m3fn fp int
 /* Descriptors: facts of every named format against its standard, the families' formulas, interning, order, storage, messages. */
 #include "number_test.h"
 
