@@ -57,10 +57,10 @@ static qs_status weight_gradient_emit(qs_lowerer *lowerer, int n) {
     QS_TRY(qs__gradient_as(lowerer, n, &recipe->weight_gradient.diff_dst, &diff_dst));
     const qs_shape dst_shape = qs_graph_shape(lowerer->graph, n, lowerer->in->batch);
     if (lowerer->in->mode == QS_MODE_STATISTICS)
-        QS_TRY(qs__statistics_emit(lowerer, n, 2, dst_shape, diff_dst.format, (qs_place){diff_dst.buffer, 0}));
+        QS_TRY(qs__statistics_emit(lowerer, n, 2, dst_shape, lowerer->out->value_format[n], (qs_place){lowerer->node[n].gradient, 0}));
     qs_draft draft = qs__draft_make(n, node->op->name, "weight_gradient", &node->attributes);
-    qs__draft_bind(&draft, QS_SRC, qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch), src.format, src.buffer, 0);
-    qs__draft_bind(&draft, QS_DIFF_DST, dst_shape, diff_dst.format, diff_dst.buffer, 0);
+    qs__draft_bind(&draft, QS_SRC, qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch), src.quantizer.format, src.buffer, 0);
+    qs__draft_bind(&draft, QS_DIFF_DST, dst_shape, diff_dst.quantizer.format, diff_dst.buffer, 0);
     gradient_bind(lowerer, &draft, QS_DIFF_WEIGHTS, weights);
     if (bias) gradient_bind(lowerer, &draft, QS_DIFF_BIAS, bias);
     QS_TRY(qs__step_emit(lowerer, &draft));
@@ -68,7 +68,7 @@ static qs_status weight_gradient_emit(qs_lowerer *lowerer, int n) {
     return qs__bucket_gradient_done(lowerer, weights);
 }
 
-static qs_status input_gradient_emit(qs_lowerer *lowerer, int n) {
+static qs_status input_gradient_emit(qs_lowerer *lowerer, int n, bool first) {
     const qs_node *node = &lowerer->graph->node[n];
     const int input = node->input[0];
     const qs_recipe *recipe = qs__recipe_of(lowerer, n);
@@ -78,7 +78,7 @@ static qs_status input_gradient_emit(qs_lowerer *lowerer, int n) {
     qs_place weights;
     int weights_step = -1, diff_src = -1;
     QS_TRY(qs__gradient_as(lowerer, n, &recipe->input_gradient.diff_dst, &diff_dst));
-    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_INPUT_WEIGHTS, &recipe->input_gradient.weights, &weights, &weights_step));
+    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_INPUT_WEIGHTS, &recipe->input_gradient.weights, first, &weights, &weights_step));
     QS_TRY(diff_src_buffer(lowerer, n, input, format, &diff_src));
     qs_draft draft = qs__draft_make(n, node->op->name, "input_gradient", &node->attributes);
     qs__draft_bind(&draft, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
@@ -88,10 +88,22 @@ static qs_status input_gradient_emit(qs_lowerer *lowerer, int n) {
     return contribute(lowerer, input, format, diff_src, true);
 }
 
+/* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the input's
+ * gradient then lives longer, which costs less than a second copy of the weights. */
+static bool input_comes_first(const qs_lowerer *lowerer, int n) {
+    const qs_recipe *recipe = qs__recipe_of(lowerer, n);
+    const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format, *read = recipe->weight_gradient.src.format;
+    const qs_shape src = qs_graph_shape(lowerer->graph, lowerer->graph->node[n].input[0], lowerer->in->batch);
+    const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
+    return wanted != lowerer->fp32 && qs_tensor_bytes(&qs__parameter_find(lowerer, n, QS_WEIGHTS)->shape, wanted) > inputs;
+}
+
+/* The weight gradient first where memory allows, so that its all-reduce starts early. */
 static qs_status adjustable_emit(qs_lowerer *lowerer, int n) {
+    const bool wanted = lowerer->node[lowerer->graph->node[n].input[0]].needs_gradient, first = wanted && input_comes_first(lowerer, n);
+    if (first) QS_TRY(input_gradient_emit(lowerer, n, true));
     QS_TRY(weight_gradient_emit(lowerer, n));
-    if (!lowerer->node[lowerer->graph->node[n].input[0]].needs_gradient) return QS_OK;
-    return input_gradient_emit(lowerer, n);
+    return wanted && !first ? input_gradient_emit(lowerer, n, false) : QS_OK;
 }
 
 /* The role of a trained parameter's gradient in a backward pass, if `role` is one. */

@@ -26,13 +26,15 @@ static qs_status adjustable_emit(qs_lowerer *lowerer, int n) {
     qs_place weights;
     int weights_step = -1;
     QS_TRY(qs__value_as(lowerer, node->input[0], &recipe->forward.src, &src));
-    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_WEIGHTS, &recipe->forward.weights, &weights, &weights_step));
+    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_WEIGHTS, &recipe->forward.weights, true, &weights, &weights_step));
     if (lowerer->in->mode == QS_MODE_STATISTICS) {
-        QS_TRY(qs__statistics_emit(lowerer, n, 0, src_shape, src.format, (qs_place){src.buffer, 0}));
-        QS_TRY(qs__statistics_emit(lowerer, n, 1, parameter->shape, recipe->forward.weights.format, weights));
+        const int input = node->input[0];
+        QS_TRY(qs__statistics_emit(lowerer, n, 0, src_shape, lowerer->out->value_format[input], (qs_place){lowerer->node[input].value, 0}));
+        QS_TRY(qs__statistics_emit(lowerer, n, 1, parameter->shape, lowerer->fp32,
+                                   (qs_place){lowerer->out->masters, (size_t)parameter->offset * sizeof(float)}));
     }
     qs_draft draft = qs__draft_make(n, node->op->name, "forward", &node->attributes);
-    qs__draft_bind(&draft, QS_SRC, src_shape, src.format, src.buffer, 0);
+    qs__draft_bind(&draft, QS_SRC, src_shape, src.quantizer.format, src.buffer, 0);
     qs__draft_bind(&draft, QS_WEIGHTS, parameter->shape, recipe->forward.weights.format, weights.buffer, weights.offset);
     if (src.step_buffer >= 0) {
         const bool per_channel = recipe->forward.weights.granularity == QS_PER_CHANNEL;

@@ -5,15 +5,15 @@
 
 #include "qsync/schedule.h"
 
-/* Random streams within one node: independent draws for each converted operand. */
-typedef enum qs_stream { QS_STREAM_VALUE, QS_STREAM_WEIGHTS, QS_STREAM_INPUT_WEIGHTS, QS_STREAM_GRADIENT, QS_STREAM_SAVED } qs_stream;
+/* Random streams within one node: independent draws for each converted operand; passes of the node itself (dropout) draw from stream 0. */
+typedef enum qs_stream { QS_STREAM_VALUE = 1, QS_STREAM_WEIGHTS, QS_STREAM_INPUT_WEIGHTS, QS_STREAM_GRADIENT, QS_STREAM_SAVED } qs_stream;
 
 /* A converted form of a value: made once, shared by its readers. */
 typedef struct qs_copy {
-    const qs_format *format;
+    qs_quantizer quantizer;
     int buffer, step_buffer; /* step_buffer: fixed-point step, -1 for floats */
 } qs_copy;
-#define QS_MAX_COPIES 4
+#define QS_MAX_COPIES 8
 
 typedef struct qs_node_state {
     int value;             /* buffer of the output */
@@ -23,6 +23,7 @@ typedef struct qs_node_state {
     bool needs_gradient;
     int copies, gradient_copies;
     qs_copy copy[QS_MAX_COPIES], gradient_copy[QS_MAX_COPIES];
+    qs_copy weights; /* the converted form that lies in the place of the gradient; format NULL: none yet */
 } qs_node_state;
 
 typedef struct qs_lowerer {
@@ -64,7 +65,9 @@ qs_status qs__formats_assign(qs_lowerer *lowerer);
 qs_status qs__value_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out);
 qs_status qs__gradient_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out);
 qs_status qs__saved_as(qs_lowerer *lowerer, int reader, int node, const qs_quantizer *forward, const qs_quantizer *wanted, qs_copy *out);
-qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, qs_place *weights, int *step_buffer);
+/* in_gradient: the copy lies in the place of the weights' gradient, until that is written; else in a buffer of its own. */
+qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient, qs_place *weights,
+                         int *step_buffer);
 
 /* buckets.c */
 qs_status qs__buckets_make(qs_lowerer *lowerer);

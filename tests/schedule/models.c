@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every built-in model, in every mode and uniform recipe, keeps what a schedule must keep; lower precision never needs more memory. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "schedule_check.h"
+
+static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8/fp32"};
+#define RECIPES ((int)(sizeof recipes / sizeof *recipes))
+#define BATCH 32
+
+static qs_graph *model(size_t index) {
+    qs_graph *graph = NULL;
+    assert_ok(qs_model_build(qs_model_name_at(index), NULL, &graph));
+    return graph;
+}
+
+/* The persistent part is the same in all modes: evaluation runs over the memory of training. */
+static void persistent_same(const qs_schedule *a, const qs_schedule *b) {
+    assert_int_equal(a->persistent_bytes, b->persistent_bytes);
+    const int left[] = {a->masters, a->running, a->momentum, a->gradients}, right[] = {b->masters, b->running, b->momentum, b->gradients};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(a->buffer[left[i]].offset, b->buffer[right[i]].offset);
+        assert_int_equal(a->buffer[left[i]].bytes, b->buffer[right[i]].bytes);
+    }
+}
+
+static void invariants(void **state) {
+    (void)state;
+    for (size_t m = 0; qs_model_name_at(m); m++) {
+        qs_graph *graph = model(m);
+        qs_job job = stub_job(BATCH);
+        job.dynamic_loss_scaling = m % 2 == 0;
+        for (int r = 0; r < RECIPES; r++) {
+            qs_schedule *mode[3];
+            for (int k = 0; k < 3; k++) {
+                mode[k] = lower_uniform(graph, &job, (qs_mode)k, recipes[r]);
+                schedule_check(mode[k], graph, &job);
+                persistent_same(mode[0], mode[k]);
+            }
+            for (int k = 0; k < 3; k++) qs_schedule_release(mode[k]);
+        }
+        qs_graph_release(graph);
+    }
+}
+
+/* Packing by interval is a bin-packing problem, so the largest live sum is not always reached; beyond a tenth above it would be waste. */
+static void packing_is_tight(void **state) {
+    (void)state;
+    for (size_t m = 0; qs_model_name_at(m); m++) {
+        qs_graph *graph = model(m);
+        const qs_job job = stub_job(BATCH);
+        for (int r = 0; r < RECIPES; r++) {
+            qs_schedule *schedule = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
+            const double ratio = (double)schedule->arena_bytes / (double)schedule->live_bytes;
+            if (!(ratio <= 1.1)) fail_msg("%s in %s: arena of %zu bytes for %zu live ones", graph->name, recipes[r], schedule->arena_bytes, schedule->live_bytes);
+            qs_schedule_release(schedule);
+        }
+        qs_graph_release(graph);
+    }
+}
+
+static size_t arena(const qs_graph *graph, const qs_job *job, const char *recipe_name, const char *half) {
+    const qs_recipe recipe = recipe_of(recipe_name);
+    const qs_recipe **list = recipes_uniform(graph, &recipe);
+    qs_lowering lowering = lowering_of(graph, job, QS_MODE_TRAIN, list);
+    lowering.half = qs_format_of(half);
+    lowering.context = NO_SCRATCH;
+    qs_schedule *schedule = lower(&lowering);
+    const size_t bytes = schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    free(list);
+    return bytes;
+}
+
+/* qsync.md §4.7. */
+static void lower_precision_needs_no_more_memory(void **state) {
+    (void)state;
+    const int64_t batches[] = {1, 32, 128};
+    int wrong = 0;
+    for (size_t m = 0; qs_model_name_at(m); m++)
+        for (int b = 0; b < 3; b++) {
+            qs_graph *graph = model(m);
+            const qs_job job = stub_job(batches[b]);
+            const size_t fp32 = arena(graph, &job, "fp32", "bf16"), bf16 = arena(graph, &job, "bf16", "bf16");
+            const size_t mixed = arena(graph, &job, "int8/bf16", "bf16"), stored = arena(graph, &job, "int8/fp32", "bf16");
+            const size_t wide = arena(graph, &job, "int8/fp32", "fp32");
+            if (!(mixed <= bf16 && bf16 <= fp32 && stored <= fp32 && wide <= fp32)) {
+                wrong++;
+                print_error("%s, batch %d: int8/bf16 %zu, bf16 %zu, fp32 %zu, int8/fp32 %zu (stored in bf16), %zu (in fp32)\n", graph->name,
+                            (int)batches[b], mixed, bf16, fp32, stored, wide);
+            }
+            qs_graph_release(graph);
+        }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants), cmocka_unit_test(packing_is_tight),
+                                       cmocka_unit_test(lower_precision_needs_no_more_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
