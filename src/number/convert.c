@@ -80,9 +80,8 @@ int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_
 
 static void narrow_run(const array_call *call, uint64_t counter, int64_t begin, int64_t count) {
     int width = whole_bytes(call->bits);
-    const float *src = (const float *)call->src + begin;
-    char *dst = (char *)call->dst + begin / 8 * call->bits + begin % 8 * call->bits / 8;
-    call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), width, count, src, dst);
+    call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), width, count, (const float *)call->src + begin,
+                         (char *)call->dst + begin * width);
 }
 
 /* Odd widths. A block may straddle a change of the counters' high half. */

@@ -77,6 +77,21 @@ static void counters_pass_32_bits(void **state) {
     }
 }
 
+static void conversions_pass_32_bits(void **state) {
+    (void)state;
+    static const char *const names[] = {"bf16", "fp(4,3,4)", "fp(3,2,0)", "fp(8,23,0)"};
+    static float src[COUNT], rounded[COUNT], back[COUNT];
+    static unsigned char packed[COUNT * 4];
+    fill_ordinary(src, COUNT);
+    for (size_t n = 0; n < COUNT_OF(names); n++) {
+        qs_random_stream stream = {11, (UINT64_C(7) << 32) - 1003};
+        qs_convert_from_fp32(format_named(names[n]), QS_STOCHASTIC, stream, COUNT, src, packed);
+        qs_convert_to_fp32(format_named(names[n]), COUNT, packed, back);
+        qs_round_array(format_named(names[n]), QS_STOCHASTIC, stream, COUNT, src, rounded);
+        assert_memory_equal(back, rounded, sizeof back);
+    }
+}
+
 /* Conversions of bf16 and fp16 have kernels of their own: the same codes as one by one, for every rounding, and back. */
 static void conversions_equal_values(void **state) {
     (void)state;
@@ -212,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_round_as_values_do),
         cmocka_unit_test(counters_pass_32_bits),
+        cmocka_unit_test(conversions_pass_32_bits),
         cmocka_unit_test(conversions_equal_values),
         cmocka_unit_test(short_arrays_leave_the_rest_alone),
         cmocka_unit_test(variants_and_threads_give_equal_bits),
