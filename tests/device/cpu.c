@@ -84,11 +84,12 @@ static void note_own_bits(const bound_kernel *kernel, const bound *got) {
 }
 
 static void check_values(qs_device *device, const qs_case *one, const char *text) {
-    bound expected, got, again;
+    bound fresh, expected, got, again;
     bound_kernel kernel, other;
-    bound_make(&expected, one, 11);
-    bound_make(&got, one, 11);
-    bound_make(&again, one, 11);
+    bound_make(&fresh, one, 11);
+    bound_copy(&expected, one, &fresh);
+    bound_copy(&got, one, &fresh);
+    bound_copy(&again, one, &fresh);
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
@@ -97,7 +98,7 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     /* a second kernel, whose scratch is used twice, on fresh operands each time */
     kernel_make(&other, device, &again);
     for (int turn = 0; turn < 2; turn++) {
-        bound_fill(&again, 11);
+        bound_share(&again, &fresh);
         assert_ok(qs_kernel_run(other.kernel, &again.run));
         for (int i = 0; i < one->operands; i++) {
             if (!one->operand[i].format) continue;
@@ -111,6 +112,7 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     bound_release(&expected);
     bound_release(&got);
     bound_release(&again);
+    bound_release(&fresh);
 }
 
 /* Two threads: close to the reference; our own kernels bit for bit as with one. */
@@ -118,7 +120,7 @@ static void check_threads(qs_device *device, const qs_case *one, const char *tex
     bound expected, got;
     bound_kernel kernel;
     bound_make(&expected, one, 11);
-    bound_make(&got, one, 11);
+    bound_copy(&got, one, &expected);
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
