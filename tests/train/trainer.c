@@ -232,7 +232,10 @@ static void divergence_is_named(void **state) {
     small_open(&here, "mlp:width=0.25");
     here.job.rate.base = 1e12;
     here.options.run_folder = NULL;
-    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "not finite in step");
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "training loss is not finite in step");
+    here.options.max_steps = 1; /* its loss is that of the start weights: only evaluation sees what the update did */
+    here.job.rate.base = 1e38;
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "test loss is not finite after step 0");
     bench_close(&here);
 }
 
