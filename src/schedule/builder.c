@@ -44,15 +44,14 @@ static qs_status step_append(qs_lowerer *lowerer, qs_step **out) {
 }
 
 static qs_status kernel_choose(qs_lowerer *lowerer, const qs_draft *draft, const char *text, qs_kernel_row *row) {
-    qs_status status = lowerer->in->lookup(lowerer->in->context, &draft->case_, text, row);
+    const qs_status status = qs_case_check(&draft->case_);
     const char *name = draft->node >= 0 ? lowerer->graph->node[draft->node].name : "update";
-    return qs_fail_within(status, "operator %s", name);
+    return qs_fail_within(status == QS_OK ? lowerer->in->lookup(lowerer->in->context, &draft->case_, text, row) : status, "operator %s", name);
 }
 
 qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft) {
     char text[QS_CASE_TEXT];
     qs_kernel_row row = {0};
-    QS_TRY(qs_case_check(&draft->case_));
     qs_case_text(&draft->case_, text);
     QS_TRY(kernel_choose(lowerer, draft, text, &row));
     int scratch = -1;

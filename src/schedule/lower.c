@@ -16,12 +16,21 @@ const char *qs_category_name(qs_category category) {
     return category_names[category];
 }
 
+/* An optimiser is what updates weights with a state of its own. */
+static qs_status optimizer_check(const char *name) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_op_find(name, &op));
+    const qs_pass *pass = qs_op_pass(op, "forward");
+    for (int i = 0; pass && i < pass->roles; i++)
+        if (pass->role[i] == QS_MOMENTUM) return QS_OK;
+    return qs_fail(QS_USAGE, "operator %s is no optimiser; use sgd", name);
+}
+
 static qs_status job_check(const qs_lowering *in) {
-    const qs_op *optimizer = NULL;
     if (in->batch < 1) return qs_fail(QS_USAGE, "batch %lld: must be at least 1", (long long)in->batch);
     if (in->job->bucket_bytes < 1) return qs_fail(QS_USAGE, "bucket bytes %lld: must be at least 1", (long long)in->job->bucket_bytes);
     if (in->job->clip_norm > 0) return qs_fail(QS_UNSUPPORTED, "clip_norm %g: norm clipping is not built yet; use 0", in->job->clip_norm);
-    return qs_op_find(in->job->optimizer.name, &optimizer);
+    return optimizer_check(in->job->optimizer.name);
 }
 
 static qs_status persistent_add(qs_lowerer *lowerer, qs_category category, int64_t elements, const char *name, int *out) {

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Formats of values and the conversions between them on small hand-built models (qsync.md §4.2-4.3): who decides, what is shared, what is
+ * saved, and which recipes are refused. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "schedule_support.h"
+
+#define BATCH 4
+
+typedef struct model {
+    qs_graph *graph;
+    qs_recipe recipe[32]; /* by node; no name: none */
+    qs_job job;
+} model;
+
+static int add(model *one, const char *name, const char *op, int inputs, const int *input, int outputs) {
+    const bool conv = strcmp(op, "conv2d") == 0;
+    const qs_attributes attributes = {.kernel = {conv ? 3 : 0, conv ? 3 : 0}, .padding = {conv, conv}};
+    int node = -1;
+    assert_ok(qs_graph_add(one->graph, name, op, &attributes, inputs, input, outputs, false, &node));
+    return node;
+}
+
+static int after(model *one, const char *name, const char *op, int input, int outputs) {
+    return add(one, name, op, 1, &input, outputs);
+}
+
+static model start(void) {
+    model one = {.job = stub_job(BATCH)};
+    assert_ok(qs_graph_create("small", 3, 8, 8, &one.graph));
+    return one;
+}
+
+static void finish(model *one, int at) {
+    at = after(one, "pool", "global_average_pool", at, 0);
+    at = after(one, "flatten", "flatten", at, 0);
+    assert_ok(qs_graph_finish(one->graph, after(one, "fc", "linear", at, 10)));
+}
+
+static void set(model *one, const char *name, const char *recipe) {
+    one->recipe[qs_graph_find(one->graph, name)] = recipe_of(recipe);
+}
+
+static qs_recipe *recipe_at(model *one, const char *name) {
+    return &one->recipe[qs_graph_find(one->graph, name)];
+}
+
+static qs_status lower_model(const model *one, const char *half, qs_schedule **out) {
+    const qs_recipe *list[32];
+    for (int n = 0; n < 32; n++) list[n] = one->recipe[n].name[0] ? &one->recipe[n] : NULL;
+    qs_lowering lowering = lowering_of(one->graph, &one->job, QS_MODE_TRAIN, list);
+    lowering.half = qs_format_of(half);
+    return qs_schedule_lower(&lowering, out);
+}
+
+static qs_schedule *lowered(const model *one, const char *half) {
+    qs_schedule *schedule = NULL;
+    assert_ok(lower_model(one, half, &schedule));
+    return schedule;
+}
+
+static void end(model *one) {
+    qs_graph_release(one->graph);
+}
+
+static void value_is(const model *one, const qs_schedule *schedule, const char *node, const char *format) {
+    assert_string_equal(schedule->value_format[qs_graph_find(one->graph, node)]->name, format);
+}
+
+/* Number of kernel steps of an operator that serve a node, in a phase. */
+static int steps_of(const model *one, const qs_schedule *schedule, const char *node, const char *op, qs_phase phase) {
+    int count = 0;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        count += step->kind == QS_STEP_KERNEL && step->phase == phase && step->node == qs_graph_find(one->graph, node) &&
+                 strcmp(step->case_.op->name, op) == 0;
+    }
+    return count;
+}
+
+static const qs_buffer *buffer_named(const qs_schedule *schedule, const char *name) {
+    for (int b = 0; b < schedule->buffers; b++)
+        if (strcmp(schedule->buffer[b].name, name) == 0) return &schedule->buffer[b];
+    return NULL;
+}
+
+/* a -> bn -> relu -> b -> pool -> flatten -> fc */
+static model chain(const char *a, const char *b, const char *fc) {
+    model one = start();
+    int at = after(&one, "a", "conv2d", 0, 8);
+    at = after(&one, "bn", "batch_norm", at, 0);
+    at = after(&one, "relu", "relu", at, 0);
+    finish(&one, after(&one, "b", "conv2d", at, 8));
+    set(&one, "a", a);
+    set(&one, "b", b);
+    set(&one, "fc", fc);
+    return one;
+}
+
+static void chain_is(const char *a, const char *b, const char *fc, const char *half, const char *of_a, const char *of_b, const char *of_fc) {
+    model one = chain(a, b, fc);
+    qs_schedule *schedule = lowered(&one, half);
+    const char *const dependent[] = {"bn", "relu"}, *const behind[] = {"pool", "flatten"};
+    value_is(&one, schedule, "a", of_a);
+    for (int i = 0; i < 2; i++) value_is(&one, schedule, dependent[i], of_a);
+    value_is(&one, schedule, "b", of_b);
+    for (int i = 0; i < 2; i++) value_is(&one, schedule, behind[i], of_b);
+    value_is(&one, schedule, "fc", of_fc);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+static void readers_decide_fixed_point_outputs(void **state) {
+    (void)state;
+    chain_is("int8/bf16", "fp32", "fp32", "bf16", "fp32", "fp32", "fp32");
+    chain_is("int8/bf16", "bf16", "fp32", "bf16", "bf16", "bf16", "fp32");
+    chain_is("int8/bf16", "int8/bf16", "int8/bf16", "bf16", "bf16", "bf16", "fp32");
+    chain_is("int8/bf16", "int8/bf16", "fp32", "fp16", "fp16", "fp32", "fp32");
+    chain_is("int8/fp32", "int8/fp32", "int8/fp32", "fp32", "fp32", "fp32", "fp32");
+    chain_is("int8/fp32", "int8/fp32", "int8/fp32", "bf16", "bf16", "bf16", "fp32");
+    chain_is("bf16", "fp32", "bf16", "bf16", "bf16", "fp32", "bf16");
+}
+
+static void a_recipe_may_name_its_output(void **state) {
+    (void)state;
+    model one = chain("int8/bf16", "int8/bf16", "fp32");
+    recipe_at(&one, "a")->forward.dst = qs_format_of("fp32");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    value_is(&one, schedule, "a", "fp32");
+    value_is(&one, schedule, "relu", "fp32");
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* The fc in front of the loss: a float recipe writes its own format, which is cast before the fixed fp32 loss; there and back. */
+static void the_loss_reads_fp32(void **state) {
+    (void)state;
+    model one = chain("fp32", "fp32", "bf16");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "fc", "cast", QS_FORWARD), 2); /* its weights, its output */
+    assert_non_null(buffer_named(schedule, "fc:value:fp32"));
+    assert_non_null(buffer_named(schedule, "fc:diff:bf16"));
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* p and q read the same value; their sum feeds c. */
+static model fork(const char *a, const char *p, const char *q, const char *c) {
+    model one = start();
+    int at = after(&one, "a", "conv2d", 0, 8);
+    at = after(&one, "relu", "relu", at, 0);
+    const int pair[2] = {after(&one, "p", "conv2d", at, 8), after(&one, "q", "conv2d", at, 8)};
+    at = add(&one, "sum", "add", 2, pair, 0);
+    finish(&one, after(&one, "c", "conv2d", at, 8));
+    set(&one, "a", a);
+    set(&one, "p", p);
+    set(&one, "q", q);
+    set(&one, "c", c);
+    return one;
+}
+
+static void unlike_inputs_meet_in_the_widest(void **state) {
+    (void)state;
+    model one = fork("bf16", "bf16", "fp32", "bf16");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    value_is(&one, schedule, "sum", "fp32");
+    assert_non_null(buffer_named(schedule, "p:value:fp32"));
+    assert_null(buffer_named(schedule, "q:value:bf16"));
+    /* Backward: the gradient of the sum is fp32; p's is cast to bf16, q's is handed on as it is. */
+    assert_non_null(buffer_named(schedule, "p:diff:bf16"));
+    assert_null(buffer_named(schedule, "q:diff:fp32"));
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+static void copies_are_shared(void **state) {
+    (void)state;
+    model one = fork("fp32", "bf16", "bf16", "fp32");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "relu", "cast", QS_FORWARD), 1);
+    qs_schedule_release(schedule);
+    end(&one);
+    one = fork("bf16", "int8/bf16", "int8/bf16", "fp32");
+    schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "relu", "quantize", QS_FORWARD), 1);
+    assert_int_equal(steps_of(&one, schedule, "relu", "absmax", QS_FORWARD), 1);
+    /* Both readers' weights have steps of their own. */
+    assert_int_equal(steps_of(&one, schedule, "p", "quantize", QS_FORWARD) + steps_of(&one, schedule, "q", "quantize", QS_FORWARD), 2);
+    qs_schedule_release(schedule);
+    /* Another rounding is another value. */
+    recipe_at(&one, "q")->forward.src.rounding = QS_NEAREST_EVEN;
+    schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "relu", "quantize", QS_FORWARD), 2);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* Of a conv-bn-relu unit in front of an int8 convolution: the codes, one byte an element; what batch norm needs, in the half format; the
+ * mask, one bit. The value itself is not kept. */
+static void int8_saves_one_byte(void **state) {
+    (void)state;
+    model one = chain("int8/bf16", "int8/bf16", "int8/bf16");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    const size_t elements = BATCH * 8 * 8 * 8;
+    const qs_buffer *codes = buffer_named(schedule, "relu:value:int8"), *norm = buffer_named(schedule, "a:dst");
+    const qs_buffer *mask = buffer_named(schedule, "relu:mask"), *value = buffer_named(schedule, "relu:dst"), *images = buffer_named(schedule, "images");
+    assert_true(codes && norm && mask && value && images);
+    assert_int_equal(codes->category, QS_SAVED_ACTIVATIONS);
+    assert_int_equal(codes->bytes, elements);
+    assert_int_equal(norm->category, QS_SAVED_ACTIVATIONS);
+    assert_int_equal(norm->bytes, 2 * elements);
+    assert_int_equal(mask->category, QS_SAVED_ACTIVATIONS);
+    assert_int_equal(mask->bytes, elements / 8);
+    assert_int_equal(value->category, QS_TRANSIENT_ACTIVATIONS);
+    assert_int_equal(schedule->step[images->last].phase, QS_FORWARD); /* its int8 copy is saved instead */
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* Weights that are only rounded are converted once for both directions; random draws are never used twice. */
+static void weights_are_converted_once(void **state) {
+    (void)state;
+    model one = chain("bf16", "bf16", "bf16");
+    one.job.batch = 1; /* small inputs: the copy stays in the place of the gradient */
+    qs_schedule *schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "b", "cast", QS_FORWARD), 1);
+    assert_int_equal(steps_of(&one, schedule, "fc", "cast", QS_BACKWARD), 1); /* fc writes bf16, its gradient comes in fp32 */
+    assert_int_equal(steps_of(&one, schedule, "b", "cast", QS_BACKWARD), 0);
+    assert_null(buffer_named(schedule, "b:weights:bf16"));
+    qs_schedule_release(schedule);
+    recipe_at(&one, "b")->forward.weights.rounding = recipe_at(&one, "b")->input_gradient.weights.rounding = QS_STOCHASTIC;
+    schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "b", "cast", QS_BACKWARD), 1);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* Draws of one node never share a stream: a dropout's own mask, its value's conversions, its weights in both directions. */
+static void streams_differ(void **state) {
+    (void)state;
+    model one = start();
+    int at = after(&one, "a", "conv2d", 0, 8), node = -1;
+    assert_ok(qs_graph_add(one.graph, "drop", "dropout", &(qs_attributes){.value = 0.5}, 1, &at, 0, false, &node));
+    finish(&one, after(&one, "b", "conv2d", node, 8));
+    set(&one, "a", "int8/bf16");
+    set(&one, "b", "int8/bf16");
+    recipe_at(&one, "b")->input_gradient.weights.rounding = QS_STOCHASTIC;
+    qs_schedule *schedule = lowered(&one, "bf16");
+    for (int i = 0; i < schedule->steps; i++)
+        for (int j = 0; j < i; j++) {
+            const qs_step *a = &schedule->step[i], *b = &schedule->step[j];
+            if (a->kind != QS_STEP_KERNEL || b->kind != QS_STEP_KERNEL || a->node < 0 || a->node != b->node || a->stream != b->stream) continue;
+            const bool draws = a->case_.attributes.rounding == QS_STOCHASTIC || strcmp(a->case_.op->name, "dropout") == 0;
+            const bool both = draws && (b->case_.attributes.rounding == QS_STOCHASTIC || strcmp(b->case_.op->name, "dropout") == 0);
+            if (both && strcmp(a->case_.op->name, b->case_.op->name) != 0) fail_msg("%s and %s draw the same numbers", a->case_text, b->case_text);
+            if (both && strcmp(a->case_.op->name, "dropout") != 0) fail_msg("%s and %s draw the same numbers", a->case_text, b->case_text);
+        }
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+static void refused(model *one, qs_status expected, const char *word) {
+    qs_schedule *schedule = NULL;
+    assert_int_equal(lower_model(one, "bf16", &schedule), expected);
+    assert_null(schedule);
+    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
+    end(one);
+}
+
+static void impossible_recipes_are_refused(void **state) {
+    (void)state;
+    model one = chain("int8/bf16", "int8/bf16", "fp32");
+    recipe_at(&one, "b")->forward.src.granularity = QS_PER_CHANNEL;
+    refused(&one, QS_UNSUPPORTED, "step per channel");
+    one = chain("int8/bf16", "int8/bf16", "fp32");
+    recipe_at(&one, "b")->forward.weights.channel_is_input = true;
+    refused(&one, QS_UNSUPPORTED, "input channel");
+    one = chain("int8/bf16", "int8/bf16", "fp32");
+    recipe_at(&one, "b")->forward.weights = recipe_at(&one, "b")->input_gradient.weights;
+    refused(&one, QS_USAGE, "operator b");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_decide_fixed_point_outputs), cmocka_unit_test(a_recipe_may_name_its_output),
+                                       cmocka_unit_test(the_loss_reads_fp32), cmocka_unit_test(unlike_inputs_meet_in_the_widest),
+                                       cmocka_unit_test(copies_are_shared), cmocka_unit_test(int8_saves_one_byte),
+                                       cmocka_unit_test(weights_are_converted_once), cmocka_unit_test(streams_differ),
+                                       cmocka_unit_test(impossible_recipes_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
