@@ -35,6 +35,13 @@ static qs_status check(int code, const char *what) {
 
 /* ---- Opening --------------------------------------------------------------------------------------------------------------- */
 
+/* Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of one machine, where
+ * its ring takes 320 us (and blocking calls the same), bits equal on all ranks in both. A setting of the site goes before ours; other MPI
+ * libraries do not read it. */
+static void prefer_ring(void) {
+    setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "ring", 0);
+}
+
 static qs_status start_library(bool *started) {
     int there = 0, ended = 0, provided = 0;
     MPI_Initialized(&there);
@@ -42,6 +49,7 @@ static qs_status start_library(bool *started) {
     if (ended) return qs_fail(QS_UNSUPPORTED, "MPI has ended in this process and cannot start again; open the communicator once");
     *started = !there;
     if (there) return QS_OK;
+    prefer_ring();
     QS_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start"));
     if (provided >= MPI_THREAD_FUNNELED) return QS_OK;
     MPI_Finalize();
