@@ -31,12 +31,15 @@ typedef struct verb_usage {
 typedef struct option_table {
     int rows;
     option_row row[MOST_OPTIONS];
+    bool given[MOST_OPTIONS]; /* set by options_parse */
 } option_table;
 
 void options_add(option_table *table, option_row row);
 /* Parses argv[1..]; *first receives the index of the first non-option argument. `done` becomes true after --help. QS_USAGE names the option,
  * the value and the rule. */
-qs_status options_parse(const option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done);
+qs_status options_parse(option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done);
+/* True when the option stood on the command line. */
+bool option_given(const option_table *table, const char *name);
 /* QS_USAGE when there are more than `most` plain arguments. */
 qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most);
 

@@ -59,10 +59,11 @@ static const option_row *row_find(const option_table *table, const char *name, s
 }
 
 /* Handles --name, --name=value or --name value at argv[*at]. */
-static qs_status option_take(const option_table *table, const verb_usage *usage, int argc, char **argv, int *at) {
+static qs_status option_take(option_table *table, const verb_usage *usage, int argc, char **argv, int *at) {
     const char *name = argv[*at] + 2, *equals = strchr(name, '=');
     const option_row *row = row_find(table, name, equals ? (size_t)(equals - name) : strlen(name));
     if (!row) return qs_fail(QS_USAGE, "unknown option %s; see qsync %s --help", argv[*at], usage->verb);
+    table->given[row - table->row] = true;
     if (row->kind == OPTION_FLAG) {
         if (equals) return qs_fail(QS_USAGE, "--%s takes no value; see qsync %s --help", row->name, usage->verb);
         return value_set(row, "");
@@ -73,7 +74,7 @@ static qs_status option_take(const option_table *table, const verb_usage *usage,
 }
 
 /* Not getopt_long: values may be negative numbers, which it takes for options. Plain arguments are moved behind the options, in order. */
-qs_status options_parse(const option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done) {
+qs_status options_parse(option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done) {
     int plain = 0, at = 1;
     char **kept = NULL;
     qs_status status = QS_OK;
@@ -100,6 +101,12 @@ qs_status options_parse(const option_table *table, const verb_usage *usage, int 
 done:
     free(kept);
     return status;
+}
+
+bool option_given(const option_table *table, const char *name) {
+    for (int i = 0; i < table->rows; i++)
+        if (strcmp(table->row[i].name, name) == 0) return table->given[i];
+    return false;
 }
 
 qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most) {

@@ -77,15 +77,30 @@ static qs_status result_out(const qs_plan *plan, const qs_cluster *cluster, cons
     return status;
 }
 
-/* The plan's job decides all that the schedule depends on; what the user gave on the command line beside it must not contradict it silently. */
-static void job_from_plan(const qs_plan *plan, job_options *job) {
-    const qs_job given = job->job;
-    job->job = plan->job;
-    job->job.epochs = given.epochs;
-    job->job.seed = given.seed;
-    job->job.rate = given.rate;
-    job->job.augmentation = given.augmentation;
-    memcpy(job->job.dataset, given.dataset, sizeof job->job.dataset);
+/* The plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer refuses a
+ * contradiction instead of ignoring it. */
+static void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
+    const qs_job *from = &plan->job;
+    if (!option_given(table, "model")) memcpy(job->model, from->model, sizeof job->model);
+    if (!option_given(table, "dataset")) memcpy(job->dataset, from->dataset, sizeof job->dataset);
+    if (!option_given(table, "batch")) job->batch = from->batch;
+    if (!option_given(table, "optimizer")) memcpy(job->optimizer.name, from->optimizer.name, sizeof job->optimizer.name);
+    if (!option_given(table, "momentum")) job->optimizer.momentum = from->optimizer.momentum;
+    if (!option_given(table, "weight-decay")) job->optimizer.weight_decay = from->optimizer.weight_decay;
+    if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
+    if (!option_given(table, "loss-scaling")) {
+        job->dynamic_loss_scaling = from->dynamic_loss_scaling;
+        job->loss_scale = from->loss_scale;
+    }
+    if (!option_given(table, "epochs")) job->epochs = from->epochs;
+    if (!option_given(table, "seed")) job->seed = from->seed;
+    if (!option_given(table, "rate")) job->rate.base = from->rate.base;
+    if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
+    if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
+    if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
+    job->clip_norm = from->clip_norm;
+    memcpy(job->wire, from->wire, sizeof job->wire);
+    memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 
 static qs_status trained(const job_options *job, const session *here, const qs_plan *plan, qs_train_options *options, bool json) {
@@ -130,7 +145,7 @@ qs_status verb_train(int argc, char **argv) {
     job_options_start(&job);
     session_options_add(&where, &table);
     job_options_add(&job, &table, true);
-    options_add(&table, (option_row){"plan", OPTION_TEXT, &plan_path, "FILE", "plan from qsync plan, or written by hand; its job decides model and batch", 0});
+    options_add(&table, (option_row){"plan", OPTION_TEXT, &plan_path, "FILE", "plan from qsync plan, or written by hand; its job gives the defaults", 0});
     options_add(&table, (option_row){"weights", OPTION_TEXT, &options.start_weights, "FILE", "start from saved weights", 0});
     options_add(&table, (option_row){"max-steps", OPTION_INTEGER, &options.max_steps, "N", "stop after N steps", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &options.run_folder, "FOLDER", "run folder to write", 0});
@@ -141,7 +156,7 @@ qs_status verb_train(int argc, char **argv) {
     QS_TRY(job_options_finish(&job));
     if (plan_path) {
         QS_TRY(qs_plan_read(plan_path, &plan));
-        job_from_plan(&plan, &job);
+        job_from_plan(&plan, &table, &job.job);
     }
     QS_GOTO(session_open(&where, &here));
     status = trained(&job, &here, plan_path ? &plan : NULL, &options, json);

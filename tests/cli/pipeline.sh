@@ -39,6 +39,9 @@ launch train --cluster "$work/other.json" --plan "$work/qsync.json" $job > "$wor
 grep -q 'cluster' "$work/err" || { cat "$work/err"; fail "the refusal does not name the cluster"; }
 "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --model mlp --dataset mnist --batch 16 > "$work/out" 2> "$work/err"
 [ $? -eq 1 ] || fail "a profile of another model was taken"
+launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --model mlp --dataset mnist > "$work/out" 2> "$work/err" && fail "a plan for another model was taken"
+grep -q 'lenet5' "$work/err" || { cat "$work/err"; fail "the refusal does not name the plan's model"; }
+launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --batch 8 > "$work/out" 2> "$work/err" && fail "a plan for another batch was taken"
 # A limit that nothing fits is infeasible, with figures and exit code 3.
 sed 's/"limit": "30%"/"limit": 100000/' "$folder/cluster.json" > "$work/tight.json"
 "$QSYNC" plan --cluster "$work/tight.json" --profile "$work/profile.json" $job > "$work/out" 2> "$work/err"
