@@ -43,7 +43,7 @@ static qs_status parse_size(const qs__place *place, const char *text, int64_t wh
     } else if (number >= 0 && unit_of(rest) > 0) {
         bytes = number * unit_of(rest);
     }
-    if (bytes < 0) return qs__refuse_field(place, "\"%.40s\" is no size: bytes, or a text like \"644MiB\", \"2GiB\" or (limit) \"30%%\"", text);
+    if (bytes < 0) return qs__refuse_field(place, "\"%.40s\" is no size: bytes, or text like \"644MiB\", \"2GiB\", (limit) \"30%%\"", text);
     if (bytes < 1 || bytes > 9e18) return qs__refuse_field(place, "\"%.40s\" is outside 1 .. 9e18 bytes", text);
     *out = (int64_t)bytes;
     return QS_OK;
