@@ -64,7 +64,8 @@ static qs_status read_memory(const qs__place *member, qs_class *out) {
     QS_TRY(read_size(&memory, "limit", out->memory_capacity, &out->memory_limit));
     if (out->memory_limit <= out->memory_capacity) return QS_OK;
     qs__place limit = qs__field(&memory, "limit");
-    return qs__refuse_field(&limit, "%lld bytes are above the capacity of %lld", (long long)out->memory_limit, (long long)out->memory_capacity);
+    return qs__refuse_field(&limit, "%lld bytes are above the capacity of %lld", (long long)out->memory_limit,
+                            (long long)out->memory_capacity);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------------------------------------- */
