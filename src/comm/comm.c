@@ -115,7 +115,8 @@ static qs_status take_request(qs_comm *comm, qs_request **out) {
 
 static void recycle(qs_comm *comm, qs_request *request) {
     qs_request **at = &comm->under_way;
-    while (*at && *at != request) at = &(*at)->next;
+    while (*at && *at != request)
+        at = &(*at)->next;
     if (*at) *at = request->next;
     request->next = comm->spare;
     comm->spare = request;
@@ -225,19 +226,27 @@ done:
  * failed. */
 static int severity(qs_status status) {
     switch (status) {
-    case QS_OK: return 0;
-    case QS_PREEMPTED: return 1;
-    case QS_PEER_LOST: return 2;
-    default: return 2 + (int)status;
+    case QS_OK:
+        return 0;
+    case QS_PREEMPTED:
+        return 1;
+    case QS_PEER_LOST:
+        return 2;
+    default:
+        return 2 + (int)status;
     }
 }
 
 static qs_status status_of(int level) {
     switch (level) {
-    case 0: return QS_OK;
-    case 1: return QS_PREEMPTED;
-    case 2: return QS_PEER_LOST;
-    default: return (qs_status)(level - 2);
+    case 0:
+        return QS_OK;
+    case 1:
+        return QS_PREEMPTED;
+    case 2:
+        return QS_PEER_LOST;
+    default:
+        return (qs_status)(level - 2);
     }
 }
 

@@ -17,9 +17,10 @@ static double unit_of(const char *text) {
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"", 1},         {"B", 1},       {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                 {"kB", 1e3},     {"MB", 1e6},    {"GB", 1e9},     {"TB", 1e12}};
-    while (*text == ' ') text++;
+    } units[] = {{"", 1},     {"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+                 {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9},     {"TB", 1e12}};
+    while (*text == ' ')
+        text++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(text, units[i].name) == 0) return units[i].bytes;
     }
@@ -233,7 +234,8 @@ static void write_class(qs__writer *writer, const qs_class *one) {
     qs__put_integer(writer, "count", one->count);
     if (one->hosts > 0) {
         qs__open_array(writer, "hosts", QS__ONE_LINE);
-        for (int i = 0; i < one->hosts; i++) qs__put_text(writer, NULL, one->host[i]);
+        for (int i = 0; i < one->hosts; i++)
+            qs__put_text(writer, NULL, one->host[i]);
         qs__close(writer);
     }
     qs__put_integer(writer, "threads", one->threads);
@@ -255,7 +257,8 @@ static void write_links(qs__writer *writer, const qs_cluster *cluster) {
     for (int i = 0; i < cluster->links; i++) {
         qs__open_object(writer, NULL, QS__ONE_LINE);
         qs__open_array(writer, "between", QS__ONE_LINE);
-        for (int end = 0; end < 2; end++) qs__put_text(writer, NULL, cluster->link[i].between[end]);
+        for (int end = 0; end < 2; end++)
+            qs__put_text(writer, NULL, cluster->link[i].between[end]);
         qs__close(writer);
         qs__put_text(writer, "kind", cluster->link[i].kind);
         qs__close(writer);
@@ -267,7 +270,8 @@ qs_status qs_cluster_text(const qs_cluster *cluster, char **json) {
     qs__writer writer = {0};
     qs__record_begin(&writer, "cluster");
     qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < cluster->classes; i++) write_class(&writer, &cluster->class_[i]);
+    for (int i = 0; i < cluster->classes; i++)
+        write_class(&writer, &cluster->class_[i]);
     qs__close(&writer);
     if (cluster->links > 0) write_links(&writer, cluster);
     return qs__record_finish(&writer, "cluster", json);
@@ -299,7 +303,8 @@ qs_status qs_cluster_single(const char *backend, int threads, qs_cluster *out) {
 
 int qs_cluster_ranks(const qs_cluster *cluster) {
     int64_t ranks = 0;
-    for (int i = 0; i < cluster->classes; i++) ranks += cluster->class_[i].count;
+    for (int i = 0; i < cluster->classes; i++)
+        ranks += cluster->class_[i].count;
     return ranks > INT_MAX ? INT_MAX : (int)ranks;
 }
 

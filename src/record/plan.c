@@ -132,7 +132,8 @@ static qs_status read_predicted(const qs__place *member, qs_class_plan *out) {
 }
 
 /* An object of named members, which may be absent: allocates *array and reads each. */
-static qs_status read_table(const qs__place *object, const char *key, size_t size, void *array, qs__member_reader read, class_reader *reader) {
+static qs_status read_table(const qs__place *object, const char *key, size_t size, void *array, qs__member_reader read,
+                            class_reader *reader) {
     qs__place table = qs__field(object, key);
     if (!table.value) return QS_OK;
     QS_TRY(qs__expect_object(&table));
@@ -169,7 +170,8 @@ static qs_status check_job_signature(const qs__place *signature, const qs_plan *
     QS_TRY(qs__get_name(signature, "job", stated, sizeof stated));
     if (!*stated || strcmp(stated, qs_job_signature(&plan->job, actual)) == 0) return QS_OK;
     qs__place field = qs__field(signature, "job");
-    return qs__refuse_field(&field, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"", stated, actual);
+    return qs__refuse_field(&field, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"",
+                            stated, actual);
 }
 
 static qs_status read_signature(const qs__place *root, qs_plan *out) {
@@ -284,7 +286,8 @@ static void write_class(qs__writer *writer, const qs_class_plan *one) {
     qs__open_object(writer, one->class_name, QS__LINES);
     if (one->batch > 0) qs__put_integer(writer, "batch", one->batch);
     qs__open_object(writer, "operators", QS__LINES);
-    for (int i = 0; i < one->operators; i++) write_choice(writer, &one->operator_[i]);
+    for (int i = 0; i < one->operators; i++)
+        write_choice(writer, &one->operator_[i]);
     qs__close(writer);
     if (one->kernels > 0) write_kernels(writer, one);
     if (*one->schedule) qs__put_text(writer, "schedule", one->schedule);
@@ -308,7 +311,8 @@ static void write_signature(qs__writer *writer, const qs_plan *plan) {
 static void write_recipes(qs__writer *writer, const qs_plan *plan) {
     qs_recipe fallback;
     qs__open_object(writer, "recipes", QS__LINES);
-    for (int i = 0; i < plan->recipes; i++) qs__recipe_write(writer, &plan->recipe[i]);
+    for (int i = 0; i < plan->recipes; i++)
+        qs__recipe_write(writer, &plan->recipe[i]);
     if (!has_recipe(plan, default_recipe)) {
         qs__writer_fail(writer, qs_recipe_builtin(default_recipe, &fallback));
         qs__recipe_write(writer, &fallback);
@@ -326,7 +330,8 @@ qs_status qs_plan_text(const qs_plan *plan, char **json) {
     qs__close(&writer);
     write_recipes(&writer, plan);
     qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < plan->classes; i++) write_class(&writer, &plan->class_[i]);
+    for (int i = 0; i < plan->classes; i++)
+        write_class(&writer, &plan->class_[i]);
     qs__close(&writer);
     return qs__record_finish(&writer, "plan", json);
 }
@@ -342,7 +347,8 @@ qs_status qs_plan_write(const char *path, const qs_plan *plan) {
 void qs_plan_release(qs_plan *plan) {
     for (int i = 0; i < plan->classes; i++) {
         qs_class_plan *one = &plan->class_[i];
-        for (int k = 0; k < one->kernels; k++) free(one->kernel[k].case_text);
+        for (int k = 0; k < one->kernels; k++)
+            free(one->kernel[k].case_text);
         free(one->operator_);
         free(one->kernel);
         free(one->reason);

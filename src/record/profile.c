@@ -134,9 +134,8 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     qs_class_profile *out = &profile->class_[index];
     profile->classes = index + 1;
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    QS_TRY(qs__expect_fields(member,
-                             "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
-                             ""));
+    QS_TRY(qs__expect_fields(
+        member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions", ""));
     QS_TRY(read_device(member, out));
     QS_TRY(qs__get_text(member, "date", out->date, sizeof out->date));
     QS_TRY(qs__get_flag(member, "estimated", &out->estimated));
@@ -248,10 +247,12 @@ static void write_kernels(qs__writer *writer, const qs_class_profile *one) {
         qs__writer_fail(writer, status);
         return;
     }
-    for (int i = 0; i < one->kernels; i++) sorted[i] = &one->kernel[i];
+    for (int i = 0; i < one->kernels; i++)
+        sorted[i] = &one->kernel[i];
     qsort(sorted, (size_t)one->kernels, sizeof *sorted, compare_places);
     qs__open_array(writer, "kernels", QS__LINES);
-    for (int i = 0; i < one->kernels; i++) write_kernel(writer, sorted[i]);
+    for (int i = 0; i < one->kernels; i++)
+        write_kernel(writer, sorted[i]);
     qs__close(writer);
     free(sorted);
 }
@@ -296,7 +297,8 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__put_number(writer, "data_us_per_sample", one->data_us_per_sample);
     write_kernels(writer, one);
     qs__open_array(writer, "conversions", QS__LINES);
-    for (int i = 0; i < one->conversions; i++) write_conversion(writer, &one->conversion[i]);
+    for (int i = 0; i < one->conversions; i++)
+        write_conversion(writer, &one->conversion[i]);
     qs__close(writer);
     qs__close(writer);
 }
@@ -330,10 +332,12 @@ qs_status qs_profile_text(const qs_profile *profile, char **json) {
     write_model(&writer, profile);
     qs__put_integer(&writer, "batch", profile->batch);
     qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < profile->classes; i++) write_class(&writer, &profile->class_[i]);
+    for (int i = 0; i < profile->classes; i++)
+        write_class(&writer, &profile->class_[i]);
     qs__close(&writer);
     qs__open_array(&writer, "collectives", QS__LINES);
-    for (int i = 0; i < profile->collectives; i++) write_collective(&writer, &profile->collective[i]);
+    for (int i = 0; i < profile->collectives; i++)
+        write_collective(&writer, &profile->collective[i]);
     qs__close(&writer);
     qs__statistics_write(&writer, &profile->statistics);
     return qs__record_finish(&writer, "profile", json);
@@ -350,7 +354,8 @@ qs_status qs_profile_write(const char *path, const qs_profile *profile) {
 void qs_profile_release(qs_profile *profile) {
     for (int i = 0; i < profile->classes; i++) {
         qs_class_profile *one = &profile->class_[i];
-        for (int k = 0; k < one->kernels; k++) free(one->kernel[k].case_text);
+        for (int k = 0; k < one->kernels; k++)
+            free(one->kernel[k].case_text);
         free(one->kernel);
         free(one->conversion);
     }

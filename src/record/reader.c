@@ -53,13 +53,20 @@ qs_status qs__refuse_field(const qs__place *place, const char *format, ...) {
 
 static const char *type_name(const json_t *value) {
     switch (json_typeof(value)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a text";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a number";
-    case JSON_NULL: return "null";
-    default: return "true or false";
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a text";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_NULL:
+        return "null";
+    default:
+        return "true or false";
     }
 }
 
@@ -155,7 +162,8 @@ qs_status qs__expect_fields(const qs__place *object, const char *required, const
     json_t *value;
     json_object_foreach(object->value, key, value) {
         if (!is_listed(required, key) && !is_listed(optional, key)) {
-            return qs__refuse_field(object, "unknown field \"%.80s\"; fields are: %s%s%s", key, required, *required && *optional ? " " : "", optional);
+            return qs__refuse_field(object, "unknown field \"%.80s\"; fields are: %s%s%s", key, required, *required && *optional ? " " : "",
+                                    optional);
         }
     }
     return check_required(object, required);

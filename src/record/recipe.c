@@ -68,10 +68,12 @@ static const qs_format *gradient_format(const qs_class *one) {
 
 qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count) {
     const qs_format *sorted[QS_MAX_FORMATS];
-    if (one->formats > capacity) return qs_fail(QS_USAGE, "class %s has %d recipes, there is room for %d", one->name, one->formats, capacity);
+    if (one->formats > capacity)
+        return qs_fail(QS_USAGE, "class %s has %d recipes, there is room for %d", one->name, one->formats, capacity);
     for (int i = 0; i < one->formats; i++) {
         int at = i;
-        for (; at > 0 && is_higher(one->format[i], sorted[at - 1]); at--) sorted[at] = sorted[at - 1];
+        for (; at > 0 && is_higher(one->format[i], sorted[at - 1]); at--)
+            sorted[at] = sorted[at - 1];
         sorted[at] = one->format[i];
     }
     const qs_format *gradient = gradient_format(one);

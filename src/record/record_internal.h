@@ -19,7 +19,8 @@ typedef struct qs__place {
     json_t *value; /* NULL: an optional field that is absent */
 } qs__place;
 
-/* Parses and checks "schema": "qsync/<kind>/1". QS_BAD_FILE with source:line:column on syntax errors. Release with json_decref(out->value). */
+/* Parses and checks "schema": "qsync/<kind>/1". QS_BAD_FILE with source:line:column on syntax errors. Release with json_decref(out->value).
+ */
 qs_status qs__record_parse(const char *json, size_t bytes, const char *source, const char *kind, qs__place *out);
 /* The same for a file. */
 qs_status qs__record_load(const char *path, const char *kind, qs__place *out);

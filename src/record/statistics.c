@@ -114,7 +114,8 @@ void qs__statistics_write(qs__writer *writer, const qs_statistics *statistics) {
 }
 
 void qs__statistics_release(qs_statistics *statistics) {
-    for (int i = 0; i < statistics->operators; i++) release_operator(&statistics->operator_[i]);
+    for (int i = 0; i < statistics->operators; i++)
+        release_operator(&statistics->operator_[i]);
     free(statistics->operator_);
     *statistics = (qs_statistics){0};
 }

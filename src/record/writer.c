@@ -164,13 +164,15 @@ void qs__put_null(qs__writer *writer, const char *key) {
 
 void qs__put_numbers(qs__writer *writer, const char *key, int count, const double *values) {
     qs__open_array(writer, key, QS__ONE_LINE);
-    for (int i = 0; i < count; i++) qs__put_number(writer, NULL, values[i]);
+    for (int i = 0; i < count; i++)
+        qs__put_number(writer, NULL, values[i]);
     qs__close(writer);
 }
 
 void qs__put_names(qs__writer *writer, const char *key, int count, const qs_format *const *formats) {
     qs__open_array(writer, key, QS__ONE_LINE);
-    for (int i = 0; i < count; i++) qs__put_text(writer, NULL, formats[i]->name);
+    for (int i = 0; i < count; i++)
+        qs__put_text(writer, NULL, formats[i]->name);
     qs__close(writer);
 }
 

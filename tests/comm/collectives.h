@@ -30,8 +30,10 @@ static void several_under_way(void **state) {
             assert_int_equal(qs_comm_all_reduce_start(comm, values[i], counts[i], &request[i]), QS_OK);
             assert_int_equal(qs_comm_test(comm, request[0], NULL), QS_OK);
         }
-        for (bool done = false; !done;) assert_int_equal(qs_comm_test(comm, request[3], &done), QS_OK);
-        for (int i = 0; i < MESSAGES; i++) assert_int_equal(qs_comm_wait(comm, request[(i + round) % MESSAGES]), QS_OK);
+        for (bool done = false; !done;)
+            assert_int_equal(qs_comm_test(comm, request[3], &done), QS_OK);
+        for (int i = 0; i < MESSAGES; i++)
+            assert_int_equal(qs_comm_wait(comm, request[(i + round) % MESSAGES]), QS_OK);
         for (int i = 0; i < MESSAGES; i++) {
             float *blocking = vector_of(qs_comm_rank(comm), counts[i]);
             assert_int_equal(qs_comm_all_reduce(comm, blocking, counts[i]), QS_OK);
@@ -104,7 +106,8 @@ static void gather(void **state) {
         const char *at = data;
         for (int from = 0; from < size; from++) {
             assert_int_equal(sizes[from], length_of(from));
-            for (int64_t i = 0; i < sizes[from]; i++) assert_int_equal(*at++, 'a' + from);
+            for (int64_t i = 0; i < sizes[from]; i++)
+                assert_int_equal(*at++, 'a' + from);
         }
     } else {
         assert_null(data);
@@ -137,8 +140,8 @@ static void left_under_way(void **state) {
     assert_int_equal(qs_comm_all_reduce_start(comm, values, 1000, &request), QS_OK);
 }
 
-#define COLLECTIVES                                                                                                     \
-    cmocka_unit_test(all_reduce), cmocka_unit_test(several_under_way), cmocka_unit_test(pieces), cmocka_unit_test(doubles),          \
+#define COLLECTIVES                                                                                                         \
+    cmocka_unit_test(all_reduce), cmocka_unit_test(several_under_way), cmocka_unit_test(pieces), cmocka_unit_test(doubles), \
         cmocka_unit_test(broadcast), cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
 /* To be the last one. */
 #define LEFT_UNDER_WAY cmocka_unit_test(left_under_way)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of ranks share. Every rank runs the same tests; a rank that fails ends the run, or the others would wait for it for ever. */
+/* What the tests of ranks share. Every rank runs the same tests; a rank that fails ends the run, or the others would wait for it for ever.
+ */
 #ifndef QSYNC_TESTS_COMM_TEST_H
 #define QSYNC_TESTS_COMM_TEST_H
 
@@ -29,7 +30,8 @@ static inline float value_of(int rank, int64_t i) {
 static inline float *vector_of(int rank, int64_t count) {
     float *values = malloc((size_t)(count ? count : 1) * sizeof *values);
     assert_non_null(values);
-    for (int64_t i = 0; i < count; i++) values[i] = value_of(rank, i);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = value_of(rank, i);
     return values;
 }
 
@@ -48,7 +50,8 @@ static inline void expect_sums(const float *values, int64_t count) {
     int size = qs_comm_size(comm);
     for (int64_t i = 0; i < count; i++) {
         double sum = 0;
-        for (int rank = 0; rank < size; rank++) sum += (double)value_of(rank, i);
+        for (int rank = 0; rank < size; rank++)
+            sum += (double)value_of(rank, i);
         assert_true(values[i] - sum <= size * size * 0x1p-24 && sum - values[i] <= size * size * 0x1p-24);
     }
 }

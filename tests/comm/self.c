@@ -20,9 +20,10 @@ static void agree_alone(void **state) {
 
 static void without_launcher(void **state) {
     (void)state;
-    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",    "PMI_SIZE",           "PMI_RANK",
-                                            "MV2_COMM_WORLD_SIZE",  "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
+    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",           "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE",
+                                            "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
     qs_comm *chosen;
     assert_int_equal(qs_comm_open(NULL, &chosen), QS_OK);
     assert_string_equal(qs_comm_name(chosen), "self");

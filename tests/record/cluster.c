@@ -52,7 +52,8 @@ static void ranks(void **state) {
     int found;
     assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
     assert_int_equal(qs_cluster_ranks(&cluster), 5);
-    for (int rank = 0; rank < 5; rank++) assert_int_equal(qs_cluster_class_of(&cluster, rank), expected[rank]);
+    for (int rank = 0; rank < 5; rank++)
+        assert_int_equal(qs_cluster_class_of(&cluster, rank), expected[rank]);
     assert_int_equal(qs_cluster_class_of(&cluster, 5), -1);
     assert_int_equal(qs_cluster_class_of(&cluster, -1), -1);
     assert_int_equal(qs_cluster_find(&cluster, "alpha", &found), QS_OK);
@@ -230,8 +231,8 @@ static void examples(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),        cmocka_unit_test(minimal),
-        cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),        cmocka_unit_test(refusals),
+        cmocka_unit_test(round_trip), cmocka_unit_test(fields),       cmocka_unit_test(ranks), cmocka_unit_test(minimal),
+        cmocka_unit_test(single),     cmocka_unit_test(signature),    cmocka_unit_test(sizes), cmocka_unit_test(refusals),
         cmocka_unit_test(examples),   cmocka_unit_test(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,20 +14,20 @@
 /* Parses; when the text is a record, writes it, reads that and writes again: equal. True when it was one. */
 typedef bool (*reader)(const char *text);
 
-#define READER(kind)                                                                                                    \
-    static bool read_##kind(const char *text) {                                                                         \
-        qs_##kind record, again;                                                                                        \
-        char *once, *twice;                                                                                             \
-        if (qs_##kind##_parse(text, "damaged", &record) != QS_OK) return false;                                         \
-        assert_int_equal(qs_##kind##_text(&record, &once), QS_OK);                                                      \
-        assert_int_equal(qs_##kind##_parse(once, "written", &again), QS_OK);                                            \
-        assert_int_equal(qs_##kind##_text(&again, &twice), QS_OK);                                                      \
-        assert_string_equal(once, twice);                                                                               \
-        free(once);                                                                                                     \
-        free(twice);                                                                                                    \
-        RELEASE_##kind(&record);                                                                                        \
-        RELEASE_##kind(&again);                                                                                         \
-        return true;                                                                                                    \
+#define READER(kind)                                                            \
+    static bool read_##kind(const char *text) {                                 \
+        qs_##kind record, again;                                                \
+        char *once, *twice;                                                     \
+        if (qs_##kind##_parse(text, "damaged", &record) != QS_OK) return false; \
+        assert_int_equal(qs_##kind##_text(&record, &once), QS_OK);              \
+        assert_int_equal(qs_##kind##_parse(once, "written", &again), QS_OK);    \
+        assert_int_equal(qs_##kind##_text(&again, &twice), QS_OK);              \
+        assert_string_equal(once, twice);                                       \
+        free(once);                                                             \
+        free(twice);                                                            \
+        RELEASE_##kind(&record);                                                \
+        RELEASE_##kind(&again);                                                 \
+        return true;                                                            \
     }
 #define RELEASE_cluster qs_cluster_release
 #define RELEASE_plan qs_plan_release

@@ -25,8 +25,9 @@ static void all_kinds(void **state) {
     qs_line_number(line, "down", -INFINITY);
     qs_line_text(line, "note", "a \"b\"\n\t\x01 ü");
     assert_int_equal(qs_line_finish(line, &json), QS_OK);
-    assert_string_equal(json, "{\"step\":-9223372036854775808,\"loss\":0.333333333,\"whole\":2,\"bad\":\"nan\",\"up\":\"inf\",\"down\":\"-inf\","
-                              "\"note\":\"a \\\"b\\\"\\n\\t\\u0001 ü\"}");
+    assert_string_equal(json,
+                        "{\"step\":-9223372036854775808,\"loss\":0.333333333,\"whole\":2,\"bad\":\"nan\",\"up\":\"inf\",\"down\":\"-inf\","
+                        "\"note\":\"a \\\"b\\\"\\n\\t\\u0001 ü\"}");
     json_t *read = json_loads(json, 0, NULL);
     assert_non_null(read);
     json_decref(read);

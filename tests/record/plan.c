@@ -64,7 +64,8 @@ static void by_hand(void **state) {
                           "\"fc\":{\"recipe\":\"bf16\"},\"out\":{\"recipe\":\"int8/fp32\",\"pin\":true}}}}}");
     static const char *const names[] = {"int8/bf16", "bf16", "int8/fp32", "fp32"};
     assert_int_equal(plan.recipes, 4);
-    for (int i = 0; i < 4; i++) assert_string_equal(qs_plan_recipe(&plan, names[i])->name, names[i]);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(qs_plan_recipe(&plan, names[i])->name, names[i]);
     assert_string_equal(plan.graph, "");
     assert_string_equal(plan.class_[0].schedule, "");
     assert_int_equal(plan.class_[0].batch, 0);
@@ -126,7 +127,8 @@ static void refusals(void **state) {
     (void)state;
     refuse("\"fc\": {\"recipe\": \"bf16\"", "\"fc\": {\"recipe\": \"int3\"",
            "plan.json: classes.weak.operators.fc: recipe \"int3\" is not in recipes (fp32, bf16, mine)");
-    refuse("\"stage1.block0.conv1\": \"mine\"", "\"stage1.block0.conv1\": 8", "classes.weak.operators[\"stage1.block0.conv1\"]: must be a text");
+    refuse("\"stage1.block0.conv1\": \"mine\"", "\"stage1.block0.conv1\": 8",
+           "classes.weak.operators[\"stage1.block0.conv1\"]: must be a text");
     refuse("\"stage1.block0.conv1\": \"mine\"", "\"fc\": \"mine\"", "duplicate object key");
     refuse("\"pin\": true", "\"pin\": \"yes\"", "classes.weak.operators.fc.pin: must be true or false, is a text");
     refuse("\"pin\"", "\"pins\"", "unknown field \"pins\"");
@@ -157,9 +159,8 @@ static void own_recipe_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),    cmocka_unit_test(fields),  cmocka_unit_test(by_hand),
-        cmocka_unit_test(fp32_is_there), cmocka_unit_test(by_file), cmocka_unit_test(refusals),
-        cmocka_unit_test(own_recipe_first),
+        cmocka_unit_test(round_trip), cmocka_unit_test(fields),   cmocka_unit_test(by_hand),          cmocka_unit_test(fp32_is_there),
+        cmocka_unit_test(by_file),    cmocka_unit_test(refusals), cmocka_unit_test(own_recipe_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,8 @@ static void created(void **state) {
     qs_operator_statistics *one = calloc(1, sizeof *one);
     assert_non_null(one);
     assert_int_equal(qs_operator_statistics_create(3, one), QS_OK);
-    for (int i = 0; i < 3; i++) assert_true(one->diff_dst.variance_fp16[i] == 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(one->diff_dst.variance_fp16[i] == 0);
     snprintf(one->name, sizeof one->name, "fc");
     profile.statistics = (qs_statistics){.batch = 1, .iterations = 3, .ranks = 1, .operators = 1, .operator_ = one};
     char *text;

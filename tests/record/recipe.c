@@ -15,8 +15,9 @@ static void float_recipe(void **state) {
     const qs_format *bf16 = qs_format_of("bf16");
     qs_recipe recipe;
     assert_int_equal(qs_recipe_builtin("bf16", &recipe), QS_OK);
-    const qs_quantizer *all[] = {&recipe.forward.src,           &recipe.forward.weights,      &recipe.input_gradient.diff_dst,
-                                 &recipe.input_gradient.weights, &recipe.weight_gradient.src, &recipe.weight_gradient.diff_dst};
+    const qs_quantizer *all[] = {
+        &recipe.forward.src,         &recipe.forward.weights,         &recipe.input_gradient.diff_dst, &recipe.input_gradient.weights,
+        &recipe.weight_gradient.src, &recipe.weight_gradient.diff_dst};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_ptr_equal(all[i]->format, bf16);
         assert_int_equal(all[i]->granularity, QS_PER_TENSOR);
@@ -54,8 +55,8 @@ static void unknown(void **state) {
 
 static void expect_recipes(const char *formats, const char *expected) {
     char text[512], names[256] = "";
-    snprintf(text, sizeof text, "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}",
-             formats);
+    snprintf(text, sizeof text,
+             "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}", formats);
     qs_cluster cluster;
     qs_recipe recipes[QS_MAX_FORMATS];
     int count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One canonical text of every record kind, with every field there is, and the small helpers that the tests of this room share. Include after
- * cmocka.h. */
+/* One canonical text of every record kind, with every field there is, and the small helpers that the tests of this room share. Include
+ * after cmocka.h. */
 #ifndef QSYNC_TESTS_RECORD_SAMPLES_H
 #define QSYNC_TESTS_RECORD_SAMPLES_H
 
@@ -10,50 +10,44 @@
 
 #include "qsync/record.h"
 
-static const char cluster_sample[] =
-    "{\n"
-    "  \"schema\": \"qsync/cluster/1\",\n"
-    "  \"classes\": {\n"
-    "    \"zeta\": {\n"
-    "      \"role\": \"training\",\n"
-    "      \"backend\": \"cpu\",\n"
-    "      \"count\": 2,\n"
-    "      \"threads\": 4,\n"
-    "      \"isa\": \"all\",\n"
-    "      \"speed\": 1,\n"
-    "      \"formats\": [\"fp32\", \"bf16\"],\n"
-    "      \"storage\": [\"fp32\", \"bf16\"]\n"
-    "    },\n"
-    "    \"alpha\": {\n"
-    "      \"role\": \"inference\",\n"
-    "      \"backend\": \"cpu\",\n"
-    "      \"count\": 3,\n"
-    "      \"hosts\": [\"edge*\", \"lab-?\"],\n"
-    "      \"threads\": 1,\n"
-    "      \"isa\": \"avx2_vnni\",\n"
-    "      \"speed\": 0.8,\n"
-    "      \"memory\": {\"capacity\": 2147483648, \"limit\": 644245094},\n"
-    "      \"formats\": [\"fp32\", \"int8\"],\n"
-    "      \"storage\": [\"fp32\", \"bf16\", \"int8\"]\n"
-    "    }\n"
-    "  },\n"
-    "  \"links\": [\n"
-    "    {\"between\": [\"zeta\", \"alpha\"], \"kind\": \"network\"}\n"
-    "  ]\n"
-    "}\n";
+static const char cluster_sample[] = "{\n"
+                                     "  \"schema\": \"qsync/cluster/1\",\n"
+                                     "  \"classes\": {\n"
+                                     "    \"zeta\": {\n"
+                                     "      \"role\": \"training\",\n"
+                                     "      \"backend\": \"cpu\",\n"
+                                     "      \"count\": 2,\n"
+                                     "      \"threads\": 4,\n"
+                                     "      \"isa\": \"all\",\n"
+                                     "      \"speed\": 1,\n"
+                                     "      \"formats\": [\"fp32\", \"bf16\"],\n"
+                                     "      \"storage\": [\"fp32\", \"bf16\"]\n"
+                                     "    },\n"
+                                     "    \"alpha\": {\n"
+                                     "      \"role\": \"inference\",\n"
+                                     "      \"backend\": \"cpu\",\n"
+                                     "      \"count\": 3,\n"
+                                     "      \"hosts\": [\"edge*\", \"lab-?\"],\n"
+                                     "      \"threads\": 1,\n"
+                                     "      \"isa\": \"avx2_vnni\",\n"
+                                     "      \"speed\": 0.8,\n"
+                                     "      \"memory\": {\"capacity\": 2147483648, \"limit\": 644245094},\n"
+                                     "      \"formats\": [\"fp32\", \"int8\"],\n"
+                                     "      \"storage\": [\"fp32\", \"bf16\", \"int8\"]\n"
+                                     "    }\n"
+                                     "  },\n"
+                                     "  \"links\": [\n"
+                                     "    {\"between\": [\"zeta\", \"alpha\"], \"kind\": \"network\"}\n"
+                                     "  ]\n"
+                                     "}\n";
 
-#define JOB_FIELDS(indent)                                                                                              \
-    indent "\"model\": \"resnet8\",\n"                                                                                  \
-    indent "\"dataset\": \"fashion-mnist\",\n"                                                                          \
-    indent "\"batch\": 96,\n"                                                                                           \
-    indent "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n"                        \
-    indent "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"schedule\": \"step\"},\n"                               \
-    indent "\"loss_scaling\": {\"dynamic\": 1024},\n"                                                                   \
-    indent "\"clip_norm\": 2.5,\n"                                                                                      \
-    indent "\"buckets\": {\"bytes\": 4194304, \"wire\": \"fp32\", \"algorithm\": \"library\"},\n"                       \
-    indent "\"epochs\": 7,\n"                                                                                           \
-    indent "\"seed\": 9223372036854775807,\n"                                                                           \
-    indent "\"augmentation\": false\n"
+#define JOB_FIELDS(indent)                                                                                                         \
+    indent "\"model\": \"resnet8\",\n" indent "\"dataset\": \"fashion-mnist\",\n" indent "\"batch\": 96,\n" indent                 \
+           "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n" indent                            \
+           "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"schedule\": \"step\"},\n" indent                                   \
+           "\"loss_scaling\": {\"dynamic\": 1024},\n" indent "\"clip_norm\": 2.5,\n" indent                                        \
+           "\"buckets\": {\"bytes\": 4194304, \"wire\": \"fp32\", \"algorithm\": \"library\"},\n" indent "\"epochs\": 7,\n" indent \
+           "\"seed\": 9223372036854775807,\n" indent "\"augmentation\": false\n"
 
 static const char job_sample[] = "{\n  \"schema\": \"qsync/job/1\",\n" JOB_FIELDS("  ") "}\n";
 
@@ -74,7 +68,8 @@ static const char profile_sample[] =
     "      \"iteration_overhead_us\": 12.25,\n"
     "      \"data_us_per_sample\": 3.1,\n"
     "      \"kernels\": [\n"
-    "        {\"case\": \"add/forward a\", \"kernel\": \"own:add\", \"us\": {\"median\": 1.5, \"low\": 1.25, \"high\": 2, \"samples\": 40}, "
+    "        {\"case\": \"add/forward a\", \"kernel\": \"own:add\", \"us\": {\"median\": 1.5, \"low\": 1.25, \"high\": 2, \"samples\": "
+    "40}, "
     "\"scratch_bytes\": 0, \"allocates\": false},\n"
     "        {\"case\": \"conv2d/forward src=fp32[64,1,28,28]\", \"kernel\": \"brgconv:avx512_core\", \"us\": {\"median\": 0.1, \"low\": "
     "0.1, \"high\": 0.30000000000000004, \"samples\": 40}, \"scratch_bytes\": 2304, \"allocates\": true}\n"
@@ -136,10 +131,10 @@ static const char profile_sample[] =
     "  }\n"
     "}\n";
 
-#define FLOAT_RECIPE(name)                                                                                              \
-    "    \"" name "\": {\n"                                                                                             \
-    "      \"forward\": {\"src\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\", \"dst\": \"auto\"},\n"       \
-    "      \"input_gradient\": {\"diff_dst\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\"},\n"              \
+#define FLOAT_RECIPE(name)                                                                                                                 \
+    "    \"" name "\": {\n"                                                                                                                \
+    "      \"forward\": {\"src\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\", \"dst\": \"auto\"},\n"               \
+    "      \"input_gradient\": {\"diff_dst\": \"" name "\", \"weights\": \"" name "\", \"accumulator\": \"fp32\"},\n"                      \
     "      \"weight_gradient\": {\"src\": \"" name "<saved\", \"diff_dst\": \"" name "\", \"accumulator\": \"fp32\", \"out\": \"fp32\"}\n" \
     "    }"
 
@@ -149,41 +144,46 @@ static const char plan_pattern[] =
     "  \"schema\": \"qsync/plan/1\",\n"
     "  \"planner\": \"qsync\",\n"
     "  \"signature\": {\"graph\": \"xxh64:01\", \"cluster\": \"xxh64:02\", \"profile\": \"xxh64:03\", \"job\": \"%s\"},\n"
-    "  \"job\": {\n" JOB_FIELDS("    ")
-    "  },\n"
-    "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE("bf16") ",\n"
-    "    \"mine\": {\n"
-    "      \"forward\": {\"src\": \"int8:tensor:stochastic\", \"weights\": \"int8:channel(out):stochastic\", \"accumulator\": \"int32\", \"dst\": \"bf16\"},\n"
-    "      \"input_gradient\": {\"diff_dst\": \"bf16\", \"weights\": \"bf16\", \"accumulator\": \"fp32\"},\n"
-    "      \"weight_gradient\": {\"src\": \"bf16<saved\", \"diff_dst\": \"bf16\", \"accumulator\": \"fp32\", \"out\": \"fp32\"}\n"
-    "    }\n"
-    "  },\n"
-    "  \"classes\": {\n"
-    "    \"weak\": {\n"
-    "      \"batch\": 96,\n"
-    "      \"operators\": {\n"
-    "        \"stage1.block0.conv1\": \"mine\",\n"
-    "        \"fc\": {\"recipe\": \"bf16\", \"pin\": true}\n"
-    "      },\n"
-    "      \"kernels\": {\n"
-    "        \"conv2d/forward src=int8[96,1,28,28]\": {\"kernel\": \"brgconv:avx512_core_vnni\", \"scratch_bytes\": 512, \"allocates\": false}\n"
-    "      },\n"
-    "      \"schedule\": \"xxh64:04\",\n"
-    "      \"predicted\": {\n"
-    "        \"iteration_us\": 41200.5,\n"
-    "        \"compute_us\": 40000,\n"
-    "        \"waiting_us\": 900,\n"
-    "        \"memory\": {\"arena\": 83886080, \"communication\": 1179648, \"base\": 19000000},\n"
-    "        \"sum_omega\": 0.00032,\n"
-    "        \"lower_bound\": 0.00031\n"
-    "      },\n"
-    "      \"why\": {\n"
-    "        \"stage1.block0.conv1\": {\"stopped_by\": \"throughput\", \"next\": \"bf16\", \"time_us\": 310, \"bytes\": -524288, \"omega\": 1e-05},\n"
-    "        \"fc\": {\"stopped_by\": \"highest\", \"time_us\": 0, \"bytes\": 0, \"omega\": 0}\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "}\n";
+    "  \"job\": {\n" JOB_FIELDS(
+        "    ") "  },\n"
+                "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE(
+                    "bf16") ",\n"
+                            "    \"mine\": {\n"
+                            "      \"forward\": {\"src\": \"int8:tensor:stochastic\", \"weights\": \"int8:channel(out):stochastic\", "
+                            "\"accumulator\": \"int32\", \"dst\": \"bf16\"},\n"
+                            "      \"input_gradient\": {\"diff_dst\": \"bf16\", \"weights\": \"bf16\", \"accumulator\": \"fp32\"},\n"
+                            "      \"weight_gradient\": {\"src\": \"bf16<saved\", \"diff_dst\": \"bf16\", \"accumulator\": \"fp32\", "
+                            "\"out\": \"fp32\"}\n"
+                            "    }\n"
+                            "  },\n"
+                            "  \"classes\": {\n"
+                            "    \"weak\": {\n"
+                            "      \"batch\": 96,\n"
+                            "      \"operators\": {\n"
+                            "        \"stage1.block0.conv1\": \"mine\",\n"
+                            "        \"fc\": {\"recipe\": \"bf16\", \"pin\": true}\n"
+                            "      },\n"
+                            "      \"kernels\": {\n"
+                            "        \"conv2d/forward src=int8[96,1,28,28]\": {\"kernel\": \"brgconv:avx512_core_vnni\", "
+                            "\"scratch_bytes\": 512, \"allocates\": false}\n"
+                            "      },\n"
+                            "      \"schedule\": \"xxh64:04\",\n"
+                            "      \"predicted\": {\n"
+                            "        \"iteration_us\": 41200.5,\n"
+                            "        \"compute_us\": 40000,\n"
+                            "        \"waiting_us\": 900,\n"
+                            "        \"memory\": {\"arena\": 83886080, \"communication\": 1179648, \"base\": 19000000},\n"
+                            "        \"sum_omega\": 0.00032,\n"
+                            "        \"lower_bound\": 0.00031\n"
+                            "      },\n"
+                            "      \"why\": {\n"
+                            "        \"stage1.block0.conv1\": {\"stopped_by\": \"throughput\", \"next\": \"bf16\", \"time_us\": 310, "
+                            "\"bytes\": -524288, \"omega\": 1e-05},\n"
+                            "        \"fc\": {\"stopped_by\": \"highest\", \"time_us\": 0, \"bytes\": 0, \"omega\": 0}\n"
+                            "      }\n"
+                            "    }\n"
+                            "  }\n"
+                            "}\n";
 
 /* The plan's canonical text; caller frees. */
 static inline char *plan_sample(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mpi: collectives of the MPI library on a communicator of our own. All calls come from the thread that opened it (MPI_THREAD_FUNNELED). MPI's
- * errors are returned, not fatal: most mean that another process is gone. */
+/* mpi: collectives of the MPI library on a communicator of our own. All calls come from the thread that opened it (MPI_THREAD_FUNNELED).
+ * MPI's errors are returned, not fatal: most mean that another process is gone. */
 #include "comm_internal.h"
 
 #include <mpi.h>
@@ -35,9 +35,9 @@ static qs_status check(int code, const char *what) {
 
 /* ---- Opening --------------------------------------------------------------------------------------------------------------- */
 
-/* Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of one machine, where
- * its ring takes 320 us (and blocking calls the same), bits equal on all ranks in both. A setting of the site goes before ours; other MPI
- * libraries do not read it. */
+/* Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of one machine,
+ * where its ring takes 320 us (and blocking calls the same), bits equal on all ranks in both. A setting of the site goes before ours; other
+ * MPI libraries do not read it. */
 static void prefer_ring(void) {
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "ring", 0);
 }
@@ -73,8 +73,10 @@ static qs_status open_mpi(qs_comm *base) {
 
 static void close_mpi(qs_comm *base) {
     mpi_comm *comm = (mpi_comm *)base;
-    for (qs_request *request = base->spare; request; request = request->next) free(((mpi_request *)request)->piece);
-    for (qs_request *request = base->under_way; request; request = request->next) free(((mpi_request *)request)->piece);
+    for (qs_request *request = base->spare; request; request = request->next)
+        free(((mpi_request *)request)->piece);
+    for (qs_request *request = base->under_way; request; request = request->next)
+        free(((mpi_request *)request)->piece);
     MPI_Comm_free(&comm->ranks);
     if (comm->started) MPI_Finalize();
 }
@@ -91,7 +93,8 @@ static qs_status start(qs_comm *comm, float *values, int64_t count, qs_request *
     if (pieces > 1) QS_TRY(qs_grow(&request->piece, &request->capacity, (size_t)pieces, sizeof(MPI_Request)));
     request->pieces = (int)pieces;
     MPI_Request *piece = pieces_of(request);
-    for (int64_t i = 0; i < pieces; i++) piece[i] = MPI_REQUEST_NULL;
+    for (int64_t i = 0; i < pieces; i++)
+        piece[i] = MPI_REQUEST_NULL;
     for (int64_t i = 0; i < pieces; i++) {
         int64_t first = i * qs__comm_piece;
         int length = (int)(count - first < qs__comm_piece ? count - first : qs__comm_piece);
