@@ -2,9 +2,10 @@
 /* Fits of what lowering converts (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10
  * to 2^24 that are not the model's own.
  *
- * A conversion follows the kernel that made its source, and its destination was last touched a training step ago. So before each run the
- * caches are written over, then the source is written again (what fits stays in cache, as behind a real kernel); destinations go round in
- * a region larger than the last-level cache's share. Dequantization and weights read what was left long before: their source stays cold. */
+ * A conversion follows the kernel that made its source, in memory that this kernel has not seen for long; its destination is memory that the
+ * arena gave away a few steps ago. So sources go round in a region beyond the last-level cache's share and are copied from elsewhere before each
+ * run, as by a kernel that reads and writes; the destination stays in place. Quantization comes behind absmax, which has just read the source.
+ * Dequantization and weights read what was left long before: nothing of theirs is made fresh. */
 #include "profiler_internal.h"
 
 #include "qsync/costmodel.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BITS = 10, LAST_BITS = 24, SIZES = LAST_BITS - FIRST_BITS + 1, PLACES = 4, MOST_RUNS = 9, LEAST_RUNS = 3, LEAST_SIZES = 4 };
+enum { FIRST_BITS = 10, LAST_BITS = 24, SIZES = LAST_BITS - FIRST_BITS + 1, PLACES = 2, MOST_RUNS = 9, LEAST_RUNS = 3, LEAST_SIZES = 4 };
 static const size_t region_bytes = (size_t)64 << 20, flush_bytes = (size_t)4 << 20;
 static const double off_powers = 1.15;        /* sizes lie beside the powers of two that models use */
 static const double budget_us = 25000;        /* of timed runs per size */
@@ -72,10 +73,11 @@ static qs_case case_of(const qs_case *pattern, qs_shape shape) {
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Which operand the step before has just written or read, -1: none. */
-static int fresh_operand(const qs_case *one) {
-    if (strcmp(one->op->name, "dequantize") == 0 || (one->attributes.per_channel && strcmp(one->op->name, "absmax") == 0)) return -1;
-    return qs_case_position(one, strcmp(one->op->name, "add") == 0 ? QS_SRC2 : QS_SRC);
+/* Does the step before leave this operand in the caches, as far as it fits? */
+static bool is_fresh(const qs_case *one, int operand) {
+    const qs_role role = one->operand[operand].role;
+    if (strcmp(one->op->name, "dequantize") == 0 || (one->attributes.per_channel && strcmp(one->op->name, "absmax") == 0)) return false;
+    return role == QS_SRC || role == QS_SRC2;
 }
 
 typedef struct bench {
@@ -84,7 +86,9 @@ typedef struct bench {
     size_t place_bytes;
     int places;
     qs_kernel *kernel[PLACES];
-    char *memory, *flush;
+    char *memory; /* operands; all but the written ones have `places` places */
+    char *input;  /* what the kernel before reads */
+    char *flush;
     double us; /* median of the size at hand */
 } bench;
 
@@ -101,6 +105,15 @@ static void places_spread(bench *here, size_t scratch_bytes) {
     if (here->places < 1) here->places = 1;
 }
 
+/* Operands at a place of the region; what is written stays at the first one. */
+static void operands_at(const bench *here, int place, size_t scratch_bytes, void **data, void **scratch) {
+    void *first[QS_MAX_OPERANDS] = {0};
+    qs__operands_place(&here->one, scratch_bytes, here->memory, first, scratch);
+    qs__operands_place(&here->one, scratch_bytes, here->memory + (size_t)place * (region_bytes / (size_t)here->places), data, scratch);
+    for (int i = 0; i < here->one.operands; i++)
+        if (here->one.pass->written >> i & 1) data[i] = first[i];
+}
+
 static qs_status bench_start(bench *here) {
     qs_kernel_row row;
     char text[QS_CASE_TEXT];
@@ -108,21 +121,26 @@ static qs_status bench_start(bench *here) {
     places_spread(here, row.scratch_bytes);
     for (int p = 0; p < here->places; p++) {
         void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
-        qs__operands_place(&here->one, row.scratch_bytes, here->memory + (size_t)p * (region_bytes / (size_t)here->places), data, &scratch);
+        operands_at(here, p, row.scratch_bytes, data, &scratch);
         qs__operands_fill(&here->one, data);
         QS_TRY(qs_device_prepare(here->profiler->device, &here->one, data, scratch, &here->kernel[p]));
     }
+    qs__operand_fill(&here->one.operand[qs_case_position(&here->one, QS_SRC)], here->input);
     return QS_OK;
 }
 
 /* What the steps before leave in the caches. */
 static void caches_prepare(const bench *here, int place) {
-    const int fresh = fresh_operand(&here->one);
+    const bool read = strcmp(here->one.op->name, "quantize") == 0;
     void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
+    operands_at(here, place, 0, data, &scratch);
     qs__cache_flush(here->flush, flush_bytes);
-    if (fresh < 0) return;
-    qs__operands_place(&here->one, 0, here->memory + (size_t)place * (region_bytes / (size_t)here->places), data, &scratch);
-    qs__operand_fill(&here->one.operand[fresh], data[fresh]);
+    for (int i = 0; i < here->one.operands; i++) {
+        const qs_operand *operand = &here->one.operand[i];
+        if (!is_fresh(&here->one, i)) continue;
+        memcpy(data[i], here->input, qs_tensor_bytes(&operand->shape, operand->format));
+        if (read) qs__cache_read(data[i], qs_tensor_bytes(&operand->shape, operand->format));
+    }
 }
 
 static qs_status run_once(const bench *here, int run, double *us) {
@@ -175,15 +193,19 @@ static qs_status kind_fit(bench *here, const qs_case *pattern, qs_conversion_cos
 
 /* ---- All kinds ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Room for the largest operands of any kind: three of fp32, and steps. */
-static size_t memory_bytes(void) {
-    const size_t largest = (size_t)(3.1 * sizeof(float) * ldexp(off_powers, LAST_BITS)) + ((size_t)1 << 20);
-    return (largest > region_bytes ? largest : region_bytes) + flush_bytes;
+/* Operands, input and what is flushed, one behind the other. */
+static size_t largest_bytes(void) {
+    return (size_t)(sizeof(float) * ldexp(off_powers, LAST_BITS));
+}
+
+static size_t operands_bytes(void) {
+    const size_t largest = 3 * largest_bytes() + ((size_t)1 << 20); /* three of fp32, and steps */
+    return largest > region_bytes ? largest : region_bytes;
 }
 
 /* Ranks with fewer kinds than others run theirs again, so that all memory is busy for all. */
-static qs_status rounds_run(qs__profiler *profiler, const kind *kinds, int count, qs_arena *arena, qs_class_profile *out) {
-    bench here = {.profiler = profiler, .memory = arena->memory, .flush = (char *)arena->memory + arena->bytes - flush_bytes};
+static qs_status rounds_run(qs__profiler *profiler, const kind *kinds, int count, char *memory, qs_class_profile *out) {
+    bench here = {.profiler = profiler, .memory = memory, .input = memory + operands_bytes(), .flush = memory + operands_bytes() + largest_bytes()};
     double rounds = count;
     QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
     for (int i = 0; i < (int)rounds; i++) {
@@ -203,9 +225,9 @@ qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out)
     qs_arena arena = {0};
     qs_status status = kinds_find(&profiler->cases, &kinds, &count);
     if (status == QS_OK) status = qs_allocate((size_t)count, sizeof *out->conversion, &out->conversion);
-    if (status == QS_OK && count > 0) status = qs_arena_reserve(memory_bytes(), &arena);
+    if (status == QS_OK && count > 0) status = qs_arena_reserve(operands_bytes() + largest_bytes() + flush_bytes, &arena);
     status = qs_comm_agree(profiler->comm, status);
-    if (status == QS_OK) status = rounds_run(profiler, kinds, count, &arena, out);
+    if (status == QS_OK) status = rounds_run(profiler, kinds, count, arena.memory, out);
     qs_arena_release(&arena);
     free(kinds);
     return status;

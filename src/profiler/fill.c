@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { PIECE = 4096, PAGE = 4096 };
+enum { PIECE = 4096, PAGE = 4096, CACHE_LINE = 64 };
 
 static bool holds_codes(qs_role role) {
     return role == QS_MASK || role == QS_LABELS;
@@ -92,7 +92,11 @@ size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory
     return at + pages(scratch_bytes);
 }
 
+/* Line by line: large memset calls may pass the caches by. */
 void qs__cache_flush(char *memory, size_t bytes) {
-    static unsigned char value; /* changes, so that the writes cannot be left out */
-    memset(memory, ++value, bytes);
+    for (size_t at = 0; at < bytes; at += CACHE_LINE) ((volatile char *)memory)[at]++;
+}
+
+void qs__cache_read(const char *memory, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += CACHE_LINE) (void)((const volatile char *)memory)[at];
 }

@@ -121,7 +121,9 @@ void qs__operand_fill(const qs_operand *operand, void *data);
 void qs__operands_fill(const qs_case *one, void *const *data);
 /* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */
 size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch);
-/* Writes over `bytes` so that caches hold nothing else. */
+/* Writes to every line of `bytes`, so that caches hold them and little else. */
 void qs__cache_flush(char *memory, size_t bytes);
+/* Reads every line. */
+void qs__cache_read(const char *memory, size_t bytes);
 
 #endif
