@@ -19,6 +19,7 @@ help:
 	@echo 'make release       build the program: build/release/qsync'
 	@echo 'make install       install library, doors and program under PREFIX ($(PREFIX)); DESTDIR is obeyed'
 	@echo 'make bench-NAME    measure: bench/NAME.sh writes bench/results/NAME.json; there is:$(patsubst bench/%.sh, bench-%,$(wildcard bench/*.sh))'
+	@echo 'make experiment-NAME  run experiments/NAME/run.sh: results.csv and a picture; there is:$(patsubst experiments/%/run.sh, experiment-%,$(wildcard experiments/*/run.sh))'
 	@echo 'make setup         install the missing Debian packages of tools/packages.txt'
 	@echo 'make lint          check formatting and sizes; make format formats'
 	@echo 'make clean         remove build/'
@@ -45,6 +46,12 @@ bench-%: setup
 	@$(MAKE) --no-print-directory release
 	@mkdir -p bench/results
 	@QSYNC="$(CURDIR)/build/release/qsync" sh bench/$*.sh
+
+experiment-%: setup
+	@test -f experiments/$*/run.sh || { echo 'there is no experiments/$*; there is:$(patsubst experiments/%/run.sh, experiment-%,$(wildcard experiments/*/run.sh))' >&2; exit 2; }
+	@$(MAKE) --no-print-directory release
+	@sh tools/setup.sh tools/packages-experiments.txt
+	@QSYNC="$(CURDIR)/build/release/qsync" sh experiments/$*/run.sh
 
 install: release
 	@cmake --install build/release --prefix "$(PREFIX)"

@@ -70,7 +70,13 @@ typedef struct session {
 } session;
 /* Opens communicator, cluster (file, or a single rank), and this rank's device. QS_USAGE when the number of ranks does not match. */
 qs_status session_open(const session_options *options, session *out);
-void session_close(session *one);
+/* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the
+ * others cannot know of is told here and ends the whole run at once. */
+qs_status session_end(session *one, qs_status status);
+/* Called once at start: under a launcher, rank 0 alone tells what fails before a session exists. */
+void launcher_rank_read(void);
+/* True when the failure at hand is another rank's to tell. */
+bool failure_is_told(void);
 bool session_is_first(const session *one);
 
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */

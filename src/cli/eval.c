@@ -35,7 +35,5 @@ qs_status verb_eval(int argc, char **argv) {
     job.model = model;
     QS_TRY(job_options_finish(&job));
     QS_TRY(session_open(&where, &here));
-    const qs_status status = evaluated(argv[first], &job, &here, json);
-    session_close(&here);
-    return status;
+    return session_end(&here, evaluated(argv[first], &job, &here, json));
 }

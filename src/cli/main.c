@@ -44,6 +44,7 @@ static qs_status verb_run(int argc, char **argv) {
 int main(int argc, char **argv) {
     static int lowest = QS_LOG_INFO;
     if (getenv("QSYNC_DEBUG")) lowest = QS_LOG_DEBUG;
+    launcher_rank_read();
     qs_log_set(log_line, &lowest);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         help_print();
@@ -58,6 +59,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "qsync: standard output could not be written\n");
         return 1;
     }
-    if (status != QS_OK && qs_message()[0]) fprintf(stderr, "qsync: %s\n", qs_message());
+    if (status != QS_OK && !failure_is_told()) fprintf(stderr, "qsync: %s\n", qs_message());
     return qs_status_exit_code(status);
 }

@@ -81,6 +81,5 @@ qs_status verb_profile(int argc, char **argv) {
     status = qs_comm_agree(here.comm, status);
 done:
     qs_profile_release(&profile);
-    session_close(&here);
-    return status;
+    return session_end(&here, status);
 }

@@ -120,19 +120,45 @@ static qs_status session_start(const session_options *options, session *one) {
     return device_open(one);
 }
 
-qs_status session_open(const session_options *options, session *out) {
-    *out = (session){0};
-    QS_TRY(qs_comm_open(NULL, &out->comm));
-    const qs_status status = qs_comm_agree(out->comm, session_start(options, out));
-    if (status != QS_OK) session_close(out);
-    return status;
-}
-
-void session_close(session *one) {
+static void session_close(session *one) {
     qs_device_close(one->device);
     qs_cluster_release(&one->cluster);
     qs_comm_close(one->comm);
     *one = (session){0};
+}
+
+static bool told;
+bool failure_is_told(void) {
+    return told;
+}
+
+void launcher_rank_read(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank) told = strcmp(rank, "0") != 0;
+        if (rank) return;
+    }
+}
+
+qs_status session_end(session *one, qs_status status) {
+    int rank = -1;
+    if (status != QS_OK && qs_comm_size(one->comm) > 1) {
+        told = sscanf(qs_message(), "rank %d:", &rank) == 1 && rank != qs_comm_rank(one->comm);
+        if (rank < 0) {
+            fprintf(stderr, "qsync: rank %d: %s\n", qs_comm_rank(one->comm), qs_message());
+            qs_comm_abort(one->comm, qs_status_exit_code(status));
+        }
+    }
+    session_close(one);
+    return status;
+}
+
+qs_status session_open(const session_options *options, session *out) {
+    *out = (session){0};
+    QS_TRY(qs_comm_open(NULL, &out->comm));
+    const qs_status status = qs_comm_agree(out->comm, session_start(options, out));
+    return status == QS_OK ? QS_OK : session_end(out, status);
 }
 
 bool session_is_first(const session *one) {

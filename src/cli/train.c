@@ -159,8 +159,7 @@ qs_status verb_train(int argc, char **argv) {
         job_from_plan(&plan, &table, &job.job);
     }
     QS_GOTO(session_open(&where, &here));
-    status = trained(&job, &here, plan_path ? &plan : NULL, &options, json);
-    session_close(&here);
+    status = session_end(&here, trained(&job, &here, plan_path ? &plan : NULL, &options, json));
 done:
     qs_plan_release(&plan);
     return status;
