@@ -15,13 +15,13 @@ static geometry geometry_of(const qs_case *one) {
     return (geometry){.strides = {with->stride[0], with->stride[1]}, .padding = {with->padding[0], with->padding[1]}};
 }
 
-/* Matrices of a linear operator are images and kernels of one pixel. */
+/* The rows of a linear operator are the pixels of one image, N high and 1 wide, that a 1 × 1 kernel walks over: the same memory. */
 static qs_shape image(const qs_case *one, qs_role role) {
     qs_shape shape = qs__cpu_operand(one, role)->shape;
-    while (shape.axes < 4) {
-        shape.dim[shape.axes++] = 1;
-    }
-    return shape;
+    if (shape.axes == 4) return shape;
+    bool weights = role == QS_WEIGHTS || role == QS_DIFF_WEIGHTS;
+    return weights ? qs_shape_of(4, shape.dim[0], shape.dim[1], (int64_t)1, (int64_t)1)
+                   : qs_shape_of(4, (int64_t)1, shape.dim[1], shape.dim[0], (int64_t)1);
 }
 
 static dnnl_memory_desc_t activation(const qs_case *one, qs_role role, dnnl_data_type_t type) {

@@ -27,12 +27,6 @@ static dnnl_memory_desc_t row_major(int64_t rows, int64_t columns, dnnl_data_typ
     return matrix(rows, columns, type, columns, 1);
 }
 
-static dnnl_memory_desc_t any_of(const dnnl_memory_desc_t *own) {
-    dnnl_memory_desc_t desc;
-    dnnl_memory_desc_init_by_tag(&desc, own->ndims, own->dims, own->data_type, dnnl_format_tag_any);
-    return desc;
-}
-
 /* Adds reorders for a and b, then the planned product of slots. */
 static qs_status place_product(qs__chain *chain, int a, int a_argument, int b, int b_argument, int result, int result_argument) {
     QS_TRY(qs__chain_as(chain, a, qs__chain_layout(chain, a_argument), &a));
@@ -50,7 +44,7 @@ static qs_status matmul_forward(qs__chain *chain) {
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
     dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
-    dnnl_memory_desc_t weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs), any = any_of(&weights);
+    dnnl_memory_desc_t weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs), any = weights;
     dnnl_memory_desc_t bias = row_major(1, e.outputs, dnnl_f32);
     dnnl_matmul_desc_t operation;
     QS__DNNL(dnnl_matmul_desc_init(&operation, &src, &any, types.bias_inside ? &bias : NULL, &dst), "matmul forward");
@@ -69,7 +63,7 @@ static qs_status matmul_input_gradient(qs__chain *chain) {
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
     dnnl_memory_desc_t diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
-    dnnl_memory_desc_t weights = row_major(e.outputs, e.inputs, types.operands), any = any_of(&weights);
+    dnnl_memory_desc_t weights = row_major(e.outputs, e.inputs, types.operands), any = weights;
     dnnl_matmul_desc_t operation;
     QS__DNNL(dnnl_matmul_desc_init(&operation, &diff_dst, &any, NULL, &diff_src), "matmul input gradient");
     QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
@@ -93,11 +87,10 @@ static qs_status matmul_weight_gradient(qs__chain *chain) {
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
     dnnl_memory_desc_t turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
-    dnnl_memory_desc_t copy = row_major(e.outputs, e.rows, types.operands);
-    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), any = any_of(&src);
+    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), any = src;
     dnnl_memory_desc_t diff_weights = row_major(e.outputs, e.inputs, dnnl_f32);
     dnnl_matmul_desc_t operation;
-    QS__DNNL(dnnl_matmul_desc_init(&operation, &copy, &any, NULL, &diff_weights), "matmul weight gradient");
+    QS__DNNL(dnnl_matmul_desc_init(&operation, &turned, &any, NULL, &diff_weights), "matmul weight gradient");
     QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
     int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
     QS_TRY(place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), DNNL_ARG_SRC, qs__chain_operand(chain, QS_SRC, &src),
