@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. */
+/* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A predictor keeps the schedules of
+ * its last question, so that a change of one class lowers that class alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,17 +8,44 @@
 
 typedef struct class_work {
     const qs_class_profile *profile;
-    qs_schedule *schedule;
+    const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
+    qs_schedule *schedule;    /* NULL: none yet */
     double *us;
 } class_work;
 
-static qs_status class_lower(const qs_graph *graph, const qs_class *one, const qs_job *job, const qs_recipe *const *recipe,
-                             const qs_cost_options *options, class_work *work) {
-    const qs_lowering lowering = {.graph = graph, .batch = job->batch, .mode = QS_MODE_TRAIN, .job = job, .recipe = recipe,
-                                  .half = qs_class_half(one), .lookup = qs_lookup_profile, .context = (void *)work->profile};
+struct qs_predictor {
+    const qs_graph *graph;
+    const qs_cluster *cluster;
+    const qs_profile *profile;
+    const qs_job *job;
+    qs_cost_options options;
+    class_work *work; /* (classes) */
+};
+
+static void class_forget(class_work *work) {
+    qs_schedule_release(work->schedule);
+    free(work->us);
+    work->schedule = NULL;
+    work->us = NULL;
+}
+
+static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
+    const qs_lowering lowering = {.graph = one->graph, .batch = one->job->batch, .mode = QS_MODE_TRAIN, .job = one->job, .recipe = work->recipe,
+                                  .half = qs_class_half(&one->cluster->class_[c]), .lookup = qs_lookup_profile, .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
-    return qs_cost_schedule(work->profile, work->schedule, options, work->us);
+    return qs_cost_schedule(work->profile, work->schedule, &one->options, work->us);
+}
+
+static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *const *recipe) {
+    class_work *work = &one->work[c];
+    const size_t bytes = (size_t)one->graph->nodes * sizeof(qs_recipe *);
+    if (work->schedule && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
+    class_forget(work);
+    memcpy(work->recipe, recipe, bytes);
+    const qs_status status = class_lower(one, c, work);
+    if (status != QS_OK) class_forget(work);
+    return status;
 }
 
 static void class_report(const qs_class *one, const class_work *work, qs_prediction_class *out) {
@@ -40,26 +68,27 @@ static int64_t communication_bytes(const qs_profile *profile, const qs_schedule 
     return (int64_t)bytes;
 }
 
-static qs_status ranks_replay(const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, const class_work *work,
-                              char **trace, qs_prediction *out) {
-    const int ranks = qs_cluster_ranks(cluster);
+static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
+    const int ranks = qs_cluster_ranks(one->cluster);
+    const double batch = (double)one->job->batch;
     qs_replay_rank *rank = NULL;
     qs_replay_result result = {0};
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)ranks, sizeof *rank, &rank));
     for (int r = 0; r < ranks; r++) {
-        const int c = qs_cluster_class_of(cluster, r);
-        rank[r] = (qs_replay_rank){cluster->class_[c].name, work[c].schedule, work[c].us,
-                                   work[c].profile->data_us_per_sample * (double)job->batch, work[c].profile->iteration_overhead_us};
+        const int c = qs_cluster_class_of(one->cluster, r);
+        const class_work *work = &one->work[c];
+        rank[r] = (qs_replay_rank){one->cluster->class_[c].name, work->schedule, work->us, work->profile->data_us_per_sample * batch,
+                                   work->profile->iteration_overhead_us};
     }
-    QS_GOTO(qs_replay(profile, ranks, rank, trace != NULL, &result));
+    QS_GOTO(qs_replay(one->profile, ranks, rank, trace != NULL, &result));
     if (trace) QS_GOTO(qs_replay_trace(&result, rank, trace));
     out->iteration_us = result.iteration_us;
-    out->images_per_second = (double)ranks * (double)job->batch / result.iteration_us * 1e6;
+    out->images_per_second = (double)ranks * batch / result.iteration_us * 1e6;
     for (int r = 0; r < ranks; r++) {
-        qs_prediction_class *one = &out->class_[qs_cluster_class_of(cluster, r)];
-        one->compute_us = result.compute_us[r];
-        one->waiting_us = result.waiting_us[r];
+        qs_prediction_class *class_ = &out->class_[qs_cluster_class_of(one->cluster, r)];
+        class_->compute_us = result.compute_us[r];
+        class_->waiting_us = result.waiting_us[r];
     }
 done:
     qs_replay_release(&result);
@@ -67,36 +96,61 @@ done:
     return status;
 }
 
-static qs_status class_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, int c,
-                               const qs_recipe *const *recipe, const qs_cost_options *options, class_work *work, qs_prediction *out) {
-    const qs_class *one = &cluster->class_[c];
-    work->profile = qs_profile_class(profile, one->name);
-    if (!work->profile) return qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", one->name);
-    QS_TRY(class_lower(graph, one, job, recipe, options, work));
-    class_report(one, work, &out->class_[c]);
-    out->class_[c].communication_bytes = communication_bytes(profile, work->schedule, qs_cluster_ranks(cluster));
-    out->fits = out->fits && out->class_[c].fits;
-    return QS_OK;
+qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                              const qs_cost_options *options, qs_predictor **out) {
+    qs_predictor *one = NULL;
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate(1, sizeof *one, &one));
+    *one = (qs_predictor){graph, cluster, profile, job, options ? *options : (qs_cost_options){0}, NULL};
+    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
+    for (int c = 0; c < cluster->classes; c++) {
+        const char *name = cluster->class_[c].name;
+        one->work[c].profile = qs_profile_class(profile, name);
+        if (!one->work[c].profile) QS_GOTO(qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", name));
+        QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one->work[c].recipe, &one->work[c].recipe));
+    }
+    *out = one;
+    one = NULL;
+done:
+    qs_predictor_release(one);
+    return status;
+}
+
+qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {
+    const int classes = one->cluster->classes;
+    qs_prediction prediction = {.fits = true, .classes = classes};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)classes, sizeof *prediction.class_, &prediction.class_));
+    for (int c = 0; c < classes; c++) {
+        QS_GOTO(qs_fail_within(class_update(one, c, recipe[c]), "class %s", one->cluster->class_[c].name));
+        class_report(&one->cluster->class_[c], &one->work[c], &prediction.class_[c]);
+        prediction.class_[c].communication_bytes = communication_bytes(one->profile, one->work[c].schedule, qs_cluster_ranks(one->cluster));
+        prediction.fits = prediction.fits && prediction.class_[c].fits;
+    }
+    QS_GOTO(ranks_replay(one, trace, &prediction));
+    *out = prediction;
+    prediction = (qs_prediction){0};
+done:
+    qs_prediction_release(&prediction);
+    return status;
+}
+
+void qs_predictor_release(qs_predictor *one) {
+    if (!one) return;
+    for (int c = 0; one->work && c < one->cluster->classes; c++) {
+        class_forget(&one->work[c]);
+        free(one->work[c].recipe);
+    }
+    free(one->work);
+    free(one);
 }
 
 qs_status qs_predict_trace(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                            const qs_recipe *const *const *recipe, const qs_cost_options *options, char **trace, qs_prediction *out) {
-    qs_prediction prediction = {.fits = true, .classes = cluster->classes};
-    class_work *work = NULL;
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *work, &work));
-    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *prediction.class_, &prediction.class_));
-    for (int c = 0; c < cluster->classes; c++) QS_GOTO(class_predict(graph, cluster, profile, job, c, recipe[c], options, &work[c], &prediction));
-    QS_GOTO(ranks_replay(cluster, profile, job, work, trace, &prediction));
-    *out = prediction;
-    prediction = (qs_prediction){0};
-done:
-    for (int c = 0; work && c < cluster->classes; c++) {
-        qs_schedule_release(work[c].schedule);
-        free(work[c].us);
-    }
-    free(work);
-    qs_prediction_release(&prediction);
+    qs_predictor *predictor = NULL;
+    QS_TRY(qs_predictor_create(graph, cluster, profile, job, options, &predictor));
+    const qs_status status = qs_predictor_ask(predictor, recipe, trace, out);
+    qs_predictor_release(predictor);
     return status;
 }
 

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Event-driven replay of whole schedules: every rank advances until it waits for an all-reduce; an all-reduce is placed once all ranks have
- * reached its start. A library that progresses on the compute thread takes cpu_share of the duration from the kernels it overlaps. */
+/* Replay of whole schedules, bucket by bucket: all ranks advance to the start of the next bucket, its all-reduce is placed, and so on. A window
+ * begins only after every rank has reached its start, so the windows that a rank can meet are known when it advances. A library that
+ * progresses on the compute thread takes cpu_share of the time from the kernels it overlaps. */
 #include <stdlib.h>
 
 #include "qsync/replayer.h"
 
 typedef struct rank_state {
     int step;
-    double now, busy, stolen; /* stolen: progress work not yet charged to this rank's kernels */
-    double ready;             /* of the bucket it reached last */
+    double now, busy;
+    int window; /* first all-reduce that does not lie wholly before `now` */
 } rank_state;
+
+typedef struct all_reduce {
+    double start, end; /* end < 0: not placed yet */
+    double cpu_share;
+} all_reduce;
 
 typedef struct replay {
     const qs_profile *profile;
     int ranks;
     const qs_replay_rank *rank;
     rank_state *state;
-    double *ready, *end; /* (ranks × buckets), (buckets); end < 0: not placed yet */
+    double *ready; /* (ranks × buckets); < 0: not reached yet */
+    all_reduce *window; /* (buckets) in the order in which they are placed: by bucket */
     int buckets, placed;
     double communication_end;
     qs_replay_result *result;
@@ -36,79 +43,84 @@ static qs_status event_add(replay *one, qs_replay_event event) {
     return QS_OK;
 }
 
+/* When `us` of kernel time are over that begin at state->now: inside an all-reduce only 1 - cpu_share of the time is the kernel's. */
+static double kernel_end(const replay *one, rank_state *state, double us) {
+    double now = state->now;
+    for (; us > 0 && state->window < one->placed; state->window++) {
+        const all_reduce *window = &one->window[state->window];
+        if (window->end <= now) continue;
+        const double before = window->start > now ? window->start - now : 0;
+        if (us <= before) break;
+        us -= before;
+        now += before;
+        const double own = 1 - window->cpu_share, room = (window->end - now) * own;
+        if (us < room) return now + us / own;
+        us -= room;
+        now = window->end;
+    }
+    return now + us;
+}
+
 static qs_status kernel_run(replay *one, int rank, const qs_step *step, double us) {
     rank_state *state = &one->state[rank];
     const double start = state->now;
-    state->now += us;
-    state->busy += us;
+    state->now = kernel_end(one, state, us);
+    state->busy += state->now - start;
     return event_add(one, (qs_replay_event){rank, state->step, -1, start, state->now, step->conversion ? 'v' : 'c'});
 }
 
-/* Waits for a bucket that is already placed; the progress it cost is charged first, as far as it overlapped with kernels. */
 static qs_status bucket_wait(replay *one, int rank, int bucket) {
     rank_state *state = &one->state[rank];
     const double start = state->now;
-    state->now = larger(state->now, one->end[bucket]);
+    if (one->window[bucket].end < 0) return qs_fail(QS_FAILED, "replay: rank %d waits for bucket %d before all buckets up to it have started", rank, bucket);
+    state->now = larger(state->now, one->window[bucket].end);
     return event_add(one, (qs_replay_event){rank, -1, -1, start, state->now, 'i'});
 }
 
-/* Runs a rank until it ends or waits for a bucket that is not placed. True when it moved. */
-static qs_status rank_advance(replay *one, int rank, bool *moved) {
+/* Runs a rank until it has started the bucket to be placed next, or to its end when all are placed. */
+static qs_status rank_advance(replay *one, int rank) {
     const qs_replay_rank *what = &one->rank[rank];
     rank_state *state = &one->state[rank];
-    for (; state->step < what->schedule->steps; state->step++, *moved = true) {
+    double *ready = &one->ready[rank * one->buckets];
+    for (; state->step < what->schedule->steps; state->step++) {
         const qs_step *step = &what->schedule->step[state->step];
-        if (step->kind == QS_STEP_KERNEL) {
+        if (one->placed < one->buckets && ready[one->placed] >= 0) return QS_OK;
+        if (step->kind == QS_STEP_KERNEL)
             QS_TRY(kernel_run(one, rank, step, what->step_us[state->step]));
-        } else if (step->kind == QS_STEP_REDUCE_START) {
-            one->ready[rank * one->buckets + step->bucket] = state->now;
-        } else {
-            if (one->end[step->bucket] < 0) return QS_OK;
+        else if (step->kind == QS_STEP_REDUCE_START)
+            ready[step->bucket] = state->now;
+        else
             QS_TRY(bucket_wait(one, rank, step->bucket));
-        }
     }
     return QS_OK;
 }
 
-/* Work that progress takes from a rank while its kernels still run behind the all-reduce. */
-static void progress_charge(replay *one, double start, double duration, double cpu_share) {
-    for (int r = 0; r < one->ranks; r++) {
-        rank_state *state = &one->state[r];
-        const double overlap = state->now - start < duration ? state->now - start : duration;
-        if (overlap <= 0) continue;
-        state->now += cpu_share * overlap;
-        state->busy += cpu_share * overlap;
-    }
-}
-
-/* Places the next all-reduce in bucket order of readiness if all ranks have reached it. */
-static qs_status bucket_place(replay *one, bool *moved) {
+static qs_status bucket_place(replay *one) {
     const int bucket = one->placed;
     const qs_bucket *what = &one->rank[0].schedule->bucket[bucket];
     double start = one->communication_end, duration = 0, cpu_share = 0;
     for (int r = 0; r < one->ranks; r++) {
         const double ready = one->ready[r * one->buckets + bucket];
-        if (ready < 0) return QS_OK;
+        if (ready < 0) return qs_fail(QS_FAILED, "replay: rank %d never starts the all-reduce of bucket %d", r, bucket);
         start = larger(start, ready);
     }
     QS_TRY(qs_cost_all_reduce(one->profile, one->ranks, what->count * (int64_t)sizeof(float), &duration, &cpu_share));
-    progress_charge(one, start, duration, cpu_share);
-    one->end[bucket] = one->communication_end = start + duration;
+    one->window[bucket] = (all_reduce){start, start + duration, cpu_share};
+    one->communication_end = start + duration;
     one->placed++;
-    *moved = true;
     for (int r = 0; r < one->ranks; r++)
-        QS_TRY(event_add(one, (qs_replay_event){r, what->ready_step, bucket, start, start + duration, 'r'}));
+        QS_TRY(event_add(one, (qs_replay_event){r, one->rank[r].schedule->bucket[bucket].ready_step, bucket, start, start + duration, 'r'}));
     return QS_OK;
 }
 
 static qs_status replay_start(replay *one) {
     QS_TRY(qs_allocate((size_t)one->ranks, sizeof *one->state, &one->state));
     QS_TRY(qs_allocate((size_t)one->ranks * (size_t)one->buckets, sizeof *one->ready, &one->ready));
-    QS_TRY(qs_allocate((size_t)one->buckets, sizeof *one->end, &one->end));
+    QS_TRY(qs_allocate((size_t)one->buckets, sizeof *one->window, &one->window));
     QS_TRY(qs_allocate((size_t)one->ranks, sizeof *one->result->compute_us, &one->result->compute_us));
     QS_TRY(qs_allocate((size_t)one->ranks, sizeof *one->result->waiting_us, &one->result->waiting_us));
     for (int i = 0; i < one->ranks * one->buckets; i++) one->ready[i] = -1;
-    for (int b = 0; b < one->buckets; b++) one->end[b] = -1;
+    for (int b = 0; b < one->buckets; b++) one->window[b].end = -1;
     for (int r = 0; r < one->ranks; r++) {
         const double lead = one->rank[r].data_us + one->rank[r].overhead_us;
         one->state[r].now = one->state[r].busy = lead;
@@ -117,17 +129,37 @@ static qs_status replay_start(replay *one) {
     return QS_OK;
 }
 
+/* By rank, track and time, as a reader of the timeline wants them. */
+static int earlier(const void *left, const void *right) {
+    const qs_replay_event *a = left, *b = right;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    if (a->track != b->track) return a->track < b->track ? -1 : 1;
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
 static qs_status replay_finish(replay *one) {
     qs_replay_result *result = one->result;
-    for (int r = 0; r < one->ranks; r++) {
-        if (one->state[r].step < one->rank[r].schedule->steps)
-            return qs_fail(QS_FAILED, "replay: rank %d waits for an all-reduce that never starts", r);
-        result->iteration_us = larger(result->iteration_us, one->state[r].now);
-    }
+    for (int r = 0; r < one->ranks; r++) result->iteration_us = larger(result->iteration_us, one->state[r].now);
     for (int r = 0; r < one->ranks; r++) {
         result->compute_us[r] = one->state[r].busy;
         result->waiting_us[r] = result->iteration_us - one->state[r].busy;
         QS_TRY(event_add(one, (qs_replay_event){r, -1, -1, one->state[r].now, result->iteration_us, 'i'}));
+    }
+    if (result->events > 0) qsort(result->event, (size_t)result->events, sizeof *result->event, earlier);
+    return QS_OK;
+}
+
+/* Ranks reduce the same buckets, whatever their plans. */
+static qs_status buckets_check(int ranks, const qs_replay_rank *rank) {
+    const qs_schedule *first = rank[0].schedule;
+    for (int r = 1; r < ranks; r++) {
+        const qs_schedule *other = rank[r].schedule;
+        if (other->buckets != first->buckets)
+            return qs_fail(QS_MISMATCH, "replay: rank %d has %d buckets, rank 0 has %d", r, other->buckets, first->buckets);
+        for (int b = 0; b < first->buckets; b++)
+            if (other->bucket[b].count != first->bucket[b].count)
+                return qs_fail(QS_MISMATCH, "replay: bucket %d has %lld elements on rank %d and %lld on rank 0", b, (long long)other->bucket[b].count, r,
+                               (long long)first->bucket[b].count);
     }
     return QS_OK;
 }
@@ -136,14 +168,11 @@ qs_status qs_replay(const qs_profile *profile, int ranks, const qs_replay_rank *
     qs_replay_result result = {.ranks = ranks};
     replay one = {.profile = profile, .ranks = ranks, .rank = rank, .buckets = rank[0].schedule->buckets, .result = &result, .with_events = with_events};
     qs_status status = QS_OK;
-    for (int r = 1; r < ranks; r++)
-        if (rank[r].schedule->buckets != one.buckets)
-            return qs_fail(QS_MISMATCH, "replay: rank %d has %d buckets, rank 0 has %d", r, rank[r].schedule->buckets, one.buckets);
+    QS_TRY(buckets_check(ranks, rank));
     QS_GOTO(replay_start(&one));
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int r = 0; r < ranks; r++) QS_GOTO(rank_advance(&one, r, &moved));
-        if (one.placed < one.buckets) QS_GOTO(bucket_place(&one, &moved));
+    for (int b = 0; b <= one.buckets; b++) {
+        for (int r = 0; r < ranks; r++) QS_GOTO(rank_advance(&one, r));
+        if (b < one.buckets) QS_GOTO(bucket_place(&one));
     }
     QS_GOTO(replay_finish(&one));
     *out = result;
@@ -152,7 +181,7 @@ done:
     qs_replay_release(&result);
     free(one.state);
     free(one.ready);
-    free(one.end);
+    free(one.window);
     return status;
 }
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Costs of steps: rows for kernels, fits for conversions, the overhead of a step on both; nothing is free because it is unknown. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "synthetic.h"
+
+static const synthetic_device devices[] = {SYNTHETIC_WEAK};
+static qs_graph *graph;
+static qs_cluster cluster;
+static qs_job job;
+static qs_profile profile;
+static qs_schedule *schedule; /* int8/bf16, from the profile's rows */
+
+static qs_status lower_by(qs_kernel_lookup lookup, void *context, const char *recipe_name, qs_schedule **out) {
+    const qs_recipe recipe = recipe_of(recipe_name);
+    const qs_recipe **list = recipes_uniform(graph, &recipe);
+    qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+    lowering.lookup = lookup;
+    lowering.context = context;
+    const qs_status status = qs_schedule_lower(&lowering, out);
+    free(list);
+    return status;
+}
+
+static int setup(void **state) {
+    (void)state;
+    if (qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK) return 1;
+    job = stub_job(4);
+    cluster = synthetic_cluster(1, devices);
+    profile = synthetic_profile(graph, &cluster, devices, &job, 0);
+    return lower_by(qs_lookup_profile, &profile.class_[0], "int8/bf16", &schedule) != QS_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    qs_schedule_release(schedule);
+    qs_profile_release(&profile);
+    qs_cluster_release(&cluster);
+    qs_graph_release(graph);
+    return 0;
+}
+
+static void says(const char *word) {
+    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
+}
+
+/* The price the profile was made from: a conversion's line is its roofline by construction. */
+static double price(const qs_step *step) {
+    if (step->kind != QS_STEP_KERNEL) return 0;
+    return synthetic_us(&devices[0], &step->case_) + profile.class_[0].step_overhead_us;
+}
+
+static void every_step_has_its_price(void **state) {
+    (void)state;
+    double *us = calloc((size_t)schedule->steps, sizeof *us);
+    int conversions = 0, reduces = 0;
+    assert_ok(qs_cost_schedule(&profile.class_[0], schedule, NULL, us));
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        conversions += step->conversion;
+        reduces += step->kind != QS_STEP_KERNEL;
+        /* Conversions: steps and maxima are a few values, which the line, made from another size, counts by the element. */
+        const double allowed = step->conversion ? 0.05 * price(step) : 1e-9;
+        if (!(fabs(us[s] - price(step)) <= allowed)) fail_msg("step %d (%s): %g us, expected %g", s, step->case_text, us[s], price(step));
+    }
+    assert_true(conversions > 20 && reduces >= 2);
+    free(us);
+}
+
+static void casts_can_be_left_out(void **state) {
+    (void)state;
+    double *us = calloc((size_t)schedule->steps, sizeof *us), *all = calloc((size_t)schedule->steps, sizeof *all);
+    const qs_cost_options options = {.no_casts = true};
+    assert_ok(qs_cost_schedule(&profile.class_[0], schedule, NULL, all));
+    assert_ok(qs_cost_schedule(&profile.class_[0], schedule, &options, us));
+    for (int s = 0; s < schedule->steps; s++) assert_true(us[s] == (schedule->step[s].conversion ? 0 : all[s]));
+    free(us);
+    free(all);
+}
+
+static void what_is_not_known_is_an_error(void **state) {
+    (void)state;
+    qs_class_profile poor = profile.class_[0];
+    double us = -1;
+    int kernel = -1, conversion = -1;
+    for (int s = 0; s < schedule->steps; s++) {
+        if (schedule->step[s].conversion) conversion = s;
+        else if (schedule->step[s].kind == QS_STEP_KERNEL) kernel = s;
+    }
+    poor.kernels = 0;
+    assert_int_equal(qs_cost_step(&poor, &schedule->step[kernel], &us), QS_MISMATCH);
+    says(schedule->step[kernel].case_text);
+    says("weak");
+    poor = profile.class_[0];
+    poor.conversions = 0;
+    assert_int_equal(qs_cost_step(&poor, &schedule->step[conversion], &us), QS_MISMATCH);
+    says(schedule->step[conversion].case_text);
+    assert_true(us == -1);
+    /* Lowering names the operator as well. */
+    qs_schedule *none = NULL;
+    poor = profile.class_[0];
+    poor.kernels = 0;
+    assert_int_equal(lower_by(qs_lookup_profile, &poor, "bf16", &none), QS_MISMATCH);
+    says("operator input"); /* whose cast is the first step */
+}
+
+/* A plan's rows lower to the very schedule of the profile's; another plan's do not serve. */
+static void plans_hold_kernel_rows(void **state) {
+    (void)state;
+    qs_class_plan plan = {.class_name = "weak", .kernels = profile.class_[0].kernels};
+    plan.kernel = calloc((size_t)plan.kernels, sizeof *plan.kernel);
+    for (int i = 0; i < plan.kernels; i++) {
+        const qs_kernel_cost *row = &profile.class_[0].kernel[i];
+        plan.kernel[i] = (qs_plan_kernel){.case_text = row->case_text, .scratch_bytes = row->scratch_bytes, .allocates = row->allocates};
+        snprintf(plan.kernel[i].kernel, sizeof plan.kernel[i].kernel, "%s", row->kernel);
+    }
+    qs_schedule *again = NULL;
+    assert_ok(lower_by(qs_lookup_plan, &plan, "int8/bf16", &again));
+    assert_ok(qs_schedule_compare(schedule, again));
+    qs_schedule_release(again);
+    plan.kernels = 3;
+    again = NULL;
+    assert_int_equal(lower_by(qs_lookup_plan, &plan, "int8/bf16", &again), QS_MISMATCH);
+    says("plan of class weak");
+    free(plan.kernel);
+}
+
+/* Ring: 2 (n - 1) messages of bytes / n. */
+static void all_reduces_are_extrapolated(void **state) {
+    (void)state;
+    qs_collective_cost rows[] = {{.ranks = 1, .alpha_us = 99}, {.ranks = 4, .alpha_us = 30, .us_per_byte = 1e-3, .cpu_share = 0.25},
+                                 {.ranks = 2, .alpha_us = 8, .us_per_byte = 5e-4, .cpu_share = 0.5}};
+    const qs_profile one = {.collectives = 3, .collective = rows}, none = {.collectives = 1, .collective = rows};
+    double us = -1, share = -1;
+    assert_ok(qs_cost_all_reduce(&one, 1, 1 << 20, &us, &share));
+    assert_true(us == 0 && share == 0);
+    assert_ok(qs_cost_all_reduce(&one, 2, 1000, &us, &share));
+    assert_true(fabs(us - 8.5) < 1e-12 && share == 0.5);
+    assert_ok(qs_cost_all_reduce(&one, 4, 1000, &us, &share));
+    assert_true(fabs(us - 31) < 1e-12 && share == 0.25);
+    /* From 4 ranks to 7: latency times 6/3, bytes times (6/7)/(3/4). */
+    assert_ok(qs_cost_all_reduce(&one, 7, 2000, &us, &share));
+    assert_true(fabs(us - (60 + 2 * (6.0 / 7) / 0.75)) < 1e-12);
+    assert_int_equal(qs_cost_all_reduce(&none, 2, 1000, &us, &share), QS_MISMATCH);
+    says("all-reduce");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price), cmocka_unit_test(casts_can_be_left_out),
+                                       cmocka_unit_test(what_is_not_known_is_an_error), cmocka_unit_test(plans_hold_kernel_rows),
+                                       cmocka_unit_test(all_reduces_are_extrapolated)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

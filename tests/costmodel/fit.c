@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fits recover the lines and bent lines that points were made from, through noise, and never promise negative time. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <math.h>
+#include <string.h>
+
+#include "qsync/costmodel.h"
+
+#define POINTS 15 /* 2^10 .. 2^24 */
+
+typedef struct curve {
+    int pieces;
+    double to[3], slope[3], intercept[3];
+} curve;
+
+static double curve_at(const curve *one, double x) {
+    int p = 0;
+    while (p + 1 < one->pieces && x > one->to[p]) p++;
+    return one->slope[p] * x + one->intercept[p];
+}
+
+static void points_make(const curve *one, double noise, uint64_t seed, double *x, double *y) {
+    const uint64_t key = qs_random_key(seed, 0, 0, 0);
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = ldexp(1, 10 + i);
+        y[i] = curve_at(one, x[i]) * (1 + noise * (2 * (double)qs_random_uniform(key, (uint64_t)i) - 1));
+    }
+}
+
+static void fits(const curve *one, double noise, double allowed) {
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        double x[POINTS], y[POINTS];
+        qs_fit fit;
+        points_make(one, noise, seed, x, y);
+        assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+        for (int i = 0; i < POINTS; i++) {
+            const double got = qs_fit_value(fit.pieces, fit.piece, x[i]), expected = curve_at(one, x[i]);
+            if (!(fabs(got - expected) <= allowed * expected))
+                fail_msg("%d pieces (of %d), noise %g, seed %d: %g elements take %g us, fit says %g", fit.pieces, one->pieces, noise, (int)seed, x[i],
+                         expected, got);
+        }
+    }
+}
+
+static const curve line = {1, {0}, {2e-4}, {3}};
+/* Caches bend the line: 0.5 ns an element inside, 2 ns outside. */
+static const curve bent = {2, {65536, 0}, {5e-5, 4e-4}, {1.5, 1.5}};
+static const curve twice = {3, {16384, 1048576, 0}, {2e-5, 1e-4, 5e-4}, {1, 1, 20}};
+
+/* A line is one line, whatever the noise would like: pieces must pay. */
+static void a_line_stays_one_piece(void **state) {
+    (void)state;
+    double x[POINTS], y[POINTS];
+    qs_fit fit;
+    int more = 0;
+    points_make(&line, 0, 0, x, y);
+    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_int_equal(fit.pieces, 1);
+    assert_true(fabs(fit.piece[0].us_per_element - 2e-4) < 1e-12 && fabs(fit.piece[0].us - 3) < 1e-8);
+    assert_true(fit.piece[0].r2 > 0.999999 && fit.piece[0].worst_residual < 1e-9);
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        points_make(&line, 0.02, seed, x, y);
+        assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+        more += fit.pieces > 1;
+    }
+    assert_in_range(more, 0, 10); /* by chance now and then */
+}
+
+static void curves_are_recovered(void **state) {
+    (void)state;
+    fits(&line, 0, 1e-9);
+    fits(&bent, 0, 2e-3);
+    fits(&twice, 0, 2e-3);
+    /* A piece has at least three points, each off by at most the noise: the fit is off by no more than twice that within it. */
+    fits(&line, 0.02, 0.04);
+    fits(&bent, 0.02, 0.04);
+    fits(&twice, 0.02, 0.04);
+}
+
+static void bends_are_found(void **state) {
+    (void)state;
+    double x[POINTS], y[POINTS];
+    qs_fit fit;
+    points_make(&bent, 0.01, 3, x, y);
+    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_true(fit.pieces >= 2);
+    points_make(&twice, 0.01, 3, x, y);
+    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_int_equal(fit.pieces, 3);
+}
+
+/* Beyond the measured sizes the outer pieces go on. */
+static void sizes_beyond_are_extrapolated(void **state) {
+    (void)state;
+    const qs_fit_piece piece[2] = {{.to_elements = 100, .us_per_element = 1, .us = 2}, {.to_elements = 200, .us_per_element = 3, .us = 4}};
+    const double at[] = {0, 100, 101, 200, 1000}, expected[] = {2, 102, 307, 604, 3004};
+    for (int i = 0; i < 5; i++) assert_true(qs_fit_value(2, piece, at[i]) == expected[i]);
+}
+
+/* Least squares would take a negative intercept or slope here; times are not negative. */
+static void nothing_is_negative(void **state) {
+    (void)state;
+    const double x[] = {1000, 2000, 3000, 4000}, steep[] = {1, 3, 5, 7}, falling[] = {9, 8, 7, 6};
+    qs_fit fit;
+    assert_int_equal(qs_fit_make(4, x, steep, &fit), QS_OK);
+    for (int p = 0; p < fit.pieces; p++) assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
+    assert_true(qs_fit_value(fit.pieces, fit.piece, 1) >= 0);
+    assert_int_equal(qs_fit_make(4, x, falling, &fit), QS_OK);
+    for (int p = 0; p < fit.pieces; p++) assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
+}
+
+static void bad_points_are_refused(void **state) {
+    (void)state;
+    const double x[] = {1, 2, 3}, back[] = {1, 3, 2}, y[] = {1, 2, 3}, zero[] = {1, 0, 3}, infinite[] = {1, INFINITY, 3}, nan[] = {1, NAN, 3};
+    qs_fit fit;
+    assert_int_equal(qs_fit_make(2, x, y, &fit), QS_USAGE);
+    assert_int_equal(qs_fit_make(3, back, y, &fit), QS_USAGE);
+    assert_int_equal(qs_fit_make(3, x, zero, &fit), QS_USAGE);
+    assert_int_equal(qs_fit_make(3, x, infinite, &fit), QS_USAGE);
+    assert_int_equal(qs_fit_make(3, x, nan, &fit), QS_USAGE);
+    assert_int_equal(qs_fit_make(3, x, y, &fit), QS_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece), cmocka_unit_test(curves_are_recovered), cmocka_unit_test(bends_are_found),
+                                       cmocka_unit_test(sizes_beyond_are_extrapolated), cmocka_unit_test(nothing_is_negative),
+                                       cmocka_unit_test(bad_points_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Replay of whole schedules: equal to eq. (6), time adds up on every rank, the timeline is one, and communication that takes compute time is
+ * charged to the kernels it meets. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <jansson.h>
+
+#include "qsync/replayer.h"
+#include "synthetic.h"
+
+#define RANKS 3
+#define MOST_BUCKETS 64
+
+static qs_graph *graph;
+static qs_collective_cost collective = {.ranks = RANKS, .alpha_us = 15, .us_per_byte = 2e-3};
+static const qs_profile profile = {.collectives = 1, .collective = &collective};
+
+static int setup(void **state) {
+    (void)state;
+    return qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    qs_graph_release(graph);
+    return 0;
+}
+
+/* Three ranks with plans and random costs of their own. */
+typedef struct ranks {
+    qs_schedule *schedule[RANKS];
+    double *us[RANKS];
+    qs_replay_rank rank[RANKS];
+} ranks;
+
+static ranks ranks_make(uint64_t seed, bool scaling) {
+    static const char *const recipes[RANKS] = {"fp32", "bf16", "int8/bf16"};
+    ranks all = {{0}, {0}, {{0}}};
+    qs_job job = stub_job(4);
+    job.dynamic_loss_scaling = scaling;
+    job.bucket_bytes = 1000 + (int64_t)(seed % 5) * 4000;
+    for (int r = 0; r < RANKS; r++) {
+        const uint64_t key = qs_random_key(seed, (uint64_t)r, 0, 0);
+        all.schedule[r] = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
+        all.us[r] = calloc((size_t)all.schedule[r]->steps, sizeof(double));
+        for (int s = 0; s < all.schedule[r]->steps; s++)
+            if (all.schedule[r]->step[s].kind == QS_STEP_KERNEL) all.us[r][s] = 30 * (double)qs_random_uniform(key, (uint64_t)s);
+        all.rank[r] = (qs_replay_rank){recipes[r], all.schedule[r], all.us[r], 5.0 * r, 2};
+    }
+    return all;
+}
+
+static void ranks_end(ranks *all) {
+    for (int r = 0; r < RANKS; r++) {
+        qs_schedule_release(all->schedule[r]);
+        free(all->us[r]);
+    }
+}
+
+static void near(double got, double expected) {
+    if (!(fabs(got - expected) <= 1e-9 * (1 + fabs(expected)))) fail_msg("got %.12g, expected %.12g", got, expected);
+}
+
+/* What eq. (6) asks of a rank: when each bucket is ready, how long its part of the update takes, when compute ends. */
+static void device_fill(const qs_replay_rank *rank, double ready[], double duration[], double optimizer[], qs_replay_device *out) {
+    const qs_schedule *schedule = rank->schedule;
+    double now = rank->data_us + rank->overhead_us, share;
+    int bucket = -1;
+    assert_in_range(schedule->buckets, 1, MOST_BUCKETS);
+    for (int b = 0; b < schedule->buckets; b++) {
+        optimizer[b] = 0;
+        assert_ok(qs_cost_all_reduce(&profile, RANKS, schedule->bucket[b].count * 4, &duration[b], &share));
+    }
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind == QS_STEP_REDUCE_START) ready[step->bucket] = now;
+        if (step->kind == QS_STEP_REDUCE_WAIT) bucket = step->bucket;
+        if (step->phase == QS_UPDATE)
+            optimizer[bucket] += rank->step_us[s];
+        else
+            now += rank->step_us[s];
+    }
+    *out = (qs_replay_device){ready, duration, optimizer, now};
+}
+
+static void replay_is_equation_6(void **state) {
+    (void)state;
+    static double ready[RANKS][MOST_BUCKETS], duration[RANKS][MOST_BUCKETS], optimizer[RANKS][MOST_BUCKETS], start[MOST_BUCKETS], end[MOST_BUCKETS];
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        ranks all = ranks_make(seed, seed % 2 == 1);
+        qs_replay_device device[RANKS];
+        qs_replay_result result;
+        double iteration = 0;
+        for (int r = 0; r < RANKS; r++) device_fill(&all.rank[r], ready[r], duration[r], optimizer[r], &device[r]);
+        qs_replay_buckets(RANKS, device, all.schedule[0]->buckets, start, end, &iteration);
+        assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+        near(result.iteration_us, iteration);
+        for (int e = 0; e < result.events; e++) {
+            if (result.event[e].track != 'r') continue;
+            near(result.event[e].start, start[result.event[e].bucket]);
+            near(result.event[e].end, end[result.event[e].bucket]);
+        }
+        qs_replay_release(&result);
+        ranks_end(&all);
+    }
+}
+
+static void time_adds_up(void **state) {
+    (void)state;
+    ranks all = ranks_make(3, false);
+    qs_replay_result result;
+    assert_ok(qs_replay(&profile, RANKS, all.rank, false, &result));
+    assert_int_equal(result.events, 0);
+    assert_int_equal(result.ranks, RANKS);
+    for (int r = 0; r < RANKS; r++) {
+        double busy = all.rank[r].data_us + all.rank[r].overhead_us;
+        for (int s = 0; s < all.schedule[r]->steps; s++) busy += all.us[r][s];
+        near(result.compute_us[r], busy);
+        near(result.compute_us[r] + result.waiting_us[r], result.iteration_us);
+        assert_true(result.waiting_us[r] >= -1e-9);
+    }
+    qs_replay_release(&result);
+    ranks_end(&all);
+}
+
+/* Data, compute, conversion and idle fill the iteration without gap or overlap; so do all-reduces without overlap. */
+static void timeline_check(const qs_replay_result *result) {
+    double filled[RANKS] = {0};
+    for (int e = 0; e < result->events; e++) {
+        const qs_replay_event *one = &result->event[e], *before = e ? &result->event[e - 1] : NULL;
+        assert_true(one->start < one->end && one->start >= 0 && one->end <= result->iteration_us + 1e-9);
+        if (one->track != 'r') filled[one->rank] += one->end - one->start;
+        if (!before || before->rank != one->rank || before->track != one->track) continue;
+        assert_true(before->end <= one->start + 1e-9);
+    }
+    for (int r = 0; r < RANKS; r++) near(filled[r], result->iteration_us);
+}
+
+static void the_timeline_is_one(void **state) {
+    (void)state;
+    ranks all = ranks_make(4, true);
+    qs_replay_result result;
+    for (int share = 0; share < 3; share++) {
+        collective.cpu_share = share * 0.5;
+        assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+        timeline_check(&result);
+        qs_replay_release(&result);
+    }
+    collective.cpu_share = 0;
+    ranks_end(&all);
+}
+
+static void the_trace_is_json(void **state) {
+    (void)state;
+    ranks all = ranks_make(5, false);
+    qs_replay_result result;
+    char *text = NULL;
+    json_error_t error;
+    assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+    assert_ok(qs_replay_trace(&result, all.rank, &text));
+    json_t *root = json_loads(text, 0, &error), *list = json_object_get(root, "traceEvents"), *one;
+    if (!root) fail_msg("%d:%d: %s", error.line, error.column, error.text);
+    size_t i;
+    int complete = 0, reduces = 0;
+    json_array_foreach(list, i, one) {
+        if (strcmp(json_string_value(json_object_get(one, "ph")), "X") != 0) continue;
+        assert_true(json_number_value(json_object_get(one, "dur")) >= 0);
+        assert_in_range(json_integer_value(json_object_get(one, "pid")), 0, RANKS - 1);
+        reduces += strstr(json_string_value(json_object_get(one, "name")), "all-reduce") != NULL;
+        complete++;
+    }
+    assert_int_equal(complete, result.events);
+    assert_int_equal(reduces, RANKS * all.schedule[0]->buckets);
+    json_decref(root);
+    free(text);
+    qs_replay_release(&result);
+    ranks_end(&all);
+}
+
+static void one_rank_does_not_communicate(void **state) {
+    (void)state;
+    ranks all = ranks_make(6, false);
+    const qs_profile none = {0};
+    qs_replay_result result;
+    assert_ok(qs_replay(&none, 1, &all.rank[1], true, &result));
+    near(result.iteration_us, result.compute_us[0]);
+    near(result.waiting_us[0], 0);
+    for (int e = 0; e < result.events; e++) assert_true(result.event[e].track != 'r' && result.event[e].track != 'i');
+    qs_replay_release(&result);
+    /* Several ranks need the profile's all-reduce. */
+    assert_int_equal(qs_replay(&none, 2, all.rank, false, &result), QS_MISMATCH);
+    ranks_end(&all);
+}
+
+/* ---- By hand: kernel 100, start, kernel 100, wait, kernel 10 ---- */
+
+#define STEPS 5
+static qs_step hand_step[STEPS] = {{.kind = QS_STEP_KERNEL}, {.kind = QS_STEP_REDUCE_START}, {.kind = QS_STEP_KERNEL}, {.kind = QS_STEP_REDUCE_WAIT},
+                                   {.kind = QS_STEP_KERNEL, .phase = QS_UPDATE}};
+static qs_bucket hand_bucket = {0, 10, 1, 3};
+static const qs_schedule hand = {.steps = STEPS, .step = hand_step, .buckets = 1, .bucket = &hand_bucket};
+
+static double hand_replay(double second_us, double cpu_share, double duration, double *busy) {
+    const double us[STEPS] = {100, 0, second_us, 0, 10}, late[STEPS] = {150, 0, 0, 0, 0};
+    const qs_replay_rank rank[2] = {{"a", &hand, us, 0, 0}, {"b", &hand, late, 0, 0}};
+    qs_collective_cost cost = {.ranks = 2, .alpha_us = duration, .cpu_share = cpu_share};
+    const qs_profile own = {.collectives = 1, .collective = &cost};
+    qs_replay_result result;
+    assert_ok(qs_replay(&own, 2, rank, false, &result));
+    const double iteration = result.iteration_us;
+    *busy = result.compute_us[0];
+    qs_replay_release(&result);
+    return iteration;
+}
+
+static void progress_is_charged_to_kernels(void **state) {
+    (void)state;
+    double busy;
+    /* Rank b is late: the all-reduce runs from 150 to 190, beside the second half of rank a's second kernel. */
+    near(hand_replay(100, 0, 40, &busy), 210);
+    near(busy, 210);
+    /* Half of these 40 are the library's: 20 more for the kernel. */
+    near(hand_replay(100, 0.5, 40, &busy), 230);
+    near(busy, 230);
+    /* All of them. */
+    near(hand_replay(100, 1, 40, &busy), 250);
+    /* The kernel ends inside the all-reduce: 60 of own time, 50 before it, 10 inside at half speed. Then it waits. */
+    near(hand_replay(60, 0.5, 40, &busy), 200);
+    near(busy, 180);
+    /* Nothing runs beside it. */
+    near(hand_replay(50, 0.5, 40, &busy), 200);
+    near(busy, 160);
+}
+
+static void impossible_schedules_are_refused(void **state) {
+    (void)state;
+    const double us[STEPS] = {0};
+    qs_bucket other_bucket = {0, 11, 1, 3};
+    qs_schedule other = hand;
+    qs_replay_rank rank[2] = {{"a", &hand, us, 0, 0}, {"b", &other, us, 0, 0}};
+    qs_replay_result result;
+    other.bucket = &other_bucket;
+    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_MISMATCH);
+    other.buckets = 0;
+    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_MISMATCH);
+    qs_step turned[STEPS];
+    memcpy(turned, hand_step, sizeof turned);
+    turned[1].kind = QS_STEP_REDUCE_WAIT;
+    turned[3].kind = QS_STEP_REDUCE_START;
+    other = hand;
+    other.step = turned;
+    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_FAILED);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replay_is_equation_6), cmocka_unit_test(time_adds_up), cmocka_unit_test(the_timeline_is_one),
+                                       cmocka_unit_test(the_trace_is_json), cmocka_unit_test(one_rank_does_not_communicate),
+                                       cmocka_unit_test(progress_is_charged_to_kernels), cmocka_unit_test(impossible_schedules_are_refused)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
