@@ -40,7 +40,8 @@ done:
 qs_status qs__alone_measure(qs__profiler *profiler) {
     qs_status status = QS_OK;
     int left = 0;
-    for (int i = 0; i < profiler->cases.count; i++) left += profiler->cases.entry[i].as_kernel && profiler->cases.entry[i].kernel_us.count == 0;
+    for (int i = 0; i < profiler->cases.count; i++)
+        left += profiler->cases.entry[i].as_kernel && profiler->cases.entry[i].kernel_us.count == 0;
     if (left > 0) qs__progress(profiler, 0.45, "kernels by themselves");
     for (int i = 0; i < profiler->cases.count && status == QS_OK; i++) {
         qs__entry *entry = &profiler->cases.entry[i];

@@ -21,8 +21,14 @@ static qs_status schedule_make(bench *one, qs_device *device) {
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
     for (int n = 1; n < one->graph->nodes; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE) one->recipes[n] = &one->recipe;
-    const qs_lowering lowering = {.graph = one->graph, .batch = one->job.batch, .mode = QS_MODE_TRAIN, .job = &one->job, .recipe = one->recipes,
-                                  .half = one->recipe.weight_gradient.diff_dst.format, .lookup = qs_lookup_device, .context = device};
+    const qs_lowering lowering = {.graph = one->graph,
+                                  .batch = one->job.batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &one->job,
+                                  .recipe = one->recipes,
+                                  .half = one->recipe.weight_gradient.diff_dst.format,
+                                  .lookup = qs_lookup_device,
+                                  .context = device};
     return qs_schedule_lower(&lowering, &one->schedule);
 }
 
@@ -31,7 +37,8 @@ static void inputs_fill(const bench *one) {
     const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(one->graph, 0, one->job.batch), .format = qs_format_of("fp32")};
     int32_t *labels = qs_executor_buffer(one->executor, one->schedule->labels);
     qs__operand_fill(&pixels, qs_executor_buffer(one->executor, one->schedule->images));
-    for (int64_t i = 0; i < one->job.batch; i++) labels[i] = (int32_t)(i % one->graph->classes);
+    for (int64_t i = 0; i < one->job.batch; i++)
+        labels[i] = (int32_t)(i % one->graph->classes);
 }
 
 static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
@@ -63,8 +70,11 @@ static void bench_end(bench *one) {
 
 static qs_status steps_run(bench *one, int steps) {
     for (int s = -QS__WARM_UP; s < steps; s++) {
-        const qs_run run = {.seed = one->job.seed, .step = (uint64_t)(s + QS__WARM_UP), .samples = one->job.batch,
-                            .global_samples = one->job.batch, .loss_scale = 1};
+        const qs_run run = {.seed = one->job.seed,
+                            .step = (uint64_t)(s + QS__WARM_UP),
+                            .samples = one->job.batch,
+                            .global_samples = one->job.batch,
+                            .loss_scale = 1};
         inputs_fill(one);
         const double begin = qs_clock();
         QS_TRY(qs_executor_run(one->executor, &run));

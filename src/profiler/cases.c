@@ -7,7 +7,8 @@
 
 static size_t slot_of(const qs__cases *cases, const char *text) {
     size_t at = (size_t)qs_hash(text, strlen(text), 0) & (cases->slots - 1);
-    while (cases->slot[at] >= 0 && strcmp(cases->entry[cases->slot[at]].text, text) != 0) at = (at + 1) & (cases->slots - 1);
+    while (cases->slot[at] >= 0 && strcmp(cases->entry[cases->slot[at]].text, text) != 0)
+        at = (at + 1) & (cases->slots - 1);
     return at;
 }
 
@@ -24,8 +25,10 @@ static qs_status slots_grow(qs__cases *cases) {
     free(cases->slot);
     cases->slot = fresh;
     cases->slots = slots;
-    for (size_t i = 0; i < slots; i++) fresh[i] = -1;
-    for (int i = 0; i < cases->count; i++) fresh[slot_of(cases, cases->entry[i].text)] = i;
+    for (size_t i = 0; i < slots; i++)
+        fresh[i] = -1;
+    for (int i = 0; i < cases->count; i++)
+        fresh[slot_of(cases, cases->entry[i].text)] = i;
     return QS_OK;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB that all ranks start together, and what part of that time is taken from kernels that
- * run meanwhile: MPI libraries move data on the thread that asks them to. */
+/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB that all ranks start together, and what part of that time is taken from kernels
+ * that run meanwhile: MPI libraries move data on the thread that asks them to. */
 #include "profiler_internal.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fits of what lowering converts (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10
- * to 2^24 that are not the model's own.
+/* Fits of what lowering converts (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from
+ * 2^10 to 2^24 that are not the model's own.
  *
- * A conversion follows the kernel that made its source, in memory that this kernel has not seen for long; its destination is memory that the
- * arena gave away a few steps ago. So sources go round in a region beyond the last-level cache's share and are copied from elsewhere before each
- * run, as by a kernel that reads and writes; the destination stays in place. Quantization comes behind absmax, which has just read the source.
- * Dequantization and weights read what was left long before: nothing of theirs is made fresh. */
+ * A conversion follows the kernel that made its source, in memory that this kernel has not seen for long; its destination is memory that
+ * the arena gave away a few steps ago. So sources go round in a region beyond the last-level cache's share and are copied from elsewhere
+ * before each run, as by a kernel that reads and writes; the destination stays in place. Quantization comes behind absmax, which has just
+ * read the source. Dequantization and weights read what was left long before: nothing of theirs is made fresh. */
 #include "profiler_internal.h"
 
 #include "qsync/costmodel.h"
@@ -16,9 +16,9 @@
 
 enum { FIRST_BITS = 10, LAST_BITS = 24, SIZES = LAST_BITS - FIRST_BITS + 1, PLACES = 2, MOST_RUNS = 9, LEAST_RUNS = 3, LEAST_SIZES = 4 };
 static const size_t region_bytes = (size_t)64 << 20, flush_bytes = (size_t)4 << 20;
-static const double off_powers = 1.15;        /* sizes lie beside the powers of two that models use */
-static const double budget_us = 25000;        /* of timed runs per size */
-static const double longest_us = 20000;       /* no larger size after a run of this length: slow kernels are linear long before */
+static const double off_powers = 1.15;  /* sizes lie beside the powers of two that models use */
+static const double budget_us = 25000;  /* of timed runs per size */
+static const double longest_us = 10000; /* no larger size after a run of this length: slow kernels are linear long before */
 
 typedef const qs_case *kind; /* a case of the model that stands for all with the same fit */
 
@@ -42,7 +42,8 @@ static qs_status kinds_find(const qs__cases *cases, kind **out, int *count) {
         const qs_case *one = &cases->entry[i].case_;
         if (!cases->entry[i].as_conversion) continue;
         int k = 0;
-        while (k < *count && !same_kind(kinds[k], one)) k++;
+        while (k < *count && !same_kind(kinds[k], one))
+            k++;
         if (k == *count) (*count)++;
         if (!kinds[k] || (one->attributes.batched && !kinds[k]->attributes.batched)) kinds[k] = one;
     }
@@ -56,7 +57,8 @@ static qs_status kinds_find(const qs__cases *cases, kind **out, int *count) {
 static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch) {
     int64_t rows = batch;
     if (pattern->attributes.per_channel) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
-    while (rows > 1 && elements / (double)rows < 64) rows /= 2;
+    while (rows > 1 && elements / (double)rows < 64)
+        rows /= 2;
     const int64_t columns = (int64_t)(elements / (double)rows) / 16 * 16;
     return qs_shape_of(2, rows, columns);
 }
@@ -145,7 +147,8 @@ static void caches_prepare(const bench *here, int place) {
 
 static qs_status run_once(const bench *here, int run, double *us) {
     const int place = run % here->places;
-    const qs_run one = {.seed = 1, .step = (uint64_t)run, .samples = here->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
+    const qs_run one = {
+        .seed = 1, .step = (uint64_t)run, .samples = here->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
     caches_prepare(here, place);
     const double begin = qs_clock();
     QS_TRY(qs_kernel_run(here->kernel[place], &one));
@@ -184,8 +187,11 @@ static qs_status kind_fit(bench *here, const qs_case *pattern, qs_conversion_cos
     }
     qs_fit fit;
     QS_TRY(qs_fit_make(sizes, elements, us, &fit));
-    *out = (qs_conversion_cost){.from = format_of(pattern, QS_SRC), .to = format_of(pattern, QS_DST),
-                                .per_channel = pattern->attributes.per_channel, .rounding = pattern->attributes.rounding, .pieces = fit.pieces};
+    *out = (qs_conversion_cost){.from = format_of(pattern, QS_SRC),
+                                .to = format_of(pattern, QS_DST),
+                                .per_channel = pattern->attributes.per_channel,
+                                .rounding = pattern->attributes.rounding,
+                                .pieces = fit.pieces};
     snprintf(out->kind, sizeof out->kind, "%s", pattern->op->name);
     memcpy(out->piece, fit.piece, sizeof out->piece);
     return QS_OK;
@@ -205,7 +211,8 @@ static size_t operands_bytes(void) {
 
 /* Ranks with fewer kinds than others run theirs again, so that all memory is busy for all. */
 static qs_status rounds_run(qs__profiler *profiler, const kind *kinds, int count, char *memory, qs_class_profile *out) {
-    bench here = {.profiler = profiler, .memory = memory, .input = memory + operands_bytes(), .flush = memory + operands_bytes() + largest_bytes()};
+    bench here = {
+        .profiler = profiler, .memory = memory, .input = memory + operands_bytes(), .flush = memory + operands_bytes() + largest_bytes()};
     double rounds = count;
     QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
     for (int i = 0; i < (int)rounds; i++) {

@@ -18,19 +18,23 @@ static bool holds_positive(qs_role role) {
     case QS_VARIANCE:
     case QS_RUNNING_VARIANCE:
     case QS_ABSMAX:
-    case QS_FLAG: return true;
-    default: return false;
+    case QS_FLAG:
+        return true;
+    default:
+        return false;
     }
 }
 
 static void piece_make(const qs_operand *operand, float *piece) {
     const uint64_t key = qs_random_key(1, 0, 0, (uint64_t)operand->role);
-    for (int i = 0; i < PIECE; i++) piece[i] = holds_positive(operand->role) ? 1.0f : 2 * qs_random_uniform(key, (uint64_t)i) - 1;
+    for (int i = 0; i < PIECE; i++)
+        piece[i] = holds_positive(operand->role) ? 1.0f : 2 * qs_random_uniform(key, (uint64_t)i) - 1;
 }
 
 /* The same piece over and over: PIECE values of any format fill whole bytes. */
 static void repeat(const char *piece, size_t piece_bytes, char *data, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += piece_bytes) memcpy(data + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
+    for (size_t at = 0; at < bytes; at += piece_bytes)
+        memcpy(data + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
 }
 
 void qs__operand_fill(const qs_operand *operand, void *data) {
@@ -94,9 +98,11 @@ size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory
 
 /* Line by line: large memset calls may pass the caches by. */
 void qs__cache_flush(char *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += CACHE_LINE) ((volatile char *)memory)[at]++;
+    for (size_t at = 0; at < bytes; at += CACHE_LINE)
+        ((volatile char *)memory)[at]++;
 }
 
 void qs__cache_read(const char *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += CACHE_LINE) (void)((const volatile char *)memory)[at];
+    for (size_t at = 0; at < bytes; at += CACHE_LINE)
+        (void)((const volatile char *)memory)[at];
 }

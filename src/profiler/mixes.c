@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which cases may a plan of this class need? A case depends on few operators (its own recipe, the formats that neighbours need), so it is met
- * by uniform plans, alternating ones, plans with one or two operators changed, or random ones; plans are lowered until none brings a case
- * that is new. Then a few of them are chosen whose kernels cover the cases. */
+/* Which cases may a plan of this class need? A case depends on few operators (its own recipe, the formats that neighbours need), so it is
+ * met by uniform plans, alternating ones, plans with one or two operators changed, or random ones; plans are lowered until none brings a
+ * case that is new. Then a few of them are chosen whose kernels cover the cases. */
 #include "profiler_internal.h"
 
 #include <stdlib.h>
@@ -15,8 +15,14 @@ qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *recipe, &recipe));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = &profiler->recipe[choice[n]];
-    const qs_lowering lowering = {.graph = graph, .batch = batch, .mode = mode, .job = profiler->job, .recipe = recipe,
-                                  .half = qs_class_half(profiler->class_), .lookup = qs__cases_lookup, .context = &profiler->cases};
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = batch,
+                                  .mode = mode,
+                                  .job = profiler->job,
+                                  .recipe = recipe,
+                                  .half = qs_class_half(profiler->class_),
+                                  .lookup = qs__cases_lookup,
+                                  .context = &profiler->cases};
     const qs_status status = qs_schedule_lower(&lowering, out);
     free(recipe);
     return qs_fail_within(status, "class %s", profiler->class_->name);
@@ -24,7 +30,8 @@ qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_
 
 static int seen_count(const qs__cases *cases) {
     int seen = 0;
-    for (int i = 0; i < cases->count; i++) seen += cases->entry[i].as_kernel + cases->entry[i].as_conversion;
+    for (int i = 0; i < cases->count; i++)
+        seen += cases->entry[i].as_kernel + cases->entry[i].as_conversion;
     return seen;
 }
 
@@ -75,7 +82,8 @@ typedef struct enumeration {
 } enumeration;
 
 static void fill(enumeration *one, int recipe) {
-    for (int i = 0; i < one->adjustables; i++) one->choice[one->adjustable[i]] = (unsigned char)recipe;
+    for (int i = 0; i < one->adjustables; i++)
+        one->choice[one->adjustable[i]] = (unsigned char)recipe;
 }
 
 static qs_status uniform_add(enumeration *one) {
@@ -90,7 +98,8 @@ static qs_status uniform_add(enumeration *one) {
 static qs_status alternating_add(enumeration *one, int a, int b) {
     bool fresh;
     fill(one, a);
-    for (int i = 0; i < one->adjustables; i += 2) one->choice[one->adjustable[i]] = (unsigned char)b;
+    for (int i = 0; i < one->adjustables; i += 2)
+        one->choice[one->adjustable[i]] = (unsigned char)b;
     return mix_add(one->profiler, one->choice, &fresh);
 }
 
@@ -99,7 +108,8 @@ static qs_status flips_add(enumeration *one, int a, int b, int width) {
     bool fresh;
     for (int first = 0; first + width <= one->adjustables; first++) {
         fill(one, a);
-        for (int i = first; i < first + width; i++) one->choice[one->adjustable[i]] = (unsigned char)b;
+        for (int i = first; i < first + width; i++)
+            one->choice[one->adjustable[i]] = (unsigned char)b;
         QS_TRY(mix_add(one->profiler, one->choice, &fresh));
     }
     return QS_OK;
@@ -172,12 +182,14 @@ void qs__mixes_release(qs__mixes *mixes) {
 /* ---- Covering ---------------------------------------------------------------------------------------------------------------- */
 
 static void cover(const qs__mix *mix, bool *covered) {
-    for (int i = 0; i < mix->kernels; i++) covered[mix->kernel[i]] = true;
+    for (int i = 0; i < mix->kernels; i++)
+        covered[mix->kernel[i]] = true;
 }
 
 static int gain(const qs__mix *mix, const bool *covered) {
     int count = 0;
-    for (int i = 0; i < mix->kernels; i++) count += !covered[mix->kernel[i]];
+    for (int i = 0; i < mix->kernels; i++)
+        count += !covered[mix->kernel[i]];
     return count;
 }
 

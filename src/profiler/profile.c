@@ -11,13 +11,14 @@
 #include <unistd.h>
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 12, .statistics_iterations = 50};
+    *out = (qs_profile_options){.repetitions = 16, .statistics_iterations = 50};
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
 
 void qs__progress(const qs__profiler *profiler, double fraction, const char *what) {
-    if (profiler->rank == 0 && profiler->options->progress) profiler->options->progress(profiler->options->progress_context, what, fraction);
+    if (profiler->rank == 0 && profiler->options->progress)
+        profiler->options->progress(profiler->options->progress_context, what, fraction);
 }
 
 double qs__resident_bytes(void) {
@@ -33,9 +34,10 @@ void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, cons
     const qs_dataset *set = &profiler->training;
     const qs_shape *input = &profiler->graph->node[0].shape;
     const int64_t first = (step * profiler->ranks + profiler->rank) * batch;
-    const qs_augmentation augmentation = {.enabled = profiler->job->augmentation, .pad = set->height < 32 ? 2 : 4, .seed = profiler->job->seed,
-                                          .epoch = first / set->count};
-    for (int64_t i = 0; i < batch; i++) profiler->indices[i] = profiler->order[(first + i) % set->count];
+    const qs_augmentation augmentation = {
+        .enabled = profiler->job->augmentation, .pad = set->height < 32 ? 2 : 4, .seed = profiler->job->seed, .epoch = first / set->count};
+    for (int64_t i = 0; i < batch; i++)
+        profiler->indices[i] = profiler->order[(first + i) % set->count];
     qs_batch_fill(set, &augmentation, profiler->indices, batch, (int)input->dim[2], (int)input->dim[3],
                   qs_executor_buffer(executor, schedule->images), qs_executor_buffer(executor, schedule->labels));
 }
@@ -44,7 +46,8 @@ static qs_status options_check(const qs__profiler *profiler) {
     const qs_profile_options *options = profiler->options;
     const int wanted = qs_cluster_ranks(options->cluster);
     if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
-    if (options->statistics_iterations < 0) return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
+    if (options->statistics_iterations < 0)
+        return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
     if (wanted == profiler->ranks) return QS_OK;
     return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
                    profiler->ranks, wanted);
@@ -112,8 +115,12 @@ static qs_status conversion_us(const qs_class_profile *profile, const qs__entry 
 static qs_status row_fill(const qs_class_profile *profile, qs__entry *entry, qs_kernel_cost *out) {
     qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
     const qs__quartiles us = qs__quartiles_of(samples->count, samples->value);
-    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates, .us = us.median,
-                            .us_low = us.low, .us_high = us.high, .samples = samples->count};
+    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes,
+                            .allocates = entry->row.allocates,
+                            .us = us.median,
+                            .us_low = us.low,
+                            .us_high = us.high,
+                            .samples = samples->count};
     if (samples->count == 0) {
         QS_TRY(conversion_us(profile, entry, &out->us));
         out->us_low = out->us_high = out->us;
@@ -160,7 +167,8 @@ static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
     return kernels_fill(profiler, out);
 }
 
-/* ---- All classes ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- All classes ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void model_describe(const qs__profiler *profiler, qs_profile *out) {
     const qs_shape *input = &profiler->graph->node[0].shape;
@@ -237,8 +245,13 @@ static qs_status measure(qs__profiler *profiler, qs_profile *mine, qs_profile *a
 }
 
 qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out) {
-    qs__profiler profiler = {.options = options, .job = options->job, .device = device, .comm = comm, .rank = qs_comm_rank(comm),
-                             .ranks = qs_comm_size(comm), .cases = {.device = device}};
+    qs__profiler profiler = {.options = options,
+                             .job = options->job,
+                             .device = device,
+                             .comm = comm,
+                             .rank = qs_comm_rank(comm),
+                             .ranks = qs_comm_size(comm),
+                             .cases = {.device = device}};
     qs_profile mine = {0}, all = {0};
     const qs_status status = measure(&profiler, &mine, &all);
     profiler_end(&profiler);

@@ -31,7 +31,8 @@ qs__quartiles qs__quartiles_of(int count, double *value) {
 
 static double r2_of(int points, const double *x, const double *y, double alpha, double beta) {
     double mean = 0, total = 0, left = 0;
-    for (int i = 0; i < points; i++) mean += y[i] / points;
+    for (int i = 0; i < points; i++)
+        mean += y[i] / points;
     for (int i = 0; i < points; i++) {
         total += (y[i] - mean) * (y[i] - mean);
         left += (alpha + beta * x[i] - y[i]) * (alpha + beta * x[i] - y[i]);

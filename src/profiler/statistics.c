@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Raw statistics of what quantization would touch (qsync.md §3): input, weights and output gradient of every adjustable operator in the first
- * iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss scale is
- * divided out of gradients. */
+/* Raw statistics of what quantization would touch (qsync.md §3): input, weights and output gradient of every adjustable operator in the
+ * first iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss
+ * scale is divided out of gradients. */
 #include "profiler_internal.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ static qs_tensor_statistics *tensor_at(qs_operator_statistics *one, int which) {
 /* Σ over channels of absmax² × elements per channel. */
 static double channel_absmax2(const qs_statistics_head *head, const double *absmax) {
     double sum = 0;
-    for (int64_t c = 0; c < (int64_t)head->channels; c++) sum += absmax[c] * absmax[c];
+    for (int64_t c = 0; c < (int64_t)head->channels; c++)
+        sum += absmax[c] * absmax[c];
     return sum * head->count / head->channels;
 }
 
@@ -61,7 +62,8 @@ static void tensor_keep(const double *sum, const double *extremum, int ranks, in
     out->minimum[iteration] = -extremum[2];
 }
 
-/* ---- One iteration --------------------------------------------------------------------------------------------------------------------- */
+/* ---- One iteration ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void iteration_read(const collection *one) {
     const qs_graph *graph = one->profiler->graph;
@@ -94,8 +96,12 @@ static qs_status loss_check(const collection *one, int iteration) {
 
 static qs_status iteration_run(collection *one, int iteration) {
     qs__profiler *profiler = one->profiler;
-    const qs_run run = {.seed = profiler->job->seed, .step = (uint64_t)iteration, .samples = one->batch, .first_sample = profiler->rank * one->batch,
-                        .global_samples = profiler->ranks * one->batch, .loss_scale = one->scale.value,
+    const qs_run run = {.seed = profiler->job->seed,
+                        .step = (uint64_t)iteration,
+                        .samples = one->batch,
+                        .first_sample = profiler->rank * one->batch,
+                        .global_samples = profiler->ranks * one->batch,
+                        .loss_scale = one->scale.value,
                         .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch)};
     qs__profile_batch(profiler, one->executor, one->schedule, iteration, one->batch);
     qs_status status = qs_executor_run(one->executor, &run);
@@ -103,11 +109,13 @@ static qs_status iteration_run(collection *one, int iteration) {
     QS_TRY(qs_comm_agree(profiler->comm, status));
     iteration_read(one);
     QS_TRY(iteration_keep(one, iteration));
-    if (one->schedule->flag >= 0) qs_loss_scale_update(&one->scale, *(const float *)qs_executor_buffer(one->executor, one->schedule->flag) != 0);
+    if (one->schedule->flag >= 0)
+        qs_loss_scale_update(&one->scale, *(const float *)qs_executor_buffer(one->executor, one->schedule->flag) != 0);
     return QS_OK;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- All of them ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static qs_status operators_create(collection *one) {
     const qs_graph *graph = one->profiler->graph;
@@ -154,7 +162,10 @@ static void collection_end(collection *one) {
 
 qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
     const int64_t batch = profiler->job->batch > 1 ? profiler->job->batch / 2 : 1, global = profiler->ranks * profiler->job->batch;
-    collection one = {.profiler = profiler, .batch = batch, .scale = qs_loss_scale_start(profiler->job), .out = out,
+    collection one = {.profiler = profiler,
+                      .batch = batch,
+                      .scale = qs_loss_scale_start(profiler->job),
+                      .out = out,
                       .steps_per_epoch = (profiler->training.count + global - 1) / global};
     *out = (qs_statistics){.batch = batch, .iterations = profiler->options->statistics_iterations, .ranks = profiler->ranks};
     qs_status status = qs_comm_agree(profiler->comm, collection_start(&one));

@@ -27,7 +27,8 @@ static void line_is_found_again(void **state) {
     }
     qs__line_fit(12, x, y, &alpha, &beta, &r2);
     assert_true(fabs(alpha - 9.5) < 1e-9 && fabs(beta - 2.5e-5) < 1e-15 && r2 > 1 - 1e-12);
-    for (int i = 0; i < 12; i++) y[i] = 1e-5 * x[i] * x[i] + 1e-3; /* a negative intercept is refused */
+    for (int i = 0; i < 12; i++)
+        y[i] = 1e-5 * x[i] * x[i] + 1e-3; /* a negative intercept is refused */
     qs__line_fit(12, x, y, &alpha, &beta, &r2);
     assert_true(alpha >= 0 && beta >= 0);
 }
@@ -51,14 +52,16 @@ static void every_kernel_runs_alone(const char *backend) {
     bench b;
     if (!backend_exists(backend)) skip();
     bench_open(&b, NULL, backend, "mlp:width=0.125", 4);
-    qs__profiler profiler = {.options = &b.options, .job = &b.job, .device = b.device, .comm = b.comm, .ranks = 1, .cases = {.device = b.device}};
+    qs__profiler profiler = {
+        .options = &b.options, .job = &b.job, .device = b.device, .comm = b.comm, .ranks = 1, .cases = {.device = b.device}};
     const int count = cases_collect(&profiler.cases);
     assert_true(count > 100);
     assert_ok(qs__alone_measure(&profiler));
     for (int i = 0; i < count; i++) {
         const qs__samples *samples = &profiler.cases.entry[i].kernel_us;
         assert_true(samples->count >= 3);
-        for (int s = 0; s < samples->count; s++) assert_true(samples->value[s] > 0);
+        for (int s = 0; s < samples->count; s++)
+            assert_true(samples->value[s] > 0);
     }
     qs__cases_release(&profiler.cases);
     bench_close(&b);
@@ -77,8 +80,14 @@ static void chosen_plans_cover(void **state) {
     (void)state;
     if (!backend_exists("ref")) skip();
     bench_open(&b, NULL, "ref", "resnet8:width=0.5", 2);
-    qs__profiler profiler = {.options = &b.options, .job = &b.job, .device = b.device, .comm = b.comm, .ranks = 1, .class_ = &b.cluster.class_[0],
-                             .graph = b.graph, .cases = {.device = b.device}};
+    qs__profiler profiler = {.options = &b.options,
+                             .job = &b.job,
+                             .device = b.device,
+                             .comm = b.comm,
+                             .ranks = 1,
+                             .class_ = &b.cluster.class_[0],
+                             .graph = b.graph,
+                             .cases = {.device = b.device}};
     assert_ok(qs_class_recipes(profiler.class_, QS__MOST_RECIPES, profiler.recipe, &profiler.recipes));
     assert_ok(qs__mixes_enumerate(&profiler));
     assert_ok(qs__mixes_cover(&profiler, MOST, chosen, &count));
@@ -87,9 +96,11 @@ static void chosen_plans_cover(void **state) {
     for (int i = 0; i < count; i++) {
         const qs__mix *mix = &profiler.mixes.mix[chosen[i]];
         if (i < profiler.recipes) assert_int_equal(chosen[i], i);
-        for (int k = 0; k < mix->kernels; k++) covered[mix->kernel[k]] = true;
+        for (int k = 0; k < mix->kernels; k++)
+            covered[mix->kernel[k]] = true;
     }
-    for (int i = 0; i < profiler.cases.count; i++) covered_cases += covered[i] == profiler.cases.entry[i].as_kernel;
+    for (int i = 0; i < profiler.cases.count; i++)
+        covered_cases += covered[i] == profiler.cases.entry[i].as_kernel;
     assert_int_equal(covered_cases, profiler.cases.count);
     free(covered);
     qs__mixes_release(&profiler.mixes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 // links: replayer
-/* A profile answers every question that a planner may put: whatever mix of the class's recipes, every kernel has its row and every conversion
- * its fit. */
+/* A profile answers every question that a planner may put: whatever mix of the class's recipes, every kernel has its row and every
+ * conversion its fit. */
 #include "profiler_support.h"
 
 #include "qsync/replayer.h"
@@ -108,7 +108,9 @@ static void progress_goes_up_to_one(void **state) {
     heard all = {0};
     (void)state;
     if (!backend_exists("cpu")) skip();
-    bench_open(&b, "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"cpu\",\"count\":1,\"formats\":[\"fp32\"]}}}",
+    bench_open(&b,
+               "{\"schema\":\"qsync/cluster/"
+               "1\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"cpu\",\"count\":1,\"formats\":[\"fp32\"]}}}",
                NULL, "mlp:width=0.125", 4);
     b.options.progress = hear;
     b.options.progress_context = &all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Statistics of the first iteration of a small mlp against a computation by hand: the same samples and start weights, plain loops in double. */
+/* Statistics of the first iteration of a small mlp against a computation by hand: the same samples and start weights, plain loops in
+ * double. */
 #include "profiler_support.h"
 
 enum { BATCH = 8, HALF = BATCH / 2, LAYERS = 3, MOST = 4096 };
@@ -31,22 +32,26 @@ static void layer_forward(layer *one) {
     for (int s = 0; s < HALF; s++)
         for (int o = 0; o < one->outputs; o++) {
             double sum = (double)one->bias[o];
-            for (int i = 0; i < one->inputs; i++) sum += (double)one->weights[o * one->inputs + i] * one->src[s][i];
+            for (int i = 0; i < one->inputs; i++)
+                sum += (double)one->weights[o * one->inputs + i] * one->src[s][i];
             one->dst[s][o] = sum;
         }
 }
 
 static void relu_forward(const layer *from, layer *to) {
     for (int s = 0; s < HALF; s++)
-        for (int o = 0; o < from->outputs; o++) to->src[s][o] = fmax(from->dst[s][o], 0);
+        for (int o = 0; o < from->outputs; o++)
+            to->src[s][o] = fmax(from->dst[s][o], 0);
 }
 
 /* Of the mean over HALF samples. */
 static void loss_backward(layer *last, const int32_t *labels) {
     for (int s = 0; s < HALF; s++) {
         double sum = 0;
-        for (int o = 0; o < last->outputs; o++) sum += exp(last->dst[s][o]);
-        for (int o = 0; o < last->outputs; o++) last->gradient[s][o] = (exp(last->dst[s][o]) / sum - (o == labels[s])) / HALF;
+        for (int o = 0; o < last->outputs; o++)
+            sum += exp(last->dst[s][o]);
+        for (int o = 0; o < last->outputs; o++)
+            last->gradient[s][o] = (exp(last->dst[s][o]) / sum - (o == labels[s])) / HALF;
     }
 }
 
@@ -54,7 +59,8 @@ static void layer_backward(const layer *from, layer *to) {
     for (int s = 0; s < HALF; s++)
         for (int i = 0; i < from->inputs; i++) {
             double sum = 0;
-            for (int o = 0; o < from->outputs; o++) sum += (double)from->weights[o * from->inputs + i] * from->gradient[s][o];
+            for (int o = 0; o < from->outputs; o++)
+                sum += (double)from->weights[o * from->inputs + i] * from->gradient[s][o];
             to->gradient[s][i] = to->dst[s][i] > 0 ? sum : 0;
         }
 }
@@ -93,7 +99,8 @@ static double rows_absmax2(const layer *one) {
     double sum = 0;
     for (int o = 0; o < one->outputs; o++) {
         double most = 0;
-        for (int i = 0; i < one->inputs; i++) most = fmax(most, fabs((double)one->weights[o * one->inputs + i]));
+        for (int i = 0; i < one->inputs; i++)
+            most = fmax(most, fabs((double)one->weights[o * one->inputs + i]));
         sum += most * most * one->inputs;
     }
     return sum;
@@ -102,10 +109,13 @@ static double rows_absmax2(const layer *one) {
 static void layer_check(const qs_operator_statistics *got, const layer *one) {
     figures src = {0}, weights = {0}, diff_dst = {0};
     for (int s = 0; s < HALF; s++) {
-        for (int i = 0; i < one->inputs; i++) figures_add(&src, one->src[s][i]);
-        for (int o = 0; o < one->outputs; o++) figures_add(&diff_dst, one->gradient[s][o]);
+        for (int i = 0; i < one->inputs; i++)
+            figures_add(&src, one->src[s][i]);
+        for (int o = 0; o < one->outputs; o++)
+            figures_add(&diff_dst, one->gradient[s][o]);
     }
-    for (int i = 0; i < one->inputs * one->outputs; i++) figures_add(&weights, (double)one->weights[i]);
+    for (int i = 0; i < one->inputs * one->outputs; i++)
+        figures_add(&weights, (double)one->weights[i]);
     assert_string_equal(got->name, one->name);
     tensor_check(&got->src, &src);
     tensor_check(&got->weights, &weights);
@@ -123,7 +133,8 @@ static void images_load(const bench *b, layer *first, int32_t *labels) {
     const qs_augmentation none = {.enabled = false};
     qs_batch_fill(&set, &none, order, HALF, set.height, set.width, images, labels);
     for (int s = 0; s < HALF; s++)
-        for (int i = 0; i < first->inputs; i++) first->src[s][i] = (double)images[s * first->inputs + i];
+        for (int i = 0; i < first->inputs; i++)
+            first->src[s][i] = (double)images[s * first->inputs + i];
     qs_dataset_release(&set);
     free(order);
     free(images);
@@ -142,14 +153,16 @@ static void first_iteration_equals_hand_computation(void **state) {
     trained = calloc((size_t)b.graph->trained_elements, sizeof *trained);
     float *running = calloc((size_t)b.graph->statistics_elements + 1, sizeof *running);
     qs_graph_initialize(b.graph, b.job.seed, trained, running);
-    for (int l = 0; l < LAYERS; l++) layer_find(b.graph, names[l], &layers[l]);
+    for (int l = 0; l < LAYERS; l++)
+        layer_find(b.graph, names[l], &layers[l]);
     images_load(&b, &layers[0], labels);
     for (int l = 0; l < LAYERS; l++) {
         if (l) relu_forward(&layers[l - 1], &layers[l]);
         layer_forward(&layers[l]);
     }
     loss_backward(&layers[LAYERS - 1], labels);
-    for (int l = LAYERS - 1; l > 0; l--) layer_backward(&layers[l], &layers[l - 1]);
+    for (int l = LAYERS - 1; l > 0; l--)
+        layer_backward(&layers[l], &layers[l - 1]);
     assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
     const qs_statistics *got = &b.profile.statistics;
     assert_int_equal(got->batch, HALF);

@@ -7,10 +7,10 @@
 
 #include "qsync/replayer.h"
 
-static const char cluster[] =
-    "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
-    "\"big\":{\"role\":\"training\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\"]},"
-    "\"weak\":{\"role\":\"inference\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\",\"int8\"],\"storage\":[\"fp32\",\"bf16\",\"int8\"]}}}";
+static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+                              "\"big\":{\"role\":\"training\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\"]},"
+                              "\"weak\":{\"role\":\"inference\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\",\"int8\"],"
+                              "\"storage\":[\"fp32\",\"bf16\",\"int8\"]}}}";
 
 static void both_classes_are_there(const bench *b) {
     const qs_profile *profile = &b->profile;
