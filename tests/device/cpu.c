@@ -61,17 +61,19 @@ static void one_case(qs_device *device, const char *text, check_case check) {
     }
     assert_int_equal(status, QS_UNSUPPORTED);
     assert_int_equal(one.op->kind, QS_ADJUSTABLE);
-    bool missing = strstr(text, "=fp16") || (strstr(text, "=int8") && !offers(&info, "int8")) ||
-                   (strstr(text, "=bf16") && !offers(&info, "bf16"));
+    bool missing =
+        strstr(text, "=fp16") || (strstr(text, "=int8") && !offers(&info, "int8")) || (strstr(text, "=bf16") && !offers(&info, "bf16"));
     if (!missing) fail_msg("refused: %s", qs_message());
 }
 
 static void every_case(qs_device *device, check_case check) {
     const qs_op *op;
     for (size_t i = 0; (op = qs_op_at(i)); i++) {
-        for (const char *const *text = op->cases; *text; text++) one_case(device, *text, check);
+        for (const char *const *text = op->cases; *text; text++)
+            one_case(device, *text, check);
     }
-    for (const char *const *text = extra; *text; text++) one_case(device, *text, check);
+    for (const char *const *text = extra; *text; text++)
+        one_case(device, *text, check);
 }
 
 static uint64_t own_bits; /* hash of the results of our own kernels since it was set to 0 */
@@ -150,14 +152,17 @@ static void test_cases(void **state) {
 /* What elementwise kernels do with values that are no ordinary numbers: as the reference, bit for bit. */
 static void test_special_values(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13]", "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13]",
-        "relu/forward src=fp32[5,13] mask=int8[9] dst=bf16[5,13]", "cast/forward src=fp32[5,13] dst=bf16[5,13]",
-        "cast/forward src=bf16[5,13] dst=fp32[5,13]", "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",
-        "max_pool/forward src=bf16[1,17,4,4] mask=int8[1,17,2,2] dst=bf16[1,17,2,2] kernel=2x2 stride=2x2",
-        "quantize/forward src=fp32[5,13] absmax=fp32[1] dst=int8[5,13] dst_step=fp32[1]",
-        "absmax/forward src=fp32[5,13] absmax=fp32[1]", "finite_check/forward src=bf16[5,13] flag=fp32[1]",
-        "finite_check/forward src=fp32[5,13] flag=fp32[1]"};
+    static const char *const texts[] = {"relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13]",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13]",
+                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=bf16[5,13]",
+                                        "cast/forward src=fp32[5,13] dst=bf16[5,13]",
+                                        "cast/forward src=bf16[5,13] dst=fp32[5,13]",
+                                        "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",
+                                        "max_pool/forward src=bf16[1,17,4,4] mask=int8[1,17,2,2] dst=bf16[1,17,2,2] kernel=2x2 stride=2x2",
+                                        "quantize/forward src=fp32[5,13] absmax=fp32[1] dst=int8[5,13] dst_step=fp32[1]",
+                                        "absmax/forward src=fp32[5,13] absmax=fp32[1]",
+                                        "finite_check/forward src=bf16[5,13] flag=fp32[1]",
+                                        "finite_check/forward src=fp32[5,13] flag=fp32[1]"};
     static const float values[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 0x1p-140f, -0x1p-140f, 0x1.fffffep127f, -0x1.ff7ffep127f, 1, -1};
     enum { VALUES = sizeof values / sizeof values[0] };
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
@@ -214,7 +219,8 @@ static void test_facts(void **state) {
 static void test_integer_extremes(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "conv2d/forward src=int8[1,64,4,4] src_step=fp32[1] weights=int8[32,64,3,3] weights_step=fp32[1] dst=fp32[1,32,4,4] kernel=3x3 padding=1x1",
+        "conv2d/forward src=int8[1,64,4,4] src_step=fp32[1] weights=int8[32,64,3,3] weights_step=fp32[1] dst=fp32[1,32,4,4] kernel=3x3 "
+        "padding=1x1",
         "conv2d/forward src=int8[2,16,4,4] src_step=fp32[1] weights=int8[16,16,1,1] weights_step=fp32[16] dst=fp32[2,16,4,4] kernel=1x1",
         "linear/forward src=int8[8,64] src_step=fp32[1] weights=int8[10,64] weights_step=fp32[1] dst=fp32[8,10]"};
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
@@ -229,7 +235,8 @@ static void test_integer_extremes(void **state) {
             memset(bound_tensor(&expected, QS_SRC)->data, signs & 1 ? -127 : 127, tensor_bytes(bound_tensor(&expected, QS_SRC)));
             memset(bound_tensor(&expected, QS_WEIGHTS)->data, signs & 2 ? -127 : 127, tensor_bytes(bound_tensor(&expected, QS_WEIGHTS)));
             bound_fp32(&expected, QS_SRC_STEP)[0] = 1;
-            for (int64_t i = 0; i < bound_count(&expected, QS_WEIGHTS_STEP); i++) bound_fp32(&expected, QS_WEIGHTS_STEP)[i] = 0.5f;
+            for (int64_t i = 0; i < bound_count(&expected, QS_WEIGHTS_STEP); i++)
+                bound_fp32(&expected, QS_WEIGHTS_STEP)[i] = 0.5f;
             bound_parse(&got, texts[t], 1);
             bound_share(&got, &expected);
             bound_run(&expected);
@@ -269,9 +276,11 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),    cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_facts),
         cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_integer_extremes),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_integer_extremes),
     };
     if (!built("cpu")) return 77;
     return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);

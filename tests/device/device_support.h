@@ -116,7 +116,8 @@ static inline float *absolute_terms(bound *b, int position) {
     for (int i = 0; i < twin.operands; i++) {
         if (!twin.operand[i].format || twin.operand[i].role == QS_MASK) continue;
         float *values = terms.operands[i].data;
-        for (int64_t k = 0; k < qs_shape_count(&twin.operand[i].shape); k++) values[k] = fabsf(values[k]);
+        for (int64_t k = 0; k < qs_shape_count(&twin.operand[i].shape); k++)
+            values[k] = fabsf(values[k]);
     }
     bound_run(&terms);
     float *values = tensor_values(&terms.operands[position]);
@@ -130,7 +131,8 @@ static inline void compare_sums(const bound *got, bound *expected, int position,
     const qs_tensor *tensor = &got->operands[position];
     int64_t count = qs_shape_count(&tensor->shape);
     double length = qs_case_flops(&got->one) / 2 / (double)count;
-    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]), *terms = absolute_terms(expected, position);
+    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]),
+          *terms = absolute_terms(expected, position);
     for (int64_t i = 0; i < count; i++) {
         double allowed = tensor->format->epsilon * fabs((double)right[i]) + 4 * sqrt(length + 1) * 0x1p-24 * (double)terms[i];
         if (fabs((double)values[i] - (double)right[i]) <= allowed) continue;
@@ -145,7 +147,8 @@ static inline void compare_sums(const bound *got, bound *expected, int position,
 /* Largest magnitude of an array. */
 static inline double magnitude(int64_t count, const float *values) {
     double largest = 0;
-    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)values[i]));
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs((double)values[i]));
     return largest;
 }
 
@@ -154,8 +157,8 @@ static inline void compare_integer(const bound *got, bound *expected, int positi
     const qs_tensor *tensor = &got->operands[position];
     int64_t count = qs_shape_count(&tensor->shape);
     int bias = qs_case_position(&got->one, QS_BIAS);
-    double shift = bias >= 0 && got->one.operand[bias].format
-                       ? magnitude(qs_shape_count(&got->operands[bias].shape), got->operands[bias].data) : 0;
+    double shift =
+        bias >= 0 && got->one.operand[bias].format ? magnitude(qs_shape_count(&got->operands[bias].shape), got->operands[bias].data) : 0;
     float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]);
     assert_close(count, values, right, 8 * 0x1p-24 * shift, tensor->format->epsilon + 4 * 0x1p-24, what);
     free(values);

@@ -182,8 +182,8 @@ static void finish_gradient(const qs__chain *chain, const job *j) {
 static void gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     int64_t at = begin * j->size.channels;
-    j->kernels->gradient_rows(end - begin, j->size.channels, qs__own_shift_in(j->src, at), qs__own_shift_in(j->diff, at), j->mean, j->factor,
-                              j->offset, j->slope, qs__own_shift_out(j->dst, at));
+    j->kernels->gradient_rows(end - begin, j->size.channels, qs__own_shift_in(j->src, at), qs__own_shift_in(j->diff, at), j->mean,
+                              j->factor, j->offset, j->slope, qs__own_shift_out(j->dst, at));
 }
 
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
@@ -208,5 +208,7 @@ qs_status qs__build_batch_norm(qs__chain *chain) {
     chain->offset[1] = qs__chain_reserve(chain, 2 * SLOTS * channels * sizeof(float));
     chain->offset[2] = qs__chain_reserve(chain, 3 * channels * sizeof(float));
     return qs__own_build(chain, "batch_norm",
-                         !strcmp(pass, "forward") ? run_forward : !strcmp(pass, "inference") ? run_inference : run_backward);
+                         !strcmp(pass, "forward")     ? run_forward
+                         : !strcmp(pass, "inference") ? run_inference
+                                                      : run_backward);
 }

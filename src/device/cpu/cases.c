@@ -43,14 +43,16 @@ dnnl_data_type_t qs__cpu_type(const qs_format *format) {
  * wrong sums (measured: 8160 for 64 × 127 × 127); below avx512_core_bf16 its bf16 runs at a third of fp32. */
 qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
     switch (qs__cpu_type(format)) {
-        case dnnl_f32: return QS_OK;
-        case dnnl_bf16:
-            if (cpu->bf16) return QS_OK;
-            return qs_fail(QS_UNSUPPORTED, "bf16 products need avx512_core_bf16, this device has %s: use fp32", cpu->isa);
-        case dnnl_s8:
-            if (cpu->vnni) return QS_OK;
-            return qs_fail(QS_UNSUPPORTED, "exact int8 products need avx2_vnni or avx512_core_vnni, this device has %s: use fp32", cpu->isa);
-        default: return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);
+    case dnnl_f32:
+        return QS_OK;
+    case dnnl_bf16:
+        if (cpu->bf16) return QS_OK;
+        return qs_fail(QS_UNSUPPORTED, "bf16 products need avx512_core_bf16, this device has %s: use fp32", cpu->isa);
+    case dnnl_s8:
+        if (cpu->vnni) return QS_OK;
+        return qs_fail(QS_UNSUPPORTED, "exact int8 products need avx2_vnni or avx512_core_vnni, this device has %s: use fp32", cpu->isa);
+    default:
+        return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);
     }
 }
 

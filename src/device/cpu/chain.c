@@ -69,8 +69,7 @@ qs_status qs__chain_plan(qs__chain *chain, const_dnnl_op_desc_t operation, const
                          const_dnnl_primitive_desc_t hint) {
     dnnl_primitive_attr_t plain = NULL;
     if (!attributes) QS_TRY(qs__cpu_attributes(&plain));
-    dnnl_status_t made =
-        dnnl_primitive_desc_create(&chain->planned, operation, attributes ? attributes : plain, chain->cpu->engine, hint);
+    dnnl_status_t made = dnnl_primitive_desc_create(&chain->planned, operation, attributes ? attributes : plain, chain->cpu->engine, hint);
     if (plain) dnnl_primitive_attr_destroy(plain);
     QS__DNNL(made, "operands of these shapes and formats");
     const char *name = implementation(chain->planned);

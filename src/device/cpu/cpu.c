@@ -42,12 +42,14 @@ static const char *chosen_ceiling; /* of this process; oneDNN's cannot change on
 
 static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
     size_t i = 0;
-    while (i < CEILINGS && strcmp(ceilings[i].name, name)) i++;
+    while (i < CEILINGS && strcmp(ceilings[i].name, name))
+        i++;
     if (i == CEILINGS) {
         return qs_fail(QS_USAGE, "isa '%s' is unknown; known are: %s", name, qs_names_join(CEILINGS, ceiling_name));
     }
     if (chosen_ceiling && chosen_ceiling != ceilings[i].name) {
-        return qs_fail(QS_USAGE, "isa '%s' asked for after '%s' in the same process: one process is one device class", name, chosen_ceiling);
+        return qs_fail(QS_USAGE, "isa '%s' asked for after '%s' in the same process: one process is one device class", name,
+                       chosen_ceiling);
     }
     if (!chosen_ceiling && dnnl_set_max_cpu_isa(ceilings[i].isa) != dnnl_success) {
         return qs_fail(QS_UNSUPPORTED, "oneDNN does not take the isa ceiling '%s' (it was used before the device was opened)", name);

@@ -13,7 +13,7 @@
 typedef struct qs__cpu {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    char isa[32];   /* the ceiling's name */
+    char isa[32];    /* the ceiling's name */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
 } qs__cpu;
@@ -24,8 +24,8 @@ enum { QS__SLOTS = 24, QS__STEPS = 10, QS__ARGUMENTS = 10 };
 
 typedef struct qs__slot {
     dnnl_memory_desc_t desc;
-    bool described;      /* has a oneDNN description */
-    int operand;         /* position in the case, or -1: scratch at `offset` */
+    bool described; /* has a oneDNN description */
+    int operand;    /* position in the case, or -1: scratch at `offset` */
     size_t offset;
     dnnl_memory_t memory; /* when prepared */
 } qs__slot;
@@ -56,8 +56,8 @@ typedef struct qs__chain {
         int from, to; /* slots */
     } result[2];
     int results;
-    size_t offset[4];               /* scratch places of the family's own calls */
-    size_t wide[QS_MAX_OPERANDS];   /* fp32 copies of operands, for our own kernels */
+    size_t offset[4];             /* scratch places of the family's own calls */
+    size_t wide[QS_MAX_OPERANDS]; /* fp32 copies of operands, for our own kernels */
     void *data[QS_MAX_OPERANDS];
     char *scratch;
 } qs__chain;
@@ -96,10 +96,10 @@ void qs__chain_release(qs__chain *chain);
 
 /* QS_UNSUPPORTED (or out of memory) with oneDNN's status and what was tried. */
 qs_status qs__dnnl_fail(dnnl_status_t status, const char *what);
-#define QS__DNNL(expression, what)                                                                                      \
-    do {                                                                                                                \
-        dnnl_status_t qs_dnnl_status = (expression);                                                                    \
-        if (qs_dnnl_status != dnnl_success) return qs__dnnl_fail(qs_dnnl_status, what);                                 \
+#define QS__DNNL(expression, what)                                                      \
+    do {                                                                                \
+        dnnl_status_t qs_dnnl_status = (expression);                                    \
+        if (qs_dnnl_status != dnnl_success) return qs__dnnl_fail(qs_dnnl_status, what); \
     } while (0)
 
 /* ---- Cases as kernels ask about them (cases.c) ---- */

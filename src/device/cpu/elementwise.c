@@ -51,7 +51,9 @@ static void dropout_range(void *context, int64_t begin, int64_t end) {
 
 static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    job j = {.kernels = chain->cpu->own, .src = qs__own_in(chain, QS_SRC), .mask = qs__cpu_data(chain, QS_MASK),
+    job j = {.kernels = chain->cpu->own,
+             .src = qs__own_in(chain, QS_SRC),
+             .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__own_out(chain, QS_DST)};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, relu_range, &j);
     return QS_OK;
@@ -59,7 +61,9 @@ static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
 
 static qs_status run_relu_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    job j = {.kernels = chain->cpu->own, .src = qs__own_in(chain, QS_DIFF_DST), .mask = qs__cpu_data(chain, QS_MASK),
+    job j = {.kernels = chain->cpu->own,
+             .src = qs__own_in(chain, QS_DIFF_DST),
+             .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__own_out(chain, QS_DIFF_SRC)};
     qs_parallel(qs__cpu_count(&chain->one, QS_DIFF_DST), QS__GRAIN, relu_gradient_range, &j);
     return QS_OK;
@@ -67,7 +71,9 @@ static qs_status run_relu_gradient(const qs__chain *chain, const qs_run *run) {
 
 static qs_status run_add(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    job j = {.kernels = chain->cpu->own, .src = qs__own_in(chain, QS_SRC), .src2 = qs__own_in(chain, QS_SRC2),
+    job j = {.kernels = chain->cpu->own,
+             .src = qs__own_in(chain, QS_SRC),
+             .src2 = qs__own_in(chain, QS_SRC2),
              .dst = qs__own_out(chain, QS_DST)};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, add_range, &j);
     return QS_OK;
@@ -77,9 +83,13 @@ static qs_status run_dropout(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     bool forward = !strcmp(one->pass->name, "forward");
     qs_random_rows rows = qs_op_random_rows(one, run);
-    job j = {.kernels = chain->cpu->own, .src = qs__own_in(chain, forward ? QS_SRC : QS_DIFF_DST),
-             .dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC), .key = rows.key, .first = rows.first,
-             .threshold = (float)one->attributes.value, .scale = 1 / (1 - one->attributes.value)};
+    job j = {.kernels = chain->cpu->own,
+             .src = qs__own_in(chain, forward ? QS_SRC : QS_DIFF_DST),
+             .dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC),
+             .key = rows.key,
+             .first = rows.first,
+             .threshold = (float)one->attributes.value,
+             .scale = 1 / (1 - one->attributes.value)};
     qs_parallel(rows.rows * rows.per_row, QS__GRAIN, dropout_range, &j);
     return QS_OK;
 }
@@ -88,9 +98,14 @@ static qs_status run_sgd(const qs__chain *chain, const qs_run *run) {
     const qs_attributes *with = &chain->one.attributes;
     const float *flag = qs__cpu_data(chain, QS_FLAG);
     if (flag && *flag == 0) return QS_OK;
-    job j = {.kernels = chain->cpu->own, .gradient = qs__cpu_data(chain, QS_SRC), .weights = qs__cpu_data(chain, QS_WEIGHTS),
-             .velocity = qs__cpu_data(chain, QS_MOMENTUM), .unscale = (float)(1 / run->loss_scale), .decay = (float)with->value2,
-             .momentum = (float)with->value, .rate = (float)run->learning_rate};
+    job j = {.kernels = chain->cpu->own,
+             .gradient = qs__cpu_data(chain, QS_SRC),
+             .weights = qs__cpu_data(chain, QS_WEIGHTS),
+             .velocity = qs__cpu_data(chain, QS_MOMENTUM),
+             .unscale = (float)(1 / run->loss_scale),
+             .decay = (float)with->value2,
+             .momentum = (float)with->value,
+             .rate = (float)run->learning_rate};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, sgd_range, &j);
     return QS_OK;
 }

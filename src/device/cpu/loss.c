@@ -68,9 +68,12 @@ static void gradient_rows(void *context, int64_t begin, int64_t end) {
 
 static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
     const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_SRC)->shape;
-    *j = (job){.classes = shape->dim[1], .counted = run->samples < shape->dim[0] ? run->samples : shape->dim[0],
-               .src = qs__own_in(chain, QS_SRC), .labels = qs__cpu_data(chain, QS_LABELS),
-               .loss = (double *)(chain->scratch + chain->offset[0]), .factor = run->loss_scale / (double)run->global_samples};
+    *j = (job){.classes = shape->dim[1],
+               .counted = run->samples < shape->dim[0] ? run->samples : shape->dim[0],
+               .src = qs__own_in(chain, QS_SRC),
+               .labels = qs__cpu_data(chain, QS_LABELS),
+               .loss = (double *)(chain->scratch + chain->offset[0]),
+               .factor = run->loss_scale / (double)run->global_samples};
     j->correct = j->loss + shape->dim[0];
     for (int64_t row = 0; row < j->counted; row++) {
         if (j->labels[row] >= 0 && j->labels[row] < j->classes) continue;

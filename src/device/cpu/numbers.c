@@ -97,8 +97,12 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     const float *absmax = qs__cpu_data(chain, QS_ABSMAX);
     float *steps = qs__cpu_data(chain, QS_DST_STEP);
-    job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST),
-             .steps = steps, .step_count = qs__cpu_count(one, QS_ABSMAX)};
+    job j = {.one = one,
+             .rows = qs_op_random_rows(one, run),
+             .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__cpu_data(chain, QS_DST),
+             .steps = steps,
+             .step_count = qs__cpu_count(one, QS_ABSMAX)};
     for (int64_t i = 0; i < j.step_count; i++) {
         steps[i] = qs_step_of_absmax(qs__cpu_format(one, QS_DST), absmax[i]);
     }
@@ -131,8 +135,11 @@ static qs_random_rows rows_of(const qs_case *one, qs_role steps) {
 
 static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_SRC_STEP), .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST).at, .steps = qs__cpu_data(chain, QS_SRC_STEP)};
+    job j = {.one = &chain->one,
+             .rows = rows_of(&chain->one, QS_SRC_STEP),
+             .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST).at,
+             .steps = qs__cpu_data(chain, QS_SRC_STEP)};
     for_rows(&j, dequantize_rows);
     return QS_OK;
 }
@@ -153,7 +160,9 @@ static void absmax_rows(void *context, int64_t begin, int64_t end) {
 
 static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_ABSMAX), .src = qs__own_in(chain, QS_SRC),
+    job j = {.one = &chain->one,
+             .rows = rows_of(&chain->one, QS_ABSMAX),
+             .src = qs__own_in(chain, QS_SRC),
              .absmax = qs__cpu_data(chain, QS_ABSMAX)};
     for_rows(&j, absmax_rows);
     return QS_OK;

@@ -8,7 +8,7 @@
 typedef struct job {
     const qs__cpu_kernels *kernels;
     qs__pool pool;
-    qs__in src; /* or diff_dst */
+    qs__in src;  /* or diff_dst */
     qs__out dst; /* or diff_src */
     int8_t *mask;
 } job;
@@ -16,8 +16,13 @@ typedef struct job {
 static qs__pool geometry(const qs_case *one, qs_role image, qs_role result) {
     const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
     const qs_attributes *with = &one->attributes;
-    qs__pool pool = {.channels = src->dim[1], .height = src->dim[2], .width = src->dim[3], .out_height = dst->dim[2],
-                     .out_width = dst->dim[3], .kernel = {src->dim[2], src->dim[3]}, .stride = {1, 1}};
+    qs__pool pool = {.channels = src->dim[1],
+                     .height = src->dim[2],
+                     .width = src->dim[3],
+                     .out_height = dst->dim[2],
+                     .out_width = dst->dim[3],
+                     .kernel = {src->dim[2], src->dim[3]},
+                     .stride = {1, 1}};
     if (!strcmp(one->op->name, "global_average_pool")) return pool;
     for (int i = 0; i < 2; i++) {
         pool.kernel[i] = with->kernel[i];
@@ -64,8 +69,11 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     bool maximum = !strcmp(one->op->name, "max_pool");
-    job j = {.kernels = chain->cpu->own, .pool = geometry(one, QS_SRC, QS_DST), .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST), .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    job j = {.kernels = chain->cpu->own,
+             .pool = geometry(one, QS_SRC, QS_DST),
+             .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST),
+             .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
     int64_t lines = qs__cpu_operand(one, QS_SRC)->shape.dim[0] * j.pool.out_height;
     qs_parallel(lines, 1, maximum ? maximum_range : mean_range, &j);
     return QS_OK;
@@ -75,8 +83,11 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     bool maximum = !strcmp(one->op->name, "max_pool");
-    job j = {.kernels = chain->cpu->own, .pool = geometry(one, QS_DIFF_SRC, QS_DIFF_DST), .src = qs__own_in(chain, QS_DIFF_DST),
-             .dst = qs__own_out(chain, QS_DIFF_SRC), .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    job j = {.kernels = chain->cpu->own,
+             .pool = geometry(one, QS_DIFF_SRC, QS_DIFF_DST),
+             .src = qs__own_in(chain, QS_DIFF_DST),
+             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
     int64_t lines = qs__cpu_operand(one, QS_DIFF_SRC)->shape.dim[0] * j.pool.height;
     qs_parallel(lines, 1, gradient_range, &j);
     return QS_OK;

@@ -2,7 +2,8 @@
 /* Our own vector kernels, one table per instruction set (vector/kernels.inc compiled once for each). Every table gives the same bits: lanes
  * are elements or columns, sums run along rows in one order, and nothing is contracted.
  *
- * Arrays are fp32 or bf16 by `type`; other formats pass through fp32 scratch (own.h). Matrices are rows × channels, channels-last storage. */
+ * Arrays are fp32 or bf16 by `type`; other formats pass through fp32 scratch (own.h). Matrices are rows × channels, channels-last storage.
+ */
 #ifndef QSYNC_DEVICE_CPU_KERNELS_H
 #define QSYNC_DEVICE_CPU_KERNELS_H
 
@@ -56,8 +57,8 @@ typedef struct qs__cpu_kernels {
     void (*gradient_rows)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, const float *factor,
                           const float *offset, const float *slope, qs__out dst);
 
-    /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst and
-     * mask are the line. */
+    /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
+     * and mask are the line. */
     void (*maximum_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst, int8_t *mask);
     void (*mean_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst);
     /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel

@@ -3,7 +3,14 @@
  *
  * Life of a kernel: facts (can this device run the case, with which kernel, how much scratch) -> prepare (bind memory, create primitives)
  * -> run, many times. Only run is in the training step; it allocates nothing. Devices are driven by one thread; kernels use the pool of
- * base, set by `threads`. One process opens one device, before any kernel exists (oneDNN's instruction-set ceiling cannot change later). */
+ * base, set by `threads`. One process opens one device, before any kernel exists (oneDNN's instruction-set ceiling cannot change later);
+ * opening it again with the same `isa` is fine, with another it is QS_USAGE.
+ *
+ * What `cpu` promises beyond the cases' own definitions: products (conv2d, linear) only in the formats it lists, both operands in one format,
+ * results in any float format (those that oneDNN does not write pass through fp32 scratch); integer products exact, with dequantization and
+ * bias fused; all other operators by our own kernels, in every float format, with bits that depend neither on threads nor on the ceiling.
+ * Elementwise ones (relu, add, dropout, cast, quantize, dequantize, sgd), absmax, finite_check and max_pool forward equal the reference bit
+ * for bit. A kernel named "reference" is the costed last resort. */
 #ifndef QSYNC_DEVICE_H
 #define QSYNC_DEVICE_H
 
@@ -22,7 +29,7 @@ typedef struct qs_kernel qs_kernel;
 /* What lowering needs to know about the kernel a device runs for a case: plain data, kept in profiles and plans. */
 typedef struct qs_kernel_fact {
     char kernel[64];      /* "brgconv:avx512_core_vnni", "own:relu:avx512", "reference" */
-    size_t scratch_bytes; /* includes packed weights and reorders */
+    size_t scratch_bytes; /* includes packed weights and reorders; may depend on the number of threads */
     bool allocates;       /* allocates memory of its own while running (never chosen while another exists) */
 } qs_kernel_fact;
 
