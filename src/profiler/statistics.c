@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMS = 5, EXTREMA = 3, TENSORS = 3 };
+enum { SUMS = 5, EXTREMA = 3, TENSORS = 3, LEAST_BATCH = 4 }; /* smaller batches are not halved: batch norm needs two values */
 
 typedef struct collection {
     qs__profiler *profiler;
@@ -144,7 +144,7 @@ static qs_status collection_start(collection *one) {
     QS_TRY(qs_allocate((size_t)profiler->graph->nodes, 1, &fp32));
     const qs_status status = qs__mix_lower(profiler, fp32, QS_MODE_STATISTICS, one->batch, &one->schedule);
     free(fp32);
-    QS_TRY(status);
+    QS_TRY(qs_fail_within(status, "statistics at batch %lld", (long long)one->batch));
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
     QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->comm, one->arena.memory, &one->executor));
     qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(one->executor, one->schedule->masters),
@@ -161,7 +161,8 @@ static void collection_end(collection *one) {
 }
 
 qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
-    const int64_t batch = profiler->job->batch > 1 ? profiler->job->batch / 2 : 1, global = profiler->ranks * profiler->job->batch;
+    const int64_t batch = profiler->job->batch < LEAST_BATCH ? profiler->job->batch : profiler->job->batch / 2;
+    const int64_t global = profiler->ranks * profiler->job->batch;
     collection one = {.profiler = profiler,
                       .batch = batch,
                       .scale = qs_loss_scale_start(profiler->job),
