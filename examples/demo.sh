@@ -36,7 +36,7 @@ else
 fi
 
 mkdir -p "$DEMO_OUT"
-job="--model resnet8 --dataset $dataset --batch 128 --epochs $DEMO_EPOCHS"
+job="--model resnet8 --dataset $dataset --batch 128 --epochs $DEMO_EPOCHS --rate 0.2 --no-augmentation"
 echo "== two unlike devices: big (fp32) and weak (fp32, bf16, int8 at 0.8 of the speed), see $cluster"
 # shellcheck disable=SC2086
 launch profile --cluster $cluster --model resnet8 --dataset "$dataset" --batch 128 --out "$DEMO_OUT/profile.json"

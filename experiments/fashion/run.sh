@@ -11,7 +11,7 @@ export OMP_NUM_THREADS=1
 cluster=examples/cluster.json
 mkdir -p "$OUT"
 
-job="--model resnet8 --dataset fashion-mnist --batch 128 --epochs $EPOCHS"
+job="--model resnet8 --dataset fashion-mnist --batch 128 --epochs $EPOCHS --rate 0.2 --no-augmentation"
 # shellcheck disable=SC2086
 mpirun -n 2 "$QSYNC" profile --cluster $cluster --model resnet8 --dataset fashion-mnist --batch 128 --out "$OUT/profile.json"
 for planner in fp32 uniform qsync; do
