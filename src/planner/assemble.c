@@ -13,14 +13,20 @@ static qs_status recipe_add(qs_plan *plan, const qs_recipe *recipe) {
     return QS_OK;
 }
 
+static const char *stopped_by(const qs_draft_class *one, int node, int next) {
+    if (one->pinned[node]) return "pinned";
+    if (next < 0) return "highest";
+    return one->stopped[node][0] ? one->stopped[node] : "planner";
+}
+
 static void reason_fill(const qs_draft_plan *draft, const qs_draft_class *one, int node, qs_operator_reason *out) {
-    const int choice = one->choice[node];
+    const int next = qs__draft_next(one, node, one->choice[node]);
     snprintf(out->name, sizeof out->name, "%s", draft->graph->node[node].name);
-    snprintf(out->stopped_by, sizeof out->stopped_by, "%s", choice == 0 ? "highest" : one->stopped[node][0] ? one->stopped[node] : "planner");
-    if (choice > 0) snprintf(out->next, sizeof out->next, "%s", one->recipe[choice - 1].name);
-    out->time_us = choice > 0 ? one->raise_us[node] : 0;
-    out->bytes = choice > 0 ? one->raise_bytes[node] : 0;
-    out->omega = one->omega[node * one->recipes + choice];
+    snprintf(out->stopped_by, sizeof out->stopped_by, "%s", stopped_by(one, node, next));
+    if (next >= 0) snprintf(out->next, sizeof out->next, "%s", one->recipe[next].name);
+    out->time_us = one->raise_us[node];
+    out->bytes = one->raise_bytes[node];
+    out->omega = one->omega[node * one->recipes + one->choice[node]];
 }
 
 static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class *one, qs_plan *plan, qs_class_plan *out) {
@@ -96,7 +102,7 @@ static qs_status memory_check(const qs_draft_plan *draft, const qs_prediction *p
 }
 
 qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan *out) {
-    qs_plan plan = {.job = *draft->job, .classes = draft->cluster->classes};
+    qs_plan plan = {.job = *draft->job};
     qs_prediction prediction = {0};
     qs_status status = QS_OK;
     QS_GOTO(qs__draft_predict(draft, &prediction));
@@ -105,7 +111,8 @@ qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan 
     qs_graph_signature(draft->graph, plan.graph);
     qs_cluster_signature(draft->cluster, plan.cluster);
     qs_profile_signature(draft->profile, plan.profile);
-    QS_GOTO(qs_allocate((size_t)plan.classes, sizeof *plan.class_, &plan.class_));
+    QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *plan.class_, &plan.class_));
+    plan.classes = draft->cluster->classes;
     for (int c = 0; c < plan.classes; c++) QS_GOTO(class_fill(draft, c, &prediction, &plan));
     *out = plan;
     plan = (qs_plan){0};

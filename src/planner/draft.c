@@ -48,6 +48,9 @@ static qs_status pins_apply(qs_draft_plan *draft, int c) {
         if (node < 0 || !qs__is_adjustable(draft, node))
             return qs_fail(QS_MISMATCH, "pinned operator %s: model %s has no such adjustable operator", choice->name, draft->graph->name);
         if (recipe < 0) return qs_fail(QS_MISMATCH, "pinned operator %s: class %s has no recipe %s", choice->name, class_name, choice->recipe);
+        if (isinf(one->omega[node * one->recipes + recipe]))
+            return qs_fail(QS_INFEASIBLE, "pinned operator %s: its tensors exceed the range of recipe %s on class %s", choice->name, choice->recipe,
+                           class_name);
         one->choice[node] = recipe;
         one->pinned[node] = true;
         snprintf(one->stopped[node], sizeof one->stopped[node], "pinned");
@@ -61,7 +64,8 @@ qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, con
     if (strcmp(profile->graph, qs_graph_signature(graph, signature)) != 0)
         return qs_fail(QS_MISMATCH, "the profile is of model %s (%s), the plan is wanted for %s (%s): profile that model", profile->model,
                        profile->graph, graph->name, signature);
-    *out = (qs_draft_plan){graph, cluster, profile, job, options, NULL, NULL};
+    *out = (qs_draft_plan){graph, cluster, profile, job, options, NULL, NULL, NULL};
+    QS_TRY(qs_predictor_create(graph, cluster, profile, job, NULL, &out->predictor));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
     for (int c = 0; c < cluster->classes; c++) {
@@ -84,6 +88,7 @@ void qs__draft_release(qs_draft_plan *draft) {
     }
     free(draft->class_);
     free(draft->bound);
+    qs_predictor_release(draft->predictor);
     *draft = (qs_draft_plan){0};
 }
 
@@ -102,7 +107,7 @@ qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
         qs_draft_class *one = &draft->class_[c];
         for (int n = 0; n < draft->graph->nodes; n++) one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[one->choice[n]] : NULL;
     }
-    return qs_predict(draft->graph, draft->cluster, draft->profile, draft->job, draft->bound, NULL, out);
+    return qs_predictor_ask(draft->predictor, draft->bound, NULL, out);
 }
 
 double qs__draft_sum_omega(const qs_draft_plan *draft, int class_index) {
@@ -111,4 +116,11 @@ double qs__draft_sum_omega(const qs_draft_plan *draft, int class_index) {
     for (int n = 1; n < draft->graph->nodes; n++)
         if (qs__is_adjustable(draft, n)) sum += one->omega[n * one->recipes + one->choice[n]];
     return sum;
+}
+
+int qs__draft_next(const qs_draft_class *one, int node, int from) {
+    const double *omega = &one->omega[node * one->recipes];
+    for (int r = from - 1; r >= 0; r--)
+        if (omega[r] < omega[one->choice[node]]) return r;
+    return -1;
 }

@@ -36,6 +36,8 @@ qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_clus
     qs_draft_plan draft = {0};
     qs_status status = QS_OK;
     if (!plan) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
+    if (!(options->tolerance >= 0 && options->tolerance < 1))
+        return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
     QS_GOTO(qs__draft_create(graph, cluster, profile, job, options, &draft));
     QS_GOTO(plan(&draft));
     QS_GOTO(qs__draft_assemble(&draft, planner, out));
