@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Source it with the name of the benchmark:
-# . bench/common.sh NAME
-bench_name=$1
+# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it.
 export OMP_NUM_THREADS=1
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE 2> /dev/null || true
 

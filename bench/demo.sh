@@ -3,7 +3,8 @@
 # The demo's table as figures: accuracy, prediction error (per cent) and memory of the plans fp32, uniform and qsync.
 set -eu
 cd "$(dirname "$0")/.."
-. bench/common.sh demo
+bench_name=demo
+. bench/common.sh
 : "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}"
 export QSYNC DEMO_OUT
 sh examples/demo.sh

@@ -5,7 +5,8 @@
 # BENCH_MODELS (resnet20), BENCH_BATCH (128), BENCH_ROUNDS (3).
 set -eu
 cd "$(dirname "$0")/.."
-. bench/common.sh step
+bench_name=step
+. bench/common.sh
 : "${QSYNC:=build/release/qsync}" "${BENCH_MODELS:=resnet20}" "${BENCH_BATCH:=128}" "${BENCH_ROUNDS:=3}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
