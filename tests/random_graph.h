@@ -14,7 +14,8 @@ static inline int dice_roll(dice *one, int sides) {
     return (int)(qs_random_bits(one->key, one->counter++) % (uint32_t)sides);
 }
 
-static inline int random_add(qs_graph *graph, const char *op, const qs_attributes *attributes, int inputs, const int *input, int outputs, bool bias) {
+static inline int random_add(qs_graph *graph, const char *op, const qs_attributes *attributes, int inputs, const int *input, int outputs,
+                             bool bias) {
     char name[32];
     int node = -1;
     snprintf(name, sizeof name, "n%d_%s", graph->nodes, op);
@@ -32,12 +33,17 @@ static inline int random_conv(qs_graph *graph, dice *one, int input, int stride)
 static inline int random_operator(qs_graph *graph, dice *one, const int *values, int count) {
     const int input = values[dice_roll(one, count)], pair[2] = {input, values[dice_roll(one, count)]};
     switch (dice_roll(one, 7)) {
-    case 0: return random_add(graph, "batch_norm", NULL, 1, &input, 0, false);
-    case 1: return random_add(graph, "relu", NULL, 1, &input, 0, false);
-    case 2: return random_add(graph, "dropout", &(qs_attributes){.value = 0.25}, 1, &input, 0, false);
+    case 0:
+        return random_add(graph, "batch_norm", NULL, 1, &input, 0, false);
+    case 1:
+        return random_add(graph, "relu", NULL, 1, &input, 0, false);
+    case 2:
+        return random_add(graph, "dropout", &(qs_attributes){.value = 0.25}, 1, &input, 0, false);
     case 3:
-    case 4: return random_add(graph, "add", NULL, 2, pair, 0, false);
-    default: return random_conv(graph, one, input, 1);
+    case 4:
+        return random_add(graph, "add", NULL, 2, pair, 0, false);
+    default:
+        return random_conv(graph, one, input, 1);
     }
 }
 
@@ -47,7 +53,8 @@ static inline int random_stage(qs_graph *graph, dice *one, int input) {
     for (const int wanted = 3 + dice_roll(one, 8); count < wanted; count++) {
         const int node = values[count] = random_operator(graph, one, values, count);
         for (int i = 0; i < graph->node[node].inputs; i++)
-            for (int j = 0; j < count; j++) readers[j] += values[j] == graph->node[node].input[i];
+            for (int j = 0; j < count; j++)
+                readers[j] += values[j] == graph->node[node].input[i];
     }
     int sum = values[count - 1];
     for (int i = 0; i + 1 < count; i++) {
@@ -83,7 +90,8 @@ static inline void random_recipe(dice *one, qs_recipe *out) {
     *out = recipe_of(names[dice_roll(one, 6)]);
     if (dice_roll(one, 4) == 0) out->forward.src.rounding = dice_roll(one, 2) ? QS_STOCHASTIC : QS_NEAREST_EVEN;
     if (dice_roll(one, 4) == 0) out->input_gradient.weights.rounding = QS_STOCHASTIC;
-    if (dice_roll(one, 6) == 0 && out->forward.src.format->kind == QS_KIND_INTEGER) out->forward.dst = qs_format_of(formats[dice_roll(one, 3)]);
+    if (dice_roll(one, 6) == 0 && out->forward.src.format->kind == QS_KIND_INTEGER)
+        out->forward.dst = qs_format_of(formats[dice_roll(one, 3)]);
 }
 
 /* Recipes of all nodes into own[nodes]; the list points into it. Caller frees both. */

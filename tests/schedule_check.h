@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every schedule must keep, whatever the model, the recipes and the mode. The main check plays the steps over a map of memory that knows
- * which value lies where: a read must find the very value, in the very format, that was written for it, unharmed by anything since. It covers
- * "written before read", overlapping buffers, wrong places and gradients touched while they are being reduced, all at once. */
+/* What every schedule must keep, whatever the model, the recipes and the mode. The main check plays the steps over a map of memory that
+ * knows which value lies where: a read must find the very value, in the very format, that was written for it, unharmed by anything since.
+ * It covers "written before read", overlapping buffers, wrong places and gradients touched while they are being reduced, all at once. */
 #ifndef QSYNC_TESTS_SCHEDULE_CHECK_H
 #define QSYNC_TESTS_SCHEDULE_CHECK_H
 
@@ -18,8 +18,8 @@ typedef struct memory_map {
     const qs_graph *graph;
     int count, capacity;
     value *list;
-    bool *reducing;  /* (buckets) between start and wait */
-    int *written;    /* (parameters) how often the gradient was written */
+    bool *reducing; /* (buckets) between start and wait */
+    int *written;   /* (parameters) how often the gradient was written */
     int waited;
 } memory_map;
 
@@ -88,7 +88,8 @@ static inline void bucket_complete(const memory_map *map, int bucket, int s) {
     const qs_bucket *one = &map->schedule->bucket[bucket];
     for (int i = 0; i < map->graph->parameters; i++) {
         const qs_parameter *parameter = &map->graph->parameter[i];
-        if (parameter->gradient == QS_ROLE_COUNT || parameter->offset < one->first || parameter->offset >= one->first + one->count) continue;
+        if (parameter->gradient == QS_ROLE_COUNT || parameter->offset < one->first || parameter->offset >= one->first + one->count)
+            continue;
         const size_t begin = gradient_begin(map, parameter);
         if (map->written[i] != 1 || !map_holds(map, begin, begin + parameter_bytes(parameter), qs_format_of("fp32")))
             fail_msg("step %d uses bucket %d, but the gradient of %s is not there", s, bucket, parameter->name);
@@ -154,7 +155,8 @@ static inline void step_places(const memory_map *map, int s, const qs_step *step
         assert_in_range(place.buffer, 0, map->schedule->buffers - 1);
         const qs_buffer *buffer = &map->schedule->buffer[place.buffer];
         const size_t bytes = scratch ? buffer->bytes : qs_tensor_bytes(&step->case_.operand[i].shape, step->case_.operand[i].format);
-        if (place.offset + bytes > buffer->bytes) fail_msg("step %d (%s): operand %d passes the end of %s", s, step->case_text, i, buffer->name);
+        if (place.offset + bytes > buffer->bytes)
+            fail_msg("step %d (%s): operand %d passes the end of %s", s, step->case_text, i, buffer->name);
         if (s < buffer->first || s > buffer->last) fail_msg("step %d (%s): %s does not live there", s, step->case_text, buffer->name);
         begin[count] = place_begin(map->schedule, place);
         end[count] = begin[count] + bytes;
@@ -174,7 +176,8 @@ static inline void kernel_play(memory_map *map, int s) {
     assert_ok(qs_case_check(&step->case_));
     step_places(map, s, step);
     for (int i = 0; i < step->case_.operands; i++)
-        if (step->case_.operand[i].format && (!is_written(step, i) || is_updated(step, step->case_.operand[i].role))) operand_read(map, s, step, i);
+        if (step->case_.operand[i].format && (!is_written(step, i) || is_updated(step, step->case_.operand[i].role)))
+            operand_read(map, s, step, i);
     if (step->scratch.buffer >= 0) {
         const size_t begin = place_begin(map->schedule, step->scratch);
         map_write(map, (value){begin, begin + map->schedule->buffer[step->scratch.buffer].bytes, begin, NULL, false});
@@ -209,8 +212,10 @@ static inline void memory_play(const qs_schedule *schedule, const qs_graph *grap
     map.reducing = calloc((size_t)schedule->buckets + 1, sizeof *map.reducing);
     map.written = calloc((size_t)graph->parameters + 1, sizeof *map.written);
     const int host[] = {schedule->masters, schedule->running, schedule->momentum, schedule->images, schedule->labels, schedule->flag};
-    for (size_t i = 0; i < sizeof host / sizeof *host; i++) host_writes(&map, host[i]);
-    for (int s = 0; s < schedule->steps; s++) step_play(&map, s);
+    for (size_t i = 0; i < sizeof host / sizeof *host; i++)
+        host_writes(&map, host[i]);
+    for (int s = 0; s < schedule->steps; s++)
+        step_play(&map, s);
     for (int i = 0; i < graph->parameters; i++)
         assert_int_equal(map.written[i], schedule->mode != QS_MODE_EVALUATION && graph->parameter[i].gradient != QS_ROLE_COUNT);
     assert_int_equal(map.waited, schedule->buckets);
@@ -276,7 +281,8 @@ static inline void schedule_check(const qs_schedule *schedule, const qs_graph *g
     updates_ordered(schedule, job->dynamic_loss_scaling && schedule->mode != QS_MODE_EVALUATION);
     assert_true(schedule->live_bytes <= schedule->arena_bytes);
     size_t sum = 0;
-    for (int c = 0; c < QS_CATEGORY_COUNT; c++) sum += schedule->category_bytes[c];
+    for (int c = 0; c < QS_CATEGORY_COUNT; c++)
+        sum += schedule->category_bytes[c];
     assert_int_equal(sum, schedule->live_bytes);
 }
 

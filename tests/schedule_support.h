@@ -9,9 +9,9 @@
 
 #include "qsync/schedule.h"
 
-#define assert_ok(expression)                                                            \
-    do {                                                                                 \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message());        \
+#define assert_ok(expression)                                                     \
+    do {                                                                          \
+        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
     } while (0)
 
 /* ---- Lowering ---- */
@@ -43,12 +43,18 @@ static inline qs_recipe recipe_of(const char *name) {
 static inline const qs_recipe **recipes_uniform(const qs_graph *graph, const qs_recipe *recipe) {
     const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
     assert_non_null(list);
-    for (int n = 1; n < graph->nodes; n++) list[n] = recipe;
+    for (int n = 1; n < graph->nodes; n++)
+        list[n] = recipe;
     return list;
 }
 
 static inline qs_lowering lowering_of(const qs_graph *graph, const qs_job *job, qs_mode mode, const qs_recipe *const *recipe) {
-    return (qs_lowering){.graph = graph, .batch = job->batch, .mode = mode, .job = job, .recipe = recipe, .half = qs_format_of("bf16"),
+    return (qs_lowering){.graph = graph,
+                         .batch = job->batch,
+                         .mode = mode,
+                         .job = job,
+                         .recipe = recipe,
+                         .half = qs_format_of("bf16"),
                          .lookup = stub_lookup};
 }
 
@@ -85,8 +91,10 @@ static inline void *runner_buffer(const runner *one, int buffer) {
 
 /* Plain memory, filled with a pattern whose floats are NaN: nothing that was never written goes unnoticed. */
 static inline runner runner_make(const qs_schedule *schedule, const qs_graph *graph) {
-    runner one = {schedule, malloc(schedule->arena_bytes), {.seed = 1, .step = 7, .samples = schedule->batch,
-                  .global_samples = schedule->batch, .loss_scale = 1, .learning_rate = 0}};
+    runner one = {
+        schedule,
+        malloc(schedule->arena_bytes),
+        {.seed = 1, .step = 7, .samples = schedule->batch, .global_samples = schedule->batch, .loss_scale = 1, .learning_rate = 0}};
     assert_non_null(one.memory);
     memset(one.memory, 0xFF, schedule->arena_bytes);
     memset(runner_buffer(&one, schedule->momentum), 0, schedule->buffer[schedule->momentum].bytes);
@@ -101,8 +109,10 @@ static inline void runner_fill(const runner *one, int classes) {
     int32_t *labels = runner_buffer(one, one->schedule->labels);
     const uint64_t key = qs_random_key(5, 0, 0, 0);
     const size_t count = one->schedule->buffer[one->schedule->images].bytes / sizeof(float);
-    for (size_t i = 0; i < count; i++) images[i] = qs_random_normal(key, i);
-    for (int64_t i = 0; i < one->schedule->batch; i++) labels[i] = (int32_t)(i * 7 + 3) % classes;
+    for (size_t i = 0; i < count; i++)
+        images[i] = qs_random_normal(key, i);
+    for (int64_t i = 0; i < one->schedule->batch; i++)
+        labels[i] = (int32_t)(i * 7 + 3) % classes;
     if (one->schedule->flag >= 0) *(float *)runner_buffer(one, one->schedule->flag) = 1;
 }
 

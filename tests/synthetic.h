@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Made-up clusters and profiles for tests of the DECIDE side: every case that random mixes of recipes need, priced by a roofline (the larger
- * of operations over speed and bytes over bandwidth), conversions by the line they follow, plausible statistics. Include after cmocka.h. */
+/* Made-up clusters and profiles for tests of the DECIDE side: every case that random mixes of recipes need, priced by a roofline (the
+ * larger of operations over speed and bytes over bandwidth), conversions by the line they follow, plausible statistics. Include after
+ * cmocka.h. */
 #ifndef QSYNC_TESTS_SYNTHETIC_H
 #define QSYNC_TESTS_SYNTHETIC_H
 
@@ -15,21 +16,29 @@ typedef struct synthetic_device {
     const char *name;
     bool inference;
     int count;
-    const char *formats[4];    /* fp32 among them; NULL behind the last */
-    double fp32, half, int8;   /* operations a microsecond */
-    double bytes;              /* a microsecond */
-    int64_t memory_limit;      /* 0: none */
+    const char *formats[4];  /* fp32 among them; NULL behind the last */
+    double fp32, half, int8; /* operations a microsecond */
+    double bytes;            /* a microsecond */
+    int64_t memory_limit;    /* 0: none */
 } synthetic_device;
 
 /* A quick training device, and a weak one that is quick only in few bits. */
-#define SYNTHETIC_STRONG {.name = "strong", .count = 1, .formats = {"fp32"}, .fp32 = 200e3, .half = 200e3, .int8 = 200e3, .bytes = 40e3}
-#define SYNTHETIC_WEAK                                                                                                               \
-    {.name = "weak", .inference = true, .count = 1, .formats = {"fp32", "bf16", "int8"}, .fp32 = 120e3, .half = 240e3, .int8 = 480e3, .bytes = 30e3}
+#define SYNTHETIC_STRONG \
+    { .name = "strong", .count = 1, .formats = {"fp32"}, .fp32 = 200e3, .half = 200e3, .int8 = 200e3, .bytes = 40e3 }
+#define SYNTHETIC_WEAK                                                                                                                   \
+    {                                                                                                                                    \
+        .name = "weak", .inference = true, .count = 1, .formats = {"fp32", "bf16", "int8"}, .fp32 = 120e3, .half = 240e3, .int8 = 480e3, \
+        .bytes = 30e3                                                                                                                    \
+    }
 
 /* ---- Cluster ---- */
 
 static inline qs_class synthetic_class(const synthetic_device *device) {
-    qs_class one = {.inference = device->inference, .count = device->count, .threads = 1, .speed = 1, .memory_limit = device->memory_limit,
+    qs_class one = {.inference = device->inference,
+                    .count = device->count,
+                    .threads = 1,
+                    .speed = 1,
+                    .memory_limit = device->memory_limit,
                     .memory_capacity = device->memory_limit};
     snprintf(one.name, sizeof one.name, "%s", device->name);
     snprintf(one.backend, sizeof one.backend, "cpu");
@@ -45,7 +54,8 @@ static inline qs_class synthetic_class(const synthetic_device *device) {
 static inline qs_cluster synthetic_cluster(int count, const synthetic_device *device) {
     qs_cluster cluster = {.classes = count, .class_ = calloc((size_t)count, sizeof(qs_class))};
     assert_non_null(cluster.class_);
-    for (int c = 0; c < count; c++) cluster.class_[c] = synthetic_class(&device[c]);
+    for (int c = 0; c < count; c++)
+        cluster.class_[c] = synthetic_class(&device[c]);
     return cluster;
 }
 
@@ -65,7 +75,9 @@ static inline double synthetic_us(const synthetic_device *device, const qs_case 
 /* A conversion moves its source and its result once. */
 static inline qs_fit_piece synthetic_piece(const synthetic_device *device, const qs_case *one) {
     const qs_operand *src = &one->operand[qs_case_position(one, QS_SRC)];
-    return (qs_fit_piece){.to_elements = 1 << 24, .us_per_element = qs_case_bytes(one) / device->bytes / (double)qs_shape_count(&src->shape), .us = 1,
+    return (qs_fit_piece){.to_elements = 1 << 24,
+                          .us_per_element = qs_case_bytes(one) / device->bytes / (double)qs_shape_count(&src->shape),
+                          .us = 1,
                           .r2 = 1};
 }
 
@@ -82,7 +94,8 @@ typedef struct synthetic_recorder {
 
 static inline int *synthetic_slot(synthetic_recorder *one, const char *text) {
     size_t at = (size_t)qs_hash(text, strlen(text), 0) % (size_t)one->slots;
-    while (one->slot[at] >= 0 && strcmp(one->out->kernel[one->slot[at]].case_text, text) != 0) at = (at + 1) % (size_t)one->slots;
+    while (one->slot[at] >= 0 && strcmp(one->out->kernel[one->slot[at]].case_text, text) != 0)
+        at = (at + 1) % (size_t)one->slots;
     return &one->slot[at];
 }
 
@@ -103,8 +116,11 @@ static inline qs_status synthetic_record(void *context, const qs_case *one, cons
 
 static inline void synthetic_conversion(synthetic_recorder *one, const qs_case *case_) {
     const int dst = qs_case_position(case_, QS_DST);
-    qs_conversion_cost row = {.from = case_->operand[qs_case_position(case_, QS_SRC)].format, .to = dst >= 0 ? case_->operand[dst].format : NULL,
-                              .per_channel = case_->attributes.per_channel, .rounding = case_->attributes.rounding, .pieces = 1,
+    qs_conversion_cost row = {.from = case_->operand[qs_case_position(case_, QS_SRC)].format,
+                              .to = dst >= 0 ? case_->operand[dst].format : NULL,
+                              .per_channel = case_->attributes.per_channel,
+                              .rounding = case_->attributes.rounding,
+                              .pieces = 1,
                               .piece = {synthetic_piece(one->device, case_)}};
     snprintf(row.kind, sizeof row.kind, "%s", case_->op->name);
     for (int i = 0; i < one->out->conversions; i++) {
@@ -119,8 +135,14 @@ static inline void synthetic_conversion(synthetic_recorder *one, const qs_case *
 
 static inline void synthetic_mix(synthetic_recorder *one, const qs_graph *graph, const qs_class *class_, const qs_job *job,
                                  const qs_recipe *const *list) {
-    const qs_lowering lowering = {.graph = graph, .batch = job->batch, .mode = QS_MODE_TRAIN, .job = job, .recipe = list,
-                                  .half = qs_class_half(class_), .lookup = synthetic_record, .context = one};
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = job,
+                                  .recipe = list,
+                                  .half = qs_class_half(class_),
+                                  .lookup = synthetic_record,
+                                  .context = one};
     qs_schedule *schedule = lower(&lowering);
     for (int s = 0; s < schedule->steps; s++)
         if (schedule->step[s].conversion) synthetic_conversion(one, &schedule->step[s].case_);
@@ -134,7 +156,8 @@ static inline void synthetic_mixes(synthetic_recorder *one, const qs_graph *grap
     assert_ok(qs_class_recipes(class_, 8, recipe, &recipes));
     const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
     for (int a = 0; a < recipes; a++) {
-        for (int n = 1; n < graph->nodes; n++) list[n] = &recipe[a];
+        for (int n = 1; n < graph->nodes; n++)
+            list[n] = &recipe[a];
         synthetic_mix(one, graph, class_, job, list);
         for (int n = 1; n < graph->nodes; n++) {
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
@@ -146,20 +169,22 @@ static inline void synthetic_mixes(synthetic_recorder *one, const qs_graph *grap
         }
     }
     for (int mix = 0; recipes > 1 && mix < random; mix++) {
-        for (int n = 1; n < graph->nodes; n++) list[n] = &recipe[qs_random_bits(qs_random_key((uint64_t)mix, 9, 0, 0), (uint64_t)n) % (unsigned)recipes];
+        for (int n = 1; n < graph->nodes; n++)
+            list[n] = &recipe[qs_random_bits(qs_random_key((uint64_t)mix, 9, 0, 0), (uint64_t)n) % (unsigned)recipes];
         synthetic_mix(one, graph, class_, job, list);
     }
     free(list);
 }
 
-static inline void synthetic_class_profile(const qs_graph *graph, const qs_class *class_, const synthetic_device *device, const qs_job *job, int random,
-                                           qs_class_profile *out) {
+static inline void synthetic_class_profile(const qs_graph *graph, const qs_class *class_, const synthetic_device *device, const qs_job *job,
+                                           int random, qs_class_profile *out) {
     synthetic_recorder recorder = {.device = device, .out = out, .slots = 1 << 14};
     recorder.slot = malloc((size_t)recorder.slots * sizeof *recorder.slot);
     assert_non_null(recorder.slot);
-    for (int i = 0; i < recorder.slots; i++) recorder.slot[i] = -1;
-    *out = (qs_class_profile){.threads = 1, .speed = 1, .base_bytes = 50 << 20, .step_overhead_us = 0.5, .iteration_overhead_us = 20,
-                              .data_us_per_sample = 0.5};
+    for (int i = 0; i < recorder.slots; i++)
+        recorder.slot[i] = -1;
+    *out = (qs_class_profile){
+        .threads = 1, .speed = 1, .base_bytes = 50 << 20, .step_overhead_us = 0.5, .iteration_overhead_us = 20, .data_us_per_sample = 0.5};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
     synthetic_mixes(&recorder, graph, class_, job, random);
     qs_class_profile_sort(out);
@@ -202,8 +227,8 @@ static inline void synthetic_statistics(const qs_graph *graph, int64_t batch, in
 
 /* ---- Profile ---- */
 
-static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device, const qs_job *job,
-                                           int random) {
+static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device,
+                                           const qs_job *job, int random) {
     qs_profile profile = {.batch = job->batch, .classes = cluster->classes, .collectives = 1};
     const qs_shape *input = &graph->node[0].shape;
     qs_graph_signature(graph, profile.graph);
@@ -217,7 +242,8 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     assert_true(profile.class_ && profile.collective);
     for (int c = 0; c < cluster->classes; c++)
         synthetic_class_profile(graph, &cluster->class_[c], &device[c], job, random, &profile.class_[c]);
-    *profile.collective = (qs_collective_cost){.ranks = 2, .algorithm = "library", .alpha_us = 20, .us_per_byte = 5e-4, .r2 = 1, .temporary_per_byte = 0.5};
+    *profile.collective =
+        (qs_collective_cost){.ranks = 2, .algorithm = "library", .alpha_us = 20, .us_per_byte = 5e-4, .r2 = 1, .temporary_per_byte = 0.5};
     synthetic_statistics(graph, job->batch / 2 > 0 ? job->batch / 2 : 1, qs_cluster_ranks(cluster), 7, &profile.statistics);
     return profile;
 }

@@ -10,8 +10,8 @@ static const qs_conversion_cost *conversion_find(const qs_class_profile *profile
     const qs_format *to = dst >= 0 ? one->operand[dst].format : NULL;
     for (int i = 0; i < profile->conversions; i++) {
         const qs_conversion_cost *row = &profile->conversion[i];
-        if (strcmp(row->kind, one->op->name) == 0 && row->from == from && row->to == to && row->per_channel == one->attributes.per_channel &&
-            row->rounding == one->attributes.rounding)
+        if (strcmp(row->kind, one->op->name) == 0 && row->from == from && row->to == to &&
+            row->per_channel == one->attributes.per_channel && row->rounding == one->attributes.rounding)
             return row;
     }
     return NULL;
@@ -20,7 +20,8 @@ static const qs_conversion_cost *conversion_find(const qs_class_profile *profile
 static qs_status conversion_cost(const qs_class_profile *profile, const qs_step *step, double *us) {
     const qs_conversion_cost *row = conversion_find(profile, &step->case_);
     if (!row)
-        return qs_fail(QS_MISMATCH, "the profile of class %s has no fit for the conversion %s: profile again", profile->class_name, step->case_text);
+        return qs_fail(QS_MISMATCH, "the profile of class %s has no fit for the conversion %s: profile again", profile->class_name,
+                       step->case_text);
     const qs_operand *src = &step->case_.operand[qs_case_position(&step->case_, QS_SRC)];
     *us = qs_fit_value(row->pieces, row->piece, (double)qs_shape_count(&src->shape));
     return QS_OK;
@@ -35,7 +36,8 @@ qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, dou
         QS_TRY(conversion_cost(profile, step, us));
     } else {
         const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
-        if (!row) return qs_fail(QS_MISMATCH, "the profile of class %s has no time for %s: profile again", profile->class_name, step->case_text);
+        if (!row)
+            return qs_fail(QS_MISMATCH, "the profile of class %s has no time for %s: profile again", profile->class_name, step->case_text);
         *us = row->us;
     }
     *us += profile->step_overhead_us;
@@ -68,7 +70,9 @@ qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes
     *us = *cpu_share = 0;
     if (ranks < 2) return QS_OK;
     const qs_collective_cost *row = collective_find(profile, ranks);
-    if (!row) return qs_fail(QS_MISMATCH, "the profile has no all-reduce of 2 ranks or more: profile under the launcher with the cluster's ranks");
+    if (!row)
+        return qs_fail(QS_MISMATCH,
+                       "the profile has no all-reduce of 2 ranks or more: profile under the launcher with the cluster's ranks");
     const double n = ranks, m = row->ranks;
     const double alpha = row->alpha_us * (n - 1) / (m - 1), beta = row->us_per_byte * ((n - 1) / n) / ((m - 1) / m);
     *us = alpha + beta * (double)bytes;

@@ -46,14 +46,16 @@ static line line_fit(int points, const double *x, const double *y) {
 
 static void piece_fill(int points, const double *x, const double *y, const line *fit, qs_fit_piece *piece) {
     double mean = 0, total = 0, left = 0, worst = 0;
-    for (int i = 0; i < points; i++) mean += y[i] / points;
+    for (int i = 0; i < points; i++)
+        mean += y[i] / points;
     for (int i = 0; i < points; i++) {
         const double residual = fit->slope * x[i] + fit->intercept - y[i];
         total += (y[i] - mean) * (y[i] - mean);
         left += residual * residual;
         if (fabs(residual) / y[i] > worst) worst = fabs(residual) / y[i];
     }
-    *piece = (qs_fit_piece){.to_elements = (int64_t)x[points - 1], .us_per_element = fit->slope, .us = fit->intercept, .worst_residual = worst};
+    *piece =
+        (qs_fit_piece){.to_elements = (int64_t)x[points - 1], .us_per_element = fit->slope, .us = fit->intercept, .worst_residual = worst};
     piece->r2 = total > 0 ? 1 - left / total : 1;
 }
 
@@ -76,7 +78,8 @@ static void cut_try(int points, const double *x, const double *y, int pieces, co
     const double score = criterion(points, pieces, error);
     if (score >= best->score) return;
     best->pieces = pieces;
-    for (int p = 0; p < pieces; p++) best->end[p] = end[p];
+    for (int p = 0; p < pieces; p++)
+        best->end[p] = end[p];
     best->score = score;
 }
 
@@ -85,7 +88,8 @@ static cut cut_best(int points, const double *x, const double *y) {
     cut_try(points, x, y, 1, (int[]){points}, &best);
     for (int a = PIECE_POINTS; a + PIECE_POINTS <= points; a++) {
         cut_try(points, x, y, 2, (int[]){a, points}, &best);
-        for (int b = a + PIECE_POINTS; b + PIECE_POINTS <= points; b++) cut_try(points, x, y, 3, (int[]){a, b, points}, &best);
+        for (int b = a + PIECE_POINTS; b + PIECE_POINTS <= points; b++)
+            cut_try(points, x, y, 3, (int[]){a, b, points}, &best);
     }
     return best;
 }
@@ -93,8 +97,10 @@ static cut cut_best(int points, const double *x, const double *y) {
 qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out) {
     if (points < PIECE_POINTS) return qs_fail(QS_USAGE, "fit over %d points: needs at least %d", points, PIECE_POINTS);
     for (int i = 0; i < points; i++) {
-        if (!(us[i] > 0) || !isfinite(us[i])) return qs_fail(QS_USAGE, "fit: time %g at %g elements must be positive and finite", us[i], elements[i]);
-        if (i && elements[i] <= elements[i - 1]) return qs_fail(QS_USAGE, "fit: sizes must ascend (%g after %g)", elements[i], elements[i - 1]);
+        if (!(us[i] > 0) || !isfinite(us[i]))
+            return qs_fail(QS_USAGE, "fit: time %g at %g elements must be positive and finite", us[i], elements[i]);
+        if (i && elements[i] <= elements[i - 1])
+            return qs_fail(QS_USAGE, "fit: sizes must ascend (%g after %g)", elements[i], elements[i - 1]);
     }
     const cut best = cut_best(points, elements, us);
     *out = (qs_fit){.pieces = best.pieces};
@@ -108,6 +114,7 @@ qs_status qs_fit_make(int points, const double *elements, const double *us, qs_f
 
 double qs_fit_value(int pieces, const qs_fit_piece *piece, double elements) {
     int p = 0;
-    while (p + 1 < pieces && elements > (double)piece[p].to_elements) p++;
+    while (p + 1 < pieces && elements > (double)piece[p].to_elements)
+        p++;
     return piece[p].us_per_element * elements + piece[p].us;
 }

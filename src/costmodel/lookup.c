@@ -15,8 +15,8 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
     const qs_kernel_cost *row = qs_class_profile_kernel(profile, case_text);
     (void)one;
     if (!row)
-        return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again", profile->class_name,
-                       case_text);
+        return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again",
+                       profile->class_name, case_text);
     return row_fill(row->kernel, row->scratch_bytes, row->allocates, out);
 }
 

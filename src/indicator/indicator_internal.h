@@ -19,7 +19,9 @@ typedef qs_status (*qs_indicator)(const qs_question *question, double *omega);
 #include "indicators.def"
 #undef QS_INDICATOR
 
-/* Sensitivity of a node to a recipe in one profiled iteration, rescaled to the job's batch; QS_MISMATCH when the profile lacks the operator. */
-qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, const qs_recipe *recipe, qs_sensitivity *out);
+/* Sensitivity of a node to a recipe in one profiled iteration, rescaled to the job's batch; QS_MISMATCH when the profile lacks the
+ * operator. */
+qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, const qs_recipe *recipe,
+                          qs_sensitivity *out);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ω of one operator (qsync.md §3): variance of the quantization of every operand, carried to the gradients by the squared norms of the others. */
+/* Ω of one operator (qsync.md §3): variance of the quantization of every operand, carried to the gradients by the squared norms of the
+ * others. */
 #include <math.h>
 
 #include "indicator_internal.h"

@@ -7,7 +7,8 @@ qs_status qs__indicator_random(const qs_question *question, double *omega) {
     for (int n = 1; n < question->graph->nodes; n++) {
         if (question->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         double value = 1.0 - (double)qs_random_uniform(key, (uint64_t)n);
-        for (int r = question->recipes - 1; r >= 0; r--, value /= 2) omega[n * question->recipes + r] = value;
+        for (int r = question->recipes - 1; r >= 0; r--, value /= 2)
+            omega[n * question->recipes + r] = value;
     }
     return QS_OK;
 }

@@ -61,8 +61,14 @@ static qs_status kernel_add(qs_class_plan *out, size_t *capacity, const qs_step 
 
 static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
-    const qs_lowering lowering = {.graph = draft->graph, .batch = draft->job->batch, .mode = QS_MODE_TRAIN, .job = draft->job, .recipe = draft->bound[c],
-                                  .half = qs_class_half(&draft->cluster->class_[c]), .lookup = qs_lookup_profile, .context = (void *)profile};
+    const qs_lowering lowering = {.graph = draft->graph,
+                                  .batch = draft->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = draft->job,
+                                  .recipe = draft->bound[c],
+                                  .half = qs_class_half(&draft->cluster->class_[c]),
+                                  .lookup = qs_lookup_profile,
+                                  .context = (void *)profile};
     qs_schedule *schedule = NULL;
     size_t capacity = 0;
     qs_status status = QS_OK;
@@ -95,7 +101,8 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
 static qs_status memory_check(const qs_draft_plan *draft, const qs_prediction *prediction) {
     for (int c = 0; c < prediction->classes; c++)
         if (!prediction->class_[c].fits)
-            return qs_fail(QS_INFEASIBLE, "class %s: the plan needs %.1f MiB but the limit is %.1f MiB; use planner qsync or uniform, or lower the batch",
+            return qs_fail(QS_INFEASIBLE,
+                           "class %s: the plan needs %.1f MiB but the limit is %.1f MiB; use planner qsync or uniform, or lower the batch",
                            draft->cluster->class_[c].name, (double)prediction->class_[c].arena_bytes / 1048576.0,
                            (double)draft->cluster->class_[c].memory_limit / 1048576.0);
     return QS_OK;
@@ -113,7 +120,8 @@ qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan 
     qs_profile_signature(draft->profile, plan.profile);
     QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *plan.class_, &plan.class_));
     plan.classes = draft->cluster->classes;
-    for (int c = 0; c < plan.classes; c++) QS_GOTO(class_fill(draft, c, &prediction, &plan));
+    for (int c = 0; c < plan.classes; c++)
+        QS_GOTO(class_fill(draft, c, &prediction, &plan));
     *out = plan;
     plan = (qs_plan){0};
 done:

@@ -27,8 +27,8 @@ static qs_status class_create(qs_draft_plan *draft, int c) {
     QS_TRY(qs_allocate(nodes, sizeof *one->bound, &one->bound));
     draft->bound[c] = one->bound;
     const int64_t ranks = qs_cluster_ranks(draft->cluster);
-    return qs_indicator_evaluate(draft->options->indicator, draft->graph, draft->profile, draft->job->batch, draft->job->batch * ranks, one->recipes,
-                                 one->recipe, draft->job->seed, one->omega);
+    return qs_indicator_evaluate(draft->options->indicator, draft->graph, draft->profile, draft->job->batch, draft->job->batch * ranks,
+                                 one->recipes, one->recipe, draft->job->seed, one->omega);
 }
 
 static int recipe_index(const qs_draft_class *one, const char *name) {
@@ -47,10 +47,11 @@ static qs_status pins_apply(qs_draft_plan *draft, int c) {
         const int node = qs_graph_find(draft->graph, choice->name), recipe = recipe_index(one, choice->recipe);
         if (node < 0 || !qs__is_adjustable(draft, node))
             return qs_fail(QS_MISMATCH, "pinned operator %s: model %s has no such adjustable operator", choice->name, draft->graph->name);
-        if (recipe < 0) return qs_fail(QS_MISMATCH, "pinned operator %s: class %s has no recipe %s", choice->name, class_name, choice->recipe);
+        if (recipe < 0)
+            return qs_fail(QS_MISMATCH, "pinned operator %s: class %s has no recipe %s", choice->name, class_name, choice->recipe);
         if (isinf(one->omega[node * one->recipes + recipe]))
-            return qs_fail(QS_INFEASIBLE, "pinned operator %s: its tensors exceed the range of recipe %s on class %s", choice->name, choice->recipe,
-                           class_name);
+            return qs_fail(QS_INFEASIBLE, "pinned operator %s: its tensors exceed the range of recipe %s on class %s", choice->name,
+                           choice->recipe, class_name);
         one->choice[node] = recipe;
         one->pinned[node] = true;
         snprintf(one->stopped[node], sizeof one->stopped[node], "pinned");
@@ -97,7 +98,8 @@ void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe) {
     for (int n = 1; n < draft->graph->nodes; n++) {
         if (!qs__is_adjustable(draft, n) || one->pinned[n]) continue;
         int choice = recipe;
-        while (choice > 0 && isinf(one->omega[n * one->recipes + choice])) choice--;
+        while (choice > 0 && isinf(one->omega[n * one->recipes + choice]))
+            choice--;
         one->choice[n] = choice;
     }
 }
@@ -105,7 +107,8 @@ void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe) {
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
     for (int c = 0; c < draft->cluster->classes; c++) {
         qs_draft_class *one = &draft->class_[c];
-        for (int n = 0; n < draft->graph->nodes; n++) one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[one->choice[n]] : NULL;
+        for (int n = 0; n < draft->graph->nodes; n++)
+            one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[one->choice[n]] : NULL;
     }
     return qs_predictor_ask(draft->predictor, draft->bound, NULL, out);
 }

@@ -3,6 +3,7 @@
 #include "planner_internal.h"
 
 qs_status qs__planner_fp32(qs_draft_plan *draft) {
-    for (int c = 0; c < draft->cluster->classes; c++) qs__draft_set_uniform(draft, c, 0);
+    for (int c = 0; c < draft->cluster->classes; c++)
+        qs__draft_set_uniform(draft, c, 0);
     return QS_OK;
 }

@@ -10,11 +10,11 @@
 typedef struct qs_draft_class {
     int recipes; /* from the highest precision (0) to the lowest */
     qs_recipe recipe[QS_MAX_RECIPES];
-    int *choice;       /* (nodes) recipe index of adjustable operators */
-    bool *pinned;      /* (nodes) */
-    double *omega;     /* (nodes × recipes); INFINITY where a recipe cannot hold a tensor */
+    int *choice;         /* (nodes) recipe index of adjustable operators */
+    bool *pinned;        /* (nodes) */
+    double *omega;       /* (nodes × recipes); INFINITY where a recipe cannot hold a tensor */
     char (*stopped)[24]; /* (nodes) what stopped an operator from its next recipe; "": nobody asked */
-    double *raise_us;  /* (nodes) iteration time that recipe would have cost */
+    double *raise_us;    /* (nodes) iteration time that recipe would have cost */
     int64_t *raise_bytes;
     const qs_recipe **bound; /* (nodes) scratch for predictions */
 } qs_draft_class;
@@ -25,7 +25,7 @@ typedef struct qs_draft_plan {
     const qs_profile *profile;
     const qs_job *job;
     const qs_plan_options *options;
-    qs_draft_class *class_; /* (cluster->classes) */
+    qs_draft_class *class_;         /* (cluster->classes) */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
 } qs_draft_plan;
@@ -50,8 +50,8 @@ double qs__draft_sum_omega(const qs_draft_plan *draft, int class_index);
 /* The lowest of the higher recipes than `from` that brings a smaller Ω than the operator's present one; -1 when there is none. */
 int qs__draft_next(const qs_draft_class *one, int node, int from);
 
-/* uniform.c: sets every lowered class to its fastest uniform recipe that fits (or, until_fits, the highest that fits). *limit_us is the longest
- * iteration allowed beside it: 1/T_min with the tolerance. */
+/* uniform.c: sets every lowered class to its fastest uniform recipe that fits (or, until_fits, the highest that fits). *limit_us is the
+ * longest iteration allowed beside it: 1/T_min with the tolerance. */
 qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limit_us);
 
 /* assemble.c: the record of a finished draft. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `qsync` (qsync.md §5): from the fastest plan that fits the memory, recover precision where it matters most. A max-heap per lowered
- * class holds what Ω an operator's next recipe saves; the best one is raised if the plan still fits and keeps T_min.
+/* Planner `qsync` (qsync.md §5): from the fastest plan that fits the memory, recover precision where it matters most. A max-heap per
+ * lowered class holds what Ω an operator's next recipe saves; the best one is raised if the plan still fits and keeps T_min.
  *
- * Two starts are recovered: the fastest uniform plan, whose ΣΩ the result therefore never exceeds, and the fastest mixed one. A refused step is
- * tried one recipe higher (a float between two fixed-point neighbours may cost more casts than fp32), and passes repeat until none raises
- * anything: neighbours that rose meanwhile make casts disappear. */
+ * Two starts are recovered: the fastest uniform plan, whose ΣΩ the result therefore never exceeds, and the fastest mixed one. A refused
+ * step is tried one recipe higher (a float between two fixed-point neighbours may cost more casts than fp32), and passes repeat until none
+ * raises anything: neighbours that rose meanwhile make casts disappear. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static bool before(const heap_entry *a, const heap_entry *b) {
 
 static void heap_push(heap *one, heap_entry entry) {
     int i = one->count++;
-    for (; i > 0 && before(&entry, &one->entry[(i - 1) / 2]); i = (i - 1) / 2) one->entry[i] = one->entry[(i - 1) / 2];
+    for (; i > 0 && before(&entry, &one->entry[(i - 1) / 2]); i = (i - 1) / 2)
+        one->entry[i] = one->entry[(i - 1) / 2];
     one->entry[i] = entry;
 }
 
@@ -74,7 +75,8 @@ static qs_status node_descend(qs_draft_plan *draft, int c, int node, double *com
         if (r == chosen || isinf(one->omega[node * one->recipes + r])) continue;
         one->choice[node] = r;
         QS_TRY(ask(draft, &known, &prediction));
-        if (known && prediction.class_[c].fits && prediction.class_[c].compute_us < *compute_us && prediction.iteration_us <= *iteration_us) {
+        if (known && prediction.class_[c].fits && prediction.class_[c].compute_us < *compute_us &&
+            prediction.iteration_us <= *iteration_us) {
             *compute_us = prediction.class_[c].compute_us;
             *iteration_us = prediction.iteration_us;
             chosen = r;
@@ -128,7 +130,8 @@ static qs_status pass(qs_draft_plan *draft, int c, double limit_us, heap *queue,
 static qs_status recover(qs_draft_plan *draft, double limit_us, heap *queue) {
     for (int c = 0; c < draft->cluster->classes; c++) {
         int raised = qs__class_is_lowered(draft, c);
-        for (int i = 0; i < MOST_PASSES && raised > 0; i++) QS_TRY(pass(draft, c, limit_us, queue, &raised));
+        for (int i = 0; i < MOST_PASSES && raised > 0; i++)
+            QS_TRY(pass(draft, c, limit_us, queue, &raised));
     }
     return QS_OK;
 }
@@ -143,7 +146,10 @@ static qs_status node_explain(qs_draft_plan *draft, int c, int node, double limi
     one->choice[node] = next;
     QS_TRY(ask(draft, &known, &prediction));
     one->choice[node] = before;
-    const char *why = !known ? "profile" : !prediction.class_[c].fits ? "memory" : prediction.iteration_us > limit_us ? "throughput" : "planner";
+    const char *why = !known                               ? "profile"
+                      : !prediction.class_[c].fits         ? "memory"
+                      : prediction.iteration_us > limit_us ? "throughput"
+                                                           : "planner";
     snprintf(one->stopped[node], sizeof one->stopped[node], "%s", why);
     if (known) {
         one->raise_us[node] = prediction.iteration_us - present->iteration_us;
@@ -168,7 +174,8 @@ done:
 /* ΣΩ over all devices. */
 static double total_omega(const qs_draft_plan *draft) {
     double sum = 0;
-    for (int c = 0; c < draft->cluster->classes; c++) sum += draft->cluster->class_[c].count * qs__draft_sum_omega(draft, c);
+    for (int c = 0; c < draft->cluster->classes; c++)
+        sum += draft->cluster->class_[c].count * qs__draft_sum_omega(draft, c);
     return sum;
 }
 

@@ -16,7 +16,8 @@ static qs_status recipe_try(qs_draft_plan *draft, int c, int recipe, uniform_try
     qs_prediction prediction;
     qs__draft_set_uniform(draft, c, recipe);
     QS_TRY(qs__draft_predict(draft, &prediction));
-    *out = (uniform_try){prediction.class_[c].fits, prediction.iteration_us, prediction.class_[c].compute_us, prediction.class_[c].arena_bytes};
+    *out = (uniform_try){prediction.class_[c].fits, prediction.iteration_us, prediction.class_[c].compute_us,
+                         prediction.class_[c].arena_bytes};
     qs_prediction_release(&prediction);
     return QS_OK;
 }
@@ -26,14 +27,16 @@ static qs_status nothing_fits(const qs_draft_plan *draft, int c, const uniform_t
     int least = 0;
     for (int r = 1; r < draft->class_[c].recipes; r++)
         if (tries[r].arena_bytes < tries[least].arena_bytes) least = r;
-    return qs_fail(QS_INFEASIBLE, "class %s: even %s everywhere needs %.1f MiB (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch or raise the limit",
+    return qs_fail(QS_INFEASIBLE,
+                   "class %s: even %s everywhere needs %.1f MiB (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch or "
+                   "raise the limit",
                    one->name, draft->class_[c].recipe[least].name, (double)tries[least].arena_bytes / 1048576.0, tries[least].arena_bytes,
                    (double)one->memory_limit / 1048576.0, (long long)one->memory_limit);
 }
 
-/* Of the recipes that reach the best throughput, the fastest by the class's own compute time: where another class sets the pace all iteration
- * times are equal, and this is the recipe that would be fastest. Recipes within the tolerance count as equally fast: the highest precision
- * among them wins. */
+/* Of the recipes that reach the best throughput, the fastest by the class's own compute time: where another class sets the pace all
+ * iteration times are equal, and this is the recipe that would be fastest. Recipes within the tolerance count as equally fast: the highest
+ * precision among them wins. */
 static int fastest(const qs_draft_plan *draft, int recipes, const uniform_try *tries, double best_us) {
     const double slack = 1 + draft->options->tolerance;
     double compute_us = INFINITY;
@@ -67,7 +70,8 @@ static qs_status class_choose(qs_draft_plan *draft, int c, bool until_fits, doub
 qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limit_us) {
     qs_prediction prediction;
     double best_us = INFINITY;
-    for (int c = 0; c < draft->cluster->classes; c++) qs__draft_set_uniform(draft, c, 0);
+    for (int c = 0; c < draft->cluster->classes; c++)
+        qs__draft_set_uniform(draft, c, 0);
     for (int c = 0; c < draft->cluster->classes; c++)
         if (qs__class_is_lowered(draft, c)) QS_TRY(class_choose(draft, c, until_fits, &best_us));
     QS_TRY(qs__draft_predict(draft, &prediction));

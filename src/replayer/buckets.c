@@ -20,7 +20,8 @@ void qs_replay_buckets(int devices, const qs_replay_device *device, int buckets,
     *iteration = 0;
     for (int i = 0; i < devices; i++) {
         double now = device[i].compute_end;
-        for (int n = 0; n < buckets; n++) now = larger(now, end[n]) + device[i].optimizer[n];
+        for (int n = 0; n < buckets; n++)
+            now = larger(now, end[n]) + device[i].optimizer[n];
         *iteration = larger(*iteration, now);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A predictor keeps the schedules of
- * its last question, so that a change of one class lowers that class alone. */
+/* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A predictor keeps the schedules
+ * of its last question, so that a change of one class lowers that class alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +30,14 @@ static void class_forget(class_work *work) {
 }
 
 static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
-    const qs_lowering lowering = {.graph = one->graph, .batch = one->job->batch, .mode = QS_MODE_TRAIN, .job = one->job, .recipe = work->recipe,
-                                  .half = qs_class_half(&one->cluster->class_[c]), .lookup = qs_lookup_profile, .context = (void *)work->profile};
+    const qs_lowering lowering = {.graph = one->graph,
+                                  .batch = one->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = one->job,
+                                  .recipe = work->recipe,
+                                  .half = qs_class_half(&one->cluster->class_[c]),
+                                  .lookup = qs_lookup_profile,
+                                  .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
     return qs_cost_schedule(work->profile, work->schedule, &one->options, work->us);

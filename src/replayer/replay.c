@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replay of whole schedules, bucket by bucket: all ranks advance to the start of the next bucket, its all-reduce is placed, and so on. A window
- * begins only after every rank has reached its start, so the windows that a rank can meet are known when it advances. A library that
+/* Replay of whole schedules, bucket by bucket: all ranks advance to the start of the next bucket, its all-reduce is placed, and so on. A
+ * window begins only after every rank has reached its start, so the windows that a rank can meet are known when it advances. A library that
  * progresses on the compute thread takes cpu_share of the time from the kernels it overlaps. */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ typedef struct replay {
     int ranks;
     const qs_replay_rank *rank;
     rank_state *state;
-    double *ready; /* (ranks × buckets); < 0: not reached yet */
+    double *ready;      /* (ranks × buckets); < 0: not reached yet */
     all_reduce *window; /* (buckets) in the order in which they are placed: by bucket */
     int buckets, placed;
     double communication_end;
@@ -72,7 +72,8 @@ static qs_status kernel_run(replay *one, int rank, const qs_step *step, double u
 static qs_status bucket_wait(replay *one, int rank, int bucket) {
     rank_state *state = &one->state[rank];
     const double start = state->now;
-    if (one->window[bucket].end < 0) return qs_fail(QS_FAILED, "replay: rank %d waits for bucket %d before all buckets up to it have started", rank, bucket);
+    if (one->window[bucket].end < 0)
+        return qs_fail(QS_FAILED, "replay: rank %d waits for bucket %d before all buckets up to it have started", rank, bucket);
     state->now = larger(state->now, one->window[bucket].end);
     return event_add(one, (qs_replay_event){rank, -1, -1, start, state->now, 'i'});
 }
@@ -109,7 +110,8 @@ static qs_status bucket_place(replay *one) {
     one->communication_end = start + duration;
     one->placed++;
     for (int r = 0; r < one->ranks; r++)
-        QS_TRY(event_add(one, (qs_replay_event){r, one->rank[r].schedule->bucket[bucket].ready_step, bucket, start, start + duration, 'r'}));
+        QS_TRY(
+            event_add(one, (qs_replay_event){r, one->rank[r].schedule->bucket[bucket].ready_step, bucket, start, start + duration, 'r'}));
     return QS_OK;
 }
 
@@ -119,8 +121,10 @@ static qs_status replay_start(replay *one) {
     QS_TRY(qs_allocate((size_t)one->buckets, sizeof *one->window, &one->window));
     QS_TRY(qs_allocate((size_t)one->ranks, sizeof *one->result->compute_us, &one->result->compute_us));
     QS_TRY(qs_allocate((size_t)one->ranks, sizeof *one->result->waiting_us, &one->result->waiting_us));
-    for (int i = 0; i < one->ranks * one->buckets; i++) one->ready[i] = -1;
-    for (int b = 0; b < one->buckets; b++) one->window[b].end = -1;
+    for (int i = 0; i < one->ranks * one->buckets; i++)
+        one->ready[i] = -1;
+    for (int b = 0; b < one->buckets; b++)
+        one->window[b].end = -1;
     for (int r = 0; r < one->ranks; r++) {
         const double lead = one->rank[r].data_us + one->rank[r].overhead_us;
         one->state[r].now = one->state[r].busy = lead;
@@ -139,7 +143,8 @@ static int earlier(const void *left, const void *right) {
 
 static qs_status replay_finish(replay *one) {
     qs_replay_result *result = one->result;
-    for (int r = 0; r < one->ranks; r++) result->iteration_us = larger(result->iteration_us, one->state[r].now);
+    for (int r = 0; r < one->ranks; r++)
+        result->iteration_us = larger(result->iteration_us, one->state[r].now);
     for (int r = 0; r < one->ranks; r++) {
         result->compute_us[r] = one->state[r].busy;
         result->waiting_us[r] = result->iteration_us - one->state[r].busy;
@@ -158,20 +163,26 @@ static qs_status buckets_check(int ranks, const qs_replay_rank *rank) {
             return qs_fail(QS_MISMATCH, "replay: rank %d has %d buckets, rank 0 has %d", r, other->buckets, first->buckets);
         for (int b = 0; b < first->buckets; b++)
             if (other->bucket[b].count != first->bucket[b].count)
-                return qs_fail(QS_MISMATCH, "replay: bucket %d has %lld elements on rank %d and %lld on rank 0", b, (long long)other->bucket[b].count, r,
-                               (long long)first->bucket[b].count);
+                return qs_fail(QS_MISMATCH, "replay: bucket %d has %lld elements on rank %d and %lld on rank 0", b,
+                               (long long)other->bucket[b].count, r, (long long)first->bucket[b].count);
     }
     return QS_OK;
 }
 
 qs_status qs_replay(const qs_profile *profile, int ranks, const qs_replay_rank *rank, bool with_events, qs_replay_result *out) {
     qs_replay_result result = {.ranks = ranks};
-    replay one = {.profile = profile, .ranks = ranks, .rank = rank, .buckets = rank[0].schedule->buckets, .result = &result, .with_events = with_events};
+    replay one = {.profile = profile,
+                  .ranks = ranks,
+                  .rank = rank,
+                  .buckets = rank[0].schedule->buckets,
+                  .result = &result,
+                  .with_events = with_events};
     qs_status status = QS_OK;
     QS_TRY(buckets_check(ranks, rank));
     QS_GOTO(replay_start(&one));
     for (int b = 0; b <= one.buckets; b++) {
-        for (int r = 0; r < ranks; r++) QS_GOTO(rank_advance(&one, r));
+        for (int r = 0; r < ranks; r++)
+            QS_GOTO(rank_advance(&one, r));
         if (b < one.buckets) QS_GOTO(bucket_place(&one));
     }
     QS_GOTO(replay_finish(&one));

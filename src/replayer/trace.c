@@ -26,7 +26,8 @@ static bool names_add(json_t *list, const qs_replay_result *result, const qs_rep
     char text[128];
     for (int r = 0; r < result->ranks; r++) {
         snprintf(text, sizeof text, "rank %d (%s)", r, rank[r].class_name);
-        if (!append(list, json_pack("{s:s,s:s,s:i,s:{s:s}}", "name", "process_name", "ph", "M", "pid", r, "args", "name", text))) return false;
+        if (!append(list, json_pack("{s:s,s:s,s:i,s:{s:s}}", "name", "process_name", "ph", "M", "pid", r, "args", "name", text)))
+            return false;
         for (int t = 0; t < TRACKS; t++)
             if (!append(list, json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", "thread_name", "ph", "M", "pid", r, "tid", t, "args", "name",
                                         tracks[t].name)))
@@ -56,7 +57,8 @@ static bool event_append(json_t *list, const qs_replay_event *event, const qs_sc
 qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay_rank *rank, char **json) {
     json_t *list = json_array();
     bool good = list && names_add(list, result, rank);
-    for (int e = 0; good && e < result->events; e++) good = event_append(list, &result->event[e], rank[result->event[e].rank].schedule);
+    for (int e = 0; good && e < result->events; e++)
+        good = event_append(list, &result->event[e], rank[result->event[e].rank].schedule);
     json_t *root = good ? json_pack("{s:O,s:s}", "traceEvents", list, "displayTimeUnit", "ms") : NULL;
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(root);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Backward steps in reverse node order. The gradient of a value is the sum of what its readers contribute, in the value's own format; weight
- * gradients come before input gradients so that all-reduces start early. */
+/* Backward steps in reverse node order. The gradient of a value is the sum of what its readers contribute, in the value's own format;
+ * weight gradients come before input gradients so that all-reduces start early. */
 #include "schedule_internal.h"
 
 /* Adds a reader's contribution to the gradient of `node`'s output. `owned`: the buffer has no other reader, so sums may be formed in it. */
@@ -11,7 +11,8 @@ static qs_status contribute(qs_lowerer *lowerer, int node, const qs_format *form
     const qs_shape shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch);
     if (format != wanted) {
         int converted = -1;
-        QS_TRY(qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), &converted, "%s:diff:%s", name, wanted->name));
+        QS_TRY(qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), &converted, "%s:diff:%s", name,
+                              wanted->name));
         const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
         qs_draft draft = qs__draft_make(node, "cast", "forward", &attributes);
         draft.conversion = true;
@@ -41,7 +42,8 @@ static qs_status contribute(qs_lowerer *lowerer, int node, const qs_format *form
 
 static qs_status diff_src_buffer(qs_lowerer *lowerer, int reader, int input, const qs_format *format, int *out) {
     const qs_shape shape = qs_graph_shape(lowerer->graph, input, lowerer->in->batch);
-    return qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), out, "%s:diff_src", lowerer->graph->node[reader].name);
+    return qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), out, "%s:diff_src",
+                          lowerer->graph->node[reader].name);
 }
 
 static void gradient_bind(qs_lowerer *lowerer, qs_draft *draft, qs_role role, const qs_parameter *parameter) {
@@ -88,11 +90,12 @@ static qs_status input_gradient_emit(qs_lowerer *lowerer, int n, bool first) {
     return contribute(lowerer, input, format, diff_src, true);
 }
 
-/* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the input's
- * gradient then lives longer, which costs less than a second copy of the weights. */
+/* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the
+ * input's gradient then lives longer, which costs less than a second copy of the weights. */
 static bool input_comes_first(const qs_lowerer *lowerer, int n) {
     const qs_recipe *recipe = qs__recipe_of(lowerer, n);
-    const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format, *read = recipe->weight_gradient.src.format;
+    const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format,
+                    *read = recipe->weight_gradient.src.format;
     const qs_shape src = qs_graph_shape(lowerer->graph, lowerer->graph->node[n].input[0], lowerer->in->batch);
     const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
     return wanted != lowerer->fp32 && qs_tensor_bytes(&qs__parameter_find(lowerer, n, QS_WEIGHTS)->shape, wanted) > inputs;
@@ -141,11 +144,20 @@ static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_ro
         return QS_OK;
     }
     switch (role) {
-    case QS_SRC: return src_bind(lowerer, draft, n);
-    case QS_DIFF_DST: qs__draft_bind(draft, role, dst, format, state->gradient, 0); return QS_OK;
-    case QS_MEAN: qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->mean, 0); return QS_OK;
-    case QS_VARIANCE: qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->variance, 0); return QS_OK;
-    case QS_MASK: qs__draft_bind(draft, role, node->op->mask(&dst), lowerer->int8, state->mask, 0); return QS_OK;
+    case QS_SRC:
+        return src_bind(lowerer, draft, n);
+    case QS_DIFF_DST:
+        qs__draft_bind(draft, role, dst, format, state->gradient, 0);
+        return QS_OK;
+    case QS_MEAN:
+        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->mean, 0);
+        return QS_OK;
+    case QS_VARIANCE:
+        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->variance, 0);
+        return QS_OK;
+    case QS_MASK:
+        qs__draft_bind(draft, role, node->op->mask(&dst), lowerer->int8, state->mask, 0);
+        return QS_OK;
     case QS_LABELS:
         qs__draft_bind(draft, role, qs_shape_of(1, lowerer->in->batch), lowerer->fp32, lowerer->out->labels, 0);
         return QS_OK;
@@ -153,7 +165,9 @@ static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_ro
         QS_TRY(diff_src_buffer(lowerer, n, node->input[0], format, diff_src));
         qs__draft_bind(draft, role, qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch), format, *diff_src, 0);
         return QS_OK;
-    default: return qs_fail(QS_FAILED, "operator %s: its backward pass has operand %s, which lowering cannot find", node->name, qs_role_name(role));
+    default:
+        return qs_fail(QS_FAILED, "operator %s: its backward pass has operand %s, which lowering cannot find", node->name,
+                       qs_role_name(role));
     }
 }
 
@@ -161,7 +175,8 @@ static qs_status other_emit(qs_lowerer *lowerer, int n, const qs_pass *pass) {
     const qs_node *node = &lowerer->graph->node[n];
     int diff_src = -1;
     qs_draft draft = qs__draft_make(n, node->op->name, pass->name, &node->attributes);
-    for (int i = 0; i < pass->roles; i++) QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i], &diff_src));
+    for (int i = 0; i < pass->roles; i++)
+        QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i], &diff_src));
     QS_TRY(qs__step_emit(lowerer, &draft));
     for (int i = 0; i < node->parameters; i++)
         if (lowerer->graph->parameter[node->first_parameter + i].gradient != QS_ROLE_COUNT)
@@ -176,7 +191,8 @@ static qs_status hand_on(qs_lowerer *lowerer, int n) {
     const qs_node_state *state = &lowerer->node[n];
     for (int i = 0; i < node->inputs; i++)
         if (lowerer->node[node->input[i]].needs_gradient)
-            QS_TRY(contribute(lowerer, node->input[i], lowerer->out->value_format[n], state->gradient, state->gradient_owned && node->inputs == 1));
+            QS_TRY(contribute(lowerer, node->input[i], lowerer->out->value_format[n], state->gradient,
+                              state->gradient_owned && node->inputs == 1));
     return QS_OK;
 }
 

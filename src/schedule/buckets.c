@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gradient buckets and the update phase. Buckets are consecutive pieces of the flat gradient buffer, closed when they reach the job's bucket
- * size, counted from the last parameter: they depend on graph and job only. */
+/* Gradient buckets and the update phase. Buckets are consecutive pieces of the flat gradient buffer, closed when they reach the job's
+ * bucket size, counted from the last parameter: they depend on graph and job only. */
 #include <stdlib.h>
 
 #include "schedule_internal.h"
@@ -79,7 +79,8 @@ qs_status qs__update_emit(qs_lowerer *lowerer) {
             QS_TRY(qs__reduce_emit(lowerer, QS_STEP_REDUCE_WAIT, b));
             QS_TRY(check_emit(lowerer, b));
         }
-        for (int b = 0; b < buckets; b++) QS_TRY(optimizer_emit(lowerer, b));
+        for (int b = 0; b < buckets; b++)
+            QS_TRY(optimizer_emit(lowerer, b));
         return QS_OK;
     }
     for (int b = 0; b < buckets; b++) {

@@ -23,7 +23,8 @@ qs_status qs__buffer_add(qs_lowerer *lowerer, qs_category category, size_t bytes
 
 qs_draft qs__draft_make(int node, const char *op, const char *pass, const qs_attributes *attributes) {
     qs_draft draft = {.node = node, .bucket = -1, .case_ = qs_case_make(op, pass, attributes)};
-    for (int i = 0; i < QS_MAX_OPERANDS; i++) draft.place[i].buffer = -1;
+    for (int i = 0; i < QS_MAX_OPERANDS; i++)
+        draft.place[i].buffer = -1;
     return draft;
 }
 
@@ -38,7 +39,8 @@ static qs_status step_append(qs_lowerer *lowerer, qs_step **out) {
     qs_step *step = &schedule->step[schedule->steps++];
     step->phase = lowerer->phase;
     step->node = step->bucket = step->scratch.buffer = -1;
-    for (int i = 0; i < QS_MAX_OPERANDS; i++) step->place[i].buffer = -1;
+    for (int i = 0; i < QS_MAX_OPERANDS; i++)
+        step->place[i].buffer = -1;
     *out = step;
     return QS_OK;
 }
@@ -46,7 +48,8 @@ static qs_status step_append(qs_lowerer *lowerer, qs_step **out) {
 static qs_status kernel_choose(qs_lowerer *lowerer, const qs_draft *draft, const char *text, qs_kernel_row *row) {
     const qs_status status = qs_case_check(&draft->case_);
     const char *name = draft->node >= 0 ? lowerer->graph->node[draft->node].name : "update";
-    return qs_fail_within(status == QS_OK ? lowerer->in->lookup(lowerer->in->context, &draft->case_, text, row) : status, "operator %s", name);
+    return qs_fail_within(status == QS_OK ? lowerer->in->lookup(lowerer->in->context, &draft->case_, text, row) : status, "operator %s",
+                          name);
 }
 
 qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft) {
@@ -55,8 +58,7 @@ qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft) {
     qs_case_text(&draft->case_, text);
     QS_TRY(kernel_choose(lowerer, draft, text, &row));
     int scratch = -1;
-    if (row.scratch_bytes > 0)
-        QS_TRY(qs__buffer_add(lowerer, QS_SCRATCH, row.scratch_bytes, &scratch, "scratch:%d", lowerer->out->steps));
+    if (row.scratch_bytes > 0) QS_TRY(qs__buffer_add(lowerer, QS_SCRATCH, row.scratch_bytes, &scratch, "scratch:%d", lowerer->out->steps));
     qs_step *step = NULL;
     QS_TRY(step_append(lowerer, &step));
     step->kind = QS_STEP_KERNEL;

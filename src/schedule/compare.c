@@ -33,8 +33,10 @@ static uint64_t buffer_hash(const qs_buffer *buffer, uint64_t seed) {
 
 const char *qs_schedule_hash(const qs_schedule *schedule, char *buffer) {
     uint64_t hash = (uint64_t)schedule->mode;
-    for (int s = 0; s < schedule->steps; s++) hash = step_hash(&schedule->step[s], hash);
-    for (int b = 0; b < schedule->buffers; b++) hash = buffer_hash(&schedule->buffer[b], hash);
+    for (int s = 0; s < schedule->steps; s++)
+        hash = step_hash(&schedule->step[s], hash);
+    for (int b = 0; b < schedule->buffers; b++)
+        hash = buffer_hash(&schedule->buffer[b], hash);
     snprintf(buffer, 32, "xxh64:%016llx", (unsigned long long)hash);
     return buffer;
 }
@@ -44,22 +46,24 @@ qs_status qs_schedule_compare(const qs_schedule *expected, const qs_schedule *ac
     const int steps = expected->steps < actual->steps ? expected->steps : actual->steps;
     for (int s = 0; s < steps; s++)
         if (step_hash(&expected->step[s], 0) != step_hash(&actual->step[s], 0))
-            return qs_fail(QS_MISMATCH, "step %d of the schedule differs: expected %s, got %s", s, step_text(&expected->step[s], left, sizeof left),
-                           step_text(&actual->step[s], right, sizeof right));
+            return qs_fail(QS_MISMATCH, "step %d of the schedule differs: expected %s, got %s", s,
+                           step_text(&expected->step[s], left, sizeof left), step_text(&actual->step[s], right, sizeof right));
     if (expected->steps != actual->steps)
         return qs_fail(QS_MISMATCH, "the schedule has %d steps, expected %d", actual->steps, expected->steps);
     if (expected->buffers != actual->buffers)
         return qs_fail(QS_MISMATCH, "the schedule has %d buffers, expected %d", actual->buffers, expected->buffers);
     for (int b = 0; b < expected->buffers; b++)
         if (buffer_hash(&expected->buffer[b], 0) != buffer_hash(&actual->buffer[b], 0))
-            return qs_fail(QS_MISMATCH, "buffer %s differs: expected %zu bytes at %zu, got %s with %zu bytes at %zu", expected->buffer[b].name,
-                           expected->buffer[b].bytes, expected->buffer[b].offset, actual->buffer[b].name, actual->buffer[b].bytes,
-                           actual->buffer[b].offset);
+            return qs_fail(QS_MISMATCH, "buffer %s differs: expected %zu bytes at %zu, got %s with %zu bytes at %zu",
+                           expected->buffer[b].name, expected->buffer[b].bytes, expected->buffer[b].offset, actual->buffer[b].name,
+                           actual->buffer[b].bytes, actual->buffer[b].offset);
     return QS_OK;
 }
 
 qs_status qs_schedule_fits(const qs_schedule *schedule, int64_t limit, const char *who) {
     if (limit <= 0 || schedule->arena_bytes <= (size_t)limit) return QS_OK;
-    return qs_fail(QS_INFEASIBLE, "%s: the plan needs %.1f MiB of memory (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch or plan with less precision",
+    return qs_fail(QS_INFEASIBLE,
+                   "%s: the plan needs %.1f MiB of memory (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch or plan with "
+                   "less precision",
                    who, (double)schedule->arena_bytes / 1048576.0, schedule->arena_bytes, (double)limit / 1048576.0, (long long)limit);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Explicit conversions: casts between floats, absmax + quantize to fixed point, dequantize on the way back. A converted value is made once per
- * format and shared; the paper casts per edge, sharing saves both time and the saved copy. */
+/* Explicit conversions: casts between floats, absmax + quantize to fixed point, dequantize on the way back. A converted value is made once
+ * per format and shared; the paper casts per edge, sharing saves both time and the saved copy. */
 #include "schedule_internal.h"
 
 static bool same(const qs_quantizer *a, const qs_quantizer *b) {
-    return a->format == b->format && a->granularity == b->granularity && a->channel_is_input == b->channel_is_input && a->rounding == b->rounding;
+    return a->format == b->format && a->granularity == b->granularity && a->channel_is_input == b->channel_is_input &&
+           a->rounding == b->rounding;
 }
 
 static const qs_copy *copy_find(const qs_copy *copies, int count, const qs_quantizer *quantizer) {
@@ -96,9 +97,12 @@ static qs_status shared_copy(qs_lowerer *lowerer, const conversion *one, qs_copy
         return QS_OK;
     }
     if (one->to.granularity == QS_PER_CHANNEL)
-        return qs_fail(QS_UNSUPPORTED, "operator %s: a recipe wants its %s with a step per channel; activations and gradients have one step", name, one->what);
+        return qs_fail(QS_UNSUPPORTED,
+                       "operator %s: a recipe wants its %s with a step per channel; activations and gradients have one step", name,
+                       one->what);
     if (*count == QS_MAX_COPIES)
-        return qs_fail(QS_UNSUPPORTED, "operator %s: its readers want its %s in more than %d different forms; use fewer recipes", name, one->what, QS_MAX_COPIES);
+        return qs_fail(QS_UNSUPPORTED, "operator %s: its readers want its %s in more than %d different forms; use fewer recipes", name,
+                       one->what, QS_MAX_COPIES);
     QS_TRY(convert(lowerer, one, out));
     copies[(*count)++] = *out;
     return QS_OK;
@@ -106,21 +110,34 @@ static qs_status shared_copy(qs_lowerer *lowerer, const conversion *one, qs_copy
 
 qs_status qs__value_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_node_state *state = &lowerer->node[node];
-    const conversion one = {.node = node, .stream = QS_STREAM_VALUE, .what = "value", .shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch),
-                            .from = lowerer->out->value_format[node], .place = {state->value, 0}, .to = *quantizer, .batched = true};
+    const conversion one = {.node = node,
+                            .stream = QS_STREAM_VALUE,
+                            .what = "value",
+                            .shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch),
+                            .from = lowerer->out->value_format[node],
+                            .place = {state->value, 0},
+                            .to = *quantizer,
+                            .batched = true};
     return shared_copy(lowerer, &one, state->copy, &state->copies, out);
 }
 
 qs_status qs__gradient_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_node_state *state = &lowerer->node[node];
-    const conversion one = {.node = node, .stream = QS_STREAM_GRADIENT, .what = "gradient", .shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch),
-                            .from = lowerer->out->value_format[node], .place = {state->gradient, 0}, .to = *quantizer, .batched = true};
+    const conversion one = {.node = node,
+                            .stream = QS_STREAM_GRADIENT,
+                            .what = "gradient",
+                            .shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch),
+                            .from = lowerer->out->value_format[node],
+                            .place = {state->gradient, 0},
+                            .to = *quantizer,
+                            .batched = true};
     return shared_copy(lowerer, &one, state->gradient_copy, &state->gradient_copies, out);
 }
 
 static qs_status dequantize_emit(qs_lowerer *lowerer, int reader, qs_shape shape, const qs_copy *codes, const qs_format *to, qs_copy *out) {
     int buffer = -1;
-    QS_TRY(qs__buffer_add(lowerer, QS_CONVERTED, qs_tensor_bytes(&shape, to), &buffer, "%s:saved:%s", lowerer->graph->node[reader].name, to->name));
+    QS_TRY(qs__buffer_add(lowerer, QS_CONVERTED, qs_tensor_bytes(&shape, to), &buffer, "%s:saved:%s", lowerer->graph->node[reader].name,
+                          to->name));
     qs_draft draft = qs__draft_make(reader, "dequantize", "forward", NULL);
     draft.conversion = true;
     qs__draft_bind(&draft, QS_SRC, shape, codes->quantizer.format, codes->buffer, 0);
@@ -140,8 +157,14 @@ qs_status qs__saved_as(qs_lowerer *lowerer, int reader, int node, const qs_quant
     }
     const qs_shape shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch);
     if (format->kind == QS_KIND_INTEGER) return dequantize_emit(lowerer, reader, shape, &saved, wanted->format, out);
-    const conversion one = {.node = reader, .stream = QS_STREAM_SAVED, .what = "saved", .shape = shape, .from = format, .place = {saved.buffer, 0},
-                            .to = *wanted, .batched = true};
+    const conversion one = {.node = reader,
+                            .stream = QS_STREAM_SAVED,
+                            .what = "saved",
+                            .shape = shape,
+                            .from = format,
+                            .place = {saved.buffer, 0},
+                            .to = *wanted,
+                            .batched = true};
     return convert(lowerer, &one, out);
 }
 
@@ -151,12 +174,13 @@ static qs_status weights_check(const qs_lowerer *lowerer, int node, const qs_qua
                    lowerer->graph->node[node].name);
 }
 
-/* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so the
- * copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. */
-qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient, qs_place *weights,
-                         int *step_buffer) {
+/* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so
+ * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. */
+qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient,
+                         qs_place *weights, int *step_buffer) {
     const qs_parameter *parameter = qs__parameter_find(lowerer, node, QS_WEIGHTS);
-    const qs_place master = {lowerer->out->masters, (size_t)parameter->offset * sizeof(float)}, slot = {lowerer->out->gradients, master.offset};
+    const qs_place master = {lowerer->out->masters, (size_t)parameter->offset * sizeof(float)},
+                   slot = {lowerer->out->gradients, master.offset};
     qs_copy *held = &lowerer->node[node].weights, made = {.buffer = -1};
     *weights = master;
     *step_buffer = -1;
@@ -165,8 +189,14 @@ qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const 
     if (in_gradient && same(&held->quantizer, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
         made = *held;
     } else {
-        const conversion one = {.node = node, .stream = stream, .what = "weights", .shape = parameter->shape, .from = lowerer->fp32, .place = master,
-                                .to = *quantizer, .target = in_gradient ? &slot : NULL};
+        const conversion one = {.node = node,
+                                .stream = stream,
+                                .what = "weights",
+                                .shape = parameter->shape,
+                                .from = lowerer->fp32,
+                                .place = master,
+                                .to = *quantizer,
+                                .target = in_gradient ? &slot : NULL};
         QS_TRY(convert(lowerer, &one, &made));
         if (in_gradient) *held = made;
     }

@@ -22,7 +22,8 @@ static void needs_collect(const qs_lowerer *lowerer, const qs_format **need) {
         } else if (node->op->kind == QS_DEPENDENT) {
             wanted = need[n];
         }
-        for (int i = 0; i < node->inputs; i++) need[node->input[i]] = widest(need[node->input[i]], wanted);
+        for (int i = 0; i < node->inputs; i++)
+            need[node->input[i]] = widest(need[node->input[i]], wanted);
     }
 }
 
@@ -46,7 +47,8 @@ qs_status qs__formats_assign(qs_lowerer *lowerer) {
         if (node->op->kind == QS_ADJUSTABLE) value[n] = adjustable_format(lowerer, n, need[n]);
         if (node->op->kind == QS_FIXED) value[n] = lowerer->fp32;
         if (node->op->kind == QS_DEPENDENT)
-            for (int i = 0; i < node->inputs; i++) value[n] = widest(value[n], value[node->input[i]]);
+            for (int i = 0; i < node->inputs; i++)
+                value[n] = widest(value[n], value[node->input[i]]);
     }
     free(need);
     return QS_OK;

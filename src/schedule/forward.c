@@ -39,15 +39,18 @@ static qs_status adjustable_emit(qs_lowerer *lowerer, int n) {
     if (src.step_buffer >= 0) {
         const bool per_channel = recipe->forward.weights.granularity == QS_PER_CHANNEL;
         qs__draft_bind(&draft, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), lowerer->fp32, src.step_buffer, 0);
-        qs__draft_bind(&draft, QS_WEIGHTS_STEP, qs_shape_of(1, per_channel ? parameter->shape.dim[0] : (int64_t)1), lowerer->fp32, weights_step, 0);
+        qs__draft_bind(&draft, QS_WEIGHTS_STEP, qs_shape_of(1, per_channel ? parameter->shape.dim[0] : (int64_t)1), lowerer->fp32,
+                       weights_step, 0);
     }
     if (bias) qs__draft_bind(&draft, QS_BIAS, bias->shape, lowerer->fp32, lowerer->out->masters, (size_t)bias->offset * sizeof(float));
-    qs__draft_bind(&draft, QS_DST, qs_graph_shape(lowerer->graph, n, lowerer->in->batch), lowerer->out->value_format[n], lowerer->node[n].value, 0);
+    qs__draft_bind(&draft, QS_DST, qs_graph_shape(lowerer->graph, n, lowerer->in->batch), lowerer->out->value_format[n],
+                   lowerer->node[n].value, 0);
     return qs__step_emit(lowerer, &draft);
 }
 
 static qs_status saved_vector(qs_lowerer *lowerer, int n, const char *what, int64_t elements, int *buffer) {
-    return qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)elements * sizeof(float), buffer, "%s:%s", lowerer->graph->node[n].name, what);
+    return qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)elements * sizeof(float), buffer, "%s:%s",
+                          lowerer->graph->node[n].name, what);
 }
 
 static qs_status input_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_role role, int input) {
@@ -63,7 +66,8 @@ static qs_status mask_bind(qs_lowerer *lowerer, qs_draft *draft, int n) {
     const qs_node *node = &lowerer->graph->node[n];
     if (lowerer->in->mode == QS_MODE_EVALUATION) return QS_OK;
     const qs_shape dst = qs_graph_shape(lowerer->graph, n, lowerer->in->batch), shape = node->op->mask(&dst);
-    QS_TRY(qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), &lowerer->node[n].mask, "%s:mask", node->name));
+    QS_TRY(
+        qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), &lowerer->node[n].mask, "%s:mask", node->name));
     qs__draft_bind(draft, QS_MASK, shape, lowerer->int8, lowerer->node[n].mask, 0);
     return QS_OK;
 }
@@ -80,14 +84,21 @@ static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_ro
         return QS_OK;
     }
     switch (role) {
-    case QS_SRC: return input_bind(lowerer, draft, n, role, node->input[0]);
-    case QS_SRC2: return input_bind(lowerer, draft, n, role, node->input[1]);
-    case QS_DST: qs__draft_bind(draft, role, dst, lowerer->out->value_format[n], state->value, 0); return QS_OK;
-    case QS_MASK: return mask_bind(lowerer, draft, n);
+    case QS_SRC:
+        return input_bind(lowerer, draft, n, role, node->input[0]);
+    case QS_SRC2:
+        return input_bind(lowerer, draft, n, role, node->input[1]);
+    case QS_DST:
+        qs__draft_bind(draft, role, dst, lowerer->out->value_format[n], state->value, 0);
+        return QS_OK;
+    case QS_MASK:
+        return mask_bind(lowerer, draft, n);
     case QS_LABELS:
         qs__draft_bind(draft, role, qs_shape_of(1, lowerer->in->batch), lowerer->fp32, lowerer->out->labels, 0);
         return QS_OK;
-    case QS_LOSS: qs__draft_bind(draft, role, qs_shape_of(1, (int64_t)2), lowerer->fp32, lowerer->out->loss, 0); return QS_OK;
+    case QS_LOSS:
+        qs__draft_bind(draft, role, qs_shape_of(1, (int64_t)2), lowerer->fp32, lowerer->out->loss, 0);
+        return QS_OK;
     case QS_MEAN:
         QS_TRY(saved_vector(lowerer, n, "mean", dst.dim[1], &state->mean));
         qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->mean, 0);
@@ -96,7 +107,9 @@ static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_ro
         QS_TRY(saved_vector(lowerer, n, "variance", dst.dim[1], &state->variance));
         qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->variance, 0);
         return QS_OK;
-    default: return qs_fail(QS_FAILED, "operator %s: its forward pass has operand %s, which lowering cannot find", node->name, qs_role_name(role));
+    default:
+        return qs_fail(QS_FAILED, "operator %s: its forward pass has operand %s, which lowering cannot find", node->name,
+                       qs_role_name(role));
     }
 }
 
@@ -106,7 +119,8 @@ static qs_status other_emit(qs_lowerer *lowerer, int n) {
     const qs_pass *pass = evaluation ? qs_op_pass(node->op, "inference") : NULL;
     if (!pass) pass = qs_op_pass(node->op, "forward");
     qs_draft draft = qs__draft_make(n, node->op->name, pass->name, &node->attributes);
-    for (int i = 0; i < pass->roles; i++) QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i]));
+    for (int i = 0; i < pass->roles; i++)
+        QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i]));
     return qs__step_emit(lowerer, &draft);
 }
 

@@ -88,7 +88,8 @@ static qs_status schedule_start(qs_lowerer *lowerer) {
     schedule->labels = schedule->loss = schedule->flag = -1;
     if (lowerer->in->mode == QS_MODE_STATISTICS) {
         QS_TRY(qs_allocate((size_t)nodes * 3, sizeof *schedule->statistics_buffer, &schedule->statistics_buffer));
-        for (int i = 0; i < nodes * 3; i++) schedule->statistics_buffer[i] = -1;
+        for (int i = 0; i < nodes * 3; i++)
+            schedule->statistics_buffer[i] = -1;
     }
     QS_TRY(host_buffers_add(lowerer));
     QS_TRY(qs_allocate((size_t)nodes, sizeof *lowerer->node, &lowerer->node));
@@ -118,7 +119,8 @@ done:
 
 void qs_schedule_release(qs_schedule *schedule) {
     if (!schedule) return;
-    for (int s = 0; s < schedule->steps; s++) free(schedule->step[s].case_text);
+    for (int s = 0; s < schedule->steps; s++)
+        free(schedule->step[s].case_text);
     free(schedule->step);
     free(schedule->buffer);
     free(schedule->bucket);

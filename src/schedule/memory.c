@@ -38,7 +38,8 @@ static void host_intervals(qs_schedule *schedule) {
 static void intervals_find(qs_schedule *schedule) {
     for (int s = 0; s < schedule->steps; s++) {
         const qs_step *step = &schedule->step[s];
-        for (int i = 0; i < QS_MAX_OPERANDS; i++) touch(schedule, step->place[i].buffer, s);
+        for (int i = 0; i < QS_MAX_OPERANDS; i++)
+            touch(schedule, step->place[i].buffer, s);
         touch(schedule, step->scratch.buffer, s);
     }
     host_intervals(schedule);

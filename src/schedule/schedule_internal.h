@@ -16,10 +16,10 @@ typedef struct qs_copy {
 #define QS_MAX_COPIES 8
 
 typedef struct qs_node_state {
-    int value;             /* buffer of the output */
+    int value; /* buffer of the output */
     int mask, mean, variance;
-    int gradient;          /* buffer of the output's gradient; -1: none yet */
-    bool gradient_owned;   /* no other reader: sums may be formed in place */
+    int gradient;        /* buffer of the output's gradient; -1: none yet */
+    bool gradient_owned; /* no other reader: sums may be formed in place */
     bool needs_gradient;
     int copies, gradient_copies;
     qs_copy copy[QS_MAX_COPIES], gradient_copy[QS_MAX_COPIES];
@@ -32,7 +32,7 @@ typedef struct qs_lowerer {
     qs_schedule *out;
     size_t step_capacity, buffer_capacity;
     qs_node_state *node;
-    int *bucket_of;  /* (parameters) */
+    int *bucket_of;      /* (parameters) */
     int *bucket_missing; /* (buckets) gradients still to come */
     const qs_format *fp32, *int8;
     qs_phase phase;
@@ -66,8 +66,8 @@ qs_status qs__value_as(qs_lowerer *lowerer, int node, const qs_quantizer *quanti
 qs_status qs__gradient_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out);
 qs_status qs__saved_as(qs_lowerer *lowerer, int reader, int node, const qs_quantizer *forward, const qs_quantizer *wanted, qs_copy *out);
 /* in_gradient: the copy lies in the place of the weights' gradient, until that is written; else in a buffer of its own. */
-qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient, qs_place *weights,
-                         int *step_buffer);
+qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient,
+                         qs_place *weights, int *step_buffer);
 
 /* buckets.c */
 qs_status qs__buckets_make(qs_lowerer *lowerer);

@@ -79,7 +79,8 @@ static void casts_can_be_left_out(void **state) {
     const qs_cost_options options = {.no_casts = true};
     assert_ok(qs_cost_schedule(&profile.class_[0], schedule, NULL, all));
     assert_ok(qs_cost_schedule(&profile.class_[0], schedule, &options, us));
-    for (int s = 0; s < schedule->steps; s++) assert_true(us[s] == (schedule->step[s].conversion ? 0 : all[s]));
+    for (int s = 0; s < schedule->steps; s++)
+        assert_true(us[s] == (schedule->step[s].conversion ? 0 : all[s]));
     free(us);
     free(all);
 }
@@ -90,8 +91,10 @@ static void what_is_not_known_is_an_error(void **state) {
     double us = -1;
     int kernel = -1, conversion = -1;
     for (int s = 0; s < schedule->steps; s++) {
-        if (schedule->step[s].conversion) conversion = s;
-        else if (schedule->step[s].kind == QS_STEP_KERNEL) kernel = s;
+        if (schedule->step[s].conversion)
+            conversion = s;
+        else if (schedule->step[s].kind == QS_STEP_KERNEL)
+            kernel = s;
     }
     poor.kernels = 0;
     assert_int_equal(qs_cost_step(&poor, &schedule->step[kernel], &us), QS_MISMATCH);
@@ -134,7 +137,8 @@ static void plans_hold_kernel_rows(void **state) {
 /* Ring: 2 (n - 1) messages of bytes / n. */
 static void all_reduces_are_extrapolated(void **state) {
     (void)state;
-    qs_collective_cost rows[] = {{.ranks = 1, .alpha_us = 99}, {.ranks = 4, .alpha_us = 30, .us_per_byte = 1e-3, .cpu_share = 0.25},
+    qs_collective_cost rows[] = {{.ranks = 1, .alpha_us = 99},
+                                 {.ranks = 4, .alpha_us = 30, .us_per_byte = 1e-3, .cpu_share = 0.25},
                                  {.ranks = 2, .alpha_us = 8, .us_per_byte = 5e-4, .cpu_share = 0.5}};
     const qs_profile one = {.collectives = 3, .collective = rows}, none = {.collectives = 1, .collective = rows};
     double us = -1, share = -1;

@@ -21,7 +21,8 @@ typedef struct curve {
 
 static double curve_at(const curve *one, double x) {
     int p = 0;
-    while (p + 1 < one->pieces && x > one->to[p]) p++;
+    while (p + 1 < one->pieces && x > one->to[p])
+        p++;
     return one->slope[p] * x + one->intercept[p];
 }
 
@@ -42,8 +43,8 @@ static void fits(const curve *one, double noise, double allowed) {
         for (int i = 0; i < POINTS; i++) {
             const double got = qs_fit_value(fit.pieces, fit.piece, x[i]), expected = curve_at(one, x[i]);
             if (!(fabs(got - expected) <= allowed * expected))
-                fail_msg("%d pieces (of %d), noise %g, seed %d: %g elements take %g us, fit says %g", fit.pieces, one->pieces, noise, (int)seed, x[i],
-                         expected, got);
+                fail_msg("%d pieces (of %d), noise %g, seed %d: %g elements take %g us, fit says %g", fit.pieces, one->pieces, noise,
+                         (int)seed, x[i], expected, got);
         }
     }
 }
@@ -100,7 +101,8 @@ static void sizes_beyond_are_extrapolated(void **state) {
     (void)state;
     const qs_fit_piece piece[2] = {{.to_elements = 100, .us_per_element = 1, .us = 2}, {.to_elements = 200, .us_per_element = 3, .us = 4}};
     const double at[] = {0, 100, 101, 200, 1000}, expected[] = {2, 102, 307, 604, 3004};
-    for (int i = 0; i < 5; i++) assert_true(qs_fit_value(2, piece, at[i]) == expected[i]);
+    for (int i = 0; i < 5; i++)
+        assert_true(qs_fit_value(2, piece, at[i]) == expected[i]);
 }
 
 /* Least squares would take a negative intercept or slope here; times are not negative. */
@@ -109,15 +111,18 @@ static void nothing_is_negative(void **state) {
     const double x[] = {1000, 2000, 3000, 4000}, steep[] = {1, 3, 5, 7}, falling[] = {9, 8, 7, 6};
     qs_fit fit;
     assert_int_equal(qs_fit_make(4, x, steep, &fit), QS_OK);
-    for (int p = 0; p < fit.pieces; p++) assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
+    for (int p = 0; p < fit.pieces; p++)
+        assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
     assert_true(qs_fit_value(fit.pieces, fit.piece, 1) >= 0);
     assert_int_equal(qs_fit_make(4, x, falling, &fit), QS_OK);
-    for (int p = 0; p < fit.pieces; p++) assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
+    for (int p = 0; p < fit.pieces; p++)
+        assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
 }
 
 static void bad_points_are_refused(void **state) {
     (void)state;
-    const double x[] = {1, 2, 3}, back[] = {1, 3, 2}, y[] = {1, 2, 3}, zero[] = {1, 0, 3}, infinite[] = {1, INFINITY, 3}, nan[] = {1, NAN, 3};
+    const double x[] = {1, 2, 3}, back[] = {1, 3, 2}, y[] = {1, 2, 3}, zero[] = {1, 0, 3}, infinite[] = {1, INFINITY, 3},
+                 nan[] = {1, NAN, 3};
     qs_fit fit;
     assert_int_equal(qs_fit_make(2, x, y, &fit), QS_USAGE);
     assert_int_equal(qs_fit_make(3, back, y, &fit), QS_USAGE);
@@ -128,8 +133,8 @@ static void bad_points_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece), cmocka_unit_test(curves_are_recovered), cmocka_unit_test(bends_are_found),
-                                       cmocka_unit_test(sizes_beyond_are_extrapolated), cmocka_unit_test(nothing_is_negative),
-                                       cmocka_unit_test(bad_points_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece), cmocka_unit_test(curves_are_recovered),
+                                       cmocka_unit_test(bends_are_found),        cmocka_unit_test(sizes_beyond_are_extrapolated),
+                                       cmocka_unit_test(nothing_is_negative),    cmocka_unit_test(bad_points_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,12 +32,20 @@ static qs_recipe stochastic_recipe(const char *name) {
 
 static qs_sensitivity sensitivity_of(const json_t *one) {
     const double q_v = vectors_number(one, "q_v"), q_x = vectors_number(one, "q_x");
-    return (qs_sensitivity){.depth = vectors_number(one, "depth"), .model_depth = vectors_number(one, "model_depth"),
-                            .gamma = vectors_number(one, "gamma"), .count_v = vectors_number(one, "D_v"), .count_x = vectors_number(one, "D_x"),
-                            .count_gv = vectors_number(one, "D_gv"), .norm2_v = vectors_number(one, "n2_v"), .norm2_x = vectors_number(one, "n2_x"),
-                            .norm2_gv = vectors_number(one, "n2_gv"), .absmax_v = vectors_number(one, "absmax_v"),
-                            .absmax_x = vectors_number(one, "absmax_x"), .absmax_gv = vectors_number(one, "absmax_gv"),
-                            .step2_v = q_v * q_v * vectors_number(one, "D_v"), .step2_x = q_x * q_x * vectors_number(one, "D_x")};
+    return (qs_sensitivity){.depth = vectors_number(one, "depth"),
+                            .model_depth = vectors_number(one, "model_depth"),
+                            .gamma = vectors_number(one, "gamma"),
+                            .count_v = vectors_number(one, "D_v"),
+                            .count_x = vectors_number(one, "D_x"),
+                            .count_gv = vectors_number(one, "D_gv"),
+                            .norm2_v = vectors_number(one, "n2_v"),
+                            .norm2_x = vectors_number(one, "n2_x"),
+                            .norm2_gv = vectors_number(one, "n2_gv"),
+                            .absmax_v = vectors_number(one, "absmax_v"),
+                            .absmax_x = vectors_number(one, "absmax_x"),
+                            .absmax_gv = vectors_number(one, "absmax_gv"),
+                            .step2_v = q_v * q_v * vectors_number(one, "D_v"),
+                            .step2_x = q_x * q_x * vectors_number(one, "D_x")};
 }
 
 static int convention_check(const json_t *one, const char *key, qs_depth_convention convention) {
@@ -72,8 +80,18 @@ static void vectors_agree(void **state) {
     json_decref(root);
 }
 
-static const qs_sensitivity example = {.depth = 3, .model_depth = 10, .gamma = 1.0 / 64, .count_v = 1e5, .count_x = 1e3, .count_gv = 2e5,
-                                       .norm2_v = 5e4, .norm2_x = 20, .norm2_gv = 1e-3, .absmax_v = 4.5, .absmax_x = 0.5, .absmax_gv = 1e-3};
+static const qs_sensitivity example = {.depth = 3,
+                                       .model_depth = 10,
+                                       .gamma = 1.0 / 64,
+                                       .count_v = 1e5,
+                                       .count_x = 1e3,
+                                       .count_gv = 2e5,
+                                       .norm2_v = 5e4,
+                                       .norm2_x = 20,
+                                       .norm2_gv = 1e-3,
+                                       .absmax_v = 4.5,
+                                       .absmax_x = 0.5,
+                                       .absmax_gv = 1e-3};
 
 static void coarser_formats_are_noisier(void **state) {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The heap's answer beside the true optimum, by brute force over every plan of small models: never better, never worse than uniform. How much
- * is left between is printed; nothing is promised about it. */
+/* The heap's answer beside the true optimum, by brute force over every plan of small models: never better, never worse than uniform. How
+ * much is left between is printed; nothing is promised about it. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ typedef struct search {
 
 static int adjustable_count(const qs_graph *graph) {
     int count = 0;
-    for (int n = 1; n < graph->nodes; n++) count += graph->node[n].op->kind == QS_ADJUSTABLE;
+    for (int n = 1; n < graph->nodes; n++)
+        count += graph->node[n].op->kind == QS_ADJUSTABLE;
     return count;
 }
 
@@ -99,7 +100,8 @@ static qs_prediction mix_predict(search *one, int mix, double *omega) {
 
 static int mixes_of(const search *one) {
     int mixes = 1;
-    for (int i = 0; i < one->nodes; i++) mixes *= RECIPES;
+    for (int i = 0; i < one->nodes; i++)
+        mixes *= RECIPES;
     return mixes;
 }
 
@@ -188,8 +190,9 @@ static void between_optimum_and_uniform(void **state) {
         search_end(&one);
     }
     assert_true(mixed_plans > scenes / 4);
-    print_message("%d plans, %d with a mixed optimum: %d optimal; of what uniform leaves, the heap leaves %.1f %% on average, %.1f %% at worst\n", scenes, mixed_plans, best_hit,
-                  100 * total / scenes, 100 * worst);
+    print_message(
+        "%d plans, %d with a mixed optimum: %d optimal; of what uniform leaves, the heap leaves %.1f %% on average, %.1f %% at worst\n",
+        scenes, mixed_plans, best_hit, 100 * total / scenes, 100 * worst);
 }
 
 int main(void) {

@@ -90,7 +90,8 @@ static double best_uniform_us(const scene *one) {
 
 static int count_of(const qs_class_plan *plan, const char *recipe) {
     int count = 0;
-    for (int i = 0; i < plan->operators; i++) count += strcmp(plan->operator_[i].recipe, recipe) == 0;
+    for (int i = 0; i < plan->operators; i++)
+        count += strcmp(plan->operator_[i].recipe, recipe) == 0;
     return count;
 }
 
@@ -116,7 +117,8 @@ static void schedule_check(const scene *one, const qs_plan *plan, int c) {
     const qs_class_plan *mine = &plan->class_[c];
     const qs_recipe **list = calloc((size_t)one->graph->nodes, sizeof *list);
     for (int n = 1; n < one->graph->nodes; n++)
-        if (one->graph->node[n].op->kind == QS_ADJUSTABLE) list[n] = qs_plan_recipe(plan, qs_class_plan_recipe(mine, one->graph->node[n].name));
+        if (one->graph->node[n].op->kind == QS_ADJUSTABLE)
+            list[n] = qs_plan_recipe(plan, qs_class_plan_recipe(mine, one->graph->node[n].name));
     qs_lowering lowering = lowering_of(one->graph, &one->job, QS_MODE_TRAIN, list);
     lowering.half = qs_class_half(&one->cluster.class_[c]);
     lowering.lookup = qs_lookup_plan;
@@ -166,7 +168,8 @@ static void constraints_hold(void **state) {
     for (int speed = 0; speed < 4; speed++) {
         for (size_t c = 0; c < 3; c++) { /* the same profile with faster or slower kernels on the weak class */
             qs_class_profile *weak = &one.profile.class_[1];
-            for (int i = 0; i < weak->kernels; i++) weak->kernel[i].us *= c == 0 && speed > 0 ? 1.4 : 1;
+            for (int i = 0; i < weak->kernels; i++)
+                weak->kernel[i].us *= c == 0 && speed > 0 ? 1.4 : 1;
             one.cluster.class_[1].memory_limit = (int64_t)(c == 0 ? 0 : c == 1 ? (most + least) / 2 : least + least / 50);
             const double limit = best_uniform_us(&one) * (1 + one.options.tolerance);
             qs_plan uniform = planned(&one, "uniform"), qsync = planned(&one, "qsync");
@@ -222,7 +225,8 @@ static void tight_memory_keeps_precision_low(void **state) {
     qs_plan plan = planned(&one, "qsync");
     plan_check(&one, &plan);
     int memory = 0;
-    for (int i = 0; i < weak_of(&plan)->reasons; i++) memory += strcmp(weak_of(&plan)->reason[i].stopped_by, "memory") == 0;
+    for (int i = 0; i < weak_of(&plan)->reasons; i++)
+        memory += strcmp(weak_of(&plan)->reason[i].stopped_by, "memory") == 0;
     assert_true(memory > 0);
     assert_true(count_of(weak_of(&plan), "int8/bf16") > weak_of(&plan)->operators / 2);
     refused(&one, "fp32", QS_INFEASIBLE, "class weak");
@@ -252,7 +256,8 @@ static void uniform_is_ruled(void **state) {
     scene one = usual();
     qs_plan plan = planned(&one, "uniform");
     for (int r = 0; r < 3; r++)
-        if (count_of(weak_of(&plan), weak_recipes[r]) > 0) assert_int_equal(count_of(weak_of(&plan), weak_recipes[r]), weak_of(&plan)->operators);
+        if (count_of(weak_of(&plan), weak_recipes[r]) > 0)
+            assert_int_equal(count_of(weak_of(&plan), weak_recipes[r]), weak_of(&plan)->operators);
     qs_plan_release(&plan);
     one.options.until_fits = true;
     plan = planned(&one, "uniform");
@@ -304,10 +309,12 @@ static void ranges_are_respected(void **state) {
     synthetic_device weak = SYNTHETIC_WEAK;
     weak.formats[1] = "fp16";
     scene one = scene_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, weak);
-    for (int i = 0; i < one.profile.statistics.iterations; i++) one.profile.statistics.operator_[2].src.absmax[i] = 1e5;
+    for (int i = 0; i < one.profile.statistics.iterations; i++)
+        one.profile.statistics.operator_[2].src.absmax[i] = 1e5;
     const char *name = one.profile.statistics.operator_[2].name;
     qs_plan plan = planned(&one, "uniform");
-    assert_string_equal(qs_class_plan_recipe(weak_of(&plan), name), count_of(weak_of(&plan), "fp16") > 0 ? "fp32" : qs_class_plan_recipe(weak_of(&plan), name));
+    assert_string_equal(qs_class_plan_recipe(weak_of(&plan), name),
+                        count_of(weak_of(&plan), "fp16") > 0 ? "fp32" : qs_class_plan_recipe(weak_of(&plan), name));
     qs_plan_release(&plan);
     plan = planned(&one, "qsync");
     assert_string_not_equal(qs_class_plan_recipe(weak_of(&plan), name), "fp16");
@@ -338,7 +345,8 @@ static void several_classes_are_planned(void **state) {
     qs_profile profile = synthetic_profile(graph, &cluster, devices, &job, 150);
     assert_ok(qs_plan_make("uniform", graph, &cluster, &profile, &job, &options, &uniform));
     assert_ok(qs_plan_make("qsync", graph, &cluster, &profile, &job, &options, &qsync));
-    assert_true(qsync.class_[0].predicted.iteration_us <= uniform.class_[0].predicted.iteration_us * (1 + options.tolerance) * (1 + options.tolerance));
+    assert_true(qsync.class_[0].predicted.iteration_us <=
+                uniform.class_[0].predicted.iteration_us * (1 + options.tolerance) * (1 + options.tolerance));
     double sums[2] = {0};
     for (int c = 0; c < 3; c++) {
         sums[0] += cluster.class_[c].count * uniform.class_[c].predicted.sum_omega;
@@ -373,8 +381,8 @@ static void plans_are_reproducible(void **state) {
     scene_end(&one);
 }
 
-/* A case that only some mixes need may be missing in a profile: the step is left out, and the plan says why. Here no fixed-point convolution
- * that writes fp32 is known, so its readers may not rise unless it does. */
+/* A case that only some mixes need may be missing in a profile: the step is left out, and the plan says why. Here no fixed-point
+ * convolution that writes fp32 is known, so its readers may not rise unless it does. */
 static void gaps_of_the_profile_are_gone_round(void **state) {
     (void)state;
     scene one = usual();
@@ -392,7 +400,8 @@ static void gaps_of_the_profile_are_gone_round(void **state) {
     one.cluster.class_[1].memory_limit = (int64_t)(uniform_bytes(&one, "int8/bf16") + uniform_bytes(&one, "bf16")) / 2;
     qs_plan plan = planned(&one, "qsync");
     plan_check(&one, &plan);
-    for (int i = 0; i < weak_of(&plan)->reasons; i++) profile += strcmp(weak_of(&plan)->reason[i].stopped_by, "profile") == 0;
+    for (int i = 0; i < weak_of(&plan)->reasons; i++)
+        profile += strcmp(weak_of(&plan)->reason[i].stopped_by, "profile") == 0;
     assert_true(profile > 0);
     qs_plan_release(&plan);
     scene_end(&one);
@@ -419,16 +428,23 @@ static void wrong_questions_are_refused(void **state) {
     one.job.batch = BATCH;
     snprintf(one.profile.graph, sizeof one.profile.graph, "xxh64:0");
     refused(&one, "qsync", QS_MISMATCH, "profile that model");
-    for (size_t i = 0; qs_planner_name_at(i); i++) assert_true(strlen(qs_planner_name_at(i)) > 0);
+    for (size_t i = 0; qs_planner_name_at(i); i++)
+        assert_true(strlen(qs_planner_name_at(i)) > 0);
     scene_end(&one);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(constraints_hold), cmocka_unit_test(precision_is_recovered),
-                                       cmocka_unit_test(without_pressure_all_is_fp32), cmocka_unit_test(tight_memory_keeps_precision_low),
-                                       cmocka_unit_test(infeasible_memory_is_told_with_figures), cmocka_unit_test(uniform_is_ruled),
-                                       cmocka_unit_test(pins_are_respected), cmocka_unit_test(ranges_are_respected),
-                                       cmocka_unit_test(several_classes_are_planned), cmocka_unit_test(plans_are_reproducible),
-                                       cmocka_unit_test(gaps_of_the_profile_are_gone_round), cmocka_unit_test(wrong_questions_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(constraints_hold),
+                                       cmocka_unit_test(precision_is_recovered),
+                                       cmocka_unit_test(without_pressure_all_is_fp32),
+                                       cmocka_unit_test(tight_memory_keeps_precision_low),
+                                       cmocka_unit_test(infeasible_memory_is_told_with_figures),
+                                       cmocka_unit_test(uniform_is_ruled),
+                                       cmocka_unit_test(pins_are_respected),
+                                       cmocka_unit_test(ranges_are_respected),
+                                       cmocka_unit_test(several_classes_are_planned),
+                                       cmocka_unit_test(plans_are_reproducible),
+                                       cmocka_unit_test(gaps_of_the_profile_are_gone_round),
+                                       cmocka_unit_test(wrong_questions_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ static int numbers(const json_t *object, const char *key, double *out) {
     const json_t *list = json_object_get(object, key);
     const int count = (int)json_array_size(list);
     assert_true(count <= MOST_BUCKETS);
-    for (int i = 0; i < count; i++) out[i] = json_number_value(json_array_get(list, (size_t)i));
+    for (int i = 0; i < count; i++)
+        out[i] = json_number_value(json_array_get(list, (size_t)i));
     return count;
 }
 
@@ -47,9 +48,11 @@ static void case_check(const json_t *one) {
     }
     qs_replay_buckets(count, device, buckets, start, end, &iteration);
     assert_int_equal(numbers(one, "start", expected), buckets);
-    for (int b = 0; b < buckets; b++) near(start[b], expected[b]);
+    for (int b = 0; b < buckets; b++)
+        near(start[b], expected[b]);
     numbers(one, "end", expected);
-    for (int b = 0; b < buckets; b++) near(end[b], expected[b]);
+    for (int b = 0; b < buckets; b++)
+        near(end[b], expected[b]);
     near(iteration, vectors_number(one, "iteration"));
 }
 

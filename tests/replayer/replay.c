@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replay of whole schedules: equal to eq. (6), time adds up on every rank, the timeline is one, and communication that takes compute time is
- * charged to the kernels it meets. */
+/* Replay of whole schedules: equal to eq. (6), time adds up on every rank, the timeline is one, and communication that takes compute time
+ * is charged to the kernels it meets. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,13 +90,15 @@ static void device_fill(const qs_replay_rank *rank, double ready[], double durat
 
 static void replay_is_equation_6(void **state) {
     (void)state;
-    static double ready[RANKS][MOST_BUCKETS], duration[RANKS][MOST_BUCKETS], optimizer[RANKS][MOST_BUCKETS], start[MOST_BUCKETS], end[MOST_BUCKETS];
+    static double ready[RANKS][MOST_BUCKETS], duration[RANKS][MOST_BUCKETS], optimizer[RANKS][MOST_BUCKETS], start[MOST_BUCKETS],
+        end[MOST_BUCKETS];
     for (uint64_t seed = 0; seed < 20; seed++) {
         ranks all = ranks_make(seed, seed % 2 == 1);
         qs_replay_device device[RANKS];
         qs_replay_result result;
         double iteration = 0;
-        for (int r = 0; r < RANKS; r++) device_fill(&all.rank[r], ready[r], duration[r], optimizer[r], &device[r]);
+        for (int r = 0; r < RANKS; r++)
+            device_fill(&all.rank[r], ready[r], duration[r], optimizer[r], &device[r]);
         qs_replay_buckets(RANKS, device, all.schedule[0]->buckets, start, end, &iteration);
         assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
         near(result.iteration_us, iteration);
@@ -119,7 +121,8 @@ static void time_adds_up(void **state) {
     assert_int_equal(result.ranks, RANKS);
     for (int r = 0; r < RANKS; r++) {
         double busy = all.rank[r].data_us + all.rank[r].overhead_us;
-        for (int s = 0; s < all.schedule[r]->steps; s++) busy += all.us[r][s];
+        for (int s = 0; s < all.schedule[r]->steps; s++)
+            busy += all.us[r][s];
         near(result.compute_us[r], busy);
         near(result.compute_us[r] + result.waiting_us[r], result.iteration_us);
         assert_true(result.waiting_us[r] >= -1e-9);
@@ -138,7 +141,8 @@ static void timeline_check(const qs_replay_result *result) {
         if (!before || before->rank != one->rank || before->track != one->track) continue;
         assert_true(before->end <= one->start + 1e-9);
     }
-    for (int r = 0; r < RANKS; r++) near(filled[r], result->iteration_us);
+    for (int r = 0; r < RANKS; r++)
+        near(filled[r], result->iteration_us);
 }
 
 static void the_timeline_is_one(void **state) {
@@ -190,7 +194,8 @@ static void one_rank_does_not_communicate(void **state) {
     assert_ok(qs_replay(&none, 1, &all.rank[1], true, &result));
     near(result.iteration_us, result.compute_us[0]);
     near(result.waiting_us[0], 0);
-    for (int e = 0; e < result.events; e++) assert_true(result.event[e].track != 'r' && result.event[e].track != 'i');
+    for (int e = 0; e < result.events; e++)
+        assert_true(result.event[e].track != 'r' && result.event[e].track != 'i');
     qs_replay_release(&result);
     /* Several ranks need the profile's all-reduce. */
     assert_int_equal(qs_replay(&none, 2, all.rank, false, &result), QS_MISMATCH);
@@ -200,7 +205,10 @@ static void one_rank_does_not_communicate(void **state) {
 /* ---- By hand: kernel 100, start, kernel 100, wait, kernel 10 ---- */
 
 #define STEPS 5
-static qs_step hand_step[STEPS] = {{.kind = QS_STEP_KERNEL}, {.kind = QS_STEP_REDUCE_START}, {.kind = QS_STEP_KERNEL}, {.kind = QS_STEP_REDUCE_WAIT},
+static qs_step hand_step[STEPS] = {{.kind = QS_STEP_KERNEL},
+                                   {.kind = QS_STEP_REDUCE_START},
+                                   {.kind = QS_STEP_KERNEL},
+                                   {.kind = QS_STEP_REDUCE_WAIT},
                                    {.kind = QS_STEP_KERNEL, .phase = QS_UPDATE}};
 static qs_bucket hand_bucket = {0, 10, 1, 3};
 static const qs_schedule hand = {.steps = STEPS, .step = hand_step, .buckets = 1, .bucket = &hand_bucket};
@@ -258,8 +266,12 @@ static void impossible_schedules_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replay_is_equation_6), cmocka_unit_test(time_adds_up), cmocka_unit_test(the_timeline_is_one),
-                                       cmocka_unit_test(the_trace_is_json), cmocka_unit_test(one_rank_does_not_communicate),
-                                       cmocka_unit_test(progress_is_charged_to_kernels), cmocka_unit_test(impossible_schedules_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replay_is_equation_6),
+                                       cmocka_unit_test(time_adds_up),
+                                       cmocka_unit_test(the_timeline_is_one),
+                                       cmocka_unit_test(the_trace_is_json),
+                                       cmocka_unit_test(one_rank_does_not_communicate),
+                                       cmocka_unit_test(progress_is_charged_to_kernels),
+                                       cmocka_unit_test(impossible_schedules_are_refused)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

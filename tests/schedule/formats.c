@@ -53,7 +53,8 @@ static qs_recipe *recipe_at(model *one, const char *name) {
 
 static qs_status lower_model(const model *one, const char *half, qs_schedule **out) {
     const qs_recipe *list[32];
-    for (int n = 0; n < 32; n++) list[n] = one->recipe[n].name[0] ? &one->recipe[n] : NULL;
+    for (int n = 0; n < 32; n++)
+        list[n] = one->recipe[n].name[0] ? &one->recipe[n] : NULL;
     qs_lowering lowering = lowering_of(one->graph, &one->job, QS_MODE_TRAIN, list);
     lowering.half = qs_format_of(half);
     return qs_schedule_lower(&lowering, out);
@@ -103,14 +104,17 @@ static model chain(const char *a, const char *b, const char *fc) {
     return one;
 }
 
-static void chain_is(const char *a, const char *b, const char *fc, const char *half, const char *of_a, const char *of_b, const char *of_fc) {
+static void chain_is(const char *a, const char *b, const char *fc, const char *half, const char *of_a, const char *of_b,
+                     const char *of_fc) {
     model one = chain(a, b, fc);
     qs_schedule *schedule = lowered(&one, half);
     const char *const dependent[] = {"bn", "relu"}, *const behind[] = {"pool", "flatten"};
     value_is(&one, schedule, "a", of_a);
-    for (int i = 0; i < 2; i++) value_is(&one, schedule, dependent[i], of_a);
+    for (int i = 0; i < 2; i++)
+        value_is(&one, schedule, dependent[i], of_a);
     value_is(&one, schedule, "b", of_b);
-    for (int i = 0; i < 2; i++) value_is(&one, schedule, behind[i], of_b);
+    for (int i = 0; i < 2; i++)
+        value_is(&one, schedule, behind[i], of_b);
     value_is(&one, schedule, "fc", of_fc);
     qs_schedule_release(schedule);
     end(&one);
@@ -209,7 +213,8 @@ static void int8_saves_one_byte(void **state) {
     qs_schedule *schedule = lowered(&one, "bf16");
     const size_t elements = BATCH * 8 * 8 * 8;
     const qs_buffer *codes = buffer_named(schedule, "relu:value:int8"), *norm = buffer_named(schedule, "a:dst");
-    const qs_buffer *mask = buffer_named(schedule, "relu:mask"), *value = buffer_named(schedule, "relu:dst"), *images = buffer_named(schedule, "images");
+    const qs_buffer *mask = buffer_named(schedule, "relu:mask"), *value = buffer_named(schedule, "relu:dst"),
+                    *images = buffer_named(schedule, "images");
     assert_true(codes && norm && mask && value && images);
     assert_int_equal(codes->category, QS_SAVED_ACTIVATIONS);
     assert_int_equal(codes->bytes, elements);
@@ -255,10 +260,12 @@ static void streams_differ(void **state) {
     for (int i = 0; i < schedule->steps; i++)
         for (int j = 0; j < i; j++) {
             const qs_step *a = &schedule->step[i], *b = &schedule->step[j];
-            if (a->kind != QS_STEP_KERNEL || b->kind != QS_STEP_KERNEL || a->node < 0 || a->node != b->node || a->stream != b->stream) continue;
+            if (a->kind != QS_STEP_KERNEL || b->kind != QS_STEP_KERNEL || a->node < 0 || a->node != b->node || a->stream != b->stream)
+                continue;
             const bool draws = a->case_.attributes.rounding == QS_STOCHASTIC || strcmp(a->case_.op->name, "dropout") == 0;
             const bool both = draws && (b->case_.attributes.rounding == QS_STOCHASTIC || strcmp(b->case_.op->name, "dropout") == 0);
-            if (both && strcmp(a->case_.op->name, b->case_.op->name) != 0) fail_msg("%s and %s draw the same numbers", a->case_text, b->case_text);
+            if (both && strcmp(a->case_.op->name, b->case_.op->name) != 0)
+                fail_msg("%s and %s draw the same numbers", a->case_text, b->case_text);
             if (both && strcmp(a->case_.op->name, "dropout") != 0) fail_msg("%s and %s draw the same numbers", a->case_text, b->case_text);
         }
     qs_schedule_release(schedule);
@@ -287,10 +294,14 @@ static void impossible_recipes_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_decide_fixed_point_outputs), cmocka_unit_test(a_recipe_may_name_its_output),
-                                       cmocka_unit_test(the_loss_reads_fp32), cmocka_unit_test(unlike_inputs_meet_in_the_widest),
-                                       cmocka_unit_test(copies_are_shared), cmocka_unit_test(int8_saves_one_byte),
-                                       cmocka_unit_test(weights_are_converted_once), cmocka_unit_test(streams_differ),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_decide_fixed_point_outputs),
+                                       cmocka_unit_test(a_recipe_may_name_its_output),
+                                       cmocka_unit_test(the_loss_reads_fp32),
+                                       cmocka_unit_test(unlike_inputs_meet_in_the_widest),
+                                       cmocka_unit_test(copies_are_shared),
+                                       cmocka_unit_test(int8_saves_one_byte),
+                                       cmocka_unit_test(weights_are_converted_once),
+                                       cmocka_unit_test(streams_differ),
                                        cmocka_unit_test(impossible_recipes_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

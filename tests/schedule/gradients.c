@@ -57,7 +57,8 @@ static void model_end(model_run *one) {
 
 static double norm(const float *values, int64_t count) {
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
     return sqrt(sum);
 }
 
@@ -65,7 +66,8 @@ static double norm(const float *values, int64_t count) {
 static double loss_at(model_run *one, const qs_parameter *parameter, const float *direction, double h) {
     const int64_t count = qs_shape_count(&parameter->shape);
     float *w = one->masters + parameter->offset;
-    for (int64_t i = 0; i < count; i++) w[i] = (float)((double)one->start[parameter->offset + i] + h * (double)direction[i]);
+    for (int64_t i = 0; i < count; i++)
+        w[i] = (float)((double)one->start[parameter->offset + i] + h * (double)direction[i]);
     const double loss = runner_run(&one->run, one->graph->classes, QS_FORWARD);
     memcpy(w, one->start + parameter->offset, (size_t)count * sizeof *w);
     return loss;
@@ -78,9 +80,11 @@ static void parameter_check(model_run *one, const qs_parameter *parameter) {
     const double size = norm(gradient, count);
     float *direction = malloc((size_t)count * sizeof *direction);
     if (!(size > 0) || !isfinite(size)) fail_msg("%s: gradient of norm %g", parameter->name, size);
-    for (int64_t i = 0; i < count; i++) direction[i] = (float)((double)gradient[i] / size);
-    /* A step that changes the loss by about 1e-4 of itself, unless the parameter matters too little: few of the values that stand near a kink
-     * (ReLU, pooling) cross it, and fp32 noise of the loss (some 1e-7 of it a stored value, averaged) stays below 1 % of the change. */
+    for (int64_t i = 0; i < count; i++)
+        direction[i] = (float)((double)gradient[i] / size);
+    /* A step that changes the loss by about 1e-4 of itself, unless the parameter matters too little: few of the values that stand near a
+     * kink (ReLU, pooling) cross it, and fp32 noise of the loss (some 1e-7 of it a stored value, averaged) stays below 1 % of the change.
+     */
     const double h = fmin(1e-4 * one->loss / size, 1e-2), noise = 1e-6 * one->loss / h;
     const double slope = (loss_at(one, parameter, direction, h) - loss_at(one, parameter, direction, -h)) / (2 * h);
     if (!(fabs(slope - size) <= 0.02 * size + noise))
@@ -114,17 +118,20 @@ static void resnet8(void **state) {
 /* Sums of values with many readers, in any order. */
 static void random_graphs(void **state) {
     (void)state;
-    for (uint64_t number = 0; number < 40; number++) finite_differences(random_graph(number));
+    for (uint64_t number = 0; number < 40; number++)
+        finite_differences(random_graph(number));
 }
 
-/* Cosine between the gradients of a recipe and those of fp32. What turns gradients most is ReLU near zero: of values with a relative error e
- * about 0.4·e lie on the other side, whose gradients appear or vanish, so the relative noise is sqrt(0.4·e) a layer, and 1 - cos about
+/* Cosine between the gradients of a recipe and those of fp32. What turns gradients most is ReLU near zero: of values with a relative error
+ * e about 0.4·e lie on the other side, whose gradients appear or vanish, so the relative noise is sqrt(0.4·e) a layer, and 1 - cos about
  * 0.2·e·layers: 0.003 for bf16 (e = 2^-9) and 0.02 for int8 (e about 1.5 %) over seven layers; the bounds allow ten times that. */
 static void precision_keeps_gradients(const char *model, const qs_model_input *input, const char *recipe, double least) {
     model_run exact = model_start(model_of(model, input), "fp32"), rough = model_start(model_of(model, input), recipe);
     double dot = 0;
-    for (int64_t i = 0; i < exact.graph->trained_elements; i++) dot += (double)exact.gradients[i] * (double)rough.gradients[i];
-    const double cosine = dot / (norm(exact.gradients, exact.graph->trained_elements) * norm(rough.gradients, exact.graph->trained_elements));
+    for (int64_t i = 0; i < exact.graph->trained_elements; i++)
+        dot += (double)exact.gradients[i] * (double)rough.gradients[i];
+    const double cosine =
+        dot / (norm(exact.gradients, exact.graph->trained_elements) * norm(rough.gradients, exact.graph->trained_elements));
     if (!(cosine >= least)) fail_msg("%s in %s: cosine %.4f with the fp32 gradients", model, recipe, cosine);
     if (!(fabs(rough.loss - exact.loss) <= 0.1 * exact.loss)) fail_msg("%s in %s: loss %g, fp32 %g", model, recipe, rough.loss, exact.loss);
     model_end(&exact);
@@ -155,7 +162,8 @@ static void a_step_lowers_the_loss(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mlp), cmocka_unit_test(lenet5), cmocka_unit_test(resnet8), cmocka_unit_test(random_graphs), cmocka_unit_test(lower_precision),
-                                       cmocka_unit_test(a_step_lowers_the_loss)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mlp),           cmocka_unit_test(lenet5),          cmocka_unit_test(resnet8),
+        cmocka_unit_test(random_graphs), cmocka_unit_test(lower_precision), cmocka_unit_test(a_step_lowers_the_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,8 @@ static void the_first_difference_is_named(void **state) {
     (void)state;
     qs_schedule *a = lower_with(NULL, NULL, QS_MODE_TRAIN, 8), *b = lower_with("conv2", &mixed, QS_MODE_TRAIN, 8);
     int first = 0;
-    while (a->step[first].case_text && b->step[first].case_text && strcmp(a->step[first].case_text, b->step[first].case_text) == 0) first++;
+    while (a->step[first].case_text && b->step[first].case_text && strcmp(a->step[first].case_text, b->step[first].case_text) == 0)
+        first++;
     char expected[32];
     snprintf(expected, sizeof expected, "step %d ", first);
     assert_int_equal(qs_schedule_compare(a, b), QS_MISMATCH);
@@ -151,14 +152,19 @@ static void impossible_jobs_are_refused(void **state) {
 
 static void names_are_there(void **state) {
     (void)state;
-    for (int p = 0; p < QS_PHASE_COUNT; p++) assert_true(strlen(qs_phase_name((qs_phase)p)) > 0);
-    for (int c = 0; c < QS_CATEGORY_COUNT; c++) assert_true(strlen(qs_category_name((qs_category)c)) > 0);
+    for (int p = 0; p < QS_PHASE_COUNT; p++)
+        assert_true(strlen(qs_phase_name((qs_phase)p)) > 0);
+    for (int c = 0; c < QS_CATEGORY_COUNT; c++)
+        assert_true(strlen(qs_category_name((qs_category)c)) > 0);
     qs_schedule_release(NULL);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_input_gives_the_same_schedule), cmocka_unit_test(whatever_differs_changes_the_hash),
-                                       cmocka_unit_test(the_first_difference_is_named), cmocka_unit_test(limits_are_told_with_both_figures),
-                                       cmocka_unit_test(impossible_jobs_are_refused), cmocka_unit_test(names_are_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_input_gives_the_same_schedule),
+                                       cmocka_unit_test(whatever_differs_changes_the_hash),
+                                       cmocka_unit_test(the_first_difference_is_named),
+                                       cmocka_unit_test(limits_are_told_with_both_figures),
+                                       cmocka_unit_test(impossible_jobs_are_refused),
+                                       cmocka_unit_test(names_are_there)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -43,7 +43,8 @@ static void invariants(void **state) {
                 schedule_check(mode[k], graph, &job);
                 persistent_same(mode[0], mode[k]);
             }
-            for (int k = 0; k < 3; k++) qs_schedule_release(mode[k]);
+            for (int k = 0; k < 3; k++)
+                qs_schedule_release(mode[k]);
         }
         qs_graph_release(graph);
     }
@@ -58,7 +59,9 @@ static void packing_is_tight(void **state) {
         for (int r = 0; r < RECIPES; r++) {
             qs_schedule *schedule = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
             const double ratio = (double)schedule->arena_bytes / (double)schedule->live_bytes;
-            if (!(ratio <= 1.1)) fail_msg("%s in %s: arena of %zu bytes for %zu live ones", graph->name, recipes[r], schedule->arena_bytes, schedule->live_bytes);
+            if (!(ratio <= 1.1))
+                fail_msg("%s in %s: arena of %zu bytes for %zu live ones", graph->name, recipes[r], schedule->arena_bytes,
+                         schedule->live_bytes);
             qs_schedule_release(schedule);
         }
         qs_graph_release(graph);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random models under random recipes keep what a schedule must keep, and their steps leave finite gradients in memory that starts as NaN. */
+/* Random models under random recipes keep what a schedule must keep, and their steps leave finite gradients in memory that starts as NaN.
+ */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

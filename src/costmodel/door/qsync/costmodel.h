@@ -2,8 +2,8 @@
 /* costmodel: a profile's figures for any step of any schedule, and the fits behind the conversions.
  *
  * Kernels are priced by the row of their case (measured on the model's shapes). Conversions placed by lowering (cast, absmax, quantize,
- * dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces where
- * caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
+ * dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces
+ * where caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
 #ifndef QSYNC_COSTMODEL_H
 #define QSYNC_COSTMODEL_H
 
@@ -32,8 +32,8 @@ typedef struct qs_fit {
     int pieces;
     qs_fit_piece piece[3];
 } qs_fit;
-/* Least squares with relative weights over (elements, us), ascending by elements; one, two or three pieces, whichever leaves the smallest error
- * by a margin that pays for its parameters. Intercepts and slopes are never negative. QS_USAGE with fewer than 3 points. */
+/* Least squares with relative weights over (elements, us), ascending by elements; one, two or three pieces, whichever leaves the smallest
+ * error by a margin that pays for its parameters. Intercepts and slopes are never negative. QS_USAGE with fewer than 3 points. */
 QS_API qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out);
 QS_API double qs_fit_value(int pieces, const qs_fit_piece *piece, double elements);
 

@@ -11,8 +11,8 @@
 typedef struct qs_sensitivity {
     double depth, model_depth; /* d_o, d_L */
     double gamma;
-    double count_v, count_x, count_gv;   /* D */
-    double norm2_v, norm2_x, norm2_gv;   /* squared norms */
+    double count_v, count_x, count_gv; /* D */
+    double norm2_v, norm2_x, norm2_gv; /* squared norms */
     double absmax_v, absmax_x, absmax_gv;
     double step2_v, step2_x; /* Σ over groups q_g² D_g of the forward quantizers; tensor-wise: q² D. 0: computed from absmax */
 } qs_sensitivity;
@@ -23,11 +23,11 @@ typedef enum qs_depth_convention { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_
 /* Ω of a recipe; fp32 gives the float formula with k = 23. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
 QS_API qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_depth_convention convention, double *out);
 
-/* Ω of every adjustable operator and recipe under an indicator by name ("qsync", "random"): running mean over the profile's iterations, batch
- * rescaled from profiling to `batch` with the job's γ = 1/(global samples). omega[node × recipes + r]; 0 for other nodes; INFINITY where a
- * recipe is infeasible for a tensor. */
-QS_API qs_status qs_indicator_evaluate(const char *name, const qs_graph *graph, const qs_profile *profile, int64_t batch, int64_t global_batch,
-                                       int recipes, const qs_recipe *recipe, uint64_t seed, double *omega);
+/* Ω of every adjustable operator and recipe under an indicator by name ("qsync", "random"): running mean over the profile's iterations,
+ * batch rescaled from profiling to `batch` with the job's γ = 1/(global samples). omega[node × recipes + r]; 0 for other nodes; INFINITY
+ * where a recipe is infeasible for a tensor. */
+QS_API qs_status qs_indicator_evaluate(const char *name, const qs_graph *graph, const qs_profile *profile, int64_t batch,
+                                       int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed, double *omega);
 /* Ω per iteration for the rank-stability trace: trace[iteration × nodes + node] for one recipe. */
 QS_API qs_status qs_indicator_trace(const qs_graph *graph, const qs_profile *profile, int64_t batch, int64_t global_batch,
                                     const qs_recipe *recipe, double *trace);

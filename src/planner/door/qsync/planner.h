@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* planner: which operator gets which recipe on which device class (qsync.md §1, §5, §6). One file per planner (planners.def).
  *
- * A planner sees files only: graph, cluster, profile, job. It never opens a device. Every plan comes with the prediction it was chosen by, the
- * kernel rows and the schedule hash that the trainer will check, and for every operator what stopped it from a higher precision. */
+ * A planner sees files only: graph, cluster, profile, job. It never opens a device. Every plan comes with the prediction it was chosen by,
+ * the kernel rows and the schedule hash that the trainer will check, and for every operator what stopped it from a higher precision:
+ * "memory", "throughput", "profile" (no cost is known for the mix it would need), "highest", "pinned", "planner" (nobody tried). */
 #ifndef QSYNC_PLANNER_H
 #define QSYNC_PLANNER_H
 
@@ -10,21 +11,22 @@
 #include "qsync/replayer.h"
 
 typedef struct qs_plan_options {
-    const char *indicator;  /* "qsync" */
-    double tolerance;       /* throughput may fall below T_min by this share: 0.005 */
-    bool until_fits;        /* `uniform`: lower only until memory fits, as the paper's text says */
-    const qs_plan *pins;    /* operators pinned in this plan keep their recipe; NULL: none */
+    const char *indicator; /* "qsync" */
+    double tolerance;      /* throughput may fall below T_min by this share: 0.005 */
+    bool until_fits;       /* `uniform`: lower only until memory fits, as the paper's text says */
+    const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
 } qs_plan_options;
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
 
-/* Makes a plan by a planner's name: "fp32", "uniform", "qsync". QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan fits
- * the memory. Release with qs_plan_release. */
-QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                              const qs_plan_options *options, qs_plan *out);
+/* Makes a plan by a planner's name: "fp32", "uniform", "qsync". QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan
+ * fits the memory. Release with qs_plan_release. */
+QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
+                              const qs_job *job, const qs_plan_options *options, qs_plan *out);
 QS_API const char *qs_planner_name_at(size_t index);
 
-/* Predicts an existing plan (simulate): recipes bound per class. trace, unless NULL, receives the timeline as a Chrome trace (caller frees). */
+/* Predicts an existing plan (simulate): recipes bound per class. trace, unless NULL, receives the timeline as a Chrome trace (caller
+ * frees). */
 QS_API qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                                  const qs_cost_options *options, char **trace, qs_prediction *out);
 

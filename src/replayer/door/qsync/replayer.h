@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* replayer: schedules of all ranks with their costs -> iteration time, waiting, timeline (qsync.md §4.6, eq. 6).
  *
- * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended, and
- * lasts as long as the slowest rank's; update steps wait for it. Where the library takes part of the compute thread (cpu_share), kernels that
- * overlap an all-reduce take longer by 1/(1 - cpu_share) there. Times are microseconds. */
+ * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended,
+ * and lasts as long as the slowest rank's; update steps wait for it. Where the library takes part of the compute thread (cpu_share),
+ * kernels that overlap an all-reduce take longer by 1/(1 - cpu_share) there. Times are microseconds. */
 #ifndef QSYNC_REPLAYER_H
 #define QSYNC_REPLAYER_H
 
@@ -42,7 +42,8 @@ typedef struct qs_replay_result {
 
 QS_API qs_status qs_replay(const qs_profile *profile, int ranks, const qs_replay_rank *rank, bool with_events, qs_replay_result *out);
 QS_API void qs_replay_release(qs_replay_result *result);
-/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads compute, conversion, communication, idle. Caller frees *json. */
+/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads compute, conversion, communication, idle. Caller frees *json.
+ */
 QS_API qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay_rank *rank, char **json);
 
 /* ---- A plan on a cluster ---------------------------------------------------------------------------------------------------- */
@@ -68,8 +69,8 @@ QS_API qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, co
 QS_API qs_status qs_predict_trace(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                   const qs_recipe *const *const *recipe, const qs_cost_options *options, char **trace, qs_prediction *out);
 QS_API void qs_prediction_release(qs_prediction *prediction);
-/* The same for many questions about one cluster: a class whose recipes are the very pointers of the last question is not lowered again, so what
- * they point to must not change meanwhile. All arguments but `recipe` outlive the predictor. */
+/* The same for many questions about one cluster: a class whose recipes are the very pointers of the last question is not lowered again, so
+ * what they point to must not change meanwhile. All arguments but `recipe` outlive the predictor. */
 typedef struct qs_predictor qs_predictor;
 QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                      const qs_cost_options *options, qs_predictor **out);

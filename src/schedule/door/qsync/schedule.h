@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* schedule: lowering a model with a precision assignment into the steps that a device runs, and the memory they live in.
  *
- * lower(graph, batch, job, recipes, kernel facts, mode) -> steps is the one function by which prediction and execution agree: `train` runs the
- * steps, the cost model prices them, the replayer places them in time, and the arena both predict and reserve comes from the same packing.
+ * lower(graph, batch, job, recipes, kernel facts, mode) -> steps is the one function by which prediction and execution agree: `train` runs
+ * the steps, the cost model prices them, the replayer places them in time, and the arena both predict and reserve comes from the same
+ * packing.
  *
- * Precision (qsync.md §4.2-4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the adjustable consumers
- * need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32 where no adjustable
- * consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the value's format. Where formats
- * differ an explicit cast step stands before the first reader; a converted copy is made once per (value, format) and shared by its readers.
+ * Precision (qsync.md §4.2-4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the adjustable
+ * consumers need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32 where no
+ * adjustable consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the value's
+ * format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value, quantizer)
+ * and shared by its readers.
  *
- * Memory. Buffers have the interval of steps in which they live; one arena holds the persistent part (master weights, optimiser state, running
- * statistics) and behind it the transient part, packed by interval. Offsets are multiples of 64 bytes.
+ * Memory. Buffers have the interval of steps in which they live; one arena holds the persistent part (master weights, running statistics,
+ * optimiser state, gradients: the same in every mode) and behind it the transient part, packed by interval. Offsets are multiples of 64.
  *
- * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order). They
- * come from graph and job only: the same for all ranks, classes and plans. */
+ * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order).
+ * They come from graph and job only: the same for all ranks, classes and plans. From a step's start until a gradient is written its place
+ * may hold the converted form of the same weights, so gradients mean something only between a step's backward part and the next step. */
 #ifndef QSYNC_SCHEDULE_H
 #define QSYNC_SCHEDULE_H
 
@@ -30,17 +33,17 @@ typedef enum qs_mode {
 typedef enum qs_phase { QS_FORWARD, QS_BACKWARD, QS_UPDATE, QS_PHASE_COUNT } qs_phase;
 QS_API const char *qs_phase_name(qs_phase phase);
 
-#define QS_CATEGORY_LIST(X)                                                                                             \
-    X(QS_MASTER_WEIGHTS, "master weights")                                                                              \
-    X(QS_OPTIMIZER_STATE, "optimizer state")                                                                            \
-    X(QS_RUNNING_STATISTICS, "running statistics")                                                                      \
-    X(QS_GRADIENTS, "gradients")                                                                                        \
-    X(QS_SAVED_ACTIVATIONS, "saved activations")         /* written in forward, read in backward */                    \
-    X(QS_TRANSIENT_ACTIVATIONS, "transient activations")                                                                \
-    X(QS_ACTIVATION_GRADIENTS, "activation gradients")                                                                  \
-    X(QS_CONVERTED, "converted operands")                /* casts and quantized copies that do not outlive their phase */ \
-    X(QS_SCRATCH, "kernel scratch")                                                                                     \
-    X(QS_INPUT_BATCH, "input batch")                                                                                    \
+#define QS_CATEGORY_LIST(X)                                                                                \
+    X(QS_MASTER_WEIGHTS, "master weights")                                                                 \
+    X(QS_OPTIMIZER_STATE, "optimizer state")                                                               \
+    X(QS_RUNNING_STATISTICS, "running statistics")                                                         \
+    X(QS_GRADIENTS, "gradients")                                                                           \
+    X(QS_SAVED_ACTIVATIONS, "saved activations") /* written in forward, read in backward */                \
+    X(QS_TRANSIENT_ACTIVATIONS, "transient activations")                                                   \
+    X(QS_ACTIVATION_GRADIENTS, "activation gradients")                                                     \
+    X(QS_CONVERTED, "converted operands") /* casts and quantized copies that do not outlive their phase */ \
+    X(QS_SCRATCH, "kernel scratch")                                                                        \
+    X(QS_INPUT_BATCH, "input batch")                                                                       \
     X(QS_STATISTICS_OUT, "statistics")
 #define QS_CATEGORY_ENUM(id, text) id,
 typedef enum qs_category { QS_CATEGORY_LIST(QS_CATEGORY_ENUM) QS_CATEGORY_COUNT } qs_category;
@@ -97,14 +100,14 @@ typedef struct qs_schedule {
     qs_buffer *buffer;
     int buckets;
     qs_bucket *bucket;
-    size_t persistent_bytes, arena_bytes; /* arena_bytes includes the persistent part */
-    size_t live_bytes;                    /* largest sum of live buffers: a lower bound of arena_bytes */
+    size_t persistent_bytes, arena_bytes;     /* arena_bytes includes the persistent part */
+    size_t live_bytes;                        /* largest sum of live buffers: a lower bound of arena_bytes */
     size_t category_bytes[QS_CATEGORY_COUNT]; /* at the step where live_bytes is reached */
     int peak_step;
     /* buffers that upstairs rooms fill or read */
     int masters, momentum, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
     int nodes;
-    int *statistics_buffer; /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */
+    int *statistics_buffer;         /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */
     const qs_format **value_format; /* (nodes) storage format of each node's output */
 } qs_schedule;
 
@@ -121,9 +124,9 @@ typedef struct qs_lowering {
     const qs_graph *graph;
     int64_t batch;
     qs_mode mode;
-    const qs_job *job;               /* optimiser, buckets, loss scaling */
-    const qs_recipe *const *recipe;  /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
-    const qs_format *half;           /* the class's half storage format */
+    const qs_job *job;              /* optimiser, buckets, loss scaling */
+    const qs_recipe *const *recipe; /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
+    const qs_format *half;          /* the class's half storage format */
     qs_kernel_lookup lookup;
     void *context;
 } qs_lowering;
