@@ -5,7 +5,7 @@ unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE 2> /dev/null || true
 
 bench_machine() {
     model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2> /dev/null | head -n 1)
-    echo "${model:-$(uname -m)}, $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo 2> /dev/null)"
+    echo "${model:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores, $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo 2> /dev/null)"
 }
 
 # bench_write FIGURES_FILE: writes bench/results/NAME.json atomically.

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Images per second of whole training steps, one thread and two, beside PyTorch's where Debian's python3-torch is installed. qsync and its
 # peer are measured in turn, three rounds, and the median of each is kept: the machine's noise hits both.
-# BENCH_MODELS (resnet20), BENCH_BATCH (128), BENCH_ROUNDS (3).
+# BENCH_MODELS (resnet20 resnet8 vgg11_bn), BENCH_BATCH (128), BENCH_ROUNDS (3).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=step
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_MODELS:=resnet20}" "${BENCH_BATCH:=128}" "${BENCH_ROUNDS:=3}"
+: "${QSYNC:=build/release/qsync}" "${BENCH_MODELS:=resnet20 resnet8 vgg11_bn}" "${BENCH_BATCH:=128}" "${BENCH_ROUNDS:=3}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -29,7 +29,7 @@ theirs() { # model format threads
 : > "$work/rows"
 for round in $(seq "$BENCH_ROUNDS"); do
     for model in $BENCH_MODELS; do
-        for threads in 1 $( [ "$(nproc)" -ge 2 ] && echo 2 ); do
+        for threads in 1 $( [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] && echo 2 ); do
             for recipe in fp32 bf16 int8/bf16; do
                 format=${recipe%%/*}
                 group=images_per_s

@@ -30,7 +30,7 @@ launch() {
 }
 # Machines with one core, and MPICH, take no binding or need oversubscription.
 if mpirun --version 2> /dev/null | grep -q 'Open MPI'; then
-    [ "$(nproc)" -lt 2 ] && launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
+    [ "$(getconf _NPROCESSORS_ONLN)" -lt 2 ] && launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
 else
     launch() { mpirun -n 2 "$QSYNC" "$@"; }
 fi
