@@ -5,6 +5,8 @@
 
 #include "schedule_internal.h"
 
+enum { MOST_BATCH = 1 << 24 }; /* no extent overflows before the shapes of cases are checked */
+
 static const char *const phase_names[QS_PHASE_COUNT] = {"forward", "backward", "update"};
 const char *qs_phase_name(qs_phase phase) {
     return phase_names[phase];
@@ -27,7 +29,7 @@ static qs_status optimizer_check(const char *name) {
 }
 
 static qs_status job_check(const qs_lowering *in) {
-    if (in->batch < 1) return qs_fail(QS_USAGE, "batch %lld: must be at least 1", (long long)in->batch);
+    if (in->batch < 1 || in->batch > MOST_BATCH) return qs_fail(QS_USAGE, "batch %lld: must be 1 to %d", (long long)in->batch, MOST_BATCH);
     if (in->job->bucket_bytes < 1) return qs_fail(QS_USAGE, "bucket bytes %lld: must be at least 1", (long long)in->job->bucket_bytes);
     if (in->job->clip_norm > 0) return qs_fail(QS_UNSUPPORTED, "clip_norm %g: norm clipping is not built yet; use 0", in->job->clip_norm);
     return optimizer_check(in->job->optimizer.name);

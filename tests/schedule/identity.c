@@ -134,6 +134,13 @@ static void impossible_jobs_are_refused(void **state) {
     qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, NULL);
     lowering.batch = 0;
     refused(&lowering, QS_USAGE, "batch 0");
+    lowering.batch = INT64_MAX;
+    refused(&lowering, QS_USAGE, "batch 9223372036854775807");
+    lowering.batch = 1 << 24;
+    qs_schedule *large = NULL; /* whether it fits is not lowering's question, but it must not overflow */
+    assert_int_equal(qs_schedule_lower(&lowering, &large), QS_OK);
+    assert_true(large->arena_bytes > (size_t)1 << 36);
+    qs_schedule_release(large);
     lowering.batch = 8;
     lowering.lookup = refuse_linear;
     refused(&lowering, QS_MISMATCH, "operator fc1: no kernel for linear/forward");
