@@ -175,13 +175,15 @@ static qs_status weights_check(const qs_lowerer *lowerer, int node, const qs_qua
 }
 
 /* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so
- * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. */
+ * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. Evaluation has no
+ * gradients. */
 qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient,
                          qs_place *weights, int *step_buffer) {
     const qs_parameter *parameter = qs__parameter_find(lowerer, node, QS_WEIGHTS);
     const qs_place master = {lowerer->out->masters, (size_t)parameter->offset * sizeof(float)},
                    slot = {lowerer->out->gradients, master.offset};
     qs_copy *held = &lowerer->node[node].weights, made = {.buffer = -1};
+    in_gradient = in_gradient && slot.buffer >= 0;
     *weights = master;
     *step_buffer = -1;
     if (quantizer->format == lowerer->fp32) return QS_OK;

@@ -41,7 +41,8 @@ static qs_status persistent_add(qs_lowerer *lowerer, qs_category category, int64
     return QS_OK;
 }
 
-/* The persistent part is the same in every mode, so that evaluation may run over the memory of training. */
+/* Weights, running statistics and momentum lie at the same place in every mode, so that evaluation may run over the memory of training; it has no
+ * use for gradients, which come last: what it computes may lie where they were. */
 static qs_status host_buffers_add(qs_lowerer *lowerer) {
     qs_schedule *schedule = lowerer->out;
     const qs_graph *graph = lowerer->graph;
@@ -49,7 +50,8 @@ static qs_status host_buffers_add(qs_lowerer *lowerer) {
     QS_TRY(persistent_add(lowerer, QS_MASTER_WEIGHTS, graph->trained_elements, "masters", &schedule->masters));
     QS_TRY(persistent_add(lowerer, QS_RUNNING_STATISTICS, graph->statistics_elements, "running statistics", &schedule->running));
     QS_TRY(persistent_add(lowerer, QS_OPTIMIZER_STATE, graph->trained_elements, "momentum", &schedule->momentum));
-    QS_TRY(persistent_add(lowerer, QS_GRADIENTS, graph->trained_elements, "gradients", &schedule->gradients));
+    if (lowerer->in->mode != QS_MODE_EVALUATION)
+        QS_TRY(persistent_add(lowerer, QS_GRADIENTS, graph->trained_elements, "gradients", &schedule->gradients));
     QS_TRY(qs__buffer_add(lowerer, QS_INPUT_BATCH, qs_tensor_bytes(&images, lowerer->fp32), &schedule->images, "images"));
     QS_TRY(qs__buffer_add(lowerer, QS_INPUT_BATCH, (size_t)lowerer->in->batch * sizeof(int32_t), &schedule->labels, "labels"));
     QS_TRY(qs__buffer_add(lowerer, QS_INPUT_BATCH, 2 * sizeof(float), &schedule->loss, "loss"));

@@ -102,18 +102,6 @@ static qs_status partial_lower(qs__trainer *trainer) {
     return qs__persistent_compare(trainer->main.schedule, trainer->partial.schedule);
 }
 
-/* Nobody needs the gradients of the last step while a model is evaluated: what evaluation computes may lie there. They are the last of the
- * persistent buffers, so everything behind moves down over them. */
-static void evaluation_reuse(qs_schedule *schedule) {
-    if (schedule->gradients < 0) return;
-    const size_t start = schedule->buffer[schedule->gradients].offset, bytes = schedule->persistent_bytes - start;
-    for (int b = 0; b < schedule->buffers; b++) {
-        if (!schedule->buffer[b].persistent) schedule->buffer[b].offset -= bytes;
-    }
-    schedule->persistent_bytes -= bytes;
-    schedule->arena_bytes -= bytes;
-}
-
 /* Evaluation is fp32 whatever the plan; it works in smaller pieces where fp32 activations would not fit in the plan's memory. */
 static qs_status evaluation_lower(qs__trainer *trainer) {
     const size_t reserved = trainer->main.schedule->arena_bytes;
@@ -121,7 +109,6 @@ static qs_status evaluation_lower(qs__trainer *trainer) {
         QS_TRY(qs__program_lower(trainer->graph, trainer->job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, batch, trainer->device,
                                  &trainer->evaluation));
         QS_TRY(qs__persistent_compare(trainer->main.schedule, trainer->evaluation.schedule));
-        evaluation_reuse(trainer->evaluation.schedule);
         if (trainer->evaluation.schedule->arena_bytes <= reserved) return QS_OK;
         qs__program_release(&trainer->evaluation);
     }
