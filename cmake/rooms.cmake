@@ -14,7 +14,6 @@ foreach(sanitizer IN LISTS QS_SANITIZE)
   target_link_options(qs_flags INTERFACE -fsanitize=${sanitizer})
 endforeach()
 
-set(QS_MISSING_TEST WARNING) # SEND_ERROR stops the configure step at a member of a list without its test
 set_property(GLOBAL PROPERTY QS_ROOMS "")
 
 # qs_list(<out> <file.def>): the first argument of each line of a .def list, in order. The same file is read by the C preprocessor;
@@ -49,7 +48,7 @@ function(qs_require_tests room list)
   list(REMOVE_ITEM members ${covered} "")
   if(members)
     list(JOIN members " " members)
-    message(${QS_MISSING_TEST} "src/${room}/${list}: no test of ${members}. Write tests/${room}/<member>.c, or name the member in a line "
+    message(SEND_ERROR "src/${room}/${list}: no test of ${members}. Write tests/${room}/<member>.c, or name the member in a line "
       "\"// covers: <members>\" of the test that covers it.")
   endif()
 endfunction()

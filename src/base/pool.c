@@ -79,6 +79,7 @@ static void run_team(int64_t count, int64_t grain, int64_t pieces, int workers, 
 
 void qs_parallel(int64_t count, int64_t grain, qs_parallel_body body, void *context) {
     assert(grain > 0);
+    (void)grain; /* a build without threads takes the whole range at once */
     if (count <= 0) return;
 #ifdef _OPENMP
     int64_t pieces = count / grain + (count % grain != 0);
