@@ -138,7 +138,8 @@ qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const 
                        int64_t outputs, bool bias, int *node) {
     QS_TRY(check_name(graph, name));
     if (graph->classes > 0) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
-    qs_node one = {.attributes = attributes ? *attributes : (qs_attributes){0}, .inputs = inputs};
+    static const qs_attributes none;
+    qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs};
     strcpy(one.name, name);
     qs_graph before = *graph;
     qs_status status = append(graph, op, &one, input, outputs, bias);
