@@ -110,6 +110,22 @@ static qs_status device_open(session *one) {
     return qs_device_open(&options, &one->device);
 }
 
+static bool is_offered(const qs_device_info *info, const qs_format *format) {
+    for (int i = 0; i < 8 && info->formats[i]; i++)
+        if (strcmp(info->formats[i], format->name) == 0) return true;
+    return false;
+}
+
+/* Without a cluster file the class computes in what its device offers on this machine. */
+static void formats_limit(const qs_device *device, qs_class *one) {
+    qs_device_info info;
+    int kept = 0;
+    qs_device_describe(device, &info);
+    for (int i = 0; i < one->formats; i++)
+        if (is_offered(&info, one->format[i])) one->format[kept++] = one->format[i];
+    one->formats = kept;
+}
+
 static qs_status session_start(const session_options *options, session *one) {
     if (options->cluster)
         QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
@@ -117,7 +133,9 @@ static qs_status session_start(const session_options *options, session *one) {
         QS_TRY(qs_cluster_single(options->backend, (int)options->threads, &one->cluster));
     QS_TRY(ranks_check(options, one));
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
-    return device_open(one);
+    QS_TRY(device_open(one));
+    if (!options->cluster) formats_limit(one->device, &one->cluster.class_[one->class_index]);
+    return QS_OK;
 }
 
 static void session_close(session *one) {
