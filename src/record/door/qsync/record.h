@@ -235,7 +235,7 @@ typedef struct qs_plan_kernel {
 
 typedef struct qs_operator_reason {
     char name[QS_NAME];
-    char stopped_by[24]; /* "memory", "throughput", "highest", "pinned" */
+    char stopped_by[24]; /* "memory", "throughput", "highest", "pinned", "profile" (lacks a case of the mix), "planner" (chose so) */
     char next[QS_NAME];  /* the recipe one step up, "" when highest */
     double time_us;      /* what the step up would cost in iteration time */
     int64_t bytes;       /* and in memory */
