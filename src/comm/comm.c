@@ -265,3 +265,10 @@ qs_status qs_comm_agree(qs_comm *comm, qs_status mine) {
     text[sizeof text - 1] = '\0';
     return qs_fail(agreed, "rank %d: %s", rank, text);
 }
+
+qs_status qs_comm_compare(qs_comm *comm, const char *what, uint64_t value) {
+    uint64_t first = value;
+    QS_TRY(qs_comm_broadcast(comm, &first, sizeof first, 0));
+    const bool same = value == first;
+    return qs_comm_agree(comm, same ? QS_OK : qs_fail(QS_MISMATCH, "its %s is not that of rank 0; start all ranks alike", what));
+}

@@ -54,6 +54,14 @@ static void long_message(void **state) {
     expect_equal_everywhere((const float[]){(float)strlen(qs_message())}, 1);
 }
 
-#define AGREEMENT cmocka_unit_test(one_fails), cmocka_unit_test(worst_wins), cmocka_unit_test(long_message)
+static void values_compared(void **state) {
+    (void)state;
+    assert_int_equal(qs_comm_compare(comm, "plan", (uint64_t)1 << 63), QS_OK);
+    assert_int_equal(qs_comm_compare(comm, "plan", qs_comm_rank(comm) == 1 ? 7 : 8), QS_MISMATCH);
+    assert_string_equal(qs_message(), "rank 1: its plan is not that of rank 0; start all ranks alike");
+}
+
+#define AGREEMENT \
+    cmocka_unit_test(one_fails), cmocka_unit_test(worst_wins), cmocka_unit_test(long_message), cmocka_unit_test(values_compared)
 
 #endif

@@ -51,6 +51,8 @@ static qs_status start_library(bool *started) {
     if (there) return QS_OK;
     prefer_ring();
     QS_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start"));
+    /* Waiting for several requests reports to the world, not to our communicator. */
+    QS_TRY(check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler"));
     if (provided >= MPI_THREAD_FUNNELED) return QS_OK;
     MPI_Finalize();
     return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");

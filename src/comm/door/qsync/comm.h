@@ -44,6 +44,8 @@ QS_API qs_status qs_comm_barrier(qs_comm *comm);
  * only a run in which nothing failed may be resumed as it is. One rank alone keeps its message. Call it where a failure of one rank must
  * stop all. */
 QS_API qs_status qs_comm_agree(qs_comm *comm, qs_status mine);
+/* QS_MISMATCH on all ranks, naming `what` and the lowest rank whose value is not that of rank 0. Collective. */
+QS_API qs_status qs_comm_compare(qs_comm *comm, const char *what, uint64_t value);
 /* Ends the whole run at once after a failure that the others cannot see: prints nothing, kills the peers. Does not return for mpi; returns
  * for self, which has no peers. */
 QS_API void qs_comm_abort(qs_comm *comm, int exit_code);
