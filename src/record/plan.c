@@ -161,6 +161,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
 static qs_status read_job(const qs__place *root, qs_plan *out) {
     qs__place job = qs__field(root, "job");
     qs_job_default(&out->job);
+    out->without_job = !job.value;
     return job.value ? qs__job_read(&job, false, &out->job) : QS_OK;
 }
 
@@ -325,9 +326,11 @@ qs_status qs_plan_text(const qs_plan *plan, char **json) {
     qs__record_begin(&writer, "plan");
     if (*plan->planner) qs__put_text(&writer, "planner", plan->planner);
     write_signature(&writer, plan);
-    qs__open_object(&writer, "job", QS__LINES);
-    qs__job_write(&writer, &plan->job);
-    qs__close(&writer);
+    if (!plan->without_job) {
+        qs__open_object(&writer, "job", QS__LINES);
+        qs__job_write(&writer, &plan->job);
+        qs__close(&writer);
+    }
     write_recipes(&writer, plan);
     qs__open_object(&writer, "classes", QS__LINES);
     for (int i = 0; i < plan->classes; i++)

@@ -277,13 +277,13 @@ qs_status qs__get_format(const qs__place *object, const char *key, const qs_form
     return field.value ? qs__take_format(&field, out) : QS_OK;
 }
 
-qs_status qs__get_numbers(const qs__place *object, const char *key, int count, double *out) {
+qs_status qs__get_numbers(const qs__place *object, const char *key, int count, double low, double *out) {
     qs__place field = qs__field(object, key);
     if (!field.value) return QS_OK;
     QS_TRY(qs__expect_array(&field, (size_t)count, (size_t)count));
     for (int i = 0; i < count; i++) {
         qs__place element = qs__element(&field, (size_t)i);
-        QS_TRY(take_number(&element, -INFINITY, INFINITY, &out[i]));
+        QS_TRY(take_number(&element, low, INFINITY, &out[i]));
     }
     return QS_OK;
 }

@@ -44,8 +44,8 @@ qs_status qs__get_number(const qs__place *object, const char *key, double low, d
 qs_status qs__get_integer(const qs__place *object, const char *key, int64_t low, int64_t high, int64_t *out);
 qs_status qs__get_count(const qs__place *object, const char *key, int low, int high, int *out);
 qs_status qs__get_format(const qs__place *object, const char *key, const qs_format **out);
-/* Exactly `count` numbers. */
-qs_status qs__get_numbers(const qs__place *object, const char *key, int count, double *out);
+/* Exactly `count` numbers, none below `low`. */
+qs_status qs__get_numbers(const qs__place *object, const char *key, int count, double low, double *out);
 
 /* The text of a place itself, of an object's key. */
 qs_status qs__take_text(const qs__place *place, char *out, size_t capacity);

@@ -4,13 +4,21 @@
 
 #include <stdlib.h>
 
-/* Fields of a tensor, one array each, in the order of the file. */
-#define FIELDS(X) X(norm2) X(absmax) X(minimum) X(maximum) X(channel_absmax2) X(variance_int8) X(variance_bf16) X(variance_fp16)
-#define FIELD_NAME(name) " " #name
+/* Fields of a tensor, one array each, in the order of the file, and what no value may be below. */
+#define FIELDS(X)         \
+    X(norm2, 0)           \
+    X(absmax, 0)          \
+    X(minimum, -INFINITY) \
+    X(maximum, -INFINITY) \
+    X(channel_absmax2, 0) \
+    X(variance_int8, 0)   \
+    X(variance_bf16, 0)   \
+    X(variance_fp16, 0)
+#define FIELD_NAME(name, low) " " #name
 static const char tensor_fields[] = "count" FIELDS(FIELD_NAME);
 
 static void release_tensor(qs_tensor_statistics *tensor) {
-#define FIELD_FREE(name) free(tensor->name);
+#define FIELD_FREE(name, low) free(tensor->name);
     FIELDS(FIELD_FREE)
 }
 
@@ -21,7 +29,7 @@ static void release_operator(qs_operator_statistics *operator_) {
 }
 
 static qs_status create_tensor(int iterations, qs_tensor_statistics *out) {
-#define FIELD_CREATE(name) QS_TRY(qs_allocate((size_t)iterations, sizeof(double), &out->name));
+#define FIELD_CREATE(name, low) QS_TRY(qs_allocate((size_t)iterations, sizeof(double), &out->name));
     FIELDS(FIELD_CREATE)
     return QS_OK;
 }
@@ -47,7 +55,7 @@ static qs_status read_tensor(const qs__place *operator_, const char *key, int it
     qs__place tensor = qs__field(operator_, key);
     QS_TRY(qs__expect_fields(&tensor, tensor_fields, ""));
     QS_TRY(qs__get_integer(&tensor, "count", 0, INT64_MAX, &out->count));
-#define FIELD_READ(name) QS_TRY(qs__get_numbers(&tensor, #name, iterations, out->name));
+#define FIELD_READ(name, low) QS_TRY(qs__get_numbers(&tensor, #name, iterations, low, out->name));
     FIELDS(FIELD_READ)
     return QS_OK;
 }
@@ -90,7 +98,7 @@ qs_status qs__statistics_read(const qs__place *root, qs_statistics *out) {
 static void write_tensor(qs__writer *writer, const char *key, int iterations, const qs_tensor_statistics *tensor) {
     qs__open_object(writer, key, QS__LINES);
     qs__put_integer(writer, "count", tensor->count);
-#define FIELD_WRITE(name) qs__put_numbers(writer, #name, iterations, tensor->name);
+#define FIELD_WRITE(name, low) qs__put_numbers(writer, #name, iterations, tensor->name);
     FIELDS(FIELD_WRITE)
     qs__close(writer);
 }

@@ -70,11 +70,13 @@ static void by_hand(void **state) {
     assert_string_equal(plan.class_[0].schedule, "");
     assert_int_equal(plan.class_[0].batch, 0);
     assert_int_equal(plan.job.batch, 64);
+    assert_true(plan.without_job);
     /* Its canonical text holds the built-in recipes and is stable from there on. */
     char *once, *twice;
     assert_int_equal(qs_plan_text(&plan, &once), QS_OK);
     qs_plan_release(&plan);
     plan = parsed(once);
+    assert_true(plan.without_job);
     assert_int_equal(qs_plan_text(&plan, &twice), QS_OK);
     assert_string_equal(once, twice);
     free(once);

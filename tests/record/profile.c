@@ -141,6 +141,7 @@ static void refusals(void **state) {
     refuse("\"from\": \"bf16\"", "\"from\": \"bf18\"", "conversions[1].from: ");
     refuse("[1.5, 2]", "[1.5]", "statistics.operators[\"stage1.block0.conv1\"].src.norm2: has 1 elements, must have 2");
     refuse("[1.5, 2]", "[1.5, null]", "src.norm2[1]: must be a number, is null");
+    refuse("[1.5, 2]", "[1.5, -2]", "src.norm2[1]: -2 must be at least 0");
     refuse("\"iterations\": 2", "\"iterations\": 2147483647", "src.norm2: has 2 elements, must have 2147483647");
     refuse("\"cpu_share\": 0.3", "\"cpu_share\": 3", "collectives[0].cpu_share: 3 is outside 0 .. 1");
     refuse("\"median\": 1.5", "\"median\": -1.5", "us.median: -1.5 must be at least 0");

@@ -264,6 +264,7 @@ typedef struct qs_plan {
     char planner[QS_NAME]; /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
     qs_job job;
+    bool without_job; /* a plan written by hand that says nothing of the job, which is the trainer's then */
     int recipes;
     qs_recipe *recipe;
     int classes;
