@@ -3,6 +3,8 @@
 #include "train_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Names rank and step: agreement puts the rank before the message. */
 static qs_status bad_step_status(const qs__trainer *trainer) {
@@ -49,4 +51,27 @@ qs_status qs__weights_agree(const qs__trainer *trainer) {
                          (long long)trainer->step - 1, (unsigned long long)mine, (unsigned long long)first);
     }
     return qs_comm_agree(trainer->comm, status);
+}
+
+static uint64_t labels_hash(const qs_dataset *dataset, uint64_t seed) {
+    return dataset->count > 0 ? qs_hash(dataset->labels, (size_t)dataset->count, seed) : seed;
+}
+
+/* Ranks that were started with different files would wait for one another for ever, or train something that nobody asked for. */
+qs_status qs__inputs_agree(const qs__trainer *trainer) {
+    const qs_plan *plan = trainer->options->plan;
+    char job[32], cluster[32], *text = NULL;
+    qs_status status = plan ? qs_plan_text(plan, &text) : QS_OK;
+    QS_GOTO(qs_comm_agree(trainer->comm, status));
+    qs_job_signature(trainer->job, job);
+    qs_cluster_signature(trainer->options->cluster, cluster);
+    QS_GOTO(qs_comm_compare(trainer->comm, "job", qs_hash(job, strlen(job), 0)));
+    QS_GOTO(qs_comm_compare(trainer->comm, "cluster", qs_hash(cluster, strlen(cluster), 0)));
+    QS_GOTO(qs_comm_compare(trainer->comm, "plan", text ? qs_hash(text, strlen(text), 0) : 0));
+    QS_GOTO(qs_comm_compare(trainer->comm, "number of steps", (uint64_t)trainer->steps));
+    QS_GOTO(qs_comm_compare(trainer->comm, "data", labels_hash(&trainer->test, labels_hash(&trainer->training, 0))));
+    QS_GOTO(qs_comm_compare(trainer->comm, "set of first weights", qs__weights_hash(trainer)));
+done:
+    free(text);
+    return status;
 }

@@ -72,7 +72,7 @@ static qs_status class_check(const qs_plan *plan, const qs_class *one) {
 
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph) {
     char signature[32];
-    QS_TRY(job_check(&plan->job, job));
+    if (!plan->without_job) QS_TRY(job_check(&plan->job, job));
     QS_TRY(signature_check("model", plan->graph, qs_graph_signature(graph, signature)));
     QS_TRY(signature_check("cluster", plan->cluster, qs_cluster_signature(cluster, signature)));
     for (int i = 0; i < cluster->classes; i++)

@@ -80,15 +80,27 @@ static qs_status batches_set(evaluator *here, int64_t batch, int ranks) {
     return QS_OK;
 }
 
+/* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
+static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_limit, qs_device *device) {
+    qs_status status = QS_OK;
+    for (int64_t batch = job->batch; batch > 0; batch /= 2) {
+        qs__program_release(&here->program);
+        QS_TRY(qs__program_lower(here->graph, job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, batch, device, &here->program));
+        status = qs_schedule_fits(here->program.schedule, memory_limit, "evaluation");
+        if (status != QS_INFEASIBLE) return status;
+    }
+    return status;
+}
+
 static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
-                                qs_device *device, qs_comm *comm) {
+                                int64_t memory_limit, qs_device *device, qs_comm *comm) {
     QS_TRY(qs_job_model(job, &here->graph));
     const qs_shape *input = &here->graph->node[0].shape;
     QS_TRY(qs_dataset_load(job->dataset, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_dataset_fit(&here->test, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], here->graph->classes));
     QS_TRY(batches_set(here, job->batch, qs_comm_size(comm)));
     QS_TRY(qs_sharding_create(here->test.count, qs_comm_size(comm), here->batch, job->seed, false, &here->sharding));
-    QS_TRY(qs__program_lower(here->graph, job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, job->batch, device, &here->program));
+    QS_TRY(program_fit(here, job, memory_limit, device));
     const qs_schedule *schedule = here->program.schedule;
     QS_TRY(qs_arena_reserve(schedule->arena_bytes, &here->arena));
     QS_TRY(qs__program_bind(&here->program, device, comm, here->arena.memory));
@@ -105,10 +117,10 @@ static void evaluator_release(evaluator *here) {
     free(here->batch);
 }
 
-qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, qs_device *device, qs_comm *comm,
-                      qs_evaluation *out) {
+qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
+                      qs_device *device, qs_comm *comm, qs_evaluation *out) {
     evaluator here = {0};
-    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, device, comm));
+    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, memory_limit, device, comm));
     if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, out);
     evaluator_release(&here);
     return status;

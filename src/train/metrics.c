@@ -3,6 +3,7 @@
  */
 #include "train_internal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static qs_status plan_write_to(const qs__trainer *trainer, const char *path) {
     if (trainer->options->plan) {
         qs_plan effective = *trainer->options->plan;
         effective.job = *trainer->job;
+        effective.without_job = false;
         return qs_plan_write(path, &effective);
     }
     qs_plan plan = {0};
@@ -119,14 +121,26 @@ static qs_status metrics_create(qs__trainer *trainer) {
     char *path = NULL;
     QS_TRY(qs_path_join(trainer->options->run_folder, "metrics.jsonl", &path));
     trainer->metrics = fopen(path, "we");
-    qs_status status = trainer->metrics ? QS_OK : qs_fail(QS_FAILED, "%s: cannot be written", path);
+    qs_status status = trainer->metrics ? QS_OK : qs_fail(QS_FAILED, "%s: cannot be written: %s", path, strerror(errno));
     free(path);
     return status;
+}
+
+/* What an earlier run in this folder ended with must not be taken for the end of this one. */
+static qs_status earlier_remove(const qs__trainer *trainer, const char *name) {
+    char *path = NULL;
+    QS_TRY(qs_path_join(trainer->options->run_folder, name, &path));
+    const int error = remove(path) == 0 ? 0 : errno;
+    free(path);
+    if (error == 0 || error == ENOENT) return QS_OK;
+    return qs_fail(QS_FAILED, "%s/%s: cannot be removed: %s", trainer->options->run_folder, name, strerror(error));
 }
 
 qs_status qs__metrics_open(qs__trainer *trainer) {
     if (!is_writer(trainer)) return QS_OK;
     QS_TRY(qs_folder_make(trainer->options->run_folder));
+    QS_TRY(earlier_remove(trainer, "result.json"));
+    QS_TRY(earlier_remove(trainer, "timing.json"));
     QS_TRY(config_write(trainer));
     QS_TRY(plan_write(trainer));
     return metrics_create(trainer);
@@ -138,7 +152,8 @@ static qs_status line_append(qs__trainer *trainer, qs_line *line) {
     QS_TRY(qs_line_finish(line, &json));
     bool written = fprintf(trainer->metrics, "%s\n", json) > 0 && fflush(trainer->metrics) == 0;
     free(json);
-    return written ? QS_OK : qs_fail(QS_FAILED, "%s/metrics.jsonl: cannot be written", trainer->options->run_folder);
+    if (written) return QS_OK;
+    return qs_fail(QS_FAILED, "%s/metrics.jsonl: cannot be written: %s", trainer->options->run_folder, strerror(errno));
 }
 
 qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums) {

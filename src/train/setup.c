@@ -22,8 +22,16 @@ static const qs_class_plan *class_plan_of(const qs__trainer *trainer, int rank) 
     return plan ? qs_plan_class(plan, class_of(trainer, rank)->name) : NULL;
 }
 
+/* What the job record can say but nothing here does yet is refused, never ignored. */
+static qs_status transport_check(const qs_job *job) {
+    if (strcmp(job->wire, "fp32") != 0) return qs_fail(QS_UNSUPPORTED, "wire format %s: gradients travel in fp32", job->wire);
+    if (strcmp(job->algorithm, "library") == 0) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "all-reduce algorithm %s: there is library", job->algorithm);
+}
+
 static qs_status model_bind(qs__trainer *trainer) {
     const qs_plan *plan = trainer->options->plan;
+    QS_TRY(transport_check(trainer->job));
     QS_TRY(qs_job_model(trainer->job, &trainer->graph));
     if (plan) QS_TRY(qs__plan_check(plan, trainer->job, trainer->options->cluster, trainer->graph));
     trainer->class_ = class_of(trainer, trainer->rank);
@@ -150,14 +158,15 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(memory_fill(trainer));
     trainer->scale = qs_loss_scale_start(trainer->job);
     trainer->bad_step = -1;
-    QS_TRY(qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds));
-    return qs__metrics_open(trainer);
+    return qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 
 qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
     *out = (qs__trainer){
         .options = options, .job = options->job, .device = device, .comm = comm, .rank = qs_comm_rank(comm), .ranks = qs_comm_size(comm)};
-    return qs_comm_agree(comm, create_alone(out));
+    QS_TRY(qs_comm_agree(comm, create_alone(out)));
+    QS_TRY(qs__inputs_agree(out));
+    return qs_comm_agree(comm, qs__metrics_open(out));
 }
 
 void qs__trainer_release(qs__trainer *trainer) {

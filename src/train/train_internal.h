@@ -79,6 +79,8 @@ qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch);
 qs_status qs__statistics_average(qs_comm *comm, float *running, int64_t elements);
 uint64_t qs__weights_hash(const qs__trainer *trainer);
 qs_status qs__weights_agree(const qs__trainer *trainer);
+/* Job, cluster, plan, data and weights of all ranks are those of rank 0. */
+qs_status qs__inputs_agree(const qs__trainer *trainer);
 
 /* evaluate.c */
 qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,

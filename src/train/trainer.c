@@ -78,8 +78,9 @@ static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
     memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
     if (status != QS_OK || isfinite(out->loss)) return status;
-    return qs_fail(QS_NUMERIC, "the test loss is not finite after step %lld; lower the learning rate or train with more precision",
-                   (long long)trainer->step - 1);
+    status = qs_fail(QS_NUMERIC, "the test loss is not finite after step %lld; lower the learning rate or train with more precision",
+                     (long long)trainer->step - 1);
+    return qs_comm_agree(trainer->comm, status); /* all have the same loss: the first rank tells */
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {

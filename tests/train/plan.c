@@ -97,6 +97,26 @@ static void other_job(void **state) {
     refuse(here, QS_MISMATCH, "momentum 0.9, the job has 0.5");
 }
 
+/* A plan that says nothing of the job fits any. */
+static void no_job(void **state) {
+    planned *here = *state;
+    qs_train_result result;
+    here->plan.without_job = true;
+    here->plan.class_[0].schedule[0] = '\0';
+    here->bench.job.optimizer.momentum = 0.5;
+    assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
+    result_release(&result);
+}
+
+static void transport_not_built(void **state) {
+    planned *here = *state;
+    strcpy(here->bench.job.wire, "bf16");
+    refuse(here, QS_UNSUPPORTED, "wire format bf16");
+    strcpy(here->bench.job.wire, "fp32");
+    strcpy(here->bench.job.algorithm, "tree");
+    refuse(here, QS_UNSUPPORTED, "algorithm tree");
+}
+
 static void unknown_operators_and_recipes(void **state) {
     planned *here = *state;
     qs_operator_choice *choice = &here->plan.class_[0].operator_[1];
@@ -162,6 +182,8 @@ int main(void) {
         PLANNED(other_model),
         PLANNED(other_cluster),
         PLANNED(other_job),
+        PLANNED(no_job),
+        PLANNED(transport_not_built),
         PLANNED(unknown_operators_and_recipes),
         PLANNED(class_without_the_format),
         PLANNED(other_kernels),

@@ -99,6 +99,7 @@ typedef struct qs_train_result {
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
  *   all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}; no times: equal runs give equal bytes
  * - timing.json: durations, speed and memory of the run
+ * (result.json and timing.json of an earlier run in the folder are removed first)
  * - weights.qsync: master weights and running statistics after the last step
  *
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
@@ -112,13 +113,14 @@ typedef struct qs_train_result {
  * (QS_INFEASIBLE with both figures). NaN or infinite loss stops with QS_NUMERIC naming step and rank. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
-/* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. */
+/* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within
+ * memory_limit (bytes; 0: no limit). */
 typedef struct qs_evaluation {
     double loss, accuracy;
     int64_t samples;
 } qs_evaluation;
-QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, qs_device *device,
-                             qs_comm *comm, qs_evaluation *out);
+QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit,
+                             int64_t memory_limit, qs_device *device, qs_comm *comm, qs_evaluation *out);
 
 /* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
  * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
