@@ -1,73 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync bench: images per second of whole training steps, per model and recipe. */
-#include <string.h>
-
 #include "cli.h"
 
 typedef struct bench {
     qs_device *device;
-    int64_t batch, steps, threads;
+    int64_t batch;
+    int steps, threads;
     bool json;
-    json_t *models;
+    const char *recipes, *model; /* comma-separated; the one at hand */
+    json_t *models, *row;        /* row: of the model at hand */
 } bench;
 
-static qs_status pair_run(bench *one, const char *model, const char *recipe, json_t *row) {
+static qs_status recipe_run(void *context, const char *recipe) {
+    bench *one = context;
     qs_bench_figure figure;
-    QS_TRY(qs_bench_step(model, recipe, one->batch, (int)one->steps, one->device, &figure));
+    QS_TRY(qs_bench_step(one->model, recipe, one->batch, one->steps, one->device, &figure));
     if (one->json)
-        json_object_set_new(row, recipe, json_pack("{s:f,s:f,s:f}", "images_per_s", figure.images_per_second, "step_us", figure.step_us, "gflop_per_s",
-                                                   figure.flops_per_step / figure.step_us / 1e3));
+        json_object_set_new(one->row, recipe,
+                            json_pack("{s:f,s:f,s:f}", "images_per_s", figure.images_per_second, "step_us", figure.step_us, "gflop_per_s",
+                                      figure.flops_per_step / figure.step_us / 1e3));
     else
-        printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s\n", model, recipe, figure.images_per_second, time_text(figure.step_us),
-               figure.flops_per_step / figure.step_us / 1e3);
+        printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s\n", one->model, recipe, figure.images_per_second,
+               time_text(figure.step_us), figure.flops_per_step / figure.step_us / 1e3);
     fflush(stdout);
     return QS_OK;
 }
 
-static qs_status model_run(bench *one, const char *model, const char *recipes) {
-    char list[256];
-    json_t *row = json_object();
-    snprintf(list, sizeof list, "%s", recipes);
-    json_object_set_new(one->models, model, row);
-    for (char *rest = list, *name; (name = strsep(&rest, ",")) != NULL;) QS_TRY(pair_run(one, model, name, row));
-    return QS_OK;
-}
-
-static qs_status models_run(bench *one, const char *models, const char *recipes) {
-    char list[512];
-    snprintf(list, sizeof list, "%s", models);
-    for (char *rest = list, *name; (name = strsep(&rest, ",")) != NULL;) QS_TRY(model_run(one, name, recipes));
-    return QS_OK;
+static qs_status model_run(void *context, const char *model) {
+    bench *one = context;
+    one->model = model;
+    one->row = json_object();
+    json_object_set_new(one->models, model, one->row);
+    return names_each(one->recipes, recipe_run, one);
 }
 
 qs_status verb_bench(int argc, char **argv) {
-    const verb_usage usage = {"bench", "",
-                              "Images per second of whole training steps (forward, backward, update) on generated data: the median over steps, per model\n"
-                              "and recipe, on this machine.",
-                              "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"};
-    const char *models = "resnet20", *recipes = "fp32,bf16,int8/bf16", *isa = "all", *backend = "cpu";
+    const verb_usage usage = {
+        "bench", "",
+        "Images per second of whole training steps (forward, backward, update) on generated data: the median over steps, per model\n"
+        "and recipe, on this machine.",
+        "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"};
+    const char *models = "resnet20", *isa = "all", *backend = "cpu";
     bool done = false;
     int first = 0;
-    bench one = {.batch = 128, .steps = 12, .threads = 1};
+    bench one = {.batch = 128, .steps = 12, .threads = 1, .recipes = "fp32,bf16,int8/bf16"};
     option_table table = {0};
     options_add(&table, (option_row){"models", OPTION_TEXT, &models, "LIST", "comma-separated (resnet20)", 0});
-    options_add(&table, (option_row){"recipes", OPTION_TEXT, &recipes, "LIST", "comma-separated (fp32,bf16,int8/bf16)", 0});
+    options_add(&table, (option_row){"recipes", OPTION_TEXT, &one.recipes, "LIST", "comma-separated (fp32,bf16,int8/bf16)", 0});
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (128)", 1});
-    options_add(&table, (option_row){"steps", OPTION_INTEGER, &one.steps, "N", "timed steps (12)", 1});
-    options_add(&table, (option_row){"threads", OPTION_INTEGER, &one.threads, "N", "threads (1)", 1});
+    options_add(&table, (option_row){"steps", OPTION_INT, &one.steps, "N", "timed steps (12)", 1});
+    options_add(&table, (option_row){"threads", OPTION_INT, &one.threads, "N", "threads (1)", 1});
     options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &backend, "NAME", "cpu or ref (cpu)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    const qs_device_options options = {.backend = backend, .threads = (int)one.threads, .isa = isa, .speed = 1};
+    const qs_device_options options = {.backend = backend, .threads = one.threads, .isa = isa, .speed = 1};
     QS_TRY(qs_device_open(&options, &one.device));
     one.models = json_object();
-    const qs_status status = models_run(&one, models, recipes);
+    const qs_status status = names_each(models, model_run, &one);
     qs_device_close(one.device);
     if (status == QS_OK && one.json)
-        return json_print(json_pack("{s:I,s:I,s:o}", "batch", (json_int_t)one.batch, "threads", (json_int_t)one.threads, "models", one.models));
+        return json_print(
+            json_pack("{s:I,s:I,s:o}", "batch", (json_int_t)one.batch, "threads", (json_int_t)one.threads, "models", one.models));
     json_decref(one.models);
     return status;
 }

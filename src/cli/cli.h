@@ -10,11 +10,11 @@
 
 /* ---- Options ----------------------------------------------------------------------------------------------------------- */
 
-typedef enum option_kind { OPTION_TEXT, OPTION_INTEGER, OPTION_REAL, OPTION_FLAG } option_kind;
+typedef enum option_kind { OPTION_TEXT, OPTION_INT, OPTION_INTEGER, OPTION_REAL, OPTION_FLAG } option_kind;
 typedef struct option_row {
-    const char *name;     /* "batch" for --batch */
+    const char *name; /* "batch" for --batch */
     option_kind kind;
-    void *target;         /* const char **, int64_t *, double *, bool * */
+    void *target;         /* const char **, int *, int64_t *, double *, bool * */
     const char *argument; /* "N", "FILE"; NULL for flags */
     const char *help;     /* one line; the default is part of it */
     double minimum;       /* of numbers */
@@ -35,31 +35,42 @@ typedef struct option_table {
 } option_table;
 
 void options_add(option_table *table, option_row row);
-/* Parses argv[1..]; *first receives the index of the first non-option argument. `done` becomes true after --help. QS_USAGE names the option,
- * the value and the rule. */
+/* Parses argv[1..]; *first receives the index of the first non-option argument. `done` becomes true after --help. QS_USAGE names the
+ * option, the value and the rule. */
 qs_status options_parse(option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done);
 /* True when the option stood on the command line. */
 bool option_given(const option_table *table, const char *name);
 /* QS_USAGE when there are more than `most` plain arguments. */
 qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most);
+/* Calls `visit` for each name of a comma-separated list, up to the first failure. */
+qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context);
 
 /* ---- Job, cluster, session ------------------------------------------------------------------------------------------------ */
 
 typedef struct job_options {
     qs_job job;
     const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *data_folder;
-    int64_t epochs, seed, training_limit, test_limit;
+    int64_t seed;
     bool no_augmentation;
 } job_options;
+/* What of a job a verb asks for. */
+enum {
+    JOB_SET = 1,    /* --dataset, --batch */
+    JOB_FOLDER = 2, /* --data */
+    JOB_STEP = 4,   /* model, seed and what a step depends on */
+    JOB_EPOCHS = 8  /* epochs, rates, augmentation */
+};
 void job_options_start(job_options *options);
-void job_options_add(job_options *options, option_table *table, bool training);
+void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
 
 typedef struct session_options {
-    const char *cluster, *backend, *class_name;
-    int64_t threads;
+    const char *cluster, *backend;
+    int threads;
+    const char *command; /* what all ranks must have in common */
+    const qs_job *job;
 } session_options;
-void session_options_add(session_options *options, option_table *table);
+void session_options_add(session_options *options, const char *command, const qs_job *job, option_table *table);
 
 /* One process of a run: its communicator, cluster, class and device. */
 typedef struct session {
@@ -68,15 +79,16 @@ typedef struct session {
     int class_index;
     qs_device *device;
 } session;
-/* Opens communicator, cluster (file, or a single rank), and this rank's device. QS_USAGE when the number of ranks does not match. */
-qs_status session_open(const session_options *options, session *out);
+/* Opens communicator, cluster (file, or a single rank), and this rank's device; `before` is what came of this rank's options and files, so
+ * that what fails on one rank alone is told and stops all. QS_USAGE when the number of ranks does not match. */
+qs_status session_open(const session_options *options, qs_status before, session *out);
 /* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the
  * others cannot know of is told here and ends the whole run at once. */
 qs_status session_end(session *one, qs_status status);
-/* Called once at start: under a launcher, rank 0 alone tells what fails before a session exists. */
+/* Called once at start: under a launcher, rank 0 speaks for all until a session exists. */
 void launcher_rank_read(void);
-/* True when the failure at hand is another rank's to tell. */
-bool failure_is_told(void);
+/* True when what all ranks know, or the failure at hand, is another rank's to tell. */
+bool another_rank_tells(void);
 bool session_is_first(const session *one);
 
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */
@@ -85,12 +97,14 @@ bool session_is_first(const session *one);
 qs_status json_print(json_t *value);
 /* A number, or null where it is not finite (no epoch was run, nothing was measured). */
 json_t *json_number(double value);
-/* "1.2 MiB", "38.4 ms" into small static rings: usable a few times in one printf. */
+/* "1.2 MiB", "38.4 ms" into a small static ring: usable a few times in one printf; "-" for what is not finite. */
 const char *bytes_text(double bytes);
 const char *time_text(double us);
 const char *count_text(double count);
-/* Writes text to a file atomically, or to stdout when path is NULL or "-". */
-qs_status text_write(const char *path, const char *text);
+/* A fraction as "91.25 %"; "-" when it is not finite. */
+const char *percent_text(double fraction);
+/* QS_BAD_FILE when no file can be made at `path`: told before long work, not behind it. */
+qs_status output_check(const char *path);
 
 /* Progress on stderr: a bar on a terminal, otherwise a line every few seconds. fraction in 0..1; text follows it. */
 void progress_show(double fraction, const char *format, ...) QS_PRINTF(2, 3);

@@ -4,15 +4,17 @@
 
 static json_t *info_json(const qs_device_info *info) {
     json_t *formats = json_array();
-    for (int i = 0; formats && i < 8 && info->formats[i]; i++) json_array_append_new(formats, json_string(info->formats[i]));
-    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:o}", "backend", info->backend, "cpu", info->cpu, "isa", info->isa, "library", info->library, "threads",
-                     info->threads, "formats", formats);
+    for (int i = 0; formats && i < 8 && info->formats[i]; i++)
+        json_array_append_new(formats, json_string(info->formats[i]));
+    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:o}", "backend", info->backend, "cpu", info->cpu, "isa", info->isa, "library", info->library,
+                     "threads", info->threads, "formats", formats);
 }
 
 static void info_print(const qs_device_info *info) {
-    printf("%-6s %s\n       isa %s, library %s, %d thread%s\n       formats", info->backend, info->cpu, info->isa, info->library, info->threads,
-           info->threads == 1 ? "" : "s");
-    for (int i = 0; i < 8 && info->formats[i]; i++) printf(" %s", info->formats[i]);
+    printf("%-6s %s\n       isa %s, library %s, %d thread%s\n       formats", info->backend, info->cpu, info->isa, info->library,
+           info->threads, info->threads == 1 ? "" : "s");
+    for (int i = 0; i < 8 && info->formats[i]; i++)
+        printf(" %s", info->formats[i]);
     printf("\n");
 }
 
@@ -20,19 +22,19 @@ qs_status verb_devices(int argc, char **argv) {
     const verb_usage usage = {"devices", "", "Lists the backends of this build and what they can compute on this machine.",
                               "  qsync devices --isa avx2_vnni\n"};
     const char *isa = "all";
-    int64_t threads = 1;
+    int threads = 1;
     bool json = false, done = false;
     int first = 0;
     option_table table = {0};
     options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"threads", OPTION_INTEGER, &threads, "N", "threads (1)", 1});
+    options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     json_t *list = json_array();
     for (size_t i = 0; qs_device_backend_at(i); i++) {
-        const qs_device_options options = {.backend = qs_device_backend_at(i), .threads = (int)threads, .isa = isa, .speed = 1};
+        const qs_device_options options = {.backend = qs_device_backend_at(i), .threads = threads, .isa = isa, .speed = 1};
         qs_device *device = NULL;
         qs_device_info info;
         const qs_status status = qs_device_open(&options, &device);

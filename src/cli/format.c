@@ -32,8 +32,8 @@ static json_t *facts_json(const qs_format *format) {
         return json_pack("{s:s,s:s,s:i,s:f}", "format", format->name, "kind", "integer", "bits", format->bits, "max", format->max);
     return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:s,s:f,s:f,s:f,s:f}", "format", format->name, "kind", "float", "bits", format->bits,
                      "exponent_bits", format->exponent_bits, "mantissa_bits", format->mantissa_bits, "bias", format->bias, "specials",
-                     specials[format->specials], "max", format->max, "min_normal", format->min_normal, "min_subnormal", format->min_subnormal,
-                     "epsilon", format->epsilon);
+                     specials[format->specials], "max", format->max, "min_normal", format->min_normal, "min_subnormal",
+                     format->min_subnormal, "epsilon", format->epsilon);
 }
 
 /* JSON has no infinities: they are written as text. */
@@ -53,17 +53,21 @@ static qs_status value_round(rounder *one, const char *text) {
     const bool has_code = !isnan(rounded) || one->format->specials != QS_SPECIALS_NONE;
     const uint32_t code = has_code ? qs_encode_value(one->format, rounded) : 0;
     if (!one->json) {
-        printf("%.9g -> %.9g  code 0x%0*x%s\n", (double)value, (double)rounded, (one->format->bits + 3) / 4, code, overflow ? "  overflow" : "");
+        printf("%.9g -> %.9g  code 0x%0*x%s\n", (double)value, (double)rounded, (one->format->bits + 3) / 4, code,
+               overflow ? "  overflow" : "");
         return QS_OK;
     }
-    json_array_append_new(one->rows, json_pack("{s:o,s:o,s:I,s:b}", "x", number_json((double)value), "value", number_json((double)rounded), "code",
-                                               (json_int_t)code, "overflow", overflow));
+    json_array_append_new(one->rows, json_pack("{s:o,s:o,s:I,s:b}", "x", number_json((double)value), "value", number_json((double)rounded),
+                                               "code", (json_int_t)code, "overflow", overflow));
     return QS_OK;
 }
 
 static qs_status stream_round(rounder *one, FILE *stream) {
     char word[128];
-    while (fscanf(stream, "%127s", word) == 1) QS_TRY(value_round(one, word));
+    while (fscanf(stream, "%127s", word) == 1) {
+        if (strlen(word) == sizeof word - 1) return qs_fail(QS_USAGE, "standard input: %.20s...: too long for a number", word);
+        QS_TRY(value_round(one, word));
+    }
     return ferror(stream) ? qs_fail(QS_BAD_FILE, "standard input: %s", strerror(errno)) : QS_OK;
 }
 
@@ -86,7 +90,8 @@ static qs_status values_round(rounder *one, int argc, char **argv, int first) {
     if (argc - first == 1 && strcmp(argv[first], "-") == 0)
         QS_GOTO(stream_round(one, stdin));
     else
-        for (int i = first; i < argc; i++) QS_GOTO(value_round(one, argv[i]));
+        for (int i = first; i < argc; i++)
+            QS_GOTO(value_round(one, argv[i]));
     if (one->json) {
         json_t *facts = facts_json(one->format);
         json_object_set_new(facts, "rounding", json_string(qs_rounding_name(one->rounding)));
@@ -101,10 +106,11 @@ done:
 }
 
 qs_status verb_format(int argc, char **argv) {
-    const verb_usage usage = {"format", "[FORMAT [VALUE ... | -]]",
-                              "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
-                              "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8.",
-                              "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
+    const verb_usage usage = {
+        "format", "[FORMAT [VALUE ... | -]]",
+        "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
+        "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8.",
+        "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
     const char *rounding = "nearest-even";
     int64_t seed = 1;
     bool done = false;

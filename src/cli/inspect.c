@@ -39,7 +39,8 @@ static totals totals_of(const inspection *one) {
         sum.forward += node->forward_flops;
         sum.total += node->total_flops;
         sum.adjustable += strcmp(node->kind, "adjustable") == 0;
-        for (int f = 0; f < SAVED_FORMATS; f++) sum.saved[f] += one->summary[f][n].saved_bytes;
+        for (int f = 0; f < SAVED_FORMATS; f++)
+            sum.saved[f] += one->summary[f][n].saved_bytes;
     }
     return sum;
 }
@@ -47,14 +48,15 @@ static totals totals_of(const inspection *one) {
 static void text_print(const inspection *one) {
     const totals sum = totals_of(one);
     char shape[96], signature[32];
-    printf("%-26s %-22s %-10s %-18s %5s %10s %10s %10s %10s %10s\n", "node", "operator", "class", "output", "depth", "parameters", "forward",
-           "saved fp32", "bf16", "int8");
+    printf("%-26s %-22s %-10s %-18s %5s %10s %10s %10s %10s %10s\n", "node", "operator", "class", "output", "depth", "parameters",
+           "forward", "saved fp32", "bf16", "int8");
     for (int n = 0; n < one->graph->nodes; n++) {
         const qs_node *node = &one->graph->node[n];
         const qs_node_summary *s = &one->summary[0][n];
         printf("%-26s %-22s %-10s %-18s %5d %10lld %10s %10s %10s %10s\n", node->name, node->op ? node->op->name : "", s->kind,
-               qs_shape_text(&s->shape, shape), s->depth, (long long)s->parameters, count_text(s->forward_flops), bytes_text((double)s->saved_bytes),
-               bytes_text((double)one->summary[1][n].saved_bytes), bytes_text((double)one->summary[2][n].saved_bytes));
+               qs_shape_text(&s->shape, shape), s->depth, (long long)s->parameters, count_text(s->forward_flops),
+               bytes_text((double)s->saved_bytes), bytes_text((double)one->summary[1][n].saved_bytes),
+               bytes_text((double)one->summary[2][n].saved_bytes));
     }
     printf("\n%s, batch %lld, %s\n%d nodes, %d adjustable, %lld parameters, forward %sFLOP, training step %sFLOP\n"
            "saved for backward: fp32 %s, bf16 %s, int8 %s\n",
@@ -67,50 +69,55 @@ static json_t *node_json(const inspection *one, int n) {
     const qs_node *node = &one->graph->node[n];
     const qs_node_summary *s = &one->summary[0][n];
     json_t *shape = json_array(), *inputs = json_array();
-    for (int i = 0; i < s->shape.axes; i++) json_array_append_new(shape, json_integer(s->shape.dim[i]));
-    for (int i = 0; n > 0 && i < node->inputs; i++) json_array_append_new(inputs, json_string(one->graph->node[node->input[i]].name));
-    return json_pack("{s:s,s:s,s:s,s:o,s:o,s:i,s:I,s:f,s:f,s:{s:I,s:I,s:I}}", "name", node->name, "operator", node->op ? node->op->name : "input", "class",
-                     s->kind, "inputs", inputs, "shape", shape, "depth", s->depth, "parameters", (json_int_t)s->parameters, "forward_flops",
-                     s->forward_flops, "total_flops", s->total_flops, "saved_bytes", "fp32", (json_int_t)s->saved_bytes, "bf16",
-                     (json_int_t)one->summary[1][n].saved_bytes, "int8", (json_int_t)one->summary[2][n].saved_bytes);
+    for (int i = 0; i < s->shape.axes; i++)
+        json_array_append_new(shape, json_integer(s->shape.dim[i]));
+    for (int i = 0; n > 0 && i < node->inputs; i++)
+        json_array_append_new(inputs, json_string(one->graph->node[node->input[i]].name));
+    return json_pack("{s:s,s:s,s:s,s:o,s:o,s:i,s:I,s:f,s:f,s:{s:I,s:I,s:I}}", "name", node->name, "operator",
+                     node->op ? node->op->name : "input", "class", s->kind, "inputs", inputs, "shape", shape, "depth", s->depth,
+                     "parameters", (json_int_t)s->parameters, "forward_flops", s->forward_flops, "total_flops", s->total_flops,
+                     "saved_bytes", "fp32", (json_int_t)s->saved_bytes, "bf16", (json_int_t)one->summary[1][n].saved_bytes, "int8",
+                     (json_int_t)one->summary[2][n].saved_bytes);
 }
 
 static qs_status json_out(const inspection *one) {
     const totals sum = totals_of(one);
     char signature[32];
     json_t *nodes = json_array();
-    for (int n = 0; n < one->graph->nodes; n++) json_array_append_new(nodes, node_json(one, n));
+    for (int n = 0; n < one->graph->nodes; n++)
+        json_array_append_new(nodes, node_json(one, n));
     return json_print(json_pack("{s:s,s:s,s:I,s:i,s:I,s:f,s:f,s:{s:I,s:I,s:I},s:o}", "model", one->graph->name, "signature",
                                 qs_graph_signature(one->graph, signature), "batch", (json_int_t)one->batch, "adjustable", sum.adjustable,
-                                "parameters", (json_int_t)sum.parameters, "forward_flops", sum.forward, "total_flops", sum.total, "saved_bytes",
-                                "fp32", (json_int_t)sum.saved[0], "bf16", (json_int_t)sum.saved[1], "int8", (json_int_t)sum.saved[2], "nodes",
-                                nodes));
+                                "parameters", (json_int_t)sum.parameters, "forward_flops", sum.forward, "total_flops", sum.total,
+                                "saved_bytes", "fp32", (json_int_t)sum.saved[0], "bf16", (json_int_t)sum.saved[1], "int8",
+                                (json_int_t)sum.saved[2], "nodes", nodes));
 }
 
-static qs_status input_parse(const char *text, int64_t classes, const char *model, qs_model_input *out) {
+static qs_status input_parse(const char *text, int classes, const char *model, qs_model_input *out) {
     char rest = 0;
     QS_TRY(qs_model_input_of(model, out));
-    if (text && (sscanf(text, "%dx%dx%d%c", &out->channels, &out->height, &out->width, &rest) != 3 || out->channels < 1 || out->height < 1 ||
-                 out->width < 1))
+    if (text && (sscanf(text, "%9dx%9dx%9d%c", &out->channels, &out->height, &out->width, &rest) != 3 || out->channels < 1 ||
+                 out->height < 1 || out->width < 1))
         return qs_fail(QS_USAGE, "--input %s: channels, height and width as in 3x32x32", text);
-    if (classes > 0) out->classes = (int)classes;
+    if (classes > 0) out->classes = classes;
     return QS_OK;
 }
 
 qs_status verb_inspect(int argc, char **argv) {
-    const verb_usage usage = {"inspect", "MODEL",
-                              "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
-                              "saves for backward when computing in fp32, bf16 or int8.",
-                              "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"};
+    const verb_usage usage = {
+        "inspect", "MODEL",
+        "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
+        "saves for backward when computing in fp32, bf16 or int8.",
+        "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"};
     inspection one = {.batch = 1};
     const char *input = NULL;
-    int64_t classes = 0;
+    int classes = 0;
     bool json = false, done = false;
     int first = 0;
     option_table table = {0};
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (1)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &input, "CxHxW", "input shape (the model's own)", 0});
-    options_add(&table, (option_row){"classes", OPTION_INTEGER, &classes, "N", "classes (the model's own)", 1});
+    options_add(&table, (option_row){"classes", OPTION_INT, &classes, "N", "classes (the model's own)", 1});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
@@ -126,7 +133,8 @@ qs_status verb_inspect(int argc, char **argv) {
     else
         text_print(&one);
 done:
-    for (int f = 0; f < SAVED_FORMATS; f++) free(one.summary[f]);
+    for (int f = 0; f < SAVED_FORMATS; f++)
+        free(one.summary[f]);
     qs_graph_release(one.graph);
     return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Option tables: parsing, checking numbers, printing --help. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@ void options_add(option_table *table, option_row row) {
 }
 
 static void help_print(const option_table *table, const verb_usage *usage) {
-    printf("usage: qsync %s [options]%s%s\n\n%s\n\noptions:\n", usage->verb, usage->arguments[0] ? " " : "", usage->arguments, usage->purpose);
+    printf("usage: qsync %s [options]%s%s\n\n%s\n\noptions:\n", usage->verb, usage->arguments[0] ? " " : "", usage->arguments,
+           usage->purpose);
     for (int i = 0; i < table->rows; i++) {
         char left[64];
         const option_row *row = &table->row[i];
@@ -23,13 +25,21 @@ static void help_print(const option_table *table, const verb_usage *usage) {
     if (usage->examples) printf("\nexamples:\n%s", usage->examples);
 }
 
-static qs_status integer_parse(const option_row *row, const char *text) {
+static qs_status integer_parse(const option_row *row, const char *text, int64_t most, int64_t *out) {
     char *end = NULL;
     errno = 0;
     const long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno) return qs_fail(QS_USAGE, "--%s %s: not an integer", row->name, text);
+    if (end == text || *end || (errno && errno != ERANGE)) return qs_fail(QS_USAGE, "--%s %s: not an integer", row->name, text);
     if ((double)value < row->minimum) return qs_fail(QS_USAGE, "--%s %s: must be at least %g", row->name, text, row->minimum);
-    *(int64_t *)row->target = value;
+    if (value > most || errno) return qs_fail(QS_USAGE, "--%s %s: must be at most %lld", row->name, text, (long long)most);
+    *out = value;
+    return QS_OK;
+}
+
+static qs_status int_set(const option_row *row, const char *text) {
+    int64_t value = 0;
+    QS_TRY(integer_parse(row, text, INT_MAX, &value));
+    *(int *)row->target = (int)value;
     return QS_OK;
 }
 
@@ -44,10 +54,18 @@ static qs_status real_parse(const option_row *row, const char *text) {
 
 static qs_status value_set(const option_row *row, const char *text) {
     switch (row->kind) {
-    case OPTION_TEXT: *(const char **)row->target = text; return QS_OK;
-    case OPTION_INTEGER: return integer_parse(row, text);
-    case OPTION_REAL: return real_parse(row, text);
-    case OPTION_FLAG: *(bool *)row->target = true; return QS_OK;
+    case OPTION_TEXT:
+        *(const char **)row->target = text;
+        return QS_OK;
+    case OPTION_INT:
+        return int_set(row, text);
+    case OPTION_INTEGER:
+        return integer_parse(row, text, INT64_MAX, row->target);
+    case OPTION_REAL:
+        return real_parse(row, text);
+    case OPTION_FLAG:
+        *(bool *)row->target = true;
+        return QS_OK;
     }
     return QS_OK;
 }
@@ -82,7 +100,7 @@ qs_status options_parse(option_table *table, const verb_usage *usage, int argc, 
     QS_TRY(qs_allocate((size_t)argc, sizeof *kept, &kept));
     for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
         char *end = NULL;
-        if (strcmp(argv[at], "--help") == 0) {
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
             help_print(table, usage);
             *done = true;
             goto done;
@@ -95,7 +113,8 @@ qs_status options_parse(option_table *table, const verb_usage *usage, int argc, 
         else
             kept[plain++] = argv[at];
     }
-    for (at++; at < argc; at++) kept[plain++] = argv[at];
+    for (at++; at < argc; at++)
+        kept[plain++] = argv[at];
     *first = argc - plain;
     memcpy(&argv[*first], kept, (size_t)plain * sizeof *kept);
 done:
@@ -112,4 +131,13 @@ bool option_given(const option_table *table, const char *name) {
 qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most) {
     if (argc - first <= most) return QS_OK;
     return qs_fail(QS_USAGE, "unexpected argument %s; see qsync %s --help", argv[first + most], usage->verb);
+}
+
+qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context) {
+    char *copy = NULL;
+    qs_status status = qs_format_text(&copy, "%s", list);
+    for (char *rest = copy, *name; status == QS_OK && (name = strsep(&rest, ",")) != NULL;)
+        status = visit(context, name);
+    free(copy);
+    return status;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Text for people and programs: units, JSON, files, progress. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -23,6 +25,7 @@ const char *bytes_text(double bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     char *text = ring_next();
     int unit = 0;
+    if (!isfinite(bytes)) return "-";
     while (fabs(bytes) >= 1024 && unit < 4) {
         bytes /= 1024;
         unit++;
@@ -33,6 +36,7 @@ const char *bytes_text(double bytes) {
 
 const char *time_text(double us) {
     char *text = ring_next();
+    if (!isfinite(us)) return "-";
     if (fabs(us) < 1000)
         snprintf(text, 32, "%.1f us", us);
     else if (fabs(us) < 1e6)
@@ -54,6 +58,13 @@ const char *count_text(double count) {
     return text;
 }
 
+const char *percent_text(double fraction) {
+    char *text = ring_next();
+    if (!isfinite(fraction)) return "-";
+    snprintf(text, 32, "%.2f %%", 100 * fraction);
+    return text;
+}
+
 qs_status json_print(json_t *value) {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(value);
@@ -63,10 +74,16 @@ qs_status json_print(json_t *value) {
     return QS_OK;
 }
 
-qs_status text_write(const char *path, const char *text) {
-    if (path && strcmp(path, "-") != 0) return qs_file_write(path, text, strlen(text));
-    if (fputs(text, stdout) == EOF) return qs_fail(QS_FAILED, "standard output could not be written");
-    return QS_OK;
+qs_status output_check(const char *path) {
+    struct stat facts;
+    char *folder = NULL;
+    QS_TRY(qs_format_text(&folder, "%s", path));
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = 0;
+    int error = access(slash ? folder : ".", W_OK | X_OK) == 0 ? 0 : errno;
+    if (!error && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) error = EISDIR;
+    free(folder);
+    return error ? qs_fail(QS_BAD_FILE, "%s: cannot write: %s", path, strerror(error)) : QS_OK;
 }
 
 static double last_line;
@@ -87,7 +104,8 @@ void progress_show(double fraction, const char *format, ...) {
     }
     char bar[31];
     const int filled = (int)(30 * (fraction < 0 ? 0 : fraction > 1 ? 1 : fraction));
-    for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
+    for (int i = 0; i < 30; i++)
+        bar[i] = i < filled ? '#' : '.';
     bar[30] = 0;
     fprintf(stderr, "\r[%s] %3.0f %% %s\033[K", bar, 100 * fraction, text);
 }

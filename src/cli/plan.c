@@ -40,11 +40,12 @@ static qs_status plan_out(const plan_work *work, const char *out, bool json, boo
 }
 
 qs_status verb_plan(int argc, char **argv) {
-    const verb_usage usage = {"plan", "",
-                              "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
-                              "memory and recovers precision where the gradients gain most, while memory and throughput allow; `uniform` takes one\n"
-                              "precision for all; `fp32` is the oracle.",
-                              "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"};
+    const verb_usage usage = {
+        "plan", "",
+        "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
+        "memory and recovers precision where the gradients gain most, while memory and throughput allow; `uniform` takes one\n"
+        "precision for all; `fp32` is the oracle.",
+        "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"};
     const char *cluster = NULL, *profile = NULL, *planner = "qsync", *out = NULL, *pins = NULL;
     bool json = false, explain = false, done = false;
     int first = 0;
@@ -59,13 +60,14 @@ qs_status verb_plan(int argc, char **argv) {
     options_add(&table, (option_row){"profile", OPTION_TEXT, &profile, "FILE", "what qsync profile measured (required)", 0});
     options_add(&table, (option_row){"planner", OPTION_TEXT, &planner, "NAME", "fp32, uniform or qsync (qsync)", 0});
     options_add(&table, (option_row){"indicator", OPTION_TEXT, &options.indicator, "NAME", "qsync or random (qsync)", 0});
-    options_add(&table, (option_row){"tolerance", OPTION_REAL, &options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
+    options_add(&table,
+                (option_row){"tolerance", OPTION_REAL, &options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
     options_add(&table, (option_row){"until-fits", OPTION_FLAG, &options.until_fits, NULL, "uniform: lower only until memory fits", 0});
     options_add(&table, (option_row){"pins", OPTION_TEXT, &pins, "FILE", "plan whose pinned operators keep their recipe", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &out, "FILE", "write the plan here", 0});
     options_add(&table, (option_row){"explain", OPTION_FLAG, &explain, NULL, "per operator: recipe, omega, what stopped it", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print the plan as JSON", 0});
-    job_options_add(&job, &table, true);
+    job_options_add(&job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));

@@ -11,7 +11,8 @@ void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *tex
     text[0] = 0;
     for (int r = 0; r < plan->recipes; r++) {
         int count = 0;
-        for (int i = 0; i < one->operators; i++) count += strcmp(one->operator_[i].recipe, plan->recipe[r].name) == 0;
+        for (int i = 0; i < one->operators; i++)
+            count += strcmp(one->operator_[i].recipe, plan->recipe[r].name) == 0;
         if (count == 0) continue;
         const int written = snprintf(text + used, size - used, "%s%d %s", used ? ", " : "", count, plan->recipe[r].name);
         if (written < 0 || (size_t)written >= size - used) return;
@@ -39,11 +40,13 @@ void plan_print(const qs_plan *plan, const qs_cluster *cluster) {
 void plan_explain(const qs_plan *plan) {
     for (int c = 0; c < plan->classes; c++) {
         const qs_class_plan *one = &plan->class_[c];
-        printf("\n%s\n  %-26s %-12s %12s  %-12s %-12s %12s %12s\n", one->class_name, "operator", "recipe", "omega", "stopped by", "next", "time", "memory");
+        printf("\n%s\n  %-26s %-12s %12s  %-12s %-12s %12s %12s\n", one->class_name, "operator", "recipe", "omega", "stopped by", "next",
+               "time", "memory");
         for (int i = 0; i < one->reasons; i++) {
             const qs_operator_reason *why = &one->reason[i];
-            printf("  %-26s %-12s %12.4g  %-12s %-12s %12s %12s\n", why->name, qs_class_plan_recipe(one, why->name), why->omega, why->stopped_by,
-                   why->next[0] ? why->next : "-", why->next[0] ? time_text(why->time_us) : "-", why->next[0] ? bytes_text((double)why->bytes) : "-");
+            printf("  %-26s %-12s %12.4g  %-12s %-12s %12s %12s\n", why->name, qs_class_plan_recipe(one, why->name), why->omega,
+                   why->stopped_by, why->next[0] ? why->next : "-", why->next[0] ? time_text(why->time_us) : "-",
+                   why->next[0] ? bytes_text((double)why->bytes) : "-");
         }
     }
 }
@@ -53,10 +56,11 @@ void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction
            prediction->fits ? "" : ", does NOT fit the memory");
     for (int c = 0; c < prediction->classes; c++) {
         const qs_prediction_class *one = &prediction->class_[c];
-        printf("  %-10s compute %s, waiting %s, memory %s of %s\n", cluster->class_[c].name, time_text(one->compute_us), time_text(one->waiting_us),
-               bytes_text((double)one->arena_bytes), bytes_text((double)cluster->class_[c].memory_limit));
+        printf("  %-10s compute %s, waiting %s, memory %s of %s\n", cluster->class_[c].name, time_text(one->compute_us),
+               time_text(one->waiting_us), bytes_text((double)one->arena_bytes), bytes_text((double)cluster->class_[c].memory_limit));
         for (int k = 0; k < QS_CATEGORY_COUNT; k++)
-            if (one->category_bytes[k] > 0) printf("             %-24s %s\n", qs_category_name((qs_category)k), bytes_text((double)one->category_bytes[k]));
+            if (one->category_bytes[k] > 0)
+                printf("             %-24s %s\n", qs_category_name((qs_category)k), bytes_text((double)one->category_bytes[k]));
     }
 }
 
@@ -64,8 +68,8 @@ static json_t *class_json(const char *name, const qs_prediction_class *one) {
     json_t *categories = json_object();
     for (int k = 0; categories && k < QS_CATEGORY_COUNT; k++)
         json_object_set_new(categories, qs_category_name((qs_category)k), json_integer((json_int_t)one->category_bytes[k]));
-    return json_pack("{s:s,s:f,s:f,s:I,s:I,s:I,s:b,s:s,s:o}", "class", name, "compute_us", one->compute_us, "waiting_us", one->waiting_us, "arena_bytes",
-                     (json_int_t)one->arena_bytes, "communication_bytes", (json_int_t)one->communication_bytes, "base_bytes",
+    return json_pack("{s:s,s:f,s:f,s:I,s:I,s:I,s:b,s:s,s:o}", "class", name, "compute_us", one->compute_us, "waiting_us", one->waiting_us,
+                     "arena_bytes", (json_int_t)one->arena_bytes, "communication_bytes", (json_int_t)one->communication_bytes, "base_bytes",
                      (json_int_t)one->base_bytes, "fits", (int)one->fits, "schedule", one->schedule, "categories_at_peak", categories);
 }
 
@@ -73,6 +77,6 @@ json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *predicti
     json_t *classes = json_array();
     for (int c = 0; classes && c < prediction->classes; c++)
         json_array_append_new(classes, class_json(cluster->class_[c].name, &prediction->class_[c]));
-    return json_pack("{s:f,s:f,s:b,s:o}", "iteration_us", prediction->iteration_us, "images_per_second", prediction->images_per_second, "fits",
-                     (int)prediction->fits, "classes", classes);
+    return json_pack("{s:f,s:f,s:b,s:o}", "iteration_us", prediction->iteration_us, "images_per_second", prediction->images_per_second,
+                     "fits", (int)prediction->fits, "classes", classes);
 }

@@ -10,6 +10,7 @@
 
 typedef struct run_record {
     const char *folder;
+    const char *name; /* the planner; the folder where several runs have the same one */
     qs_plan plan;
     json_t *result;
 } run_record;
@@ -23,6 +24,24 @@ static qs_status file_in(const char *folder, const char *name, char **text) {
     return qs_fail_within(status, "%s is no finished run", folder);
 }
 
+/* Everything below relies on these fields; what training could not know is null or left out. */
+static qs_status result_check(const char *folder, json_t *result) {
+    json_error_t error;
+    json_t *ranks = NULL, *row;
+    double number;
+    const char *name;
+    json_int_t bytes;
+    size_t rank;
+    if (json_unpack_ex(result, &error, 0, "{s:F,s:F,s:o}", "iteration_us", &number, "images_per_second", &number, "ranks", &ranks) != 0)
+        return qs_fail(QS_BAD_FILE, "%s/result.json: %s", folder, error.text);
+    if (json_array_size(ranks) == 0) return qs_fail(QS_BAD_FILE, "%s/result.json: ranks: must be a list, and not empty", folder);
+    json_array_foreach(ranks, rank, row) {
+        if (json_unpack_ex(row, &error, 0, "{s:s,s:I}", "class", &name, "reserved_bytes", &bytes) != 0)
+            return qs_fail(QS_BAD_FILE, "%s/result.json: ranks[%zu]: %s", folder, rank, error.text);
+    }
+    return QS_OK;
+}
+
 static qs_status result_read(const char *folder, json_t **out) {
     char *text = NULL;
     json_error_t error;
@@ -30,7 +49,7 @@ static qs_status result_read(const char *folder, json_t **out) {
     *out = json_loads(text, 0, &error);
     free(text);
     if (!*out) return qs_fail(QS_BAD_FILE, "%s/result.json:%d:%d: %s", folder, error.line, error.column, error.text);
-    return QS_OK;
+    return result_check(folder, *out);
 }
 
 static qs_status run_read(const char *folder, run_record *out) {
@@ -53,38 +72,56 @@ static double prediction_error(const run_record *run) {
     return 100 * (number_of(run->result, "predicted_iteration_us") / number_of(run->result, "iteration_us") - 1);
 }
 
-static const char *run_name(const run_record *run) {
-    return run->plan.planner[0] ? run->plan.planner : run->folder;
+static qs_status names_set(run_record *run, int runs) {
+    for (int i = 0; i < runs; i++) {
+        bool alone = run[i].plan.planner[0] != 0;
+        for (int k = 0; k < runs; k++) {
+            if (k != i && strcmp(run[k].folder, run[i].folder) == 0) return qs_fail(QS_USAGE, "%s is named twice", run[i].folder);
+            alone = alone && (k == i || strcmp(run[k].plan.planner, run[i].plan.planner) != 0);
+        }
+        run[i].name = alone ? run[i].plan.planner : run[i].folder;
+    }
+    return QS_OK;
 }
 
-static void run_print(const run_record *run) {
+static int widest_name(const run_record *run, int runs) {
+    size_t width = 10;
+    for (int i = 0; i < runs; i++)
+        if (strlen(run[i].name) > width) width = strlen(run[i].name);
+    return width < 60 ? (int)width : 60;
+}
+
+static void run_print(const run_record *run, int width) {
     const double error = prediction_error(run);
     char predicted[48] = "-";
-    if (!isnan(error)) snprintf(predicted, sizeof predicted, "%s (%+.1f %%)", time_text(number_of(run->result, "predicted_iteration_us")), error);
-    printf("%-10s %9.2f %% %12s %22s %10.0f\n", run_name(run), 100 * number_of(run->result, "test_accuracy"),
+    if (isfinite(error))
+        snprintf(predicted, sizeof predicted, "%s (%+.1f %%)", time_text(number_of(run->result, "predicted_iteration_us")), error);
+    printf("%-*s %11s %12s %22s %10.0f\n", width, run->name, percent_text(number_of(run->result, "test_accuracy")),
            time_text(number_of(run->result, "iteration_us")), predicted, number_of(run->result, "images_per_second"));
 }
 
-static void memory_print(const run_record *run) {
+static void memory_print(const run_record *run, int width) {
     size_t rank;
     json_t *row;
     json_array_foreach(json_object_get(run->result, "ranks"), rank, row) {
         const char *name = json_string_value(json_object_get(row, "class"));
-        const qs_class_plan *one = name ? qs_plan_class(&run->plan, name) : NULL;
+        const qs_class_plan *one = qs_plan_class(&run->plan, name);
         char counts[256] = "fp32";
-        const double predicted = number_of(row, "predicted_bytes");
         if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
-        printf("%-10s rank %zu %-8s %-34s %12s %12s\n", run_name(run), rank, name ? name : "?", counts, isnan(predicted) ? "-" : bytes_text(predicted),
+        printf("%-*s rank %zu %-8s %-34s %12s %12s\n", width, run->name, rank, name, counts, bytes_text(number_of(row, "predicted_bytes")),
                bytes_text(number_of(row, "reserved_bytes")));
     }
 }
 
 static void runs_print(const run_record *run, int runs) {
-    printf("%-10s %11s %12s %22s %10s\n", "plan", "accuracy", "iteration", "predicted", "images/s");
-    for (int i = 0; i < runs; i++) run_print(&run[i]);
-    printf("\n%-10s %-15s %-34s %12s %12s\n", "plan", "device", "operators", "memory:", "");
-    printf("%-10s %-15s %-34s %12s %12s\n", "", "", "", "predicted", "reserved");
-    for (int i = 0; i < runs; i++) memory_print(&run[i]);
+    const int width = widest_name(run, runs);
+    printf("%-*s %11s %12s %22s %10s\n", width, "plan", "accuracy", "iteration", "predicted", "images/s");
+    for (int i = 0; i < runs; i++)
+        run_print(&run[i], width);
+    printf("\n%-*s %-15s %-34s %12s\n", width, "plan", "device", "operators", "memory:");
+    printf("%-*s %-15s %-34s %12s %12s\n", width, "", "", "", "predicted", "reserved");
+    for (int i = 0; i < runs; i++)
+        memory_print(&run[i], width);
 }
 
 static void classes_json(const run_record *run, json_t *memory, json_t *operators) {
@@ -92,9 +129,8 @@ static void classes_json(const run_record *run, json_t *memory, json_t *operator
     json_t *row;
     json_array_foreach(json_object_get(run->result, "ranks"), rank, row) {
         const char *name = json_string_value(json_object_get(row, "class"));
-        const qs_class_plan *one = name ? qs_plan_class(&run->plan, name) : NULL;
+        const qs_class_plan *one = qs_plan_class(&run->plan, name);
         char counts[256] = "fp32";
-        if (!name) continue;
         if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
         json_object_set_new(operators, name, json_string(counts));
         json_t *cell = json_pack("{s:O}", "reserved", json_object_get(row, "reserved_bytes"));
@@ -104,26 +140,28 @@ static void classes_json(const run_record *run, json_t *memory, json_t *operator
 }
 
 static qs_status runs_json(const run_record *run, int runs) {
-    json_t *accuracy = json_object(), *error = json_object(), *iteration = json_object(), *memory = json_object(), *operators = json_object();
+    json_t *accuracy = json_object(), *error = json_object(), *iteration = json_object(), *memory = json_object(),
+           *operators = json_object();
     for (int i = 0; i < runs; i++) {
-        const char *name = run_name(&run[i]);
+        const char *name = run[i].name;
         json_t *classes = json_object(), *recipes = json_object();
         json_object_set(accuracy, name, json_object_get(run[i].result, "test_accuracy"));
         json_object_set(iteration, name, json_object_get(run[i].result, "iteration_us"));
-        if (!isnan(prediction_error(&run[i]))) json_object_set_new(error, name, json_real(fabs(prediction_error(&run[i]))));
+        if (isfinite(prediction_error(&run[i]))) json_object_set_new(error, name, json_real(fabs(prediction_error(&run[i]))));
         classes_json(&run[i], classes, recipes);
         json_object_set_new(memory, name, classes);
         json_object_set_new(operators, name, recipes);
     }
-    return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "accuracy", accuracy, "prediction_error", error, "iteration_us", iteration, "memory", memory,
-                                "operators", operators));
+    return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "accuracy", accuracy, "prediction_error", error, "iteration_us", iteration,
+                                "memory", memory, "operators", operators));
 }
 
 qs_status verb_report(int argc, char **argv) {
-    const verb_usage usage = {"report", "RUN ...",
-                              "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
-                              "operators per precision, predicted and reserved memory. In JSON errors are per cent, accuracies fractions.",
-                              "  qsync report run/fp32 run/uniform run/qsync\n"};
+    const verb_usage usage = {
+        "report", "RUN ...",
+        "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
+        "operators per precision, predicted and reserved memory. In JSON errors are per cent, accuracies fractions.",
+        "  qsync report run/fp32 run/uniform run/qsync\n"};
     run_record run[MOST_RUNS] = {0};
     bool json = false, done = false;
     int first = 0, runs = 0;
@@ -134,7 +172,9 @@ qs_status verb_report(int argc, char **argv) {
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, MOST_RUNS));
     if (first == argc) return qs_fail(QS_USAGE, "report needs run folders; see qsync report --help");
-    for (; first < argc; first++) QS_GOTO(run_read(argv[first], &run[runs++]));
+    for (; first < argc; first++)
+        QS_GOTO(run_read(argv[first], &run[runs++]));
+    QS_GOTO(names_set(run, runs));
     if (json)
         QS_GOTO(runs_json(run, runs));
     else

@@ -9,7 +9,7 @@ void job_options_start(job_options *options) {
     *options = (job_options){0};
     qs_job_default(&options->job);
     options->job.batch = 128;
-    options->epochs = 5;
+    options->job.epochs = 5;
     options->model = "resnet8";
     options->dataset = "shapes";
     options->optimizer = "sgd";
@@ -18,28 +18,37 @@ void job_options_start(job_options *options) {
     options->seed = (int64_t)options->job.seed;
 }
 
-static void training_options_add(job_options *o, option_table *table) {
-    options_add(table, (option_row){"epochs", OPTION_INTEGER, &o->epochs, "N", "passes over the training part (5)", 0});
+static void epochs_options_add(job_options *o, option_table *table) {
+    options_add(table, (option_row){"epochs", OPTION_INT, &o->job.epochs, "N", "passes over the training part (5)", 0});
     options_add(table, (option_row){"rate", OPTION_REAL, &o->job.rate.base, "X", "learning rate (0.1)", 0});
     options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", "linear warm-up (0.5)", 0});
     options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", "constant, step or cosine (cosine)", 0});
     options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
-    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
-    options_add(table, (option_row){"test-limit", OPTION_INTEGER, &o->test_limit, "N", "use the first N test samples only", 0});
 }
 
-void job_options_add(job_options *o, option_table *table, bool training) {
+static void step_options_add(job_options *o, option_table *table) {
     options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", "built-in model (resnet8)", 0});
-    options_add(table, (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
-    options_add(table, (option_row){"data", OPTION_TEXT, &o->data_folder, "FOLDER", "where the data sets are ($QSYNC_DATA)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", "local batch of every rank (128)", 1});
     options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
     options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
     options_add(table, (option_row){"momentum", OPTION_REAL, &o->job.optimizer.momentum, "X", "of sgd (0.9)", 0});
     options_add(table, (option_row){"weight-decay", OPTION_REAL, &o->job.optimizer.weight_decay, "X", "of sgd (5e-4)", 0});
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
-    options_add(table, (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
-    if (training) training_options_add(o, table);
+    options_add(table,
+                (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
+}
+
+static void set_options_add(job_options *o, option_table *table) {
+    options_add(table,
+                (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
+    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", "local batch of every rank (128)", 1});
+}
+
+void job_options_add(job_options *o, option_table *table, unsigned groups) {
+    if (groups & JOB_STEP) step_options_add(o, table);
+    if (groups & JOB_SET) set_options_add(o, table);
+    if (groups & JOB_FOLDER)
+        options_add(table, (option_row){"data", OPTION_TEXT, &o->data_folder, "FOLDER", "where the data sets are ($QSYNC_DATA)", 0});
+    if (groups & JOB_EPOCHS) epochs_options_add(o, table);
 }
 
 static qs_status schedule_set(job_options *o) {
@@ -62,8 +71,8 @@ static qs_status loss_scaling_set(job_options *o) {
         return QS_OK;
     }
     o->job.loss_scale = strtod(o->loss_scaling, &end);
-    if (end == o->loss_scaling || *end || !(o->job.loss_scale > 0) || o->job.loss_scale > 1e30)
-        return qs_fail(QS_USAGE, "--loss-scaling %s: off, dynamic or a positive factor", o->loss_scaling);
+    if (end == o->loss_scaling || *end || !(o->job.loss_scale >= 1e-30) || o->job.loss_scale > 1e30)
+        return qs_fail(QS_USAGE, "--loss-scaling %s: off, dynamic or a factor of 1e-30 to 1e30", o->loss_scaling);
     return QS_OK;
 }
 
@@ -73,16 +82,23 @@ static qs_status name_set(const char *option, const char *value, char *out, size
     return QS_OK;
 }
 
+/* The ranges of the job record: what is trained can be written down and read again. */
+static qs_status ranges_check(const qs_job *job) {
+    if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
+    if (job->optimizer.momentum > 1) return qs_fail(QS_USAGE, "--momentum %g: must be at most 1", job->optimizer.momentum);
+    return QS_OK;
+}
+
 qs_status job_options_finish(job_options *o) {
     qs_graph *graph = NULL;
     const qs_op *optimizer = NULL;
+    QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
     QS_TRY(qs_op_find(o->optimizer, &optimizer));
     QS_TRY(name_set("optimizer", o->optimizer, o->job.optimizer.name, sizeof o->job.optimizer.name));
     QS_TRY(schedule_set(o));
     QS_TRY(loss_scaling_set(o));
-    o->job.epochs = (int)o->epochs;
     o->job.seed = (uint64_t)o->seed;
     o->job.augmentation = !o->no_augmentation;
     QS_TRY(qs_job_model(&o->job, &graph));
@@ -90,18 +106,19 @@ qs_status job_options_finish(job_options *o) {
     return QS_OK;
 }
 
-void session_options_add(session_options *o, option_table *table) {
-    *o = (session_options){.backend = "cpu", .threads = 1};
-    options_add(table, (option_row){"cluster", OPTION_TEXT, &o->cluster, "FILE", "device classes; without it: one rank on this machine", 0});
+void session_options_add(session_options *o, const char *command, const qs_job *job, option_table *table) {
+    *o = (session_options){.backend = "cpu", .threads = 1, .command = command, .job = job};
+    options_add(table,
+                (option_row){"cluster", OPTION_TEXT, &o->cluster, "FILE", "device classes; without it: one rank on this machine", 0});
     options_add(table, (option_row){"backend", OPTION_TEXT, &o->backend, "NAME", "device without a cluster file: cpu or ref (cpu)", 0});
-    options_add(table, (option_row){"threads", OPTION_INTEGER, &o->threads, "N", "threads without a cluster file (1)", 1});
+    options_add(table, (option_row){"threads", OPTION_INT, &o->threads, "N", "threads without a cluster file (1)", 1});
 }
 
 static qs_status ranks_check(const session_options *options, const session *one) {
     const int wanted = qs_cluster_ranks(&one->cluster), have = qs_comm_size(one->comm);
     if (wanted == have) return QS_OK;
-    return qs_fail(QS_USAGE, "%s wants %d ranks, this run has %d: start it with mpirun -n %d", options->cluster ? options->cluster : "a run without --cluster",
-                   wanted, have, wanted);
+    return qs_fail(QS_USAGE, "%s wants %d ranks, this run has %d: start it with mpirun -n %d",
+                   options->cluster ? options->cluster : "a run without --cluster", wanted, have, wanted);
 }
 
 static qs_status device_open(session *one) {
@@ -130,7 +147,7 @@ static qs_status session_start(const session_options *options, session *one) {
     if (options->cluster)
         QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
     else
-        QS_TRY(qs_cluster_single(options->backend, (int)options->threads, &one->cluster));
+        QS_TRY(qs_cluster_single(options->backend, options->threads, &one->cluster));
     QS_TRY(ranks_check(options, one));
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
     QS_TRY(device_open(one));
@@ -146,7 +163,7 @@ static void session_close(session *one) {
 }
 
 static bool told;
-bool failure_is_told(void) {
+bool another_rank_tells(void) {
     return told;
 }
 
@@ -172,10 +189,21 @@ qs_status session_end(session *one, qs_status status) {
     return status;
 }
 
-qs_status session_open(const session_options *options, session *out) {
+/* Ranks with different commands would wait for one another for ever. */
+static qs_status session_compare(const session_options *options, const session *one) {
+    char cluster[32], job[32];
+    qs_cluster_signature(&one->cluster, cluster);
+    qs_job_signature(options->job, job);
+    QS_TRY(qs_comm_compare(one->comm, "command", qs_hash(options->command, strlen(options->command), 0)));
+    QS_TRY(qs_comm_compare(one->comm, "cluster", qs_hash(cluster, strlen(cluster), 0)));
+    return qs_comm_compare(one->comm, "job", qs_hash(job, strlen(job), 0));
+}
+
+qs_status session_open(const session_options *options, qs_status before, session *out) {
     *out = (session){0};
     QS_TRY(qs_comm_open(NULL, &out->comm));
-    const qs_status status = qs_comm_agree(out->comm, session_start(options, out));
+    qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
+    if (status == QS_OK) status = session_compare(options, out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 

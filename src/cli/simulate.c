@@ -28,6 +28,8 @@ static qs_status simulation_read(simulation *one, const char *cluster, const cha
     QS_TRY(qs_cluster_read(cluster, &one->cluster));
     QS_TRY(qs_profile_read(profile, &one->profile));
     QS_TRY(qs_plan_read(plan, &one->plan));
+    if (!one->plan.job.model[0] || !one->plan.job.dataset[0])
+        return qs_fail(QS_MISMATCH, "%s does not say what it trains: add \"job\": {\"model\": ..., \"dataset\": ...}", plan);
     QS_TRY(qs_job_model(&one->plan.job, &one->graph));
     qs_graph_signature(one->graph, signature);
     if (one->plan.graph[0] && strcmp(one->plan.graph, signature) != 0)
@@ -36,10 +38,11 @@ static qs_status simulation_read(simulation *one, const char *cluster, const cha
 }
 
 qs_status verb_simulate(int argc, char **argv) {
-    const verb_usage usage = {"simulate", "",
-                              "Predicts iteration time, waiting and memory of a plan from a profile, without running it. The trace opens in Perfetto\n"
-                              "(ui.perfetto.dev): one process a rank; tracks for compute, conversion, all-reduce and idle.",
-                              "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace trace.json\n"};
+    const verb_usage usage = {
+        "simulate", "",
+        "Predicts iteration time, waiting and memory of a plan from a profile, without running it. The trace opens in Perfetto\n"
+        "(ui.perfetto.dev): one process a rank; tracks for compute, conversion, all-reduce and idle.",
+        "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace trace.json\n"};
     const char *cluster = NULL, *profile = NULL, *plan = NULL, *trace = NULL;
     bool json = false, done = false;
     int first = 0;
@@ -56,7 +59,8 @@ qs_status verb_simulate(int argc, char **argv) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (!cluster || !profile || !plan) return qs_fail(QS_USAGE, "simulate needs --cluster, --profile and --plan; see qsync simulate --help");
+    if (!cluster || !profile || !plan)
+        return qs_fail(QS_USAGE, "simulate needs --cluster, --profile and --plan; see qsync simulate --help");
     QS_GOTO(simulation_read(&one, cluster, profile, plan));
     QS_GOTO(qs_plan_predict(&one.plan, one.graph, &one.cluster, &one.profile, &costs, trace ? &one.trace : NULL, &one.prediction));
     if (trace) QS_GOTO(qs_file_write(trace, one.trace, strlen(one.trace)));

@@ -8,8 +8,8 @@
 static void progress(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
     (void)context;
     const double fraction = ((double)epoch + (double)(step + 1) / (double)steps) / (epochs > 0 ? epochs : 1);
-    progress_show(fraction, "epoch %d/%d, step %lld/%lld, loss %.4f, %.0f images/s", epoch + 1, epochs, (long long)step + 1, (long long)steps, loss,
-                  images_per_second);
+    progress_show(fraction, "epoch %d/%d, step %lld/%lld, loss %.4f, %.0f images/s", epoch + 1, epochs, (long long)step + 1,
+                  (long long)steps, loss, images_per_second);
 }
 
 static void epoch_done(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
@@ -23,17 +23,24 @@ static const qs_class_plan *plan_first(const qs_plan *plan) {
     return plan->classes > 0 && plan->class_[0].predicted.iteration_us > 0 ? &plan->class_[0] : NULL;
 }
 
-static void result_print(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
-    const qs_class_plan *predicted = plan_first(plan);
-    printf("test accuracy %.2f %%, test loss %.4f, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy, result->test_loss,
-           result->training_loss, (long long)result->steps, result->seconds);
+static void figures_print(const qs_class_plan *predicted, const qs_train_result *result) {
+    printf("test accuracy %.2f %%, test loss %.4f, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
+           result->test_loss, result->training_loss, (long long)result->steps, result->seconds);
     printf("iteration %s measured", time_text(result->median_step_us));
     if (predicted)
         printf(", %s predicted (%+.1f %%)", time_text(predicted->predicted.iteration_us),
                100 * (predicted->predicted.iteration_us / result->median_step_us - 1));
     printf(", %.0f images/s\n", result->images_per_second);
+}
+
+static void result_print(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
+    if (result->steps > 0)
+        figures_print(plan_first(plan), result);
+    else
+        printf("no step was run\n");
     for (int r = 0; r < result->ranks; r++) {
-        printf("rank %d (%s): memory %s reserved", r, cluster->class_[qs_cluster_class_of(cluster, r)].name, bytes_text((double)result->reserved_bytes[r]));
+        printf("rank %d (%s): memory %s reserved", r, cluster->class_[qs_cluster_class_of(cluster, r)].name,
+               bytes_text((double)result->reserved_bytes[r]));
         if (result->predicted_bytes[r] >= 0) printf(", %s predicted", bytes_text((double)result->predicted_bytes[r]));
         printf("\n");
     }
@@ -47,14 +54,15 @@ static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const
     for (int r = 0; r < result->ranks; r++) {
         json_t *row = json_pack("{s:s,s:I}", "class", cluster->class_[qs_cluster_class_of(cluster, r)].name, "reserved_bytes",
                                 (json_int_t)result->reserved_bytes[r]);
-        if (result->predicted_bytes[r] >= 0) json_object_set_new(row, "predicted_bytes", json_integer((json_int_t)result->predicted_bytes[r]));
+        if (result->predicted_bytes[r] >= 0)
+            json_object_set_new(row, "predicted_bytes", json_integer((json_int_t)result->predicted_bytes[r]));
         json_array_append_new(ranks, row);
     }
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)result->weights_hash);
     json_t *root = json_pack("{s:o,s:o,s:o,s:I,s:f,s:f,s:f,s:s,s:o}", "test_accuracy", json_number(result->test_accuracy), "test_loss",
                              json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
-                             (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us, "images_per_second",
-                             result->images_per_second, "weights_hash", hash, "ranks", ranks);
+                             (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us,
+                             "images_per_second", result->images_per_second, "weights_hash", hash, "ranks", ranks);
     if (root && predicted) json_object_set_new(root, "predicted_iteration_us", json_real(predicted->predicted.iteration_us));
     return root;
 }
@@ -77,12 +85,13 @@ static qs_status result_out(const qs_plan *plan, const qs_cluster *cluster, cons
     return status;
 }
 
-/* The plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer refuses a
- * contradiction instead of ignoring it. */
+/* A plan written by hand may say nothing of the job: then it is the command line's. Otherwise the plan's job decides what its schedule
+ * depends on. What stands on the command line all the same is kept, so that the trainer refuses a contradiction instead of ignoring it. */
 static void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
     const qs_job *from = &plan->job;
-    if (!option_given(table, "model")) memcpy(job->model, from->model, sizeof job->model);
-    if (!option_given(table, "dataset")) memcpy(job->dataset, from->dataset, sizeof job->dataset);
+    if (plan->without_job) return;
+    if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
+    if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
     if (!option_given(table, "batch")) job->batch = from->batch;
     if (!option_given(table, "optimizer")) memcpy(job->optimizer.name, from->optimizer.name, sizeof job->optimizer.name);
     if (!option_given(table, "momentum")) job->optimizer.momentum = from->optimizer.momentum;
@@ -103,23 +112,65 @@ static void job_from_plan(const qs_plan *plan, const option_table *table, qs_job
     memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 
-static qs_status trained(const job_options *job, const session *here, const qs_plan *plan, qs_train_options *options, bool json) {
+typedef struct train_work {
+    job_options job;
+    session_options where;
+    qs_train_options options;
+    const char *plan_path; /* NULL: fp32 everywhere */
+    qs_plan plan;
+    bool json;
+} train_work;
+
+static void work_options_add(train_work *work, option_table *table) {
+    qs_train_options *o = &work->options;
+    session_options_add(&work->where, "train", &work->job.job, table);
+    job_options_add(&work->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
+    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
+    options_add(table, (option_row){"test-limit", OPTION_INTEGER, &o->test_limit, "N", "use the first N test samples only", 0});
+    options_add(table, (option_row){"max-steps", OPTION_INTEGER, &o->max_steps, "N", "stop after N steps", 0});
+    options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
+                                    "plan from qsync plan, or written by hand; its job gives the defaults", 0});
+    options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
+    options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
+    options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the result as JSON", 0});
+}
+
+static qs_status work_read(train_work *work, int argc, char **argv, bool *done) {
+    const verb_usage usage = {
+        "train", "",
+        "Trains over all ranks with exactly the plan (fp32 everywhere without one). The run folder receives configuration,\n"
+        "metrics (one JSON object a line), the plan and the final weights.",
+        "  qsync train --model lenet5 --dataset mnist --epochs 2 --out run\n"
+        "  mpirun -n 2 qsync train --cluster cluster.json --plan plan.json --dataset fashion-mnist\n"};
+    int first = 0;
+    option_table table = {0};
+    job_options_start(&work->job);
+    work_options_add(work, &table);
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
+    if (*done) return QS_OK;
+    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
+    QS_TRY(job_options_finish(&work->job));
+    if (!work->plan_path) return QS_OK;
+    QS_TRY(qs_plan_read(work->plan_path, &work->plan));
+    job_from_plan(&work->plan, &table, &work->job.job);
+    return QS_OK;
+}
+
+static qs_status trained(train_work *work, const session *here) {
+    qs_train_options *options = &work->options;
     qs_train_result result = {0};
-    options->job = &job->job;
+    options->job = &work->job.job;
     options->cluster = &here->cluster;
-    options->plan = plan;
-    options->data_folder = job->data_folder;
-    options->training_limit = job->training_limit;
-    options->test_limit = job->test_limit;
+    options->plan = work->plan_path ? &work->plan : NULL;
+    options->data_folder = work->job.data_folder;
     if (session_is_first(here)) {
         options->progress = progress;
         options->epoch_done = epoch_done;
     }
     qs_status status = qs_train(options, here->device, here->comm, &result);
-    const qs_plan none = {0};
     if (status == QS_OK && session_is_first(here)) {
         progress_end();
-        status = result_out(plan ? plan : &none, &here->cluster, &result, options->run_folder, json);
+        status = result_out(&work->plan, &here->cluster, &result, options->run_folder, work->json);
     }
     free(result.reserved_bytes);
     free(result.predicted_bytes);
@@ -127,40 +178,13 @@ static qs_status trained(const job_options *job, const session *here, const qs_p
 }
 
 qs_status verb_train(int argc, char **argv) {
-    const verb_usage usage = {"train", "",
-                              "Trains over all ranks with exactly the plan (fp32 everywhere without one). The run folder receives configuration,\n"
-                              "metrics (one JSON object a line), the plan and the final weights.",
-                              "  qsync train --model lenet5 --dataset mnist --epochs 2 --out run\n"
-                              "  mpirun -n 2 qsync train --cluster cluster.json --plan plan.json --model resnet8 --dataset fashion-mnist\n"};
-    const char *plan_path = NULL;
-    bool json = false, done = false;
-    int first = 0;
-    qs_train_options options = {0};
-    job_options job;
-    session_options where;
+    train_work work = {0};
     session here;
-    qs_plan plan = {0};
-    option_table table = {0};
-    qs_status status = QS_OK;
-    job_options_start(&job);
-    session_options_add(&where, &table);
-    job_options_add(&job, &table, true);
-    options_add(&table, (option_row){"plan", OPTION_TEXT, &plan_path, "FILE", "plan from qsync plan, or written by hand; its job gives the defaults", 0});
-    options_add(&table, (option_row){"weights", OPTION_TEXT, &options.start_weights, "FILE", "start from saved weights", 0});
-    options_add(&table, (option_row){"max-steps", OPTION_INTEGER, &options.max_steps, "N", "stop after N steps", 0});
-    options_add(&table, (option_row){"out", OPTION_TEXT, &options.run_folder, "FOLDER", "run folder to write", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print the result as JSON", 0});
-    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    bool done = false;
+    qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    QS_TRY(job_options_finish(&job));
-    if (plan_path) {
-        QS_TRY(qs_plan_read(plan_path, &plan));
-        job_from_plan(&plan, &table, &job.job);
-    }
-    QS_GOTO(session_open(&where, &here));
-    status = session_end(&here, trained(&job, &here, plan_path ? &plan : NULL, &options, json));
-done:
-    qs_plan_release(&plan);
+    status = session_open(&work.where, status, &here);
+    if (status == QS_OK) status = session_end(&here, trained(&work, &here));
+    qs_plan_release(&work.plan);
     return status;
 }

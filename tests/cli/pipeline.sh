@@ -42,6 +42,21 @@ grep -q 'cluster' "$work/err" || { cat "$work/err"; fail "the refusal does not n
 launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --model mlp --dataset mnist > "$work/out" 2> "$work/err" && fail "a plan for another model was taken"
 grep -q 'lenet5' "$work/err" || { cat "$work/err"; fail "the refusal does not name the plan's model"; }
 launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --batch 8 > "$work/out" 2> "$work/err" && fail "a plan for another batch was taken"
+# What one rank alone lacks is told by that rank, and stops all; so are ranks that were started unlike.
+if mpirun --version 2> /dev/null | grep -q 'Open MPI'; then
+    # one_rank TEXT FIRST_OPTIONS SECOND_OPTIONS: both train, with options of their own.
+    one_rank() {
+        # shellcheck disable=SC2086
+        timeout 60 mpirun --oversubscribe -n 1 "$QSYNC" train --cluster "$folder/cluster.json" $job $2 : -n 1 "$QSYNC" train --cluster "$folder/cluster.json" $job $3 \
+            > "$work/out" 2> "$work/err" && fail "one rank failed ($1), the run did not"
+        grep -q "qsync: rank 1: .*$1" "$work/err" || { cat "$work/err"; fail "rank 1 did not tell: $1"; }
+    }
+    one_rank 'missing.json: cannot open' '' "--plan $work/missing.json"
+    one_rank 'unknown option --bach' '' '--bach'
+    one_rank 'its job is not that of rank 0' '' '--seed 3'
+    one_rank 'its number of steps is not that of rank 0' '' '--train-limit 320'
+    one_rank 'its set of first weights is not that of rank 0' '' "--weights $work/qsync/weights.qsync"
+fi
 # A limit that nothing fits is infeasible, with figures and exit code 3.
 sed 's/"limit": "30%"/"limit": 100000/' "$folder/cluster.json" > "$work/tight.json"
 "$QSYNC" plan --cluster "$work/tight.json" --profile "$work/profile.json" $job > "$work/out" 2> "$work/err"

@@ -4,6 +4,7 @@
 # covers: devices bench
 # Bad input: one line that names what, value and rule; the right exit code; nothing half written.
 . "$(dirname "$0")/check.inc"
+fail() { echo "$1"; failures=$((failures + 1)); }
 
 refuse 2 'unknown verb tarin: there are devices' tarin
 refuse 2 'unknown option --bach' train --bach 3
@@ -15,7 +16,10 @@ refuse 2 'unexpected argument extra' train extra
 refuse 2 'resnet8' train --model resnet9
 refuse 2 'fashion-mnist' train --dataset nothing
 refuse 2 'there are constant, step, cosine' train --schedule wavy
-refuse 2 'off, dynamic or a positive factor' train --loss-scaling -1
+refuse 2 'off, dynamic or a factor' train --loss-scaling -1
+refuse 2 '--momentum 5: must be at most 1' train --momentum 5
+refuse 2 '--epochs 4294967297: must be at most 2147483647' train --epochs 4294967297
+refuse 2 'unknown option --model' eval --model mlp weights.qsync
 refuse 2 'inspect needs a model name' inspect
 refuse 2 'vgg16' inspect vgg17
 refuse 2 '--input 3x32: channels, height and width' inspect resnet8 --input 3x32
@@ -40,6 +44,41 @@ refuse 1 'nosuch' train --plan "$work/plan.json" --dataset shapes --out "$work/r
 [ -e "$work/run/weights.qsync" ] && { echo "a refused plan left a run behind"; failures=$((failures + 1)); }
 printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"fc1": "int3"}}}}' > "$work/plan.json"
 refuse 1 'int3' train --plan "$work/plan.json" --dataset shapes
+
+# What was written by hand need not name a job; what it names and nobody has built is refused.
+printf '{"schema": "qsync/plan/1", "classes": {"single": {"operators": {"conv1": "int8/fp32"}}}}' > "$work/plan.json"
+small="--model lenet5 --batch 8 --train-limit 32 --test-limit 8 --epochs 1"
+# shellcheck disable=SC2086
+"$QSYNC" train --plan "$work/plan.json" $small --out "$work/run" > "$work/out" 2> "$work/err" || fail "a plan without a job was refused: $(cat "$work/err")"
+jq -e '.job.batch == 8' "$work/run/plan.json" > /dev/null || fail "the job of the run is not in its plan"
+printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "buckets": {"wire": "bf16"}}, "classes": {"single": {"operators": {}}}}' > "$work/wire.json"
+refuse 1 'wire format bf16' train --plan "$work/wire.json"
+
+# Runs: a failed one in the folder of a finished one is not taken for it; the same plan twice stands under the folders' names.
+"$QSYNC" report "$work/run" > /dev/null 2> "$work/err" || fail "report: $(cat "$work/err")"
+cp -r "$work/run" "$work/again"
+"$QSYNC" report --json "$work/run" "$work/again" | jq -e '.accuracy | length == 2' > /dev/null || fail "two runs of one plan became one in the report"
+refuse 2 'is named twice' report "$work/run" "$work/run"
+# shellcheck disable=SC2086
+"$QSYNC" train $small --rate 1e30 --out "$work/again" > "$work/out" 2> "$work/err"
+[ $? -eq 4 ] || fail "a diverging run did not end with exit code 4"
+refuse 1 'is no finished run' report "$work/again"
+printf '{"iteration_us": "x"}' > "$work/run/result.json"
+refuse 1 'result.json' report "$work/run"
+
+# Files that cannot be written.
+if [ -w /dev/full ]; then
+    "$QSYNC" inspect resnet50 > /dev/full 2> "$work/err" && fail "a full standard output went unnoticed"
+    "$QSYNC" --help > /dev/full 2> "$work/err" && fail "a full standard output went unnoticed by --help"
+fi
+# shellcheck disable=SC2086
+(ulimit -f 8 && exec "$QSYNC" train $small --out "$work/full") > "$work/out" 2> "$work/err"
+[ $? -eq 1 ] || fail "weights that do not fit the disk did not end with exit code 1"
+grep -q 'weights.qsync: cannot write' "$work/err" || { cat "$work/err"; fail "a full disk is not named"; }
+[ -z "$(find "$work/full" -name '*.tmp' -o -name '*.qsync')" ] || fail "a full disk left parts of a file behind"
+refuse 1 'nosuch/profile.json: cannot write' profile --model mlp --out "$work/nosuch/profile.json"
+
+printf '%0200d\n' 1 | "$QSYNC" format bf16 - > "$work/out" 2> "$work/err" && fail "a word of 200 digits was cut in two"
 
 for verb in devices inspect profile indicator plan simulate train eval report format bench; do
     "$QSYNC" $verb --help > "$work/out" 2> "$work/err" || { echo "$verb --help failed"; failures=$((failures + 1)); }
