@@ -66,7 +66,8 @@ static void write_pixels(const batch_job *job, const uint8_t *src, int count, in
         return;
     }
     for (int x = 0; x < count; x++, src += stride, dst += channels) {
-        for (int channel = 0; channel < channels; channel++) dst[channel] = job->values[channel][src[channel]];
+        for (int channel = 0; channel < channels; channel++)
+            dst[channel] = job->values[channel][src[channel]];
     }
 }
 

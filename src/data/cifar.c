@@ -80,7 +80,8 @@ static qs_status read_file(gathering *set, const char *path) {
     QS_TRY(qs__stream_open(path, &stream));
     bool last = false;
     qs_status status = QS_OK;
-    while (status == QS_OK && !last) status = read_block(set, &stream, block, &last);
+    while (status == QS_OK && !last)
+        status = read_block(set, &stream, block, &last);
     if (status == QS_OK && stream.position == 0) status = qs__stream_fail(&stream, 0, "the file holds no record, must hold at least 1");
     qs__stream_close(&stream);
     return status;
@@ -88,7 +89,8 @@ static qs_status read_file(gathering *set, const char *path) {
 
 /* The next blank-separated group of names; NULL past the end. */
 static const char *next_group(const char *names) {
-    while (*names && *names != ' ') names++;
+    while (*names && *names != ' ')
+        names++;
     return *names ? names + 1 : NULL;
 }
 

@@ -50,9 +50,11 @@ static bool contains_name(const char *names, const char *name, size_t length) {
 /* MNIST's and Fashion-MNIST's files bear the same names: a folder called after another set does not hold this one's files. */
 static bool belongs_to_other(const qs__source *source, const char *folder) {
     size_t end = strlen(folder);
-    while (end > 0 && folder[end - 1] == '/') end--;
+    while (end > 0 && folder[end - 1] == '/')
+        end--;
     size_t begin = end;
-    while (begin > 0 && folder[begin - 1] != '/') begin--;
+    while (begin > 0 && folder[begin - 1] != '/')
+        begin--;
     for (size_t i = 0; i < source_count; i++) {
         if (sources[i] != source && contains_name(sources[i]->folders, folder + begin, end - begin)) return true;
     }
@@ -95,8 +97,9 @@ qs_status qs__file_find(const qs__source *source, const char *folder, const char
 }
 
 qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names) {
-    return qs_fail(QS_BAD_FILE, "%s: no file %.*s[.gz] in %s/%s or %s; fetch it with tools/fetch-data.sh, or name the folder that has it "
-                                "(--data DIR or QSYNC_DATA)",
+    return qs_fail(QS_BAD_FILE,
+                   "%s: no file %.*s[.gz] in %s/%s or %s; fetch it with tools/fetch-data.sh, or name the folder that has it "
+                   "(--data DIR or QSYNC_DATA)",
                    source->name, (int)alternative_length(names), names, folder, source->name, folder);
 }
 
@@ -104,11 +107,8 @@ qs_status qs__file_missing(const qs__source *source, const char *folder, const c
 
 /* Everything of a set that is known without reading it. */
 static void describe(const qs__source *source, qs_dataset *out) {
-    *out = (qs_dataset){.channels = source->channels,
-                        .height = source->height,
-                        .width = source->width,
-                        .classes = source->classes,
-                        .flips = source->flips};
+    *out = (qs_dataset){
+        .channels = source->channels, .height = source->height, .width = source->width, .classes = source->classes, .flips = source->flips};
     snprintf(out->name, sizeof out->name, "%s", source->name);
     memcpy(out->mean, source->mean, sizeof out->mean);
     memcpy(out->deviation, source->deviation, sizeof out->deviation);

@@ -8,8 +8,8 @@
 
 enum { images_magic = 2051, labels_magic = 2049, images_header = 16, labels_header = 8 };
 
-#define QS_IDX_FILES                                                                                                    \
-    .images = {"train-images-idx3-ubyte|train-images.idx3-ubyte", "t10k-images-idx3-ubyte|t10k-images.idx3-ubyte"},     \
+#define QS_IDX_FILES                                                                                                \
+    .images = {"train-images-idx3-ubyte|train-images.idx3-ubyte", "t10k-images-idx3-ubyte|t10k-images.idx3-ubyte"}, \
     .labels = {"train-labels-idx1-ubyte|train-labels.idx1-ubyte", "t10k-labels-idx1-ubyte|t10k-labels.idx1-ubyte"}
 
 static uint32_t big_endian(const unsigned char *bytes) {

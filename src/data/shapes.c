@@ -41,19 +41,36 @@ typedef struct figure {
 
 /* In a square of ±1, y down. The class is the index. */
 static const figure figures[] = {
-    {16, {{1, 0, C1, C3}, {C1, C3, C2, C2}, {C2, C2, C3, C1}, {C3, C1, 0, 1}, {0, 1, -C3, C1}, {-C3, C1, -C2, C2}, {-C2, C2, -C1, C3},
-          {-C1, C3, -1, 0}, {-1, 0, -C1, -C3}, {-C1, -C3, -C2, -C2}, {-C2, -C2, -C3, -C1}, {-C3, -C1, 0, -1}, {0, -1, C3, -C1},
-          {C3, -C1, C2, -C2}, {C2, -C2, C1, -C3}, {C1, -C3, 1, 0}}},                                                 /* circle */
-    {3, {{0, -1, P1, 0.8f}, {P1, 0.8f, -P1, 0.8f}, {-P1, 0.8f, 0, -1}}},                                              /* triangle */
-    {4, {{-0.85f, -0.85f, 0.85f, -0.85f}, {0.85f, -0.85f, 0.85f, 0.85f}, {0.85f, 0.85f, -0.85f, 0.85f},
-         {-0.85f, 0.85f, -0.85f, -0.85f}}},                                                                           /* square */
-    {2, {{-1, 0, 1, 0}, {0, -1, 0, 1}}},                                                                              /* plus */
-    {5, {{0, -1, P3, P4}, {P3, P4, -P1, -P2}, {-P1, -P2, P1, -P2}, {P1, -P2, -P3, P4}, {-P3, P4, 0, -1}}},            /* star */
-    {3, {{-0.8f, -1, -0.8f, 0.9f}, {-0.8f, 0.9f, 0.8f, 0.9f}, {0.8f, 0.9f, 0.8f, -1}}},                                /* cup */
-    {3, {{-0.9f, -0.9f, 0.9f, -0.9f}, {0.9f, -0.9f, -0.9f, 0.9f}, {-0.9f, 0.9f, 0.9f, 0.9f}}},                         /* zigzag */
-    {2, {{-0.95f, -0.9f, 0.95f, -0.9f}, {0, -0.9f, 0, 1}}},                                                           /* T */
-    {2, {{-1, -0.5f, 1, -0.5f}, {-1, 0.5f, 1, 0.5f}}},                                                                /* two bars */
-    {3, {{0, 1, 0, -1}, {0, -1, 0.75f, -0.15f}, {0, -1, -0.75f, -0.15f}}},                                            /* arrow */
+    {16,
+     {{1, 0, C1, C3},
+      {C1, C3, C2, C2},
+      {C2, C2, C3, C1},
+      {C3, C1, 0, 1},
+      {0, 1, -C3, C1},
+      {-C3, C1, -C2, C2},
+      {-C2, C2, -C1, C3},
+      {-C1, C3, -1, 0},
+      {-1, 0, -C1, -C3},
+      {-C1, -C3, -C2, -C2},
+      {-C2, -C2, -C3, -C1},
+      {-C3, -C1, 0, -1},
+      {0, -1, C3, -C1},
+      {C3, -C1, C2, -C2},
+      {C2, -C2, C1, -C3},
+      {C1, -C3, 1, 0}}},                                                 /* circle */
+    {3, {{0, -1, P1, 0.8f}, {P1, 0.8f, -P1, 0.8f}, {-P1, 0.8f, 0, -1}}}, /* triangle */
+    {4,
+     {{-0.85f, -0.85f, 0.85f, -0.85f},
+      {0.85f, -0.85f, 0.85f, 0.85f},
+      {0.85f, 0.85f, -0.85f, 0.85f},
+      {-0.85f, 0.85f, -0.85f, -0.85f}}},                                                                   /* square */
+    {2, {{-1, 0, 1, 0}, {0, -1, 0, 1}}},                                                                   /* plus */
+    {5, {{0, -1, P3, P4}, {P3, P4, -P1, -P2}, {-P1, -P2, P1, -P2}, {P1, -P2, -P3, P4}, {-P3, P4, 0, -1}}}, /* star */
+    {3, {{-0.8f, -1, -0.8f, 0.9f}, {-0.8f, 0.9f, 0.8f, 0.9f}, {0.8f, 0.9f, 0.8f, -1}}},                    /* cup */
+    {3, {{-0.9f, -0.9f, 0.9f, -0.9f}, {0.9f, -0.9f, -0.9f, 0.9f}, {-0.9f, 0.9f, 0.9f, 0.9f}}},             /* zigzag */
+    {2, {{-0.95f, -0.9f, 0.95f, -0.9f}, {0, -0.9f, 0, 1}}},                                                /* T */
+    {2, {{-1, -0.5f, 1, -0.5f}, {-1, 0.5f, 1, 0.5f}}},                                                     /* two bars */
+    {3, {{0, 1, 0, -1}, {0, -1, 0.75f, -0.15f}, {0, -1, -0.75f, -0.15f}}},                                 /* arrow */
 };
 enum { classes = sizeof figures / sizeof figures[0] };
 
@@ -71,7 +88,7 @@ static float uniform(draws *from, float low, float high) {
 
 typedef struct painting {
     draws draws;
-    float light;                /* of the background, 0 .. 1 */
+    float light;               /* of the background, 0 .. 1 */
     float image[image_values]; /* (side, side, channels) */
 } painting;
 
@@ -119,14 +136,17 @@ static void paint_strokes(painting *on, int count, const stroke *strokes, float 
     float reach = (radius + 0.5f) * (radius + 0.5f);
     for (int y = 0; y < side; y++) {
         float distances[side];
-        for (int x = 0; x < side; x++) distances[x] = (float)(4 * side * side);
-        for (int i = 0; i < count; i++) near_stroke(&strokes[i], y, distances);
+        for (int x = 0; x < side; x++)
+            distances[x] = (float)(4 * side * side);
+        for (int i = 0; i < count; i++)
+            near_stroke(&strokes[i], y, distances);
         for (int x = 0; x < side; x++) {
             if (distances[x] >= reach) continue;
             float cover = radius + 0.5f - sqrtf(distances[x]);
             cover = cover > 1.0f ? 1.0f : cover;
             float *pixel = on->image + (y * side + x) * channels;
-            for (int channel = 0; channel < channels; channel++) pixel[channel] += cover * (colour[channel] - pixel[channel]);
+            for (int channel = 0; channel < channels; channel++)
+                pixel[channel] += cover * (colour[channel] - pixel[channel]);
         }
     }
 }
@@ -193,7 +213,7 @@ static void paint_range(void *context, int64_t begin, int64_t end) {
         paint_distractors(&on);
         paint_figure(&on, &figures[class]);
         develop(&on, set->out->images + i * image_values);
-        set->out->labels[i] = (uint8_t)class;
+        set->out->labels[i] = (uint8_t) class;
     }
 }
 

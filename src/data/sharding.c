@@ -12,7 +12,8 @@ static const int64_t global_batch_most = INT64_C(1) << 31;
 
 static int64_t global_batch(const qs_sharding *sharding) {
     int64_t sum = 0;
-    for (int rank = 0; rank < sharding->ranks; rank++) sum += sharding->batch[rank];
+    for (int rank = 0; rank < sharding->ranks; rank++)
+        sum += sharding->batch[rank];
     return sum;
 }
 
@@ -53,7 +54,8 @@ static void order_epoch(qs_sharding *sharding, int64_t epoch) {
     if (sharding->shuffle) {
         qs_random_permutation(qs_random_key(sharding->seed, (uint64_t)epoch, 0, shuffle_stream), sharding->count, sharding->order);
     } else {
-        for (int64_t i = 0; i < sharding->count; i++) sharding->order[i] = i;
+        for (int64_t i = 0; i < sharding->count; i++)
+            sharding->order[i] = i;
     }
     sharding->epoch = epoch;
 }
@@ -66,7 +68,8 @@ qs_status qs_sharding_step(qs_sharding *sharding, int64_t epoch, int64_t step, i
     if (rank < 0 || rank >= sharding->ranks) return qs_fail(QS_USAGE, "rank is %d, must be within 0..%d", rank, sharding->ranks - 1);
     order_epoch(sharding, epoch);
     int64_t batch = global_batch(sharding), begin = step * batch, before = 0;
-    for (int i = 0; i < rank; i++) before += sharding->batch[i];
+    for (int i = 0; i < rank; i++)
+        before += sharding->batch[i];
     int64_t samples = sharding->count - begin < batch ? sharding->count - begin : batch;
     /* Cutting at floor(samples × cumulated share) gives each rank its share within one sample, and a full step exactly its batch. */
     int64_t low = samples * before / batch, high = samples * (before + sharding->batch[rank]) / batch;

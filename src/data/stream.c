@@ -53,7 +53,8 @@ static qs_status open_file(qs__stream *stream) {
     struct stat facts;
     stream->file = fopen(stream->path, "rb");
     if (!stream->file) return qs_fail(QS_BAD_FILE, "%s: cannot open: %s", stream->path, strerror(errno));
-    if (fstat(fileno(stream->file), &facts) != 0 || !S_ISREG(facts.st_mode)) return qs_fail(QS_BAD_FILE, "%s: no regular file", stream->path);
+    if (fstat(fileno(stream->file), &facts) != 0 || !S_ISREG(facts.st_mode))
+        return qs_fail(QS_BAD_FILE, "%s: no regular file", stream->path);
     stream->file_bytes = facts.st_size;
     if (stream->file_bytes == 0) return qs__stream_fail(stream, 0, "the file is empty; fetch it again");
     return open_content(stream);

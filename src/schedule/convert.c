@@ -175,8 +175,8 @@ static qs_status weights_check(const qs_lowerer *lowerer, int node, const qs_qua
 }
 
 /* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so
- * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. Evaluation has no
- * gradients. */
+ * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. Evaluation has
+ * no gradients. */
 qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient,
                          qs_place *weights, int *step_buffer) {
     const qs_parameter *parameter = qs__parameter_find(lowerer, node, QS_WEIGHTS);

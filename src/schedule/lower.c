@@ -41,8 +41,8 @@ static qs_status persistent_add(qs_lowerer *lowerer, qs_category category, int64
     return QS_OK;
 }
 
-/* Weights, running statistics and momentum lie at the same place in every mode, so that evaluation may run over the memory of training; it has no
- * use for gradients, which come last: what it computes may lie where they were. */
+/* Weights, running statistics and momentum lie at the same place in every mode, so that evaluation may run over the memory of training; it
+ * has no use for gradients, which come last: what it computes may lie where they were. */
 static qs_status host_buffers_add(qs_lowerer *lowerer) {
     qs_schedule *schedule = lowerer->out;
     const qs_graph *graph = lowerer->graph;

@@ -33,8 +33,10 @@ static qs_dataset set = {.name = "test",
 /* No byte normalises to zero (no mean is a multiple of 1/255), so that zeros mark padding. */
 static int setup(void **state) {
     (void)state;
-    for (int i = 0; i < count * values; i++) images[i] = (uint8_t)(qs_random_bits(1, (uint64_t)i) >> 24);
-    for (int i = 0; i < count; i++) labels[i] = (uint8_t)(i % 10);
+    for (int i = 0; i < count * values; i++)
+        images[i] = (uint8_t)(qs_random_bits(1, (uint64_t)i) >> 24);
+    for (int i = 0; i < count; i++)
+        labels[i] = (uint8_t)(i % 10);
     set.mean[2] = 0.401f;
     return qs_threads_set(1);
 }
@@ -103,7 +105,8 @@ static void crops_and_flips(void **state) {
     int64_t indices[count];
     float *out = malloc(sizeof *out * count * values);
     int32_t out_labels[count];
-    for (int i = 0; i < count; i++) indices[i] = i;
+    for (int i = 0; i < count; i++)
+        indices[i] = i;
     for (int epoch = 0; epoch < epochs; epoch++) {
         qs_augmentation augmentation = {.enabled = true, .pad = pad, .seed = 9, .epoch = epoch};
         qs_batch_fill(&set, &augmentation, indices, count, side, side, out, out_labels);
@@ -119,7 +122,8 @@ static void crops_and_flips(void **state) {
     /* 1600 draws: five deviations of the binomial around each expectation. */
     double draws = epochs * count, each = draws / choices;
     assert_true(fabs(flips - draws / 2) < 5 * sqrt(draws / 4));
-    for (int i = 0; i < 2 * choices; i++) assert_true(fabs(shifts[i / choices][i % choices] - each) < 5 * sqrt(each * (1 - 1.0 / choices)));
+    for (int i = 0; i < 2 * choices; i++)
+        assert_true(fabs(shifts[i / choices][i % choices] - each) < 5 * sqrt(each * (1 - 1.0 / choices)));
     free(out);
 }
 
@@ -146,7 +150,8 @@ static void independent_of_the_batch(void **state) {
     int64_t indices[count];
     float *whole = malloc(sizeof *whole * count * values), *threaded = malloc(sizeof *whole * count * values), alone[values];
     int32_t out_labels[count];
-    for (int i = 0; i < count; i++) indices[i] = (i * 7) % count;
+    for (int i = 0; i < count; i++)
+        indices[i] = (i * 7) % count;
     qs_batch_fill(&set, &augmentation, indices, count, side, side, whole, out_labels);
     assert_int_equal(qs_threads_set(3), QS_OK);
     qs_batch_fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);

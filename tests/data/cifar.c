@@ -27,9 +27,10 @@ static int setup(void **state) {
 
 static int reset(void **state) {
     (void)state;
-    const char *const names[] = {"data_batch_1.bin", "data_batch_1.bin.gz", "data_batch_4.bin", "data_batch_4.bin.gz", "test_batch.bin",
-                                 "train.bin", "train-subset4000.bin.gz"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) file_remove(names[i]);
+    const char *const names[] = {"data_batch_1.bin", "data_batch_1.bin.gz", "data_batch_4.bin",       "data_batch_4.bin.gz",
+                                 "test_batch.bin",   "train.bin",           "train-subset4000.bin.gz"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        file_remove(names[i]);
     return 0;
 }
 
@@ -41,7 +42,8 @@ static void planes_become_channels_last(void **state) {
     assert_int_equal(set.count, records);
     for (int record = 0; record < records; record++) {
         assert_int_equal(set.labels[record], record % 10);
-        for (int i = 0; i < planes; i++) assert_int_equal(set.images[record * planes + i], plane_value(record, i % 3, i / 3));
+        for (int i = 0; i < planes; i++)
+            assert_int_equal(set.images[record * planes + i], plane_value(record, i % 3, i / 3));
     }
     qs_dataset_release(&set);
 }
@@ -53,7 +55,8 @@ static void fine_label_is_used(void **state) {
     file_write("train-subset4000.bin.gz", packed);
     assert_int_equal(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set), QS_OK);
     assert_int_equal(set.count, records);
-    for (int record = 0; record < records; record++) assert_int_equal(set.labels[record], 99 - record);
+    for (int record = 0; record < records; record++)
+        assert_int_equal(set.labels[record], 99 - record);
     assert_int_equal(set.images[planes + 1], plane_value(1, 1, 0));
     qs_dataset_release(&set);
     free(packed.data);
@@ -166,15 +169,9 @@ static void refuses_empty_and_missing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        each(planes_become_channels_last),
-        each(fine_label_is_used),
-        each(whole_file_before_subset),
-        each(joins_the_batches_there_are),
-        each(gzip_equals_plain),
-        each(refuses_partial_records),
-        each(refuses_labels_out_of_range),
-        each(refuses_the_other_set),
-        each(refuses_broken_gzip),
+        each(planes_become_channels_last), each(fine_label_is_used),    each(whole_file_before_subset),
+        each(joins_the_batches_there_are), each(gzip_equals_plain),     each(refuses_partial_records),
+        each(refuses_labels_out_of_range), each(refuses_the_other_set), each(refuses_broken_gzip),
         each(refuses_empty_and_missing),
     };
     return cmocka_run_group_tests_name("data.cifar", tests, setup, folder_teardown);

@@ -105,8 +105,7 @@ static inline void expect_failure(const char *name, const char *folder, qs_part 
     }
 }
 
-#define expect_bad_file(name, folder, part, ...) \
-    expect_failure(name, folder, part, QS_BAD_FILE, (const char *const[]){__VA_ARGS__, NULL})
+#define expect_bad_file(name, folder, part, ...) expect_failure(name, folder, part, QS_BAD_FILE, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Two sets hold the same images and labels. */
 static inline void expect_equal_sets(const qs_dataset *a, const qs_dataset *b) {

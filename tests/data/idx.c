@@ -10,7 +10,8 @@ static const bytes images = {images_memory, images_bytes}, labels = {labels_memo
 static const char images_name[] = "t10k-images-idx3-ubyte", labels_name[] = "t10k-labels-idx1-ubyte";
 
 static void big_endian(unsigned char *at, uint32_t value) {
-    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
 static int setup(void **state) {
@@ -20,8 +21,10 @@ static int setup(void **state) {
     big_endian(images_memory + 12, 28);
     big_endian(labels_memory, 2049);
     big_endian(labels_memory + 4, count);
-    for (int i = 0; i < count * item; i++) images_memory[16 + i] = (unsigned char)(i % item % 28 < 14 ? 0 : i * 7 + i / item);
-    for (int i = 0; i < count; i++) labels_memory[8 + i] = (unsigned char)((i * 3) % 10);
+    for (int i = 0; i < count * item; i++)
+        images_memory[16 + i] = (unsigned char)(i % item % 28 < 14 ? 0 : i * 7 + i / item);
+    for (int i = 0; i < count; i++)
+        labels_memory[8 + i] = (unsigned char)((i * 3) % 10);
     return folder_setup(state);
 }
 
@@ -129,7 +132,7 @@ static void every_gzip_truncation_fails(void **state) {
 static void every_gzip_corruption_fails(void **state) {
     (void)state;
     bytes packed = gzipped(images);
-    for (size_t at = 10; at < packed.count; at += at + 10 > packed.count ? 1 : 17) {
+    for (size_t at = 10; at<packed.count; at += at + 10> packed.count ? 1 : 17) {
         packed.data[at] ^= (unsigned char)(1u << at % 8);
         use_packed_images(packed);
         expect_bad_file("mnist", test_folder, QS_PART_TEST, "t10k-images-idx3-ubyte.gz: offset ");
@@ -250,7 +253,8 @@ static void lists_names(void **state) {
     expect_failure("emnist", test_folder, QS_PART_TEST, QS_USAGE,
                    (const char *const[]){"emnist", "mnist, fashion-mnist, cifar10, cifar100, shapes", NULL});
     size_t names = 0;
-    while (qs_dataset_name_at(names)) names++;
+    while (qs_dataset_name_at(names))
+        names++;
     assert_int_equal(names, 5);
 }
 

@@ -36,15 +36,18 @@ static void load(const char *name, qs_part part, qs_dataset *set) {
 
 static void expect_balance(const qs_dataset *set) {
     int64_t each[256] = {0};
-    for (int64_t i = 0; i < set->count; i++) each[set->labels[i]]++;
-    for (int class = 0; class < set->classes; class++) assert_int_equal(each[class], set->count / set->classes);
+    for (int64_t i = 0; i < set->count; i++)
+        each[set->labels[i]]++;
+    for (int class = 0; class < set->classes; class ++)
+        assert_int_equal(each[class], set->count / set->classes);
 }
 
 static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
     int pixels = set->height * set->width;
     const uint8_t *image = set->images + index * pixels * set->channels;
     int64_t sum = 0;
-    for (int i = 0; i < pixels; i++) sum += image[i * set->channels + channel];
+    for (int i = 0; i < pixels; i++)
+        sum += image[i * set->channels + channel];
     return (double)sum / (255.0 * pixels);
 }
 
@@ -53,7 +56,8 @@ static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
 static void measure(const qs_dataset *set, int channel, double *mean, double *deviation, double *spread) {
     int64_t counts[256] = {0}, total = set->count * set->height * set->width;
     double squares = 0, image_squares = 0;
-    for (int64_t i = 0; i < total; i++) counts[set->images[i * set->channels + channel]]++;
+    for (int64_t i = 0; i < total; i++)
+        counts[set->images[i * set->channels + channel]]++;
     *mean = 0;
     for (int byte = 0; byte < 256; byte++) {
         *mean += (double)counts[byte] * byte / 255.0;

@@ -36,8 +36,10 @@ static void has_its_counts(void **state) {
     int64_t each[classes] = {0};
     assert_int_equal(training.count, 12000);
     assert_int_equal(test.count, 2000);
-    for (int64_t i = 0; i < training.count; i++) each[training.labels[i]]++;
-    for (int class = 0; class < classes; class++) assert_int_equal(each[class], 1200);
+    for (int64_t i = 0; i < training.count; i++)
+        each[training.labels[i]]++;
+    for (int class = 0; class < classes; class ++)
+        assert_int_equal(each[class], 1200);
 }
 
 static void same_for_any_limit_and_threads(void **state) {
@@ -82,13 +84,15 @@ static void normalised(const qs_dataset *set, int64_t index, float *image) {
 static void linear_scores(const float *weights, const float *image, float scores[classes]) {
     memcpy(scores, weights + values * classes, sizeof(float) * classes);
     for (int i = 0; i < values; i++) {
-        for (int class = 0; class < classes; class++) scores[class] += image[i] * weights[i * classes + class];
+        for (int class = 0; class < classes; class ++)
+            scores[class] += image[i] * weights[i * classes + class];
     }
 }
 
 static int largest(const float scores[classes]) {
     int best = 0;
-    for (int class = 1; class < classes; class++) best = scores[class] > scores[best] ? class : best;
+    for (int class = 1; class < classes; class ++)
+        best = scores[class] > scores[best] ? class : best;
     return best;
 }
 
@@ -97,12 +101,16 @@ static void linear_step(float *weights, const float *image, int label, float rat
     float scores[classes], sum = 0;
     linear_scores(weights, image, scores);
     float top = scores[largest(scores)];
-    for (int class = 0; class < classes; class++) sum += scores[class] = expf(scores[class] - top);
-    for (int class = 0; class < classes; class++) scores[class] = rate * (scores[class] / sum - (class == label ? 1.0f : 0.0f));
+    for (int class = 0; class < classes; class ++)
+        sum += scores[class] = expf(scores[class] - top);
+    for (int class = 0; class < classes; class ++)
+        scores[class] = rate * (scores[class] / sum - (class == label ? 1.0f : 0.0f));
     for (int i = 0; i < values; i++) {
-        for (int class = 0; class < classes; class++) weights[i * classes + class] -= image[i] * scores[class];
+        for (int class = 0; class < classes; class ++)
+            weights[i * classes + class] -= image[i] * scores[class];
     }
-    for (int class = 0; class < classes; class++) weights[values * classes + class] -= scores[class];
+    for (int class = 0; class < classes; class ++)
+        weights[values * classes + class] -= scores[class];
 }
 
 static double linear_accuracy(const float *weights, const qs_dataset *set, int64_t count) {
@@ -137,11 +145,8 @@ static void beyond_a_linear_classifier(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_its_counts),
-        cmocka_unit_test(same_for_any_limit_and_threads),
-        cmocka_unit_test(same_on_every_machine),
-        cmocka_unit_test(constants_are_measured),
-        cmocka_unit_test(beyond_a_linear_classifier),
+        cmocka_unit_test(has_its_counts),         cmocka_unit_test(same_for_any_limit_and_threads), cmocka_unit_test(same_on_every_machine),
+        cmocka_unit_test(constants_are_measured), cmocka_unit_test(beyond_a_linear_classifier),
     };
     return cmocka_run_group_tests_name("data.shapes", tests, setup, teardown);
 }

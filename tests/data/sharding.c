@@ -20,13 +20,15 @@ typedef struct division {
 } division;
 
 static const division divisions[] = {
-    {1, 1, {1}},          {10, 1, {10}},          {11, 1, {10}},           {100, 2, {8, 8}},      {101, 2, {8, 8}},     {97, 2, {24, 8}},
-    {97, 3, {5, 1, 11}},  {3, 4, {4, 4, 4, 4}},   {1000, 4, {1, 2, 3, 64}}, {513, 4, {7, 7, 9, 9}}, {5, 2, {100, 1}},   {640, 2, {64, 256}},
+    {1, 1, {1}},      {10, 1, {10}},       {11, 1, {10}},        {100, 2, {8, 8}},         {101, 2, {8, 8}},
+    {97, 2, {24, 8}}, {97, 3, {5, 1, 11}}, {3, 4, {4, 4, 4, 4}}, {1000, 4, {1, 2, 3, 64}}, {513, 4, {7, 7, 9, 9}},
+    {5, 2, {100, 1}}, {640, 2, {64, 256}},
 };
 
 static int64_t batch_sum(const division *of) {
     int64_t sum = 0;
-    for (int rank = 0; rank < of->ranks; rank++) sum += of->batch[rank];
+    for (int rank = 0; rank < of->ranks; rank++)
+        sum += of->batch[rank];
     return sum;
 }
 
@@ -65,7 +67,8 @@ static void every_sample_once(void **state) {
                     begin = check_step(of, &sharding, epoch, step, begin, used);
                 }
                 assert_int_equal(begin, of->count);
-                for (int64_t sample = 0; sample < of->count; sample++) assert_int_equal(used[sample], 1);
+                for (int64_t sample = 0; sample < of->count; sample++)
+                    assert_int_equal(used[sample], 1);
                 free(used);
             }
             qs_sharding_release(&sharding);

@@ -20,8 +20,8 @@ static qs_graph *model(size_t index) {
     return graph;
 }
 
-/* The persistent part is the same in all modes, but for the gradients, which come last and which evaluation lacks: it runs over the memory of
- * training and works where they were. */
+/* The persistent part is the same in all modes, but for the gradients, which come last and which evaluation lacks: it runs over the memory
+ * of training and works where they were. */
 static void persistent_same(const qs_schedule *a, const qs_schedule *b) {
     const bool evaluation = b->mode == QS_MODE_EVALUATION;
     const int left[] = {a->masters, a->running, a->momentum, a->gradients}, right[] = {b->masters, b->running, b->momentum, b->gradients};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* comm: collectives between the ranks of a run (comms.def: `self`, `mpi`).
  *
- * All-reduce sums fp32 in place and delivers equal bits to every rank. Collectives are started in the same order on all ranks. `self` is one
- * process without a launcher; `mpi` starts MPI at open and ends it at close. Buffers stay the caller's and must not move while in use. */
+ * All-reduce sums fp32 in place and delivers equal bits to every rank. Collectives are started in the same order on all ranks. `self` is
+ * one process without a launcher; `mpi` starts MPI at open and ends it at close. Buffers stay the caller's and must not move while in use.
+ */
 #ifndef QSYNC_COMM_H
 #define QSYNC_COMM_H
 
@@ -26,8 +27,9 @@ QS_API const char *qs_comm_name(const qs_comm *comm);
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
 /* Non-blocking form; any number may be under way, all ranks start them in the same order. */
 QS_API qs_status qs_comm_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request **out);
-/* Lets the library move data: call it between kernels. Nothing moves by itself; polled between kernels that leave the memory idle, a quarter of
- * a 4 MB sum between two processes of one machine is hidden, between kernels that stream through memory nothing is. *done may be NULL. */
+/* Lets the library move data: call it between kernels. Nothing moves by itself; polled between kernels that leave the memory idle, a
+ * quarter of a 4 MB sum between two processes of one machine is hidden, between kernels that stream through memory nothing is. *done may be
+ * NULL. */
 QS_API qs_status qs_comm_test(qs_comm *comm, qs_request *request, bool *done);
 QS_API qs_status qs_comm_wait(qs_comm *comm, qs_request *request); /* recycles the request */
 
@@ -40,9 +42,9 @@ QS_API qs_status qs_comm_broadcast(qs_comm *comm, void *data, int64_t bytes, int
 QS_API qs_status qs_comm_gather(qs_comm *comm, const void *mine, int64_t bytes, char **data, int64_t **sizes);
 QS_API qs_status qs_comm_barrier(qs_comm *comm);
 /* Collective agreement on a status: every rank passes its own; all get the worst one, and the message of the lowest rank that has it with
- * "rank N: " before it. A lost peer and a pre-emption count as less bad than any other failure: a lost peer is often only the echo of the failure, and
- * only a run in which nothing failed may be resumed as it is. One rank alone keeps its message. Call it where a failure of one rank must
- * stop all. */
+ * "rank N: " before it. A lost peer and a pre-emption count as less bad than any other failure: a lost peer is often only the echo of the
+ * failure, and only a run in which nothing failed may be resumed as it is. One rank alone keeps its message. Call it where a failure of one
+ * rank must stop all. */
 QS_API qs_status qs_comm_agree(qs_comm *comm, qs_status mine);
 /* QS_MISMATCH on all ranks, naming `what` and the lowest rank whose value is not that of rank 0. Collective. */
 QS_API qs_status qs_comm_compare(qs_comm *comm, const char *what, uint64_t value);

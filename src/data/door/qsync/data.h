@@ -2,10 +2,10 @@
 /* data: image sets, exact sharding, augmentation.
  *
  * A set holds all its images in memory as unsigned bytes (N, H, W, C) with one label each. Sets are found by name (datasets.def): mnist,
- * fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is generated and always there.
- * Wrong files get an error that names file, byte offset (of the uncompressed data) and rule; nothing is ever half loaded. `shapes` has
- * 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier (about 14 %),
- * easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
+ * fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is generated and always
+ * there. Wrong files get an error that names file, byte offset (of the uncompressed data) and rule; nothing is ever half loaded. `shapes`
+ * has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier (about 14
+ * %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
 #ifndef QSYNC_DATA_H
 #define QSYNC_DATA_H
 
@@ -15,10 +15,10 @@ typedef struct qs_dataset {
     char name[32];
     int64_t count;
     int channels, height, width, classes;
-    uint8_t *images;  /* (count, height, width, channels) */
-    uint8_t *labels;  /* (count) 0 .. classes-1 */
+    uint8_t *images;             /* (count, height, width, channels) */
+    uint8_t *labels;             /* (count) 0 .. classes-1 */
     float mean[4], deviation[4]; /* per channel of images/255, for normalisation: constants of the set, taken from its training part */
-    bool flips; /* horizontal flips keep the label: used by the standard augmentation */
+    bool flips;                  /* horizontal flips keep the label: used by the standard augmentation */
 } qs_dataset;
 
 typedef enum qs_part { QS_PART_TRAINING, QS_PART_TEST } qs_part;
@@ -39,13 +39,13 @@ QS_API qs_status qs_dataset_shape(const char *name, int *channels, int *height, 
  * take consecutive pieces in rank order. Every sample is used exactly once an epoch; the last step may be smaller: its samples are dealt so
  * that ranks differ from their share by less than one sample. */
 typedef struct qs_sharding {
-    int64_t count;        /* samples of the set */
+    int64_t count; /* samples of the set */
     int ranks;
     const int64_t *batch; /* (ranks) local batch sizes; caller keeps it alive */
     uint64_t seed;
-    bool shuffle;         /* false: the set's own order */
-    int64_t epoch;        /* the epoch `order` belongs to, -1 before the first */
-    int64_t *order;       /* (count) owned */
+    bool shuffle;   /* false: the set's own order */
+    int64_t epoch;  /* the epoch `order` belongs to, -1 before the first */
+    int64_t *order; /* (count) owned */
 } qs_sharding;
 QS_API qs_status qs_sharding_create(int64_t count, int ranks, const int64_t *batch, uint64_t seed, bool shuffle, qs_sharding *out);
 QS_API void qs_sharding_release(qs_sharding *sharding);

@@ -11,7 +11,7 @@
 #define QS_MAX_INPUTS 4
 
 typedef struct qs_node {
-    char name[64]; /* "stage1.block0.conv1" */
+    char name[64];   /* "stage1.block0.conv1" */
     const qs_op *op; /* NULL for the input */
     qs_attributes attributes;
     int inputs;
@@ -39,8 +39,8 @@ typedef struct qs_graph {
     int parameters;
     qs_parameter *parameter;
     int64_t trained_elements, statistics_elements; /* sizes of the flat buffers, alignment included */
-    int classes; /* 0 until qs_graph_finish */
-    size_t node_capacity, parameter_capacity; /* of the arrays above, while building */
+    int classes;                                   /* 0 until qs_graph_finish */
+    size_t node_capacity, parameter_capacity;      /* of the arrays above, while building */
 } qs_graph;
 
 /* ---- Building ------------------------------------------------------------------------------------------------------------ */
@@ -83,13 +83,13 @@ QS_API qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pas
 
 /* A node on paper, for `inspect` and estimates. */
 typedef struct qs_node_summary {
-    const char *kind;           /* "input", "adjustable", "dependent", "fixed" */
-    qs_shape shape;             /* of the output, for the batch */
+    const char *kind; /* "input", "adjustable", "dependent", "fixed" */
+    qs_shape shape;   /* of the output, for the batch */
     int depth;
-    int64_t parameters;         /* trained ones, alignment not counted */
-    double forward_flops;       /* 2 per multiply-add */
-    double total_flops;         /* with the backward passes that run: the stem's input gradient does not */
-    int64_t saved_bytes;        /* kept from forward to backward */
+    int64_t parameters;   /* trained ones, alignment not counted */
+    double forward_flops; /* 2 per multiply-add */
+    double total_flops;   /* with the backward passes that run: the stem's input gradient does not */
+    int64_t saved_bytes;  /* kept from forward to backward */
 } qs_node_summary;
 /* Fills out[nodes]. Adjustable operators save their input in `compute`, dependent ones in `storage` (of an int8 plan: the class's half
  * storage format, qsync.md §4.3; of a float plan: the same as compute), fixed ones in fp32; masks are one bit (relu) or one byte (max

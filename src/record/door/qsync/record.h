@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* record: the typed, versioned, signed files by which the rooms meet: cluster, job, profile, plan, run configuration.
  *
- * Every record is JSON in stable order with "schema": "qsync/<kind>/1". A reader refuses what does not match and names file, line and column
- * (syntax) or the field's path (content), value and rule; unknown fields are refused too, so that a misspelt option is never ignored. Files
- * hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path). Structs own their arrays;
- * release with the matching function (zeroed structs are fine). The canonical text is what *_text gives: reading it and writing it again gives
- * the same bytes. Every field, with unit, default and range: docs/records.md. */
+ * Every record is JSON in stable order with "schema": "qsync/<kind>/1". A reader refuses what does not match and names file, line and
+ * column (syntax) or the field's path (content), value and rule; unknown fields are refused too, so that a misspelt option is never
+ * ignored. Files hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path). Structs
+ * own their arrays; release with the matching function (zeroed structs are fine). The canonical text is what *_text gives: reading it and
+ * writing it again gives the same bytes. Every field, with unit, default and range: docs/records.md. */
 #ifndef QSYNC_RECORD_H
 #define QSYNC_RECORD_H
 
@@ -19,18 +19,18 @@
 
 typedef struct qs_class {
     char name[QS_NAME];
-    bool inference;       /* role "inference" or "training" */
+    bool inference; /* role "inference" or "training" */
     char backend[16];
-    int count;            /* devices (ranks) of this class */
-    int hosts;            /* patterns of host names it may run on; 0: any */
+    int count; /* devices (ranks) of this class */
+    int hosts; /* patterns of host names it may run on; 0: any */
     char host[QS_MAX_HOSTS][QS_NAME];
     int threads;
     char isa[32];
     double speed;
-    int64_t memory_capacity, memory_limit; /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
-    int formats;          /* compute formats, in the file's order */
+    int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
+    int formats;                             /* compute formats, in the file's order */
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
-    int storages;         /* formats it may store activations in; defaults to the float compute formats */
+    int storages;                            /* formats it may store activations in; defaults to the float compute formats */
     const qs_format *storage[QS_MAX_FORMATS];
 } qs_class;
 
@@ -92,8 +92,8 @@ typedef struct qs_job {
     bool augmentation;
 } qs_job;
 
-/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "library"; batch 64, 1 epoch,
- * seed 1, augmentation on; model and data set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
+/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "library"; batch 64, 1
+ * epoch, seed 1, augmentation on; model and data set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
 QS_API void qs_job_default(qs_job *out);
 QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
 /* A job as a record of its own ("qsync/job/1": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
@@ -119,8 +119,8 @@ typedef struct qs_recipe {
 
 /* Built-in recipes that a class can run, from the highest precision to the lowest: "fp32", "bf16" / "fp16", "int8/<half or fp32>". */
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
-/* Built-in recipe by name: a float format ("bf16": everything in it), or integer/float ("int8/bf16": forward in the integer with int32 sums,
- * src per tensor, weights per output channel; both gradients in the float). QS_USAGE lists. */
+/* Built-in recipe by name: a float format ("bf16": everything in it), or integer/float ("int8/bf16": forward in the integer with int32
+ * sums, src per tensor, weights per output channel; both gradients in the float). QS_USAGE lists. */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
 /* ---- Profile ----------------------------------------------------------------------------------------------------------------- */
@@ -135,12 +135,12 @@ typedef struct qs_kernel_cost {
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
-    int64_t to_elements; /* piece holds up to here; the last one holds beyond */
+    int64_t to_elements;                           /* piece holds up to here; the last one holds beyond */
     double us_per_element, us, r2, worst_residual; /* residual: largest |fit - measured| / measured */
 } qs_fit_piece;
 
 typedef struct qs_conversion_cost {
-    char kind[24];       /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
+    char kind[24];              /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
     const qs_format *from, *to; /* to NULL for absmax */
     bool per_channel;
     qs_rounding rounding;
@@ -153,9 +153,9 @@ typedef struct qs_class_profile {
     char cpu[96], isa[64], library[64], build[64], date[32];
     int threads;
     double speed;
-    bool estimated;         /* true: roofline, not measured */
-    int64_t base_bytes;     /* resident bytes of the process before the arena */
-    double step_overhead_us;/* per schedule step: dispatch, timers, polling */
+    bool estimated;               /* true: roofline, not measured */
+    int64_t base_bytes;           /* resident bytes of the process before the arena */
+    double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
     double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
     double data_us_per_sample;
     int kernels;
@@ -168,15 +168,15 @@ typedef struct qs_collective_cost {
     int ranks;
     char algorithm[32];
     double alpha_us, us_per_byte, r2;
-    double cpu_share;           /* part of the duration that compute of the same rank stands still */
-    double temporary_per_byte;  /* bytes the library allocates per message byte */
+    double cpu_share;          /* part of the duration that compute of the same rank stands still */
+    double temporary_per_byte; /* bytes the library allocates per message byte */
 } qs_collective_cost;
 
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
 typedef struct qs_tensor_statistics {
     int64_t count;
     double *norm2, *absmax, *minimum, *maximum;
-    double *channel_absmax2; /* Σ over channels of absmax_c² × elements per channel */
+    double *channel_absmax2;                               /* Σ over channels of absmax_c² × elements per channel */
     double *variance_int8, *variance_bf16, *variance_fp16; /* exact Σ q² f (1-f) */
 } qs_tensor_statistics;
 
@@ -261,7 +261,7 @@ typedef struct qs_class_plan {
 } qs_class_plan;
 
 typedef struct qs_plan {
-    char planner[QS_NAME]; /* "" in a hand-written plan */
+    char planner[QS_NAME];                    /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
     qs_job job;
     bool without_job; /* a plan written by hand that says nothing of the job, which is the trainer's then */

@@ -119,8 +119,8 @@ typedef struct qs_evaluation {
     double loss, accuracy;
     int64_t samples;
 } qs_evaluation;
-QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit,
-                             int64_t memory_limit, qs_device *device, qs_comm *comm, qs_evaluation *out);
+QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
+                             qs_device *device, qs_comm *comm, qs_evaluation *out);
 
 /* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
  * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
