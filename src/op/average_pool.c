@@ -4,14 +4,6 @@
 
 #include <stdlib.h>
 
-static qs_status check_forward(const qs_case *one) {
-    return qs__need_inferred(one, QS_SRC, 0, QS_DST);
-}
-
-static qs_status check_backward(const qs_case *one) {
-    return qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST);
-}
-
 /* The window of one result, inside the image. */
 typedef struct window {
     int64_t h_begin, h_end, w_begin, w_end;
@@ -96,14 +88,14 @@ static const qs_pass passes[] = {
      .written = QS__BIT(1),
      .reference = forward,
      .flops = qs__pool_flops,
-     .check = check_forward},
+     .check = qs__pool_check_forward},
     {.name = "backward",
      .roles = 2,
      .role = {QS_DIFF_DST, QS_DIFF_SRC},
      .written = QS__BIT(1),
      .reference = backward,
      .flops = qs__pool_flops,
-     .check = check_backward},
+     .check = qs__pool_check_backward},
 };
 
 #define EVERY(F, S, D, A) "average_pool/forward src=" F S " dst=" F D A, "average_pool/backward diff_dst=" F D " diff_src=" F S A

@@ -19,67 +19,13 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     return QS_OK;
 }
 
-static qs_shape weights_shape(const qs_attributes *with, const qs_shape *src, int64_t outputs) {
-    int groups = with->groups ? with->groups : 1;
-    return qs_shape_of(4, outputs, src->dim[1] / groups, with->kernel[0], with->kernel[1]);
-}
-
 static int parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
-    qs_shape shape = weights_shape(with, src, outputs);
+    int groups = with->groups ? with->groups : 1;
+    qs_shape shape = qs_shape_of(4, outputs, src->dim[1] / groups, with->kernel[0], with->kernel[1]);
     out[0] = (qs_parameter_rule){"weights", QS_WEIGHTS, QS_DIFF_WEIGHTS, shape, 0, shape.dim[1] * shape.dim[2] * shape.dim[3]};
     if (bias) out[1] = (qs_parameter_rule){"bias", QS_BIAS, QS_DIFF_BIAS, qs_shape_of(1, outputs), 0, 0};
     return bias ? 2 : 1;
 }
-
-/* Shapes of image, weights and result of any of the three passes. */
-static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
-    QS_TRY(qs__need_axes(one, src, 4, 4));
-    QS_TRY(qs__need_axes(one, dst, 4, 4));
-    int64_t outputs = qs__shape(one, dst)->dim[1];
-    QS_TRY(qs__need_inferred(one, src, outputs, dst));
-    return qs__need_shape(one, weights, weights_shape(&one->attributes, qs__shape(one, src), outputs));
-}
-
-static qs_status check_forward(const qs_case *one) {
-    QS_TRY(check_shapes(one, QS_SRC, QS_WEIGHTS, QS_DST));
-    return qs__gemm_check_forward(one, qs__shape(one, QS_DST)->dim[1]);
-}
-
-static qs_status check_input_gradient(const qs_case *one) {
-    return check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST);
-}
-
-static qs_status check_weight_gradient(const qs_case *one) {
-    QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
-    return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
-}
-
-static const qs_pass passes[] = {
-    {.name = "forward",
-     .roles = 6,
-     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
-     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
-     .written = QS__BIT(5),
-     .integer = QS__BIT(0) | QS__BIT(2),
-     .reference = qs__gemm_forward,
-     .flops = qs__gemm_flops,
-     .check = check_forward},
-    {.name = "input_gradient",
-     .roles = 3,
-     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(2),
-     .reference = qs__gemm_input_gradient,
-     .flops = qs__gemm_flops,
-     .check = check_input_gradient},
-    {.name = "weight_gradient",
-     .roles = 4,
-     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
-     .optional = QS__BIT(3),
-     .written = QS__BIT(2) | QS__BIT(3),
-     .reference = qs__gemm_weight_gradient,
-     .flops = qs__gemm_flops,
-     .check = check_weight_gradient},
-};
 
 /* One layer in all its passes: S, W, D are the shapes of src, weights, dst, O their output channels, A the attributes. */
 #define LAYER(F, S, W, D, O, A)                                                   \
@@ -126,6 +72,6 @@ const qs_op qs__op_conv2d = {.name = "conv2d",
                              .infer = infer,
                              .parameters = parameters,
                              .saves_src = true,
-                             .passes = 3,
-                             .pass = passes,
+                             .passes = QS__GEMM_PASSES,
+                             .pass = qs__gemm_passes,
                              .cases = cases};

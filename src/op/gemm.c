@@ -24,22 +24,10 @@ static qs__geometry geometry_of(const qs_case *one) {
     return g;
 }
 
-double qs__gemm_flops(const qs_case *one) {
+static double flops(const qs_case *one) {
     qs__geometry g = geometry_of(one);
     double kernel = (double)(g.kernel[0] * g.kernel[1]) * (double)(g.channels / g.groups);
     return 2.0 * kernel * (double)(g.batch * g.out_height) * (double)(g.out_width * g.outputs);
-}
-
-qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs) {
-    bool integer = qs__is_integer(one, QS_SRC);
-    if (integer != qs__is_integer(one, QS_WEIGHTS)) return qs__refuse(one, "src and weights must both be integer or both be float");
-    if (qs__present(one, QS_SRC_STEP) != integer || qs__present(one, QS_WEIGHTS_STEP) != integer) {
-        return qs__refuse(one, "src_step and weights_step come with integer operands, and only with them");
-    }
-    QS_TRY(qs__need_shape(one, QS_SRC_STEP, qs_shape_of(1, 1)));
-    bool many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
-    QS_TRY(qs__need_shape(one, QS_WEIGHTS_STEP, qs_shape_of(1, many ? outputs : 1)));
-    return qs__need_shape(one, QS_BIAS, qs_shape_of(1, outputs));
 }
 
 /* One product at work: decoded operands and the double result. */
@@ -137,7 +125,7 @@ static void finish_forward(const product *p, const qs_case *one, const qs_tensor
     }
 }
 
-qs_status qs__gemm_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     qs__geometry g = geometry_of(one);
     const qs_tensor *dst = qs__operand(one, operands, QS_DST);
@@ -200,7 +188,7 @@ static void input_gradient_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
-qs_status qs__gemm_input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
@@ -253,7 +241,7 @@ static void bias_gradient(const product *p, float *diff_bias) {
     }
 }
 
-qs_status qs__gemm_weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_weights = qs__operand(one, operands, QS_DIFF_WEIGHTS);
@@ -265,3 +253,67 @@ qs_status qs__gemm_weight_gradient(const qs_case *one, const qs_tensor *operands
     product_release(&p);
     return status;
 }
+
+/* ---- The passes ---- */
+
+/* Shapes of input, weights and result of any of the three. */
+static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
+    QS_TRY(qs__need_axes(one, src, 2, 4));
+    QS_TRY(qs__need_axes(one, dst, 2, 4));
+    int64_t outputs = qs__shape(one, dst)->dim[1];
+    qs_parameter_rule rule[2];
+    QS_TRY(qs__need_inferred(one, src, outputs, dst));
+    one->op->parameters(&one->attributes, qs__shape(one, src), outputs, false, rule);
+    return qs__need_shape(one, weights, rule[0].shape);
+}
+
+/* Both operands integer with steps, or both float without. */
+static qs_status check_forward(const qs_case *one) {
+    QS_TRY(check_shapes(one, QS_SRC, QS_WEIGHTS, QS_DST));
+    int64_t outputs = qs__shape(one, QS_DST)->dim[1];
+    bool integer = qs__is_integer(one, QS_SRC);
+    if (integer != qs__is_integer(one, QS_WEIGHTS)) return qs__refuse(one, "src and weights must both be integer or both be float");
+    if (qs__present(one, QS_SRC_STEP) != integer || qs__present(one, QS_WEIGHTS_STEP) != integer) {
+        return qs__refuse(one, "src_step and weights_step come with integer operands, and only with them");
+    }
+    QS_TRY(qs__need_shape(one, QS_SRC_STEP, qs_shape_of(1, 1)));
+    bool many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
+    QS_TRY(qs__need_shape(one, QS_WEIGHTS_STEP, qs_shape_of(1, many ? outputs : 1)));
+    return qs__need_shape(one, QS_BIAS, qs_shape_of(1, outputs));
+}
+
+static qs_status check_input_gradient(const qs_case *one) {
+    return check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST);
+}
+
+static qs_status check_weight_gradient(const qs_case *one) {
+    QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
+    return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
+}
+
+const qs_pass qs__gemm_passes[QS__GEMM_PASSES] = {
+    {.name = "forward",
+     .roles = 6,
+     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
+     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
+     .written = QS__BIT(5),
+     .integer = QS__BIT(0) | QS__BIT(2),
+     .reference = forward,
+     .flops = flops,
+     .check = check_forward},
+    {.name = "input_gradient",
+     .roles = 3,
+     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(2),
+     .reference = input_gradient,
+     .flops = flops,
+     .check = check_input_gradient},
+    {.name = "weight_gradient",
+     .roles = 4,
+     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
+     .optional = QS__BIT(3),
+     .written = QS__BIT(2) | QS__BIT(3),
+     .reference = weight_gradient,
+     .flops = flops,
+     .check = check_weight_gradient},
+};

@@ -12,14 +12,6 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     return QS_OK;
 }
 
-static qs_status check_forward(const qs_case *one) {
-    return qs__need_inferred(one, QS_SRC, 0, QS_DST);
-}
-
-static qs_status check_backward(const qs_case *one) {
-    return qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST);
-}
-
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_SRC);
@@ -67,14 +59,14 @@ static double flops_backward(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = check_forward},
+    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = qs__pool_check_forward},
     {.name = "backward",
      .roles = 2,
      .role = {QS_DIFF_DST, QS_DIFF_SRC},
      .written = QS__BIT(1),
      .reference = backward,
      .flops = flops_backward,
-     .check = check_backward},
+     .check = qs__pool_check_backward},
 };
 
 #define EVERY(F, S, D) "global_average_pool/forward src=" F S " dst=" F D, "global_average_pool/backward diff_dst=" F D " diff_src=" F S

@@ -37,13 +37,9 @@ typedef struct qs__geometry {
     int64_t outputs, out_height, out_width; /* dst */
     int64_t kernel[2], stride[2], padding[2], groups;
 } qs__geometry;
-/* Cost and reference kernels of the three passes of conv2d and linear. */
-double qs__gemm_flops(const qs_case *one);
-qs_status qs__gemm_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-qs_status qs__gemm_input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-qs_status qs__gemm_weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-/* Formats of a forward pass: both operands integer with steps or both float without; shapes of steps and bias. */
-qs_status qs__gemm_check_forward(const qs_case *one, int64_t outputs);
+/* Forward, input gradient and weight gradient of both. */
+enum { QS__GEMM_PASSES = 3 };
+extern const qs_pass qs__gemm_passes[QS__GEMM_PASSES];
 
 /* ---- Pools (pool.c) ---- */
 
@@ -53,6 +49,9 @@ qs_status qs__pool_infer(const qs_attributes *attributes, const qs_shape *src, i
 /* Rows of the window of output position `at` that lie inside the image: [*begin, *end). */
 void qs__pool_range(int64_t at, int64_t kernel, int64_t stride, int64_t padding, int64_t extent, int64_t *begin, int64_t *end);
 double qs__pool_flops(const qs_case *one);
+/* Shapes of image and result. */
+qs_status qs__pool_check_forward(const qs_case *one);
+qs_status qs__pool_check_backward(const qs_case *one);
 
 /* ---- Operands of reference kernels (reference.c) ---- */
 

@@ -3,8 +3,10 @@
 #include "internal.h"
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
-    (void)with;
     char text[96];
+    if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->groups > 1) {
+        return qs_fail(QS_USAGE, "linear: kernel, padding and groups have no meaning here");
+    }
     if (src->axes != 2) {
         return qs_fail(QS_USAGE, "linear: input %s needs the axes N,C: put a flatten before it", qs_shape_text(src, text));
     }
@@ -22,59 +24,6 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
     if (bias) out[1] = (qs_parameter_rule){"bias", QS_BIAS, QS_DIFF_BIAS, qs_shape_of(1, outputs), 0, 0};
     return bias ? 2 : 1;
 }
-
-static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, qs_role dst) {
-    const qs_attributes *with = &one->attributes;
-    if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->groups != 1) {
-        return qs__refuse(one, "kernel, padding and groups have no meaning here");
-    }
-    QS_TRY(qs__need_axes(one, src, 2, 2));
-    QS_TRY(qs__need_axes(one, dst, 2, 2));
-    int64_t outputs = qs__shape(one, dst)->dim[1];
-    QS_TRY(qs__need_inferred(one, src, outputs, dst));
-    return qs__need_shape(one, weights, qs_shape_of(2, outputs, qs__shape(one, src)->dim[1]));
-}
-
-static qs_status check_forward(const qs_case *one) {
-    QS_TRY(check_shapes(one, QS_SRC, QS_WEIGHTS, QS_DST));
-    return qs__gemm_check_forward(one, qs__shape(one, QS_DST)->dim[1]);
-}
-
-static qs_status check_input_gradient(const qs_case *one) {
-    return check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST);
-}
-
-static qs_status check_weight_gradient(const qs_case *one) {
-    QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
-    return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
-}
-
-static const qs_pass passes[] = {
-    {.name = "forward",
-     .roles = 6,
-     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
-     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
-     .written = QS__BIT(5),
-     .integer = QS__BIT(0) | QS__BIT(2),
-     .reference = qs__gemm_forward,
-     .flops = qs__gemm_flops,
-     .check = check_forward},
-    {.name = "input_gradient",
-     .roles = 3,
-     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(2),
-     .reference = qs__gemm_input_gradient,
-     .flops = qs__gemm_flops,
-     .check = check_input_gradient},
-    {.name = "weight_gradient",
-     .roles = 4,
-     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
-     .optional = QS__BIT(3),
-     .written = QS__BIT(2) | QS__BIT(3),
-     .reference = qs__gemm_weight_gradient,
-     .flops = qs__gemm_flops,
-     .check = check_weight_gradient},
-};
 
 /* A layer [N, I] -> [N, O] in all its passes, in format F. */
 #define LAYER(F, N, I, O)                                                                                           \
@@ -108,6 +57,6 @@ const qs_op qs__op_linear = {.name = "linear",
                              .infer = infer,
                              .parameters = parameters,
                              .saves_src = true,
-                             .passes = 3,
-                             .pass = passes,
+                             .passes = QS__GEMM_PASSES,
+                             .pass = qs__gemm_passes,
                              .cases = cases};

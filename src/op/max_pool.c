@@ -14,12 +14,12 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
 }
 
 static qs_status check_forward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_DST));
+    QS_TRY(qs__pool_check_forward(one));
     return qs__need_same(one, QS_MASK, QS_DST);
 }
 
 static qs_status check_backward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST));
+    QS_TRY(qs__pool_check_backward(one));
     return qs__need_same(one, QS_MASK, QS_DIFF_DST);
 }
 

@@ -46,3 +46,11 @@ double qs__pool_flops(const qs_case *one) {
     double results = (double)qs_shape_count(qs__shape(one, forward ? QS_DST : QS_DIFF_DST));
     return results * (double)one->attributes.kernel[0] * (double)one->attributes.kernel[1];
 }
+
+qs_status qs__pool_check_forward(const qs_case *one) {
+    return qs__need_inferred(one, QS_SRC, 0, QS_DST);
+}
+
+qs_status qs__pool_check_backward(const qs_case *one) {
+    return qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST);
+}

@@ -144,7 +144,7 @@ static const char *const impossible[][2] = {
     {"conv2d/input_gradient weights=int8[8,8,1,1] diff_dst=fp32[1,8,4,4] diff_src=fp32[1,8,4,4] kernel=1x1", "weights is int8"},
     {"conv2d/weight_gradient src=int8[1,8,4,4] diff_dst=fp32[1,8,4,4] diff_weights=fp32[8,8,1,1] kernel=1x1", "src is int8"},
     {"conv2d/weight_gradient src=bf16[1,8,4,4] diff_dst=bf16[1,8,4,4] diff_weights=bf16[8,8,1,1] kernel=1x1", "diff_weights is bf16"},
-    {"linear/forward src=fp32[2,3,1,1] weights=fp32[4,3] dst=fp32[2,4]", "src is [2,3,1,1]"},
+    {"linear/forward src=fp32[2,3,1,1] weights=fp32[4,3] dst=fp32[2,4]", "input [2,3,1,1] needs the axes N,C"},
     {"linear/forward src=fp32[2,3] weights=fp32[4,3] dst=fp32[2,4] kernel=3x3", "no meaning"},
     {"add/forward src=fp32[2,3] src2=fp32[2,4] dst=fp32[2,3]", "src2"},
     {"max_pool/backward mask=int8[1,3,2,2] diff_dst=fp32[1,3,2,2] diff_src=fp32[1,3,5,5] kernel=2x2", "diff_dst is [1,3,2,2]"},
