@@ -33,7 +33,7 @@ static void channel_maxima(const qs_case *one, int64_t count, int64_t channels, 
     }
 }
 
-static qs_statistics_head measure(int64_t count, int64_t channels, const float *values) {
+qs_statistics_head qs_statistics_measure(int64_t count, int64_t channels, const float *values) {
     const qs_format *int8 = qs_format_of("int8");
     float absmax = qs_absmax_array(count, values), minimum, maximum;
     qs_minmax_array(count, values, &minimum, &maximum);
@@ -61,7 +61,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     QS_GOTO(qs__read(src, &values));
     QS_GOTO(qs_allocate((size_t)channels, sizeof *maxima, &maxima));
     channel_maxima(one, count, channels, values, maxima);
-    qs_statistics_head head = measure(count, channels, values);
+    qs_statistics_head head = qs_statistics_measure(count, channels, values);
     memcpy(statistics, &head, sizeof head);
     memcpy(statistics + sizeof head, maxima, (size_t)channels * sizeof *maxima);
 done:

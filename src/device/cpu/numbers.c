@@ -187,23 +187,6 @@ qs_status qs__build_finite_check(qs__chain *chain) {
 
 /* ---- Statistics ---- */
 
-static qs_statistics_head measure(int64_t count, int64_t channels, const float *values) {
-    const qs_format *int8 = qs_format_of("int8");
-    float absmax = qs_absmax_array(count, values), minimum, maximum;
-    qs_minmax_array(count, values, &minimum, &maximum);
-    return (qs_statistics_head){
-        .count = (double)count,
-        .norm2 = qs_norm2_array(count, values),
-        .absmax = (double)absmax,
-        .minimum = (double)minimum,
-        .maximum = (double)maximum,
-        .variance_int8 = qs_stochastic_variance_array(int8, qs_step_of_absmax(int8, absmax), count, values),
-        .variance_bf16 = qs_stochastic_variance_array(qs_format_of("bf16"), 0, count, values),
-        .variance_fp16 = qs_stochastic_variance_array(qs_format_of("fp16"), 0, count, values),
-        .channels = (double)channels,
-    };
-}
-
 /* Absolute maxima by channel, as fp32 bits: columns (axis 1) or rows (axis 0 of weights). */
 static void channel_maxima(const qs__chain *chain, const float *values, int64_t channels, int32_t *maxima) {
     int64_t rows = qs__cpu_count(&chain->one, QS_SRC) / channels;
@@ -230,7 +213,7 @@ static qs_status run_statistics(const qs__chain *chain, const qs_run *run) {
         qs_convert_to_fp32(src->format, count, values, wide);
         values = wide;
     }
-    qs_statistics_head head = measure(count, channels, values);
+    qs_statistics_head head = qs_statistics_measure(count, channels, values);
     memcpy(statistics, &head, sizeof head);
     channel_maxima(chain, values, channels, maxima);
     for (int64_t c = 0; c < channels; c++) {

@@ -165,23 +165,34 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *     backward           src scale mean variance diff_dst diff_src diff_scale diff_shift
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
- * summed with it) max_pool             forward src mask? dst;  backward mask diff_dst diff_src average_pool, global_average_pool forward
- * src dst;  backward diff_dst diff_src flatten              no passes: [N,C,H,W] to [N, H·W·C] in memory order dropout              forward
- * src dst;  backward diff_dst diff_src    both draw the same mask from the run's key softmax_cross_entropy forward src labels loss;
- * backward src labels diff_src cast                 forward src dst         float storage to float storage absmax               forward src
- * absmax quantize             forward src absmax dst dst_step dequantize           forward src src_step dst finite_check         forward
- * src flag statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots,
- * qs_statistics_head sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when
- * flag is 0
+ *                        summed with it)
+ *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
+ *   average_pool, global_average_pool
+ *                        forward src dst;  backward diff_dst diff_src
+ *   flatten              no passes: [N,C,H,W] to [N, H·W·C] in memory order
+ *   dropout              forward src dst;  backward diff_dst diff_src    both draw the same mask from the run's key
+ *   softmax_cross_entropy
+ *                        forward src labels loss;  backward src labels diff_src
+ *   cast                 forward src dst         float storage to float storage
+ *   absmax               forward src absmax
+ *   quantize             forward src absmax dst dst_step
+ *   dequantize           forward src src_step dst
+ *   finite_check         forward src flag
+ *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, see
+ *                        qs_statistics_head
+ *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
  *
  * Definitions that every device keeps (x channels-last; results rounded to their format nearest-even unless said otherwise):
  *   conv2d, linear       integer forward: src and weights both integer, src_step and weights_step present; else both float, both absent
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
- * scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times R/(R-1) relu positive part;
- * a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order max_pool             mask: kh · kernel[1] + kw of
- * the first maximum in the window (padding counted in kh, kw); a NaN wins average_pool         mean over the window's elements inside the
- * image: padding counts not. Pools need padding < kernel global_average_pool  dst [N,C,1,1] dropout              element i is kept when
- * qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value); key and first from qs_op_random_rows
+ *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
+ *                        R/(R-1)
+ *   relu                 positive part; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order
+ *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
+ *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
+ *   global_average_pool  dst [N,C,1,1]
+ *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value);
+ *                        key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result
@@ -241,5 +252,7 @@ typedef struct qs_statistics_head {
     double channels; /* followed by `channels` absmax values (fp64) */
 } qs_statistics_head;
 QS_API size_t qs_statistics_bytes(int64_t channels);
+/* The head of `count` values; the maxima of the channels are the kernel's to add. */
+QS_API qs_statistics_head qs_statistics_measure(int64_t count, int64_t channels, const float *values);
 
 #endif
