@@ -58,7 +58,7 @@ static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const
             json_object_set_new(row, "predicted_bytes", json_integer((json_int_t)result->predicted_bytes[r]));
         json_array_append_new(ranks, row);
     }
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)result->weights_hash);
+    snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)result->weights_hash);
     json_t *root = json_pack("{s:o,s:o,s:o,s:I,s:f,s:f,s:f,s:s,s:o}", "test_accuracy", json_number(result->test_accuracy), "test_loss",
                              json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
                              (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us,
@@ -68,11 +68,13 @@ static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const
 }
 
 static qs_status result_write(const char *folder, const json_t *root) {
-    char *path = NULL, *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
-    qs_status status = text ? qs_path_join(folder, "result.json", &path) : qs_fail(QS_OUT_OF_MEMORY, "result.json");
+    char *path = NULL, *text = NULL, *json = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    qs_status status = json ? qs_path_join(folder, "result.json", &path) : qs_fail(QS_OUT_OF_MEMORY, "result.json");
+    if (status == QS_OK) status = qs_format_text(&text, "%s\n", json);
     if (status == QS_OK) status = qs_file_write(path, text, strlen(text));
     free(path);
     free(text);
+    free(json);
     return status;
 }
 

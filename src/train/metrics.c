@@ -194,7 +194,7 @@ qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums 
 /* ---- The end ---------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status timing_write(const qs__trainer *trainer, const qs_train_result *result) {
-    char key[48], *json = NULL;
+    char key[48], *json = NULL, *text = NULL;
     qs_line *line = NULL;
     QS_TRY(qs_line_create(&line));
     qs_line_integer(line, "steps", result->steps);
@@ -206,8 +206,10 @@ static qs_status timing_write(const qs__trainer *trainer, const qs_train_result 
         qs_line_integer(line, key, result->reserved_bytes[rank]);
     }
     QS_TRY(qs_line_finish(line, &json));
-    qs_status status = text_write(trainer, "timing.json", json);
+    qs_status status = qs_format_text(&text, "%s\n", json);
+    if (status == QS_OK) status = text_write(trainer, "timing.json", text);
     free(json);
+    free(text);
     return status;
 }
 

@@ -99,8 +99,8 @@ typedef struct qs_train_result {
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
  *   all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}; no times: equal runs give equal bytes
  * - timing.json: durations, speed and memory of the run
- * (result.json and timing.json of an earlier run in the folder are removed first)
  * - weights.qsync: master weights and running statistics after the last step
+ * timing.json, and result.json which the program adds, are removed at the start: they tell that a run has ended.
  *
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
  *
