@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
+# ranks: 2
 # covers: profile indicator plan simulate train eval report
 # The main job in small: profile, indicator, plan, simulate, train, eval and report agree with one another, over two unlike ranks.
 . "$(dirname "$0")/check.inc"
