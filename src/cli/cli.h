@@ -108,6 +108,7 @@ qs_status output_check(const char *path);
 
 /* Progress on stderr: a bar on a terminal, otherwise a line every few seconds. fraction in 0..1; text follows it. */
 void progress_show(double fraction, const char *format, ...) QS_PRINTF(2, 3);
+/* Clears the bar: before any other line on stderr. */
 void progress_end(void);
 
 /* ---- Verbs ------------------------------------------------------------------------------------------------------------- */

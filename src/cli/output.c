@@ -111,6 +111,6 @@ void progress_show(double fraction, const char *format, ...) {
 }
 
 void progress_end(void) {
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    if (last_line > 0 && isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     last_line = 0;
 }

@@ -2,6 +2,7 @@
 /* Job, cluster and device options, and one process's place in a run. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -127,6 +128,12 @@ static qs_status device_open(session *one) {
     return qs_device_open(&options, &one->device);
 }
 
+static qs_status host_check(const qs_class *one) {
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0 || qs_class_allows_host(one, host)) return QS_OK;
+    return qs_fail(QS_USAGE, "class %s may not run on %s: its hosts in the cluster file say otherwise", one->name, host);
+}
+
 static bool is_offered(const qs_device_info *info, const qs_format *format) {
     for (int i = 0; i < 8 && info->formats[i]; i++)
         if (strcmp(info->formats[i], format->name) == 0) return true;
@@ -150,6 +157,7 @@ static qs_status session_start(const session_options *options, session *one) {
         QS_TRY(qs_cluster_single(options->backend, options->threads, &one->cluster));
     QS_TRY(ranks_check(options, one));
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
+    QS_TRY(host_check(&one->cluster.class_[one->class_index]));
     QS_TRY(device_open(one));
     if (!options->cluster) formats_limit(one->device, &one->cluster.class_[one->class_index]);
     return QS_OK;
@@ -181,6 +189,7 @@ qs_status session_end(session *one, qs_status status) {
     if (status != QS_OK && qs_comm_size(one->comm) > 1) {
         told = sscanf(qs_message(), "rank %d:", &rank) == 1 && rank != qs_comm_rank(one->comm);
         if (rank < 0) {
+            progress_end();
             fprintf(stderr, "qsync: rank %d: %s\n", qs_comm_rank(one->comm), qs_message());
             qs_comm_abort(one->comm, qs_status_exit_code(status));
         }
