@@ -86,7 +86,22 @@ static int sync_folder_of(const char *path) {
     return error;
 }
 
+/* Devices and pipes take the bytes and stay what they are: a rename would put a file in their place. */
+static bool is_special(const char *path) {
+    struct stat facts;
+    return stat(path, &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode);
+}
+
+static qs_status write_special(const char *path, const void *data, size_t bytes) {
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return fail_at(path, "cannot write", errno);
+    int error = write_all(file, data, bytes);
+    if (close(file) != 0 && !error) error = errno;
+    return error ? fail_at(path, "cannot write", error) : QS_OK;
+}
+
 qs_status qs_file_write(const char *path, const void *data, size_t bytes) {
+    if (is_special(path)) return write_special(path, data, bytes);
     static atomic_uint serial; /* threads of one process never share a temporary name */
     char *temporary;
     QS_TRY(qs_format_text(&temporary, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1u)));

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,6 +104,24 @@ static void failures_name_the_file(void **state) {
     free(path);
 }
 
+/* A pipe stands for devices: its bytes arrive, and it is still a pipe. */
+static void special_files(void **state) {
+    (void)state;
+    char *path = inside("pipe"), got[8] = "";
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(qs_file_write(path, "bytes", 5), QS_OK);
+    assert_int_equal(read(reader, got, sizeof got), 5);
+    assert_string_equal(got, "bytes");
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    assert_true(S_ISFIFO(facts.st_mode));
+    close(reader);
+    unlink(path);
+    free(path);
+}
+
 static void folders(void **state) {
     (void)state;
     char *path = inside("a/b//c/"), *file = inside("a/file"), *below = inside("a/file/b");
@@ -137,7 +156,7 @@ static int remove_scratch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write_and_read),         cmocka_unit_test(limits),  cmocka_unit_test(files_without_a_size),
-        cmocka_unit_test(failures_name_the_file), cmocka_unit_test(folders),
+        cmocka_unit_test(failures_name_the_file), cmocka_unit_test(folders), cmocka_unit_test(special_files),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -154,7 +154,8 @@ QS_API void qs_arena_release(qs_arena *arena);
 
 /* Reads a whole file (at most `limit` bytes) into a heap block with a NUL behind it; caller frees *data. */
 QS_API qs_status qs_file_read(const char *path, size_t limit, char **data, size_t *bytes);
-/* Writes atomically: temporary file beside `path`, fsync, rename, fsync of the folder. On failure nothing is left behind. */
+/* Writes atomically: temporary file beside `path`, fsync, rename, fsync of the folder. On failure nothing is left behind.
+ * A device or a pipe is written to as it is. */
 QS_API qs_status qs_file_write(const char *path, const void *data, size_t bytes);
 /* Makes a folder and its parents; an existing folder is fine. */
 QS_API qs_status qs_folder_make(const char *path);
