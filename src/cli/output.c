@@ -77,11 +77,17 @@ qs_status json_print(json_t *value) {
 qs_status output_check(const char *path) {
     struct stat facts;
     char *folder = NULL;
+    const bool there = stat(path, &facts) == 0;
     QS_TRY(qs_format_text(&folder, "%s", path));
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0;
-    int error = access(slash ? folder : ".", W_OK | X_OK) == 0 ? 0 : errno;
-    if (!error && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) error = EISDIR;
+    int error = 0;
+    if (there && S_ISDIR(facts.st_mode))
+        error = EISDIR;
+    else if (there && !S_ISREG(facts.st_mode)) /* a device or a pipe is written to, a file is replaced in its folder */
+        error = access(path, W_OK) == 0 ? 0 : errno;
+    else
+        error = access(slash ? folder : ".", W_OK | X_OK) == 0 ? 0 : errno;
     free(folder);
     return error ? qs_fail(QS_BAD_FILE, "%s: cannot write: %s", path, strerror(error)) : QS_OK;
 }
