@@ -36,7 +36,7 @@ refuse 1 'colour' train --cluster "$work/field.json"
 sed 's/, "colour": 1//' "$work/field.json" > "$work/two.json"
 refuse 2 'wants 2 ranks, this run has 1' train --cluster "$work/two.json"
 sed 's/, "colour": 1/, "hosts": ["no-such-host-*"]/; s/"count": 2/"count": 1/' "$work/field.json" > "$work/host.json"
-refuse 2 'class a may not run on' train --cluster "$work/host.json"
+refuse 2 'class a may not run on' train --cluster "$work/host.json" --model mlp --max-steps 1 --train-limit 32 --test-limit 8
 printf 'not a weights file' > "$work/weights.qsync"
 refuse 1 'weights.qsync' eval "$work/weights.qsync"
 
