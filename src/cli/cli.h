@@ -87,8 +87,8 @@ qs_status session_open(const session_options *options, qs_status before, session
 qs_status session_end(session *one, qs_status status);
 /* Called once at start: under a launcher, rank 0 speaks for all until a session exists. */
 void launcher_rank_read(void);
-/* True when what all ranks know, or the failure at hand, is another rank's to tell. */
-bool another_rank_tells(void);
+/* True when what all ranks know, or the failure at hand, has been told or is another rank's to tell. */
+bool failure_is_told(void);
 bool session_is_first(const session *one);
 
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ static void help_print(void) {
 
 static void log_line(void *context, qs_log_level level, const char *line) {
     const int *lowest = context;
-    if ((int)level < *lowest || (level == QS_LOG_INFO && another_rank_tells())) return;
+    if ((int)level < *lowest || (level == QS_LOG_INFO && failure_is_told())) return;
     progress_end();
     fprintf(stderr, "qsync: %s%s\n", level == QS_LOG_WARNING ? "warning: " : "", line);
 }
@@ -71,6 +71,6 @@ int main(int argc, char **argv) {
     qs_status status = run(argc, argv);
     if (status == QS_OK) status = output_end();
     if (status != QS_OK) progress_end();
-    if (status != QS_OK && !another_rank_tells()) fprintf(stderr, "qsync: %s\n", qs_message());
+    if (status != QS_OK && !failure_is_told()) fprintf(stderr, "qsync: %s\n", qs_message());
     return qs_status_exit_code(status);
 }

@@ -171,7 +171,7 @@ static void session_close(session *one) {
 }
 
 static bool told;
-bool another_rank_tells(void) {
+bool failure_is_told(void) {
     return told;
 }
 
@@ -184,16 +184,20 @@ void launcher_rank_read(void) {
     }
 }
 
-qs_status session_end(session *one, qs_status status) {
+/* The message goes out before any rank ends: a launcher kills the others as soon as one has failed. */
+static void failure_tell(const session *one, qs_status status) {
     int rank = -1;
-    if (status != QS_OK && qs_comm_size(one->comm) > 1) {
-        told = sscanf(qs_message(), "rank %d:", &rank) == 1 && rank != qs_comm_rank(one->comm);
-        if (rank < 0) {
-            progress_end();
-            fprintf(stderr, "qsync: rank %d: %s\n", qs_comm_rank(one->comm), qs_message());
-            qs_comm_abort(one->comm, qs_status_exit_code(status));
-        }
-    }
+    const bool agreed = sscanf(qs_message(), "rank %d:", &rank) == 1;
+    progress_end();
+    if (!agreed) fprintf(stderr, "qsync: rank %d: %s\n", qs_comm_rank(one->comm), qs_message());
+    if (!agreed) qs_comm_abort(one->comm, qs_status_exit_code(status));
+    if (rank == qs_comm_rank(one->comm)) fprintf(stderr, "qsync: %s\n", qs_message());
+    told = true;
+    (void)qs_comm_barrier(one->comm);
+}
+
+qs_status session_end(session *one, qs_status status) {
+    if (status != QS_OK && qs_comm_size(one->comm) > 1) failure_tell(one, status);
     session_close(one);
     return status;
 }
