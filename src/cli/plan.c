@@ -19,6 +19,22 @@ static void work_release(plan_work *work) {
     qs_cluster_release(&work->cluster);
 }
 
+/* A plan is made for what was profiled, as far as the command line leaves it open. */
+static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
+    if (!option_given(table, "model")) job->model = profile->model;
+    if (!option_given(table, "batch")) job->job.batch = profile->batch;
+}
+
+/* The profile does not know the data set's name, only its images. */
+static qs_status input_check(const qs_job *job, const qs_profile *profile) {
+    qs_model_input input;
+    QS_TRY(qs_dataset_shape(job->dataset, &input.channels, &input.height, &input.width, &input.classes));
+    if (profile->channels == input.channels && profile->model_classes == input.classes) return QS_OK;
+    return qs_fail(QS_MISMATCH,
+                   "--dataset %s: %d channels and %d classes, but the profile was measured with %d and %d: name the profiled set",
+                   job->dataset, input.channels, input.classes, profile->channels, profile->model_classes);
+}
+
 static qs_status batch_check(const qs_job *job, const qs_profile *profile) {
     if (job->batch == profile->batch) return QS_OK;
     return qs_fail(QS_MISMATCH, "batch %lld: the profile was measured at batch %lld; profile with --batch %lld", (long long)job->batch,
@@ -67,14 +83,16 @@ qs_status verb_plan(int argc, char **argv) {
     options_add(&table, (option_row){"out", OPTION_TEXT, &out, "FILE", "write the plan here", 0});
     options_add(&table, (option_row){"explain", OPTION_FLAG, &explain, NULL, "per operator: recipe, omega, what stopped it", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print the plan as JSON", 0});
-    job_options_add(&job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS);
+    job_options_add(&job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     if (!cluster || !profile) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
-    QS_TRY(job_options_finish(&job));
     QS_GOTO(qs_cluster_read(cluster, &work.cluster));
     QS_GOTO(qs_profile_read(profile, &work.profile));
+    job_from_profile(&work.profile, &table, &job);
+    QS_GOTO(job_options_finish(&job));
+    QS_GOTO(input_check(&job.job, &work.profile));
     QS_GOTO(batch_check(&job.job, &work.profile));
     QS_GOTO(qs_job_model(&job.job, &work.graph));
     if (pins) QS_GOTO(qs_plan_read(pins, &work.pins));

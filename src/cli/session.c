@@ -27,8 +27,9 @@ static void epochs_options_add(job_options *o, option_table *table) {
     options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
 }
 
-static void step_options_add(job_options *o, option_table *table) {
-    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", "built-in model (resnet8)", 0});
+static void step_options_add(job_options *o, option_table *table, bool profiled) {
+    const char *model = profiled ? "built-in model (the profile's)" : "built-in model (resnet8)";
+    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", model, 0});
     options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
     options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
     options_add(table, (option_row){"momentum", OPTION_REAL, &o->job.optimizer.momentum, "X", "of sgd (0.9)", 0});
@@ -38,15 +39,16 @@ static void step_options_add(job_options *o, option_table *table) {
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
 }
 
-static void set_options_add(job_options *o, option_table *table) {
+static void set_options_add(job_options *o, option_table *table, bool profiled) {
+    const char *batch = profiled ? "local batch of every rank (the profile's)" : "local batch of every rank (128)";
     options_add(table,
                 (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", "local batch of every rank (128)", 1});
+    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", batch, 1});
 }
 
 void job_options_add(job_options *o, option_table *table, unsigned groups) {
-    if (groups & JOB_STEP) step_options_add(o, table);
-    if (groups & JOB_SET) set_options_add(o, table);
+    if (groups & JOB_STEP) step_options_add(o, table, groups & JOB_PROFILED);
+    if (groups & JOB_SET) set_options_add(o, table, groups & JOB_PROFILED);
     if (groups & JOB_FOLDER)
         options_add(table, (option_row){"data", OPTION_TEXT, &o->data_folder, "FOLDER", "where the data sets are ($QSYNC_DATA)", 0});
     if (groups & JOB_EPOCHS) epochs_options_add(o, table);
