@@ -11,7 +11,10 @@ export OMP_NUM_THREADS=1
 # Real images where there are some, else the generated set, so that the demo runs anywhere.
 find_data() {
     for folder in "${QSYNC_DATA:-}" data ../shared/data; do
-        [ -n "$folder" ] && [ -d "$folder/fashion-mnist" ] && { echo "$folder"; return; }
+        if [ -n "$folder" ] && [ -d "$folder/fashion-mnist" ]; then
+            echo "$folder"
+            return
+        fi
     done
 }
 data=$(find_data)
