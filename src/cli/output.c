@@ -68,7 +68,7 @@ const char *percent_text(double fraction) {
 qs_status json_print(json_t *value) {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(value);
-    if (!text) return qs_fail(QS_OUT_OF_MEMORY, "JSON output");
+    if (!text) return qs_fail(QS_FAILED, "JSON output: out of memory, or a name that is not UTF-8");
     puts(text);
     free(text);
     return QS_OK;

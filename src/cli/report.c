@@ -139,7 +139,18 @@ static void classes_json(const run_record *run, json_t *memory, json_t *operator
     }
 }
 
+/* JSON texts are UTF-8; a folder's name need not be. */
+static qs_status names_are_utf8(const run_record *run, int runs) {
+    for (int i = 0; i < runs; i++) {
+        json_t *text = json_string(run[i].name);
+        if (!text) return qs_fail(QS_USAGE, "%s: a name that is not UTF-8 cannot stand in JSON", run[i].name);
+        json_decref(text);
+    }
+    return QS_OK;
+}
+
 static qs_status runs_json(const run_record *run, int runs) {
+    QS_TRY(names_are_utf8(run, runs));
     json_t *accuracy = json_object(), *error = json_object(), *iteration = json_object(), *memory = json_object(),
            *operators = json_object();
     for (int i = 0; i < runs; i++) {
