@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The main job from end to end: profile two unlike devices, plan, train resnet8 across both with three plans, compare.
-# QSYNC: the program; QSYNC_DATA: folder of data sets; DEMO_OUT: where runs go (run/demo); DEMO_EPOCHS (2); DEMO_DATASET.
+# QSYNC: the program; QSYNC_DATA: folder of data sets; DEMO_OUT: where runs go (run/demo); DEMO_EPOCHS (2, of the small generated set 6);
+# DEMO_DATASET; DEMO_OPTIONS: more for train.
 set -eu
 cd "$(dirname "$0")/.."
-: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}" "${DEMO_EPOCHS:=2}"
+: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}"
 cluster=examples/cluster.json
 export OMP_NUM_THREADS=1
 
@@ -28,6 +29,9 @@ else
 fi
 [ -n "$data" ] && export QSYNC_DATA="$data"
 
+[ "$dataset" = shapes ] && : "${DEMO_EPOCHS:=6}"
+: "${DEMO_EPOCHS:=2}" "${DEMO_OPTIONS:=}"
+
 launch() {
     mpirun --bind-to core -n 2 "$QSYNC" "$@"
 }
@@ -49,7 +53,7 @@ for planner in fp32 uniform qsync; do
     # shellcheck disable=SC2086
     "$QSYNC" plan --cluster $cluster --profile "$DEMO_OUT/profile.json" --planner $planner --out "$DEMO_OUT/$planner.json" $job
     # shellcheck disable=SC2086
-    launch train --cluster $cluster --plan "$DEMO_OUT/$planner.json" --out "$DEMO_OUT/$planner" $job
+    launch train --cluster $cluster --plan "$DEMO_OUT/$planner.json" --out "$DEMO_OUT/$planner" $job $DEMO_OPTIONS
 done
 echo
 echo "== resnet8 on $dataset, $DEMO_EPOCHS epochs, 2 ranks, batch 128 each"
