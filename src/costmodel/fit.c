@@ -94,14 +94,26 @@ static cut cut_best(int points, const double *x, const double *y) {
     return best;
 }
 
-qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out) {
-    if (points < PIECE_POINTS) return qs_fail(QS_USAGE, "fit over %d points: needs at least %d", points, PIECE_POINTS);
+static qs_status points_check(int points, int least, const double *elements, const double *us) {
+    if (points < least) return qs_fail(QS_USAGE, "fit over %d points: needs at least %d", points, least);
     for (int i = 0; i < points; i++) {
         if (!(us[i] > 0) || !isfinite(us[i]))
             return qs_fail(QS_USAGE, "fit: time %g at %g elements must be positive and finite", us[i], elements[i]);
         if (i && elements[i] <= elements[i - 1])
             return qs_fail(QS_USAGE, "fit: sizes must ascend (%g after %g)", elements[i], elements[i - 1]);
     }
+    return QS_OK;
+}
+
+qs_status qs_fit_line(int points, const double *x, const double *us, qs_fit_piece *out) {
+    QS_TRY(points_check(points, 2, x, us));
+    const line fit = line_fit(points, x, us);
+    piece_fill(points, x, us, &fit, out);
+    return QS_OK;
+}
+
+qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out) {
+    QS_TRY(points_check(points, PIECE_POINTS, elements, us));
     const cut best = cut_best(points, elements, us);
     *out = (qs_fit){.pieces = best.pieces};
     for (int p = 0; p < best.pieces; p++) {

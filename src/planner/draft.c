@@ -37,6 +37,15 @@ static int recipe_index(const qs_draft_class *one, const char *name) {
     return -1;
 }
 
+/* A pin for a class that the cluster lacks would be a pin ignored. */
+static qs_status pins_check(const qs_draft_plan *draft) {
+    const qs_plan *pins = draft->options->pins;
+    int index = 0;
+    for (int i = 0; pins && i < pins->classes; i++)
+        QS_TRY(qs_fail_within(qs_cluster_find(draft->cluster, pins->class_[i].class_name, &index), "pins"));
+    return QS_OK;
+}
+
 static qs_status pins_apply(qs_draft_plan *draft, int c) {
     qs_draft_class *one = &draft->class_[c];
     const char *class_name = draft->cluster->class_[c].name;
@@ -69,6 +78,7 @@ qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, con
     QS_TRY(qs_predictor_create(graph, cluster, profile, job, NULL, &out->predictor));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
+    QS_TRY(pins_check(out));
     for (int c = 0; c < cluster->classes; c++) {
         QS_TRY(class_create(out, c));
         QS_TRY(pins_apply(out, c));

@@ -46,14 +46,32 @@ done:
     return status;
 }
 
-static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const char *class_name, const qs_recipe **bound) {
-    const qs_class_plan *one = qs_plan_class(plan, class_name);
-    if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_name);
-    for (int i = 0; i < one->operators; i++) {
-        const int node = qs_graph_find(graph, one->operator_[i].name);
-        if (node < 0) return qs_fail(QS_MISMATCH, "the plan names operator %s, which model %s lacks", one->operator_[i].name, graph->name);
-        bound[node] = qs_plan_recipe(plan, one->operator_[i].recipe);
-    }
+static bool computes(const qs_class *one, const qs_format *format) {
+    for (int i = 0; i < one->formats; i++)
+        if (one->format[i] == format) return true;
+    return false;
+}
+
+static qs_status operator_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_operator_choice *choice,
+                               const qs_recipe **bound) {
+    const int node = qs_graph_find(graph, choice->name);
+    const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
+    if (node <= 0 || graph->node[node].op->kind != QS_ADJUSTABLE)
+        return qs_fail(QS_MISMATCH, "the plan names operator %s, which is no adjustable operator of model %s", choice->name, graph->name);
+    if (!computes(class_, recipe->forward.src.format) || !computes(class_, recipe->weight_gradient.diff_dst.format))
+        return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", choice->name, recipe->name, class_->name);
+    bound[node] = recipe;
+    return QS_OK;
+}
+
+static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_recipe **bound) {
+    const qs_class_plan *one = qs_plan_class(plan, class_->name);
+    if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_->name);
+    if (one->batch > 0 && one->batch != plan->job.batch)
+        return qs_fail(QS_UNSUPPORTED, "class %s has batch %lld, the job %lld: unequal batches cannot be predicted yet", class_->name,
+                       (long long)one->batch, (long long)plan->job.batch);
+    for (int i = 0; i < one->operators; i++)
+        QS_TRY(operator_bind(plan, graph, class_, &one->operator_[i], bound));
     return QS_OK;
 }
 
@@ -66,7 +84,7 @@ qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_c
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *by_class, &by_class));
     for (int c = 0; c < cluster->classes; c++) {
         by_class[c] = &bound[nodes * (size_t)c];
-        QS_GOTO(class_bind(plan, graph, cluster->class_[c].name, &bound[nodes * (size_t)c]));
+        QS_GOTO(class_bind(plan, graph, &cluster->class_[c], &bound[nodes * (size_t)c]));
     }
     QS_GOTO(qs_predict_trace(graph, cluster, profile, &plan->job, by_class, options, trace, out));
 done:

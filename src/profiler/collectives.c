@@ -69,7 +69,11 @@ static qs_status rows_measure(qs__profiler *profiler, float *values, qs_collecti
         bytes[i] = ldexp(1, FIRST_BITS + i);
         QS_TRY(all_reduce_time(profiler->comm, values, (int64_t)bytes[i] / (int64_t)sizeof *values, &us[i]));
     }
-    qs__line_fit(SIZES, bytes, us, &row->alpha_us, &row->us_per_byte, &row->r2);
+    qs_fit_piece line;
+    QS_TRY(qs_fit_line(SIZES, bytes, us, &line));
+    row->alpha_us = line.us;
+    row->us_per_byte = line.us_per_element;
+    row->r2 = line.r2;
     return cpu_share_measure(profiler->comm, values, &row->cpu_share);
 }
 

@@ -21,8 +21,6 @@ typedef struct qs__quartiles {
 qs_status qs__samples_add(qs__samples *samples, double value);
 /* Sorts the values. 0 values give zeros. */
 qs__quartiles qs__quartiles_of(int count, double *value);
-/* t(x) = alpha + beta x by least squares on relative errors, both at least 0. */
-void qs__line_fit(int points, const double *x, const double *y, double *alpha, double *beta, double *r2);
 
 /* ---- cases.c -------------------------------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No figure of a profile is longer than this: eleven days. Sums of them stay finite. */
+static const double most_us = 1e12;
+
 static const char *const granularity_names[] = {"tensor", "channel"};
 
 /* ---- Reading: kernels ------------------------------------------------------------------------------------------------------ */
@@ -13,9 +16,9 @@ static const char *const granularity_names[] = {"tensor", "channel"};
 static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
     qs__place time = qs__field(row, "us");
     QS_TRY(qs__expect_fields(&time, "median low high samples", ""));
-    QS_TRY(qs__get_number(&time, "median", 0, INFINITY, &out->us));
-    QS_TRY(qs__get_number(&time, "low", 0, INFINITY, &out->us_low));
-    QS_TRY(qs__get_number(&time, "high", 0, INFINITY, &out->us_high));
+    QS_TRY(qs__get_number(&time, "median", 0, most_us, &out->us));
+    QS_TRY(qs__get_number(&time, "low", 0, most_us, &out->us_low));
+    QS_TRY(qs__get_number(&time, "high", 0, most_us, &out->us_high));
     return qs__get_count(&time, "samples", 0, INT32_MAX, &out->samples);
 }
 
@@ -61,8 +64,8 @@ static qs_status read_kernels(const qs__place *member, qs_class_profile *out) {
 static qs_status read_piece(const qs__place *row, int64_t least, qs_fit_piece *out) {
     QS_TRY(qs__expect_fields(row, "to_elements us_per_element us r2 worst_residual", ""));
     QS_TRY(qs__get_integer(row, "to_elements", least, INT64_MAX, &out->to_elements));
-    QS_TRY(qs__get_number(row, "us_per_element", -INFINITY, INFINITY, &out->us_per_element));
-    QS_TRY(qs__get_number(row, "us", -INFINITY, INFINITY, &out->us));
+    QS_TRY(qs__get_number(row, "us_per_element", 0, most_us, &out->us_per_element));
+    QS_TRY(qs__get_number(row, "us", 0, most_us, &out->us));
     QS_TRY(qs__get_number(row, "r2", -INFINITY, 1, &out->r2));
     return qs__get_number(row, "worst_residual", 0, INFINITY, &out->worst_residual);
 }
@@ -151,8 +154,8 @@ static qs_status read_collective(const qs__place *row, qs_collective_cost *out) 
     QS_TRY(qs__expect_fields(row, "ranks algorithm alpha_us us_per_byte r2 cpu_share temporary_per_byte", ""));
     QS_TRY(qs__get_count(row, "ranks", 1, INT32_MAX, &out->ranks));
     QS_TRY(qs__get_name(row, "algorithm", out->algorithm, sizeof out->algorithm));
-    QS_TRY(qs__get_number(row, "alpha_us", -INFINITY, INFINITY, &out->alpha_us));
-    QS_TRY(qs__get_number(row, "us_per_byte", -INFINITY, INFINITY, &out->us_per_byte));
+    QS_TRY(qs__get_number(row, "alpha_us", 0, most_us, &out->alpha_us));
+    QS_TRY(qs__get_number(row, "us_per_byte", 0, most_us, &out->us_per_byte));
     QS_TRY(qs__get_number(row, "r2", -INFINITY, 1, &out->r2));
     QS_TRY(qs__get_number(row, "cpu_share", 0, 1, &out->cpu_share));
     return qs__get_number(row, "temporary_per_byte", 0, INFINITY, &out->temporary_per_byte);

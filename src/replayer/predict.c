@@ -102,6 +102,14 @@ done:
     return status;
 }
 
+/* Times hold for the threads and the speed they were measured with. */
+static qs_status class_check(const qs_class *one, const qs_class_profile *profile) {
+    if (!profile) return qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", one->name);
+    if (profile->speed == one->speed && profile->threads == one->threads) return QS_OK;
+    return qs_fail(QS_MISMATCH, "class %s was profiled with %d threads at speed %g, the cluster has %d at %g: profile this cluster again",
+                   one->name, profile->threads, profile->speed, one->threads, one->speed);
+}
+
 qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                               const qs_cost_options *options, qs_predictor **out) {
     qs_predictor *one = NULL;
@@ -110,9 +118,8 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
     *one = (qs_predictor){graph, cluster, profile, job, options ? *options : (qs_cost_options){0}, NULL};
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
     for (int c = 0; c < cluster->classes; c++) {
-        const char *name = cluster->class_[c].name;
-        one->work[c].profile = qs_profile_class(profile, name);
-        if (!one->work[c].profile) QS_GOTO(qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", name));
+        one->work[c].profile = qs_profile_class(profile, cluster->class_[c].name);
+        QS_GOTO(class_check(&cluster->class_[c], one->work[c].profile));
         QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one->work[c].recipe, &one->work[c].recipe));
     }
     *out = one;

@@ -132,9 +132,27 @@ static void bad_points_are_refused(void **state) {
     assert_int_equal(qs_fit_make(3, x, y, &fit), QS_OK);
 }
 
+static void line_is_found_again(void **state) {
+    double x[12], y[12];
+    qs_fit_piece piece;
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        x[i] = ldexp(1024, i);
+        y[i] = 9.5 + 2.5e-5 * x[i];
+    }
+    assert_int_equal(qs_fit_line(12, x, y, &piece), QS_OK);
+    assert_true(fabs(piece.us - 9.5) < 1e-9 && fabs(piece.us_per_element - 2.5e-5) < 1e-15 && piece.r2 > 1 - 1e-12);
+    for (int i = 0; i < 12; i++)
+        y[i] = 1e-5 * x[i] * x[i] + 1e-3; /* a negative intercept is refused */
+    assert_int_equal(qs_fit_line(12, x, y, &piece), QS_OK);
+    assert_true(piece.us >= 0 && piece.us_per_element >= 0);
+    assert_int_equal(qs_fit_line(1, x, y, &piece), QS_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece), cmocka_unit_test(curves_are_recovered),
                                        cmocka_unit_test(bends_are_found),        cmocka_unit_test(sizes_beyond_are_extrapolated),
-                                       cmocka_unit_test(nothing_is_negative),    cmocka_unit_test(bad_points_are_refused)};
+                                       cmocka_unit_test(nothing_is_negative),    cmocka_unit_test(bad_points_are_refused),
+                                       cmocka_unit_test(line_is_found_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* The room's own parts: kernels timed by themselves, on every operator's case list; quartiles and lines; the choice of plans. */
+/* The room's own parts: kernels timed by themselves, on every operator's case list; quartiles; the choice of plans. */
 #include "profiler_support.h"
 
 #include "../../src/profiler/profiler_internal.h"
@@ -16,21 +16,6 @@ static void quartiles_lie_between_neighbours(void **state) {
     assert_true(got.low == 7 && got.median == 7 && got.high == 7);
     got = qs__quartiles_of(0, one);
     assert_true(got.median == 0);
-}
-
-static void line_is_found_again(void **state) {
-    double x[12], y[12], alpha, beta, r2;
-    (void)state;
-    for (int i = 0; i < 12; i++) {
-        x[i] = ldexp(1024, i);
-        y[i] = 9.5 + 2.5e-5 * x[i];
-    }
-    qs__line_fit(12, x, y, &alpha, &beta, &r2);
-    assert_true(fabs(alpha - 9.5) < 1e-9 && fabs(beta - 2.5e-5) < 1e-15 && r2 > 1 - 1e-12);
-    for (int i = 0; i < 12; i++)
-        y[i] = 1e-5 * x[i] * x[i] + 1e-3; /* a negative intercept is refused */
-    qs__line_fit(12, x, y, &alpha, &beta, &r2);
-    assert_true(alpha >= 0 && beta >= 0);
 }
 
 /* Marks every case of the operators' lists that the device has a kernel for; returns their number. */
@@ -109,7 +94,7 @@ static void chosen_plans_cover(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(quartiles_lie_between_neighbours), cmocka_unit_test(line_is_found_again),
-                                       cmocka_unit_test(every_kernel_runs_alone_on_ref), cmocka_unit_test(chosen_plans_cover)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(quartiles_lie_between_neighbours), cmocka_unit_test(every_kernel_runs_alone_on_ref),
+                                       cmocka_unit_test(chosen_plans_cover)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ typedef struct qs_fit {
 /* Least squares with relative weights over (elements, us), ascending by elements; one, two or three pieces, whichever leaves the smallest
  * error by a margin that pays for its parameters. Intercepts and slopes are never negative. QS_USAGE with fewer than 3 points. */
 QS_API qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out);
+/* One piece over all points (an all-reduce's α-β): the same weights and signs. QS_USAGE with fewer than 2 points. */
+QS_API qs_status qs_fit_line(int points, const double *x, const double *us, qs_fit_piece *out);
 QS_API double qs_fit_value(int pieces, const qs_fit_piece *piece, double elements);
 
 #endif
