@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 16, .statistics_iterations = 50};
+    *out = (qs_profile_options){.repetitions = 10, .statistics_iterations = 50};
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
     const char *data_folder;
-    int repetitions;           /* steps timed per plan, after warm-up: 16; at least 2 */
+    int repetitions;           /* steps timed per plan in each of three passes, after warm-up: 10; at least 2 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
     void (*progress)(void *context, const char *what, double fraction);
