@@ -60,7 +60,8 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     job_options_start(&work->job);
     session_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
-    options_add(&table, (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, in each of three passes (10)", 2});
+    options_add(&table, (option_row){"repetitions", OPTION_INT, &options->repetitions, "N",
+                                     "timed steps per measured plan, in each of three passes (10)", 2});
     options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",
                                      "training iterations behind the statistics (50)", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "where to write (profile.json)", 0});
