@@ -78,7 +78,7 @@ static void order(void **state) {
 
 static void by_file(void **state) {
     (void)state;
-    char path[] = "qsync-profile-XXXXXX";
+    char path[] = "/tmp/qsync-profile-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
