@@ -62,12 +62,13 @@ static qs_status read_kernels(const qs__place *member, qs_class_profile *out) {
 /* ---- Reading: conversions -------------------------------------------------------------------------------------------------- */
 
 static qs_status read_piece(const qs__place *row, int64_t least, qs_fit_piece *out) {
-    QS_TRY(qs__expect_fields(row, "to_elements us_per_element us r2 worst_residual", ""));
+    QS_TRY(qs__expect_fields(row, "to_elements us_per_element us r2 worst_residual", "mean_residual"));
     QS_TRY(qs__get_integer(row, "to_elements", least, INT64_MAX, &out->to_elements));
     QS_TRY(qs__get_number(row, "us_per_element", 0, most_us, &out->us_per_element));
     QS_TRY(qs__get_number(row, "us", 0, most_us, &out->us));
     QS_TRY(qs__get_number(row, "r2", -INFINITY, 1, &out->r2));
-    return qs__get_number(row, "worst_residual", 0, INFINITY, &out->worst_residual);
+    QS_TRY(qs__get_number(row, "worst_residual", 0, INFINITY, &out->worst_residual));
+    return qs__get_number(row, "mean_residual", 0, INFINITY, &out->mean_residual);
 }
 
 static qs_status read_pieces(const qs__place *row, qs_conversion_cost *out) {
@@ -96,7 +97,7 @@ static qs_status read_granularity(const qs__place *row, bool *per_channel) {
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
     char rounding[32];
-    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to"));
+    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to in_steps"));
     QS_TRY(qs__get_name(row, "kind", out->kind, sizeof out->kind));
     QS_TRY(qs__get_format(row, "from", &out->from));
     QS_TRY(qs__get_format(row, "to", &out->to));
@@ -104,6 +105,7 @@ static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) 
     QS_TRY(qs__get_text(row, "rounding", rounding, sizeof rounding));
     qs__place field = qs__field(row, "rounding");
     if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
+    QS_TRY(qs__get_number(row, "in_steps", 0, most_us, &out->in_steps));
     return read_pieces(row, out);
 }
 
@@ -132,14 +134,31 @@ static qs_status read_device(const qs__place *member, qs_class_profile *out) {
     return qs__get_text(&device, "build", out->build, sizeof out->build);
 }
 
+static qs_status read_conditions(const qs__place *member, qs_conditions *out) {
+    qs__place place = qs__field(member, "conditions");
+    if (!place.value) return QS_OK;
+    QS_TRY(qs__expect_fields(&place, "pinned load_average preemptions waited stolen communicator libc", ""));
+    QS_TRY(qs__get_flag(&place, "pinned", &out->pinned));
+    QS_TRY(qs__get_number(&place, "load_average", 0, INFINITY, &out->load_average));
+    QS_TRY(qs__get_number(&place, "preemptions", 0, INFINITY, &out->preemptions));
+    QS_TRY(qs__get_number(&place, "waited", 0, 1, &out->waited));
+    QS_TRY(qs__get_number(&place, "stolen", 0, 1, &out->stolen));
+    QS_TRY(qs__get_text(&place, "communicator", out->communicator, sizeof out->communicator));
+    QS_TRY(qs__get_text(&place, "libc", out->libc, sizeof out->libc));
+    out->known = true;
+    return QS_OK;
+}
+
 static qs_status read_class(const qs__place *member, int index, void *context) {
     qs_profile *profile = context;
     qs_class_profile *out = &profile->class_[index];
     profile->classes = index + 1;
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
     QS_TRY(qs__expect_fields(
-        member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions", ""));
+        member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
+        "conditions"));
     QS_TRY(read_device(member, out));
+    QS_TRY(read_conditions(member, &out->conditions));
     QS_TRY(qs__get_text(member, "date", out->date, sizeof out->date));
     QS_TRY(qs__get_flag(member, "estimated", &out->estimated));
     QS_TRY(qs__get_integer(member, "base_bytes", 0, INT64_MAX, &out->base_bytes));
@@ -276,9 +295,24 @@ static void write_conversion(qs__writer *writer, const qs_conversion_cost *row) 
         qs__put_number(writer, "us", piece->us);
         qs__put_number(writer, "r2", piece->r2);
         qs__put_number(writer, "worst_residual", piece->worst_residual);
+        qs__put_number(writer, "mean_residual", piece->mean_residual);
         qs__close(writer);
     }
     qs__close(writer);
+    if (row->in_steps > 0) qs__put_number(writer, "in_steps", row->in_steps);
+    qs__close(writer);
+}
+
+static void write_conditions(qs__writer *writer, const qs_conditions *conditions) {
+    if (!conditions->known) return;
+    qs__open_object(writer, "conditions", QS__ONE_LINE);
+    qs__put_flag(writer, "pinned", conditions->pinned);
+    qs__put_number(writer, "load_average", conditions->load_average);
+    qs__put_number(writer, "preemptions", conditions->preemptions);
+    qs__put_number(writer, "waited", conditions->waited);
+    qs__put_number(writer, "stolen", conditions->stolen);
+    qs__put_text(writer, "communicator", conditions->communicator);
+    qs__put_text(writer, "libc", conditions->libc);
     qs__close(writer);
 }
 
@@ -293,6 +327,7 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__put_text(writer, "build", one->build);
     qs__close(writer);
     qs__put_text(writer, "date", one->date);
+    write_conditions(writer, &one->conditions);
     qs__put_flag(writer, "estimated", one->estimated);
     qs__put_integer(writer, "base_bytes", one->base_bytes);
     qs__put_number(writer, "step_overhead_us", one->step_overhead_us);

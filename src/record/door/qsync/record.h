@@ -137,6 +137,7 @@ typedef struct qs_kernel_cost {
 typedef struct qs_fit_piece {
     int64_t to_elements;                           /* piece holds up to here; the last one holds beyond */
     double us_per_element, us, r2, worst_residual; /* residual: largest |fit - measured| / measured */
+    double mean_residual;                          /* of |fit - measured| / measured over its sizes */
 } qs_fit_piece;
 
 typedef struct qs_conversion_cost {
@@ -146,13 +147,26 @@ typedef struct qs_conversion_cost {
     qs_rounding rounding;
     int pieces;
     qs_fit_piece piece[3];
+    double in_steps; /* fitted over seen time of this kind in whole steps, for information; 0: no step showed it */
 } qs_conversion_cost;
+
+/* Under which a class was measured: what a reader needs to doubt a figure. */
+typedef struct qs_conditions {
+    bool known;                                /* records written by hand may lack them */
+    bool pinned;                               /* every thread had a core of its own */
+    double load_average;                       /* of the machine when measuring began, over a minute */
+    double preemptions;                        /* involuntary context switches of this process, a second */
+    double waited;                             /* part of the time that its first thread was ready but not running */
+    double stolen;                             /* part of the machine's time that its host took for others */
+    char communicator[QS_NAME], libc[QS_NAME]; /* "Open MPI 4.1.4", "glibc 2.36" */
+} qs_conditions;
 
 typedef struct qs_class_profile {
     char class_name[QS_NAME];
     char cpu[96], isa[64], library[64], build[64], date[32];
     int threads;
     double speed;
+    qs_conditions conditions;
     bool estimated;               /* true: roofline, not measured */
     int64_t base_bytes;           /* resident bytes of the process before the arena */
     double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
