@@ -46,6 +46,12 @@ static void fields(void **state) {
     assert_string_equal(profile.statistics.operator_[0].name, "stage1.block0.conv1");
     assert_true(profile.statistics.operator_[0].src.maximum[1] == 1e20);
     assert_int_equal(profile.statistics.operator_[0].weights.count, 288);
+    const qs_operator_statistics *one = &profile.statistics.operator_[0];
+    assert_true(one->src.range_histogram[-3 - QS_LOWEST_EXPONENT] == 12.5 && one->src.range_histogram[-1 - QS_LOWEST_EXPONENT] == 1000);
+    assert_true(one->weights.range_histogram[0] == 0);
+    assert_true(one->src.channel_range2[1] == 10 && isnan(one->weights.channel_range2[1]));
+    assert_true(one->weights.variance_int8_channel[0] == 0.25 && isnan(one->src.variance_int8_channel[0]));
+    assert_true(one->hessian_top == -1.5);
     qs_profile_release(&profile);
 }
 

@@ -186,17 +186,26 @@ typedef struct qs_collective_cost {
     double temporary_per_byte; /* bytes the library allocates per message byte */
 } qs_collective_cost;
 
+enum { QS_EXPONENTS = 255, QS_LOWEST_EXPONENT = -127 }; /* of fp32, subnormal values taken together */
+
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
 typedef struct qs_tensor_statistics {
     int64_t count;
     double *norm2, *absmax, *minimum, *maximum;
     double *channel_absmax2;                               /* Σ over channels of absmax_c² × elements per channel */
     double *variance_int8, *variance_bf16, *variance_fp16; /* exact Σ q² f (1-f) */
+    /* Optional, NaN where not measured: Σ over channels of (max_c - min_c)² × elements per channel; Σ q² f (1-f) of int8 with one step a
+     * channel (weights only). */
+    double *channel_range2, *variance_int8_channel;
+    /* Elements per binary exponent e = floor(log2 |t|), at [e - QS_LOWEST_EXPONENT]; lower ones are in the first, zeros in none. Mean over
+     * ranks and iterations; all 0: not measured. */
+    double *range_histogram;
 } qs_tensor_statistics;
 
 typedef struct qs_operator_statistics {
     char name[QS_NAME];
     qs_tensor_statistics src, weights, diff_dst;
+    double hessian_top; /* largest eigenvalue by magnitude of the loss' Hessian block of the weights; NaN: not measured */
 } qs_operator_statistics;
 
 typedef struct qs_statistics {
@@ -229,7 +238,7 @@ QS_API void qs_class_profile_sort(qs_class_profile *profile);
 /* Row of a case, by binary search; NULL when absent. */
 QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text);
 QS_API const char *qs_profile_signature(const qs_profile *profile, char *buffer);
-/* Allocates the per-iteration arrays of an operator's three tensors. */
+/* Allocates the per-iteration arrays of an operator's three tensors; what is optional starts as NaN. */
 QS_API qs_status qs_operator_statistics_create(int iterations, qs_operator_statistics *out);
 
 /* ---- Plan ----------------------------------------------------------------------------------------------------------------------- */
