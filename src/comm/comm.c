@@ -61,6 +61,7 @@ qs_status qs_comm_open(const char *name, qs_comm **out) {
     if (status == QS_OK) {
         *out = comm;
     } else {
+        free(comm->host);
         free(comm);
     }
     return status;
@@ -81,6 +82,7 @@ void qs_comm_close(qs_comm *comm) {
         if (!request->done) (void)comm->kind->wait(comm, request);
     }
     comm->kind->close(comm);
+    free(comm->host);
     free_requests(comm->under_way);
     free_requests(comm->spare);
     free(comm);

@@ -16,7 +16,7 @@ struct qs_request {
 typedef struct qs__comm_kind {
     const char *name;
     size_t comm_bytes, request_bytes; /* sizes of the kind's structs, which begin with qs_comm and qs_request */
-    qs_status (*open)(qs_comm *comm); /* fills rank and size */
+    qs_status (*open)(qs_comm *comm); /* fills rank, size and host */
     void (*close)(qs_comm *comm);
     qs_status (*start)(qs_comm *comm, float *values, int64_t count, qs_request *request);
     qs_status (*test)(qs_comm *comm, qs_request *request); /* sets request->done */
@@ -33,6 +33,7 @@ typedef struct qs__comm_kind {
 struct qs_comm {
     const qs__comm_kind *kind;
     int rank, size;
+    int *host; /* (size) index of every rank's host, in order of its lowest rank; heap; NULL: all on one */
     qs_request *spare, *under_way;
 };
 

@@ -12,6 +12,11 @@ static void facts(void **state) {
     double ranks[] = {qs_comm_rank(comm)};
     assert_int_equal(qs_comm_sum(comm, ranks, 1), QS_OK);
     assert_true(ranks[0] == 1);
+    /* The launcher starts both on this machine. */
+    assert_int_equal(qs_comm_hosts(comm), 1);
+    assert_int_equal(qs_comm_host_of(comm, 1), 0);
+    assert_int_equal(qs_comm_local_rank(comm), qs_comm_rank(comm));
+    assert_int_equal(qs_comm_local_size(comm), 2);
 }
 
 int main(void) {

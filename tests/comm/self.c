@@ -8,6 +8,10 @@ static void facts(void **state) {
     assert_string_equal(qs_comm_name(comm), "self");
     assert_int_equal(qs_comm_rank(comm), 0);
     assert_int_equal(qs_comm_size(comm), 1);
+    assert_int_equal(qs_comm_hosts(comm), 1);
+    assert_int_equal(qs_comm_host_of(comm, 0), 0);
+    assert_int_equal(qs_comm_local_rank(comm), 0);
+    assert_int_equal(qs_comm_local_size(comm), 1);
     qs_comm_abort(comm, 3); /* no peers: returns */
 }
 

@@ -58,11 +58,27 @@ static qs_status start_library(bool *started) {
     return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");
 }
 
+/* Every rank tells the lowest rank with which it shares memory; hosts are counted in that order. */
+static qs_status find_hosts(mpi_comm *comm) {
+    MPI_Comm local;
+    int lowest = comm->base.rank, hosts = 0;
+    QS_TRY(qs_allocate((size_t)comm->base.size, sizeof(int), &comm->base.host));
+    int *host = comm->base.host;
+    QS_TRY(check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, comm->base.rank, MPI_INFO_NULL, &local), "hosts"));
+    QS_TRY(check(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "hosts"));
+    QS_TRY(check(MPI_Comm_free(&local), "hosts"));
+    QS_TRY(check(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, comm->ranks), "hosts"));
+    for (int rank = 0; rank < comm->base.size; rank++)
+        host[rank] = host[rank] == rank ? hosts++ : host[host[rank]];
+    return QS_OK;
+}
+
 static qs_status open_ranks(mpi_comm *comm) {
     QS_TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &comm->ranks), "communicator"));
     QS_TRY(check(MPI_Comm_set_errhandler(comm->ranks, MPI_ERRORS_RETURN), "error handler"));
     QS_TRY(check(MPI_Comm_rank(comm->ranks, &comm->base.rank), "rank"));
-    return check(MPI_Comm_size(comm->ranks, &comm->base.size), "size");
+    QS_TRY(check(MPI_Comm_size(comm->ranks, &comm->base.size), "size"));
+    return find_hosts(comm);
 }
 
 static qs_status open_mpi(qs_comm *base) {

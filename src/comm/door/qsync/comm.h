@@ -22,6 +22,11 @@ QS_API void qs_comm_close(qs_comm *comm);
 QS_API int qs_comm_rank(const qs_comm *comm);
 QS_API int qs_comm_size(const qs_comm *comm);
 QS_API const char *qs_comm_name(const qs_comm *comm);
+/* Which ranks share a host (its memory): hosts are counted in order of their lowest rank; local ranks count from 0 on each host. */
+QS_API int qs_comm_hosts(const qs_comm *comm);
+QS_API int qs_comm_host_of(const qs_comm *comm, int rank);
+QS_API int qs_comm_local_rank(const qs_comm *comm);
+QS_API int qs_comm_local_size(const qs_comm *comm);
 
 /* Sum over ranks; the same bits as the non-blocking form. Failures of MPI are QS_PEER_LOST with its text. */
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
