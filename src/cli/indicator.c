@@ -31,7 +31,7 @@ static qs_status stability_compute(table_work *work, int64_t global_batch) {
     QS_GOTO(qs_allocate((size_t)iterations * (size_t)nodes, sizeof *trace, &trace));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *mean, &mean));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *now, &now));
-    QS_GOTO(qs_indicator_trace(work->graph, &work->profile, work->profile.batch, global_batch, lowest, trace));
+    QS_GOTO(qs_indicator_trace(QS_CONVENTION_DEFAULT, work->graph, &work->profile, work->profile.batch, global_batch, lowest, trace));
     for (int i = 0; i < iterations; i++) {
         int count = 0;
         for (int n = 1; n < nodes; n++) {
@@ -116,8 +116,8 @@ qs_status verb_indicator(int argc, char **argv) {
     const qs_model_input input = {work.profile.channels, work.profile.height, work.profile.width, work.profile.model_classes};
     QS_GOTO(qs_model_build(work.profile.model, &input, &work.graph));
     QS_GOTO(qs_allocate((size_t)work.graph->nodes * (size_t)work.recipes, sizeof *work.omega, &work.omega));
-    QS_GOTO(qs_indicator_evaluate(name, work.graph, &work.profile, work.profile.batch, global_batch, work.recipes, work.recipe,
-                                  (uint64_t)seed, work.omega));
+    QS_GOTO(qs_indicator_evaluate(name, QS_CONVENTION_DEFAULT, work.graph, &work.profile, work.profile.batch, global_batch, work.recipes,
+                                  work.recipe, (uint64_t)seed, work.omega));
     QS_GOTO(stability_compute(&work, global_batch));
     if (json)
         QS_GOTO(table_json(&work));

@@ -6,6 +6,7 @@
 #include "qsync/indicator.h"
 
 typedef struct qs_question {
+    qs_convention convention;
     const qs_graph *graph;
     const qs_profile *profile;
     int64_t batch, global_batch;

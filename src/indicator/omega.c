@@ -26,13 +26,13 @@ static qs_status range_check(const qs_format *format, double absmax, const char 
     return QS_OK;
 }
 
-static void depth_factors(const qs_sensitivity *one, qs_depth_convention convention, double *forward, double *backward) {
+static void depth_factors(const qs_sensitivity *one, qs_depth convention, double *forward, double *backward) {
     const double gamma2 = one->gamma * one->gamma, rest = one->model_depth - one->depth;
     *forward = gamma2 * (convention == QS_DEPTH_PAPER ? one->depth : convention == QS_DEPTH_INFLUENCE ? rest : one->model_depth);
     *backward = convention == QS_DEPTH_PAPER ? rest : one->depth;
 }
 
-qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_depth_convention convention, double *out) {
+qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out) {
     const qs_quantizer *v = &recipe->forward.src, *x = &recipe->forward.weights, *gv = &recipe->weight_gradient.diff_dst;
     double forward, backward;
     QS_TRY(range_check(v->format, one->absmax_v, "input activation"));
@@ -43,7 +43,7 @@ qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_depth_
     const double variance_gv = rounding_factor(gv->rounding) * step2(gv->format, one->count_gv, one->absmax_gv, 0);
     const double sigma_forward = one->norm2_x * variance_v + one->norm2_v * variance_x;
     const double sigma_backward = one->norm2_gv * variance_v + one->norm2_v * variance_gv;
-    depth_factors(one, convention, &forward, &backward);
+    depth_factors(one, convention.depth, &forward, &backward);
     *out = forward * sigma_forward + backward * sigma_backward;
     return QS_OK;
 }

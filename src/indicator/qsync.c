@@ -12,7 +12,7 @@ static qs_status node_evaluate(const qs_question *question, int node, const int 
             qs_sensitivity one;
             double value = 0;
             QS_TRY(qs__sensitivity(question, node, i, depth, &question->recipe[r], &one));
-            qs_status status = qs_omega(&one, &question->recipe[r], QS_DEPTH_INFLUENCE, &value);
+            qs_status status = qs_omega(&one, &question->recipe[r], question->convention, &value);
             if (status == QS_INFEASIBLE)
                 value = INFINITY;
             else if (status != QS_OK)

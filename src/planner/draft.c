@@ -27,8 +27,8 @@ static qs_status class_create(qs_draft_plan *draft, int c) {
     QS_TRY(qs_allocate(nodes, sizeof *one->bound, &one->bound));
     draft->bound[c] = one->bound;
     const int64_t ranks = qs_cluster_ranks(draft->cluster);
-    return qs_indicator_evaluate(draft->options->indicator, draft->graph, draft->profile, draft->job->batch, draft->job->batch * ranks,
-                                 one->recipes, one->recipe, draft->job->seed, one->omega);
+    return qs_indicator_evaluate(draft->options->indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, draft->job->batch,
+                                 draft->job->batch * ranks, one->recipes, one->recipe, draft->job->seed, one->omega);
 }
 
 static int recipe_index(const qs_draft_class *one, const char *name) {

@@ -48,7 +48,7 @@ static qs_sensitivity sensitivity_of(const json_t *one) {
                             .step2_x = q_x * q_x * vectors_number(one, "D_x")};
 }
 
-static int convention_check(const json_t *one, const char *key, qs_depth_convention convention) {
+static int convention_check(const json_t *one, const char *key, qs_depth depth) {
     const qs_sensitivity sensitivity = sensitivity_of(one);
     const json_t *expected = json_object_get(one, key), *value;
     const char *name;
@@ -56,7 +56,7 @@ static int convention_check(const json_t *one, const char *key, qs_depth_convent
     json_object_foreach((json_t *)expected, name, value) {
         const qs_recipe recipe = stochastic_recipe(name);
         double omega = 0;
-        if (qs_omega(&sensitivity, &recipe, convention, &omega) != QS_OK) fail_msg("%s: %s", name, qs_message());
+        if (qs_omega(&sensitivity, &recipe, (qs_convention){depth, false}, &omega) != QS_OK) fail_msg("%s: %s", name, qs_message());
         /* About ten roundings in double on either side. */
         if (fabs(omega - json_number_value(value)) > 32 * 2.3e-16 * fabs(json_number_value(value)))
             fail_msg("%s %s: got %.17g, expected %.17g", key, name, omega, json_number_value(value));
@@ -100,7 +100,7 @@ static void coarser_formats_are_noisier(void **state) {
     for (size_t i = 0; i < 4; i++) {
         const qs_recipe recipe = stochastic_recipe(names[i]);
         double omega = 0;
-        assert_int_equal(qs_omega(&example, &recipe, QS_DEPTH_INFLUENCE, &omega), QS_OK);
+        assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, false}, &omega), QS_OK);
         if (i < 3) assert_true(omega > previous); /* int8 against bf16 depends on the data */
         previous = omega;
     }
@@ -110,9 +110,9 @@ static void nearest_is_half_of_stochastic(void **state) {
     (void)state;
     qs_recipe recipe = stochastic_recipe("bf16");
     double stochastic = 0, nearest = 0;
-    assert_int_equal(qs_omega(&example, &recipe, QS_DEPTH_FLAT, &stochastic), QS_OK);
+    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, false}, &stochastic), QS_OK);
     recipe.forward.src.rounding = recipe.forward.weights.rounding = recipe.weight_gradient.diff_dst.rounding = QS_NEAREST_EVEN;
-    assert_int_equal(qs_omega(&example, &recipe, QS_DEPTH_FLAT, &nearest), QS_OK);
+    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, false}, &nearest), QS_OK);
     assert_true(fabs(nearest * 2 / stochastic - 1) < 1e-12);
 }
 
@@ -122,7 +122,7 @@ static void range_is_checked(void **state) {
     const qs_recipe recipe = stochastic_recipe("fp16");
     double omega = 0;
     one.absmax_v = 70000; /* beyond fp16's 65504 */
-    assert_int_equal(qs_omega(&one, &recipe, QS_DEPTH_PAPER, &omega), QS_INFEASIBLE);
+    assert_int_equal(qs_omega(&one, &recipe, (qs_convention){QS_DEPTH_PAPER, false}, &omega), QS_INFEASIBLE);
     assert_non_null(strstr(qs_message(), "fp16"));
 }
 

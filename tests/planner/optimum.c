@@ -69,7 +69,8 @@ static void search_start(search *one, qs_graph *graph, uint64_t seed) {
     one->none = calloc((size_t)graph->nodes, sizeof *one->none);
     one->omega = calloc((size_t)graph->nodes * RECIPES, sizeof *one->omega);
     assert_ok(qs_class_recipes(&one->cluster.class_[1], RECIPES, one->recipe, &recipes));
-    assert_ok(qs_indicator_evaluate("qsync", graph, &one->profile, BATCH, 2 * BATCH, RECIPES, one->recipe, 1, one->omega));
+    assert_ok(
+        qs_indicator_evaluate("qsync", QS_CONVENTION_DEFAULT, graph, &one->profile, BATCH, 2 * BATCH, RECIPES, one->recipe, 1, one->omega));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one->node[one->nodes++] = n;
     assert_ok(qs_predictor_create(graph, &one->cluster, &one->profile, &one->job, NULL, &one->predictor));

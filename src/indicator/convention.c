@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Conventions by name (qsync.md §3). */
+#include <string.h>
+
+#include "qsync/indicator.h"
+
+static const struct {
+    const char *name;
+    qs_convention convention;
+} conventions[] = {{"paper", {QS_DEPTH_PAPER, false}},         {"paper-contracted", {QS_DEPTH_PAPER, true}},
+                   {"influence", {QS_DEPTH_INFLUENCE, false}}, {"influence-contracted", {QS_DEPTH_INFLUENCE, true}},
+                   {"flat", {QS_DEPTH_FLAT, false}},           {"flat-contracted", {QS_DEPTH_FLAT, true}}};
+#define CONVENTIONS (sizeof conventions / sizeof *conventions)
+
+const char *qs_convention_name_at(size_t index) {
+    return index < CONVENTIONS ? conventions[index].name : NULL;
+}
+
+qs_status qs_convention_parse(const char *name, qs_convention *out) {
+    for (size_t i = 0; i < CONVENTIONS; i++) {
+        if (strcmp(conventions[i].name, name) != 0) continue;
+        *out = conventions[i].convention;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "unknown convention %s: there are %s", name, qs_names_join(CONVENTIONS, qs_convention_name_at));
+}
+
+const char *qs_convention_name(qs_convention convention) {
+    size_t i = 0;
+    while (conventions[i].convention.depth != convention.depth || conventions[i].convention.contracted != convention.contracted)
+        i++;
+    return conventions[i].name;
+}
