@@ -15,10 +15,12 @@ static const char *const granularity_names[] = {"tensor", "channel"};
 
 static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
     qs__place time = qs__field(row, "us");
-    QS_TRY(qs__expect_fields(&time, "median low high samples", ""));
+    QS_TRY(qs__expect_fields(&time, "median low high samples", "direct behind"));
     QS_TRY(qs__get_number(&time, "median", 0, most_us, &out->us));
     QS_TRY(qs__get_number(&time, "low", 0, most_us, &out->us_low));
     QS_TRY(qs__get_number(&time, "high", 0, most_us, &out->us_high));
+    QS_TRY(qs__get_number(&time, "direct", 0, most_us, &out->us_direct));
+    QS_TRY(qs__get_number(&time, "behind", 0, most_us, &out->us_behind));
     return qs__get_count(&time, "samples", 0, INT32_MAX, &out->samples);
 }
 
@@ -149,6 +151,20 @@ static qs_status read_conditions(const qs__place *member, qs_conditions *out) {
     return QS_OK;
 }
 
+static qs_status read_quality(const qs__place *member, qs_quality *out) {
+    qs__place place = qs__field(member, "quality");
+    if (!place.value) return QS_OK;
+    QS_TRY(qs__expect_fields(&place, "plans steps confidence drift closure_mean closure_worst", ""));
+    QS_TRY(qs__get_count(&place, "plans", 0, INT32_MAX, &out->plans));
+    QS_TRY(qs__get_count(&place, "steps", 0, INT32_MAX, &out->steps));
+    QS_TRY(qs__get_number(&place, "confidence", 0, INFINITY, &out->confidence));
+    QS_TRY(qs__get_number(&place, "drift", 0, INFINITY, &out->drift));
+    QS_TRY(qs__get_number(&place, "closure_mean", 0, INFINITY, &out->closure_mean));
+    QS_TRY(qs__get_number(&place, "closure_worst", 0, INFINITY, &out->closure_worst));
+    out->known = true;
+    return QS_OK;
+}
+
 static qs_status read_class(const qs__place *member, int index, void *context) {
     qs_profile *profile = context;
     qs_class_profile *out = &profile->class_[index];
@@ -156,9 +172,10 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
     QS_TRY(qs__expect_fields(
         member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
-        "conditions"));
+        "conditions quality"));
     QS_TRY(read_device(member, out));
     QS_TRY(read_conditions(member, &out->conditions));
+    QS_TRY(read_quality(member, &out->quality));
     QS_TRY(qs__get_text(member, "date", out->date, sizeof out->date));
     QS_TRY(qs__get_flag(member, "estimated", &out->estimated));
     QS_TRY(qs__get_integer(member, "base_bytes", 0, INT64_MAX, &out->base_bytes));
@@ -250,6 +267,8 @@ static void write_kernel(qs__writer *writer, const qs_kernel_cost *row) {
     qs__put_number(writer, "low", row->us_low);
     qs__put_number(writer, "high", row->us_high);
     qs__put_integer(writer, "samples", row->samples);
+    if (row->us_direct > 0) qs__put_number(writer, "direct", row->us_direct);
+    if (row->us_behind > 0) qs__put_number(writer, "behind", row->us_behind);
     qs__close(writer);
     qs__put_integer(writer, "scratch_bytes", row->scratch_bytes);
     qs__put_flag(writer, "allocates", row->allocates);
@@ -316,6 +335,18 @@ static void write_conditions(qs__writer *writer, const qs_conditions *conditions
     qs__close(writer);
 }
 
+static void write_quality(qs__writer *writer, const qs_quality *quality) {
+    if (!quality->known) return;
+    qs__open_object(writer, "quality", QS__ONE_LINE);
+    qs__put_integer(writer, "plans", quality->plans);
+    qs__put_integer(writer, "steps", quality->steps);
+    qs__put_number(writer, "confidence", quality->confidence);
+    qs__put_number(writer, "drift", quality->drift);
+    qs__put_number(writer, "closure_mean", quality->closure_mean);
+    qs__put_number(writer, "closure_worst", quality->closure_worst);
+    qs__close(writer);
+}
+
 static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__open_object(writer, one->class_name, QS__LINES);
     qs__open_object(writer, "device", QS__ONE_LINE);
@@ -328,6 +359,7 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__close(writer);
     qs__put_text(writer, "date", one->date);
     write_conditions(writer, &one->conditions);
+    write_quality(writer, &one->quality);
     qs__put_flag(writer, "estimated", one->estimated);
     qs__put_integer(writer, "base_bytes", one->base_bytes);
     qs__put_number(writer, "step_overhead_us", one->step_overhead_us);

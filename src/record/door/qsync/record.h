@@ -130,8 +130,11 @@ typedef struct qs_kernel_cost {
     char kernel[64];
     int64_t scratch_bytes;
     bool allocates;
-    double us, us_low, us_high; /* median and the quartiles of the samples; rests of `speed` included */
+    double us, us_low, us_high; /* over the places in plans where it was met, each a median over time: mean and quartiles; rests of
+                                 * `speed` included */
     int samples;
+    double us_direct, us_behind; /* mean over the places right behind a conversion for the same operator, whose operands were just
+                                  * written (behind), and over the others (direct); 0: not met there, us holds */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
@@ -161,12 +164,22 @@ typedef struct qs_conditions {
     char communicator[QS_NAME], libc[QS_NAME]; /* "Open MPI 4.1.4", "glibc 2.36" */
 } qs_conditions;
 
+/* How far a class's kernel times can be trusted, from the plans they were measured in. Shares of a whole step. */
+typedef struct qs_quality {
+    bool known;                         /* records written by hand may lack them */
+    int plans, steps;                   /* measured, and timed steps of each */
+    double confidence;                  /* half width of the 95 % interval of a plan's median step; the worst plan's */
+    double drift;                       /* how far the pace of one round over all plans was from the median round; the worst round's */
+    double closure_mean, closure_worst; /* |predicted - measured| of these plans from the figures above, each taken from all plans */
+} qs_quality;
+
 typedef struct qs_class_profile {
     char class_name[QS_NAME];
     char cpu[96], isa[64], library[64], build[64], date[32];
     int threads;
     double speed;
     qs_conditions conditions;
+    qs_quality quality;
     bool estimated;               /* true: roofline, not measured */
     int64_t base_bytes;           /* resident bytes of the process before the arena */
     double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
