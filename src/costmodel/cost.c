@@ -38,7 +38,8 @@ qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, dou
         const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
         if (!row)
             return qs_fail(QS_MISMATCH, "the profile of class %s has no time for %s: profile again", profile->class_name, step->case_text);
-        *us = row->us;
+        const double here = step->behind ? row->us_behind : row->us_direct;
+        *us = here > 0 ? here : row->us;
     }
     *us += profile->step_overhead_us;
     return QS_OK;

@@ -52,11 +52,18 @@ static qs_status kernel_choose(qs_lowerer *lowerer, const qs_draft *draft, const
                           name);
 }
 
+/* Only steps of one operator and phase are looked at: whatever re-emits these needs to know nothing else. */
+static bool is_behind(const qs_schedule *schedule, const qs_draft *draft, qs_phase phase) {
+    const qs_step *before = schedule->steps > 0 ? &schedule->step[schedule->steps - 1] : NULL;
+    return before && before->conversion && !draft->conversion && before->node == draft->node && before->phase == phase;
+}
+
 qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft) {
     char text[QS_CASE_TEXT];
     qs_kernel_row row = {0};
     qs_case_text(&draft->case_, text);
     QS_TRY(kernel_choose(lowerer, draft, text, &row));
+    const bool behind = is_behind(lowerer->out, draft, lowerer->phase);
     int scratch = -1;
     if (row.scratch_bytes > 0) QS_TRY(qs__buffer_add(lowerer, QS_SCRATCH, row.scratch_bytes, &scratch, "scratch:%d", lowerer->out->steps));
     qs_step *step = NULL;
@@ -66,6 +73,7 @@ qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft) {
     step->stream = draft->stream;
     step->bucket = draft->bucket;
     step->conversion = draft->conversion;
+    step->behind = behind;
     step->case_ = draft->case_;
     memcpy(step->kernel, row.kernel, sizeof step->kernel);
     memcpy(step->place, draft->place, sizeof step->place);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* costmodel: a profile's figures for any step of any schedule, and the fits behind the conversions.
  *
- * Kernels are priced by the row of their case (measured on the model's shapes). Conversions placed by lowering (cast, absmax, quantize,
+ * Kernels are priced by the row of their case (measured on the model's shapes), in the context of the step: right behind a conversion of the
+ * same operator, whose result still lies in the caches, or not. Conversions placed by lowering (cast, absmax, quantize,
  * dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces
  * where caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
 #ifndef QSYNC_COSTMODEL_H

@@ -83,6 +83,7 @@ typedef struct qs_step {
     qs_place place[QS_MAX_OPERANDS];
     qs_place scratch;
     bool conversion; /* cast, absmax, quantize, dequantize or gradient sum placed by lowering: priced by fits */
+    bool behind;     /* a kernel whose operator's conversion is the very step before: it meets operands that were just written */
 } qs_step;
 
 typedef struct qs_bucket {
