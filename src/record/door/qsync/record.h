@@ -278,6 +278,12 @@ typedef struct qs_operator_reason {
     double omega;        /* of the present recipe */
 } qs_operator_reason;
 
+/* One iteration of a rank by what its compute thread does: kernels; conversions of all phases; inside calls that start or move all-reduces;
+ * blocked until their sums are there; batch loading and the training loop. */
+typedef struct qs_phase_times {
+    double forward_us, backward_us, cast_us, communication_us, waiting_us, optimizer_us, data_us;
+} qs_phase_times;
+
 typedef struct qs_class_plan {
     char class_name[QS_NAME];
     int64_t batch; /* local batch; 0 in a hand-written plan: the job's */
@@ -290,7 +296,8 @@ typedef struct qs_class_plan {
         double iteration_us, compute_us, waiting_us;
         int64_t arena_bytes, communication_bytes, base_bytes;
         double sum_omega;
-        double lower_bound; /* of sum_omega over all feasible plans; 0: not known */
+        double lower_bound;    /* of sum_omega over all feasible plans; 0: not known */
+        qs_phase_times phases; /* all 0: not known */
     } predicted;
     int reasons;
     qs_operator_reason *reason;
