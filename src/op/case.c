@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cases: making and binding them, their cost in operations and bytes, their random counters, and running the reference. */
+/* Cases: making, binding and comparing them, their cost in operations and bytes, their random counters, and running the reference. */
 #include "internal.h"
 
 #include <assert.h>
 #include <string.h>
 
-qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes) {
-    qs_case one = {.op = qs_op_of(op)};
-    one.pass = qs_op_pass(one.op, pass);
-    assert(one.pass && "unknown pass");
+qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
+    qs_case one = {.op = op, .pass = pass};
     if (attributes) one.attributes = *attributes;
     qs_attributes_complete(one.op, &one.attributes);
     one.operands = one.pass->roles;
@@ -16,6 +14,68 @@ qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attr
         one.operand[i].role = one.pass->role[i];
     }
     return one;
+}
+
+qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes) {
+    const qs_op *known = qs_op_of(op);
+    const qs_pass *found = qs_op_pass(known, pass);
+    assert(found && "unknown pass");
+    return qs_case_start(known, found, attributes);
+}
+
+static bool pairs_equal(const int *a, const int *b) {
+    return a[0] == b[0] && a[1] == b[1];
+}
+
+static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
+    return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
+           a->groups == b->groups && a->value == b->value && a->value2 == b->value2 && a->rounding == b->rounding &&
+           a->batched == b->batched && a->per_channel == b->per_channel;
+}
+
+bool qs_case_equal(const qs_case *a, const qs_case *b) {
+    if (a->op != b->op || a->pass != b->pass || !attributes_equal(&a->attributes, &b->attributes)) return false;
+    for (int i = 0; i < a->operands; i++) {
+        const qs_operand *left = &a->operand[i], *right = &b->operand[i];
+        if (left->format != right->format) return false;
+        if (left->format && !qs_shape_equal(&left->shape, &right->shape)) return false;
+    }
+    return true;
+}
+
+/* One round of a multiplicative hash: the product spreads a word upwards, the shift brings it back down. */
+static uint64_t fold(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+}
+
+static uint64_t fold_pair(uint64_t hash, const int pair[2]) {
+    return fold(hash, (uint64_t)(uint32_t)pair[0] << 32 | (uint32_t)pair[1]);
+}
+
+static uint64_t fold_number(uint64_t hash, double number) {
+    const double positive = number + 0.0; /* no negative zero */
+    uint64_t word;
+    memcpy(&word, &positive, sizeof word);
+    return fold(hash, word);
+}
+
+uint64_t qs_case_hash(const qs_case *one) {
+    const qs_attributes *with = &one->attributes;
+    uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
+    hash = fold_pair(fold_pair(fold_pair(hash, with->kernel), with->stride), with->padding);
+    hash = fold_number(fold_number(hash, with->value), with->value2);
+    hash = fold(hash, (uint64_t)(uint32_t)with->groups << 32 | (uint64_t)with->rounding << 2 | (uint64_t)with->batched << 1 |
+                          (uint64_t)with->per_channel);
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format) continue;
+        hash = fold(hash, (uint64_t)(uintptr_t)operand->format + (uint64_t)i);
+        for (int axis = 0; axis < operand->shape.axes; axis++) {
+            hash = fold(hash, (uint64_t)operand->shape.dim[axis]);
+        }
+    }
+    return hash;
 }
 
 int qs_case_position(const qs_case *one, qs_role role) {

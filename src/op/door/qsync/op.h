@@ -229,6 +229,8 @@ QS_API const char *qs_case_text(const qs_case *one, char *text);
 QS_API qs_status qs_case_parse(const char *text, qs_case *out);
 /* Starts a case: all operands absent, attributes completed (NULL: all default). Asserts that op and pass exist. */
 QS_API qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes);
+/* The same from the operator and one of its passes. */
+QS_API qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
 /* Binds an operand by role; asserts that the pass has it. */
 QS_API void qs_case_bind(qs_case *one, qs_role role, qs_shape shape, const qs_format *format);
 /* Position of a role among the case's operands, or -1 when the pass lacks it. */
@@ -236,6 +238,9 @@ QS_API int qs_case_position(const qs_case *one, qs_role role);
 /* Checks presence, shapes and formats against each other; QS_USAGE with the rule. Called before any kernel is chosen. */
 QS_API qs_status qs_case_check(const qs_case *one);
 QS_API double qs_case_flops(const qs_case *one);
+/* Cases are equal exactly when their texts are; equal cases have equal hashes, which mean something within one process only. */
+QS_API bool qs_case_equal(const qs_case *a, const qs_case *b);
+QS_API uint64_t qs_case_hash(const qs_case *one);
 /* Bytes read plus bytes written, each operand once. */
 QS_API double qs_case_bytes(const qs_case *one);
 /* Runs the reference kernel. */
