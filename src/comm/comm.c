@@ -51,18 +51,44 @@ static qs_status choose(const char *name, const qs__comm_kind **out) {
     return qs_fail(QS_USAGE, "no communicator \"%s\"; communicators: %s", name, qs_names_join(KINDS, qs_comm_name_at));
 }
 
+static void release(qs_comm *comm) {
+    free(comm->host);
+    free(comm->order);
+    free(comm);
+}
+
+static qs_status create(const qs__comm_kind *kind, const qs__algorithm *algorithm, qs_comm **out) {
+    QS_TRY(qs_allocate(1, kind->comm_bytes, out));
+    (*out)->kind = kind;
+    (*out)->algorithm = algorithm;
+    return QS_OK;
+}
+
 qs_status qs_comm_open(const char *name, qs_comm **out) {
     const qs__comm_kind *kind;
     qs_comm *comm;
     QS_TRY(choose(name, &kind));
-    QS_TRY(qs_allocate(1, kind->comm_bytes, &comm));
-    comm->kind = kind;
+    QS_TRY(create(kind, qs__algorithm_named("library"), &comm));
     qs_status status = kind->open(comm);
+    if (status == QS_OK) status = qs__comm_order(comm);
     if (status == QS_OK) {
         *out = comm;
     } else {
-        free(comm->host);
-        free(comm);
+        release(comm);
+    }
+    return status;
+}
+
+qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out) {
+    qs_comm *part;
+    *out = NULL;
+    QS_TRY(create(comm->kind, comm->algorithm, &part));
+    qs_status status = comm->kind->split(comm, group, part);
+    if (status == QS_OK && group >= 0) status = qs__comm_order(part);
+    if (status == QS_OK && group >= 0) {
+        *out = part;
+    } else {
+        release(part);
     }
     return status;
 }

@@ -13,10 +13,27 @@ struct qs_request {
     bool done;
 };
 
+/* One round of an all-reduce: a message to one rank, a message from one rank, both at once. Ranks are positions in the order of hosts. */
+typedef struct qs__round {
+    int send_to, receive_from; /* -1: none */
+    int64_t send_first, send_count, receive_first, receive_count;
+    bool adds; /* what is received is added to what is there; otherwise it takes its place */
+} qs__round;
+
+typedef struct qs__algorithm {
+    const char *name;
+    int (*rounds)(int size); /* NULL: the MPI library's own way */
+    qs__round (*at)(int size, int position, int64_t count, int index);
+} qs__algorithm;
+/* NULL when there is none. */
+const qs__algorithm *qs__algorithm_named(const char *name);
+
 typedef struct qs__comm_kind {
     const char *name;
     size_t comm_bytes, request_bytes; /* sizes of the kind's structs, which begin with qs_comm and qs_request */
     qs_status (*open)(qs_comm *comm); /* fills rank, size and host */
+    /* Fills another communicator over the ranks of a group; below 0: this rank is in none, and nothing is filled. */
+    qs_status (*split)(qs_comm *comm, int group, qs_comm *part);
     void (*close)(qs_comm *comm);
     qs_status (*start)(qs_comm *comm, float *values, int64_t count, qs_request *request);
     qs_status (*test)(qs_comm *comm, qs_request *request); /* sets request->done */
@@ -33,13 +50,23 @@ typedef struct qs__comm_kind {
 struct qs_comm {
     const qs__comm_kind *kind;
     int rank, size;
-    int *host; /* (size) index of every rank's host, in order of its lowest rank; heap; NULL: all on one */
+    int *host;  /* (size) index of every rank's host, in order of its lowest rank; heap; NULL: all on one */
+    int *order; /* (size) rank at each position: host by host; heap; NULL: as they are */
+    int position;
+    const qs__algorithm *algorithm;
     qs_request *spare, *under_way;
 };
 
 #define QS_COMM(identifier) extern const qs__comm_kind qs__comm_##identifier;
 #include "comms.def"
 #undef QS_COMM
+
+/* Rank at a position. */
+static inline int qs__comm_rank_at(const qs_comm *comm, int position) {
+    return comm->order ? comm->order[position] : position;
+}
+/* Fills order and position from host: neighbours share a host, so only one message goes from host to host in a round of the ring. */
+qs_status qs__comm_order(qs_comm *comm);
 
 /* Longest message in elements or bytes; longer ones go in pieces, because MPI counts in int. Tests make it small. */
 extern int64_t qs__comm_piece;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which ranks share a host: derived from comm->host, which the communicator fills when it opens (NULL: all on one). */
+/* Which ranks share a host, and the order of ranks host by host: derived from comm->host, which the communicator fills when it opens (NULL:
+ * all on one). */
 #include "comm_internal.h"
 
 int qs_comm_host_of(const qs_comm *comm, int rank) {
@@ -27,4 +28,19 @@ int qs_comm_local_rank(const qs_comm *comm) {
 
 int qs_comm_local_size(const qs_comm *comm) {
     return count_on(comm, qs_comm_host_of(comm, comm->rank), comm->size);
+}
+
+qs_status qs__comm_order(qs_comm *comm) {
+    int positions = 0;
+    comm->position = comm->rank;
+    if (qs_comm_hosts(comm) == 1) return QS_OK;
+    QS_TRY(qs_allocate((size_t)comm->size, sizeof *comm->order, &comm->order));
+    for (int host = 0; host < qs_comm_hosts(comm); host++) {
+        for (int rank = 0; rank < comm->size; rank++) {
+            if (comm->host[rank] != host) continue;
+            if (rank == comm->rank) comm->position = positions;
+            comm->order[positions++] = rank;
+        }
+    }
+    return QS_OK;
 }

@@ -10,6 +10,11 @@ static qs_status open_self(qs_comm *comm) {
     return QS_OK;
 }
 
+static qs_status split_self(qs_comm *comm, int group, qs_comm *part) {
+    (void)comm;
+    return group < 0 ? QS_OK : open_self(part);
+}
+
 static void close_self(qs_comm *comm) {
     (void)comm;
 }
@@ -62,6 +67,7 @@ const qs__comm_kind qs__comm_self = {
     .comm_bytes = sizeof(qs_comm),
     .request_bytes = sizeof(qs_request),
     .open = open_self,
+    .split = split_self,
     .close = close_self,
     .start = start,
     .test = finish,

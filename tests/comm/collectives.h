@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tests that hold for any number of ranks; run by self.c (1), mpi.c (2) and four_ranks.c (4). */
+/* The tests that hold for any number of ranks; run by self.c (1), mpi.c (2), three_ranks.c and four_ranks.c. Those of all-reduces
+ * run with every algorithm. */
 #ifndef QSYNC_TESTS_COMM_COLLECTIVES_H
 #define QSYNC_TESTS_COMM_COLLECTIVES_H
 
 #include "comm_test.h"
 
-static void all_reduce(void **state) {
-    (void)state;
+static void all_reduce(void) {
     static const int64_t counts[] = {0, 1, 2, 3, 1000, 16384, 300001};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         float *values = vector_of(qs_comm_rank(comm), counts[i]);
@@ -18,8 +18,7 @@ static void all_reduce(void **state) {
 }
 
 /* Blocking, polled and waited for: the same bits, whatever else is under way; repeated, so that requests are recycled. */
-static void several_under_way(void **state) {
-    (void)state;
+static void several_under_way(void) {
     enum { MESSAGES = 5, ROUNDS = 3 };
     static const int64_t counts[MESSAGES] = {70000, 10, 0, 4097, 200000};
     for (int round = 0; round < ROUNDS; round++) {
@@ -46,8 +45,7 @@ static void several_under_way(void **state) {
 }
 
 /* Messages longer than a piece: a piece of 1000 stands for the 2^28 of real runs. */
-static void pieces(void **state) {
-    (void)state;
+static void pieces(void) {
     int64_t usual = qs__comm_piece;
     qs__comm_piece = 1000;
     static const int64_t counts[] = {999, 1000, 1001, 2000, 5500};
@@ -59,6 +57,66 @@ static void pieces(void **state) {
         free(values);
     }
     qs__comm_piece = usual;
+}
+
+/* Ranks wait for different ones first: what a rank does not wait for goes on all the same. */
+static void waits_cross(void) {
+    enum { COUNT = 50000 };
+    float *values[2];
+    qs_request *request[2];
+    for (int i = 0; i < 2; i++) {
+        values[i] = vector_of(qs_comm_rank(comm), COUNT);
+        assert_int_equal(qs_comm_all_reduce_start(comm, values[i], COUNT, &request[i]), QS_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(qs_comm_wait(comm, request[(i + qs_comm_rank(comm)) % 2]), QS_OK);
+    for (int i = 0; i < 2; i++) {
+        expect_sums(values[i], COUNT);
+        free(values[i]);
+    }
+}
+
+static void with_every_algorithm(void (*test)(void)) {
+    for (size_t i = 0; qs_comm_algorithm_at(i); i++) {
+        assert_int_equal(qs_comm_algorithm_set(comm, qs_comm_algorithm_at(i)), QS_OK);
+        assert_string_equal(qs_comm_algorithm(comm), qs_comm_algorithm_at(i));
+        test();
+    }
+    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+}
+
+static void all_reduces(void **state) {
+    (void)state;
+    with_every_algorithm(all_reduce);
+    with_every_algorithm(several_under_way);
+    with_every_algorithm(pieces);
+    with_every_algorithm(waits_cross);
+}
+
+static void unknown_algorithm(void **state) {
+    (void)state;
+    assert_int_equal(qs_comm_algorithm_set(comm, "tree"), QS_UNSUPPORTED);
+    assert_non_null(strstr(qs_message(), "library, ring, recursive-doubling"));
+    assert_string_equal(qs_comm_algorithm(comm), "library");
+}
+
+/* Parts: the even ranks, which go on among themselves, while the others are in none. */
+static void split(void **state) {
+    (void)state;
+    qs_comm *part;
+    const int rank = qs_comm_rank(comm), even = rank % 2 == 0;
+    assert_int_equal(qs_comm_split(comm, even ? 5 : -1, &part), QS_OK);
+    assert_true((part != NULL) == even);
+    if (part) {
+        double sum = rank;
+        const int members = (qs_comm_size(comm) + 1) / 2;
+        assert_int_equal(qs_comm_size(part), members);
+        assert_int_equal(qs_comm_rank(part), rank / 2);
+        assert_int_equal(qs_comm_local_size(part), members);
+        assert_int_equal(qs_comm_sum(part, &sum, 1), QS_OK);
+        assert_true(sum == members * (members - 1));
+    }
+    qs_comm_close(part);
 }
 
 static void doubles(void **state) {
@@ -135,13 +193,16 @@ static void agree_on_success(void **state) {
 /* Still under way when the communicator closes: close waits. */
 static void left_under_way(void **state) {
     (void)state;
-    static float values[1000];
+    static float values[3][1000];
     qs_request *request;
-    assert_int_equal(qs_comm_all_reduce_start(comm, values, 1000, &request), QS_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(qs_comm_algorithm_set(comm, qs_comm_algorithm_at((size_t)i)), QS_OK);
+        assert_int_equal(qs_comm_all_reduce_start(comm, values[i], 1000, &request), QS_OK);
+    }
 }
 
 #define COLLECTIVES                                                                                                         \
-    cmocka_unit_test(all_reduce), cmocka_unit_test(several_under_way), cmocka_unit_test(pieces), cmocka_unit_test(doubles), \
+    cmocka_unit_test(all_reduces), cmocka_unit_test(unknown_algorithm), cmocka_unit_test(split), cmocka_unit_test(doubles), \
         cmocka_unit_test(broadcast), cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
 /* To be the last one. */
 #define LEFT_UNDER_WAY cmocka_unit_test(left_under_way)

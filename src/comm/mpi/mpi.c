@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* mpi: collectives of the MPI library on a communicator of our own. All calls come from the thread that opened it (MPI_THREAD_FUNNELED).
  * MPI's errors are returned, not fatal: most mean that another process is gone. */
-#include "comm_internal.h"
+#include "mpi_internal.h"
 
-#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct mpi_comm {
-    qs_comm base;
-    MPI_Comm ranks;
-    bool started; /* by us, so we end it */
-} mpi_comm;
-
-typedef struct mpi_request {
-    qs_request base;
-    int pieces;
-    size_t capacity;
-    MPI_Request *piece;
-    MPI_Request one; /* the usual case: one piece, nothing to allocate */
-} mpi_request;
-
-static MPI_Comm ranks_of(const qs_comm *comm) {
-    return ((const mpi_comm *)comm)->ranks;
-}
-
-static qs_status check(int code, const char *what) {
+qs_status qs__mpi_check(int code, const char *what) {
     if (code == MPI_SUCCESS) return QS_OK;
     char text[MPI_MAX_ERROR_STRING] = "unknown error";
     int length = 0;
@@ -35,9 +16,9 @@ static qs_status check(int code, const char *what) {
 
 /* ---- Opening --------------------------------------------------------------------------------------------------------------- */
 
-/* Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of one machine,
- * where its ring takes 320 us (and blocking calls the same), bits equal on all ranks in both. A setting of the site goes before ours; other
- * MPI libraries do not read it. */
+/* For "library": Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of
+ * one machine, where its ring takes 320 us (and blocking calls the same), bits equal on all ranks in both. A setting of the site goes
+ * before ours; other MPI libraries do not read it. */
 static void prefer_ring(void) {
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "ring", 0);
 }
@@ -50,92 +31,66 @@ static qs_status start_library(bool *started) {
     *started = !there;
     if (there) return QS_OK;
     prefer_ring();
-    QS_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start"));
+    QS_TRY(qs__mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start"));
     /* Waiting for several requests reports to the world, not to our communicator. */
-    QS_TRY(check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler"));
+    QS_TRY(qs__mpi_check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler"));
     if (provided >= MPI_THREAD_FUNNELED) return QS_OK;
     MPI_Finalize();
     return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");
 }
 
 /* Every rank tells the lowest rank with which it shares memory; hosts are counted in that order. */
-static qs_status find_hosts(mpi_comm *comm) {
+static qs_status find_hosts(qs__mpi_comm *comm) {
     MPI_Comm local;
     int lowest = comm->base.rank, hosts = 0;
     QS_TRY(qs_allocate((size_t)comm->base.size, sizeof(int), &comm->base.host));
     int *host = comm->base.host;
-    QS_TRY(check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, comm->base.rank, MPI_INFO_NULL, &local), "hosts"));
-    QS_TRY(check(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "hosts"));
-    QS_TRY(check(MPI_Comm_free(&local), "hosts"));
-    QS_TRY(check(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, comm->ranks), "hosts"));
+    QS_TRY(qs__mpi_check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, comm->base.rank, MPI_INFO_NULL, &local), "hosts"));
+    QS_TRY(qs__mpi_check(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "hosts"));
+    QS_TRY(qs__mpi_check(MPI_Comm_free(&local), "hosts"));
+    QS_TRY(qs__mpi_check(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, comm->ranks), "hosts"));
     for (int rank = 0; rank < comm->base.size; rank++)
         host[rank] = host[rank] == rank ? hosts++ : host[host[rank]];
     return QS_OK;
 }
 
-static qs_status open_ranks(mpi_comm *comm) {
-    QS_TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &comm->ranks), "communicator"));
-    QS_TRY(check(MPI_Comm_set_errhandler(comm->ranks, MPI_ERRORS_RETURN), "error handler"));
-    QS_TRY(check(MPI_Comm_rank(comm->ranks, &comm->base.rank), "rank"));
-    QS_TRY(check(MPI_Comm_size(comm->ranks, &comm->base.size), "size"));
+/* comm->ranks is there: what all others need to know of it. */
+static qs_status ranks_describe(qs__mpi_comm *comm) {
+    QS_TRY(qs__mpi_check(MPI_Comm_set_errhandler(comm->ranks, MPI_ERRORS_RETURN), "error handler"));
+    QS_TRY(qs__mpi_check(MPI_Comm_rank(comm->ranks, &comm->base.rank), "rank"));
+    QS_TRY(qs__mpi_check(MPI_Comm_size(comm->ranks, &comm->base.size), "size"));
     return find_hosts(comm);
 }
 
+static qs_status open_ranks(qs__mpi_comm *comm) {
+    QS_TRY(qs__mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &comm->ranks), "communicator"));
+    return ranks_describe(comm);
+}
+
 static qs_status open_mpi(qs_comm *base) {
-    mpi_comm *comm = (mpi_comm *)base;
+    qs__mpi_comm *comm = (qs__mpi_comm *)base;
     QS_TRY(start_library(&comm->started));
     qs_status status = open_ranks(comm);
     if (status != QS_OK && comm->started) MPI_Finalize();
     return status;
 }
 
+static qs_status split_mpi(qs_comm *base, int group, qs_comm *part_base) {
+    qs__mpi_comm *part = (qs__mpi_comm *)part_base;
+    const int color = group < 0 ? MPI_UNDEFINED : group;
+    QS_TRY(qs__mpi_check(MPI_Comm_split(qs__mpi_ranks(base), color, base->rank, &part->ranks), "split"));
+    return group < 0 ? QS_OK : ranks_describe(part);
+}
+
 static void close_mpi(qs_comm *base) {
-    mpi_comm *comm = (mpi_comm *)base;
+    qs__mpi_comm *comm = (qs__mpi_comm *)base;
     for (qs_request *request = base->spare; request; request = request->next)
-        free(((mpi_request *)request)->piece);
+        free(((qs__mpi_request *)request)->piece);
     for (qs_request *request = base->under_way; request; request = request->next)
-        free(((mpi_request *)request)->piece);
+        free(((qs__mpi_request *)request)->piece);
+    free(comm->incoming);
     MPI_Comm_free(&comm->ranks);
     if (comm->started) MPI_Finalize();
-}
-
-/* ---- All-reduce ------------------------------------------------------------------------------------------------------------ */
-
-static MPI_Request *pieces_of(mpi_request *request) {
-    return request->pieces > 1 ? request->piece : &request->one;
-}
-
-static qs_status start(qs_comm *comm, float *values, int64_t count, qs_request *base) {
-    mpi_request *request = (mpi_request *)base;
-    int64_t pieces = count / qs__comm_piece + (count % qs__comm_piece != 0);
-    if (pieces > 1) QS_TRY(qs_grow(&request->piece, &request->capacity, (size_t)pieces, sizeof(MPI_Request)));
-    request->pieces = (int)pieces;
-    MPI_Request *piece = pieces_of(request);
-    for (int64_t i = 0; i < pieces; i++)
-        piece[i] = MPI_REQUEST_NULL;
-    for (int64_t i = 0; i < pieces; i++) {
-        int64_t first = i * qs__comm_piece;
-        int length = (int)(count - first < qs__comm_piece ? count - first : qs__comm_piece);
-        QS_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, values + first, length, MPI_FLOAT, MPI_SUM, ranks_of(comm), &piece[i]), "all-reduce"));
-    }
-    base->done = pieces == 0;
-    return QS_OK;
-}
-
-static qs_status test(qs_comm *comm, qs_request *base) {
-    (void)comm;
-    mpi_request *request = (mpi_request *)base;
-    int done = 0;
-    QS_TRY(check(MPI_Testall(request->pieces, pieces_of(request), &done, MPI_STATUSES_IGNORE), "all-reduce"));
-    base->done = done;
-    return QS_OK;
-}
-
-static qs_status wait(qs_comm *comm, qs_request *base) {
-    (void)comm;
-    mpi_request *request = (mpi_request *)base;
-    base->done = true; /* after a failure as well: there is nothing more to wait for */
-    return check(MPI_Waitall(request->pieces, pieces_of(request), MPI_STATUSES_IGNORE), "all-reduce");
 }
 
 /* ---- Blocking collectives -------------------------------------------------------------------------------------------------- */
@@ -147,25 +102,26 @@ static int piece_at(int64_t first, int64_t count) {
 static qs_status fold_values(qs_comm *comm, qs__fold fold, double *values, int64_t count) {
     MPI_Op operation = fold == QS__SUM ? MPI_SUM : MPI_MAX;
     for (int64_t at = 0; at < count; at += qs__comm_piece) {
-        QS_TRY(check(MPI_Allreduce(MPI_IN_PLACE, values + at, piece_at(at, count), MPI_DOUBLE, operation, ranks_of(comm)), "all-reduce"));
+        QS_TRY(qs__mpi_check(MPI_Allreduce(MPI_IN_PLACE, values + at, piece_at(at, count), MPI_DOUBLE, operation, qs__mpi_ranks(comm)),
+                             "all-reduce"));
     }
     return QS_OK;
 }
 
 static qs_status broadcast(qs_comm *comm, void *data, int64_t bytes, int root) {
     for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
-        QS_TRY(check(MPI_Bcast((char *)data + at, piece_at(at, bytes), MPI_BYTE, root, ranks_of(comm)), "broadcast"));
+        QS_TRY(qs__mpi_check(MPI_Bcast((char *)data + at, piece_at(at, bytes), MPI_BYTE, root, qs__mpi_ranks(comm)), "broadcast"));
     }
     return QS_OK;
 }
 
 static qs_status gather_sizes(qs_comm *comm, int64_t mine, int64_t *sizes) {
-    return check(MPI_Gather(&mine, 1, MPI_INT64_T, sizes, 1, MPI_INT64_T, 0, ranks_of(comm)), "gather");
+    return qs__mpi_check(MPI_Gather(&mine, 1, MPI_INT64_T, sizes, 1, MPI_INT64_T, 0, qs__mpi_ranks(comm)), "gather");
 }
 
 static qs_status send_bytes(qs_comm *comm, const char *data, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
-        QS_TRY(check(MPI_Send(data + at, piece_at(at, bytes), MPI_BYTE, 0, 0, ranks_of(comm)), "gather"));
+        QS_TRY(qs__mpi_check(MPI_Send(data + at, piece_at(at, bytes), MPI_BYTE, 0, 0, qs__mpi_ranks(comm)), "gather"));
     }
     return QS_OK;
 }
@@ -173,7 +129,7 @@ static qs_status send_bytes(qs_comm *comm, const char *data, int64_t bytes) {
 static qs_status receive_bytes(qs_comm *comm, char *data, int64_t bytes, int rank) {
     for (int64_t at = 0; at < bytes; at += qs__comm_piece) {
         int length = piece_at(at, bytes);
-        QS_TRY(check(MPI_Recv(data + at, length, MPI_BYTE, rank, 0, ranks_of(comm), MPI_STATUS_IGNORE), "gather"));
+        QS_TRY(qs__mpi_check(MPI_Recv(data + at, length, MPI_BYTE, rank, 0, qs__mpi_ranks(comm), MPI_STATUS_IGNORE), "gather"));
     }
     return QS_OK;
 }
@@ -190,7 +146,7 @@ static qs_status gather_bytes(qs_comm *comm, const void *mine, const int64_t *si
 }
 
 static qs_status barrier(qs_comm *comm) {
-    return check(MPI_Barrier(ranks_of(comm)), "barrier");
+    return qs__mpi_check(MPI_Barrier(qs__mpi_ranks(comm)), "barrier");
 }
 
 static void abort_mpi(qs_comm *comm, int exit_code) {
@@ -200,13 +156,14 @@ static void abort_mpi(qs_comm *comm, int exit_code) {
 
 const qs__comm_kind qs__comm_mpi = {
     .name = "mpi",
-    .comm_bytes = sizeof(mpi_comm),
-    .request_bytes = sizeof(mpi_request),
+    .comm_bytes = sizeof(qs__mpi_comm),
+    .request_bytes = sizeof(qs__mpi_request),
     .open = open_mpi,
     .close = close_mpi,
-    .start = start,
-    .test = test,
-    .wait = wait,
+    .split = split_mpi,
+    .start = qs__mpi_all_reduce_start,
+    .test = qs__mpi_all_reduce_test,
+    .wait = qs__mpi_all_reduce_wait,
     .fold = fold_values,
     .broadcast = broadcast,
     .gather_sizes = gather_sizes,

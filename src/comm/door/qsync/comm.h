@@ -28,6 +28,22 @@ QS_API int qs_comm_host_of(const qs_comm *comm, int rank);
 QS_API int qs_comm_local_rank(const qs_comm *comm);
 QS_API int qs_comm_local_size(const qs_comm *comm);
 
+/* Communicators of parts: ranks that pass the same group, 0 or above, in their old order; below 0: none, *out is NULL. Collective over comm;
+ * inherits its algorithm; close the parts first. */
+QS_API qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out);
+
+/* How all-reduces started from now on are done, by names of the job record; all ranks choose alike. NULL past the end.
+ *   library             the MPI library's own way (the first choice; Open MPI is asked for its ring)
+ *   ring                2 (n - 1) messages of bytes/n in series: n chunks are passed round, summed and passed round again
+ *   recursive-doubling  log2 n messages of all bytes in series, between pairs 1, 2, 4, ... apart; where n is no power of two, rounded down
+ *                       and two more
+ * The latter two are messages between pairs over any MPI library. They go host by host, so that neighbours share memory where they can, run
+ * one after the other, and take bytes/n (ring) or bytes (recursive-doubling) of memory, once. One process has nothing to choose. */
+QS_API const char *qs_comm_algorithm_at(size_t index);
+/* QS_UNSUPPORTED lists the names. */
+QS_API qs_status qs_comm_algorithm_set(qs_comm *comm, const char *name);
+QS_API const char *qs_comm_algorithm(const qs_comm *comm);
+
 /* Sum over ranks; the same bits as the non-blocking form. Failures of MPI are QS_PEER_LOST with its text. */
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
 /* Non-blocking form; any number may be under way, all ranks start them in the same order. */

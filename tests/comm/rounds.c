@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* The rounds of all-reduces without messages: simulated for any number of ranks, each round's messages meeting one another. */
+#include "../../src/comm/comm_internal.h"
+
+#include <math.h>
+
+#include "comm_test.h"
+
+enum { MOST = 17, LONGEST = 40 };
+
+static float values[MOST][LONGEST], sent[MOST][LONGEST];
+
+static void fill(int size, int64_t count) {
+    for (int rank = 0; rank < size; rank++)
+        for (int64_t i = 0; i < count; i++)
+            values[rank][i] = value_of(rank, i);
+}
+
+/* What a rank receives is what its peer sends to it in that round. */
+static void round_run(const qs__algorithm *algorithm, int size, int64_t count, int index) {
+    memcpy(sent, values, sizeof sent);
+    for (int rank = 0; rank < size; rank++) {
+        const qs__round mine = algorithm->at(size, rank, count, index);
+        if (mine.send_count > 0) assert_int_equal(algorithm->at(size, mine.send_to, count, index).receive_from, rank);
+        if (mine.receive_count == 0) continue;
+        const qs__round theirs = algorithm->at(size, mine.receive_from, count, index);
+        assert_int_equal(theirs.send_to, rank);
+        assert_int_equal(theirs.send_first, mine.receive_first);
+        assert_int_equal(theirs.send_count, mine.receive_count);
+        assert_true(mine.receive_first >= 0 && mine.receive_first + mine.receive_count <= count);
+        for (int64_t i = mine.receive_first; i < mine.receive_first + mine.receive_count; i++)
+            values[rank][i] = mine.adds ? values[rank][i] + sent[mine.receive_from][i] : sent[mine.receive_from][i];
+    }
+}
+
+static void sums_are_equal_everywhere(const char *name) {
+    static const int64_t counts[] = {1, 2, 3, 16, 17, 40};
+    const qs__algorithm *algorithm = qs__algorithm_named(name);
+    for (int size = 2; size <= MOST; size++) {
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            fill(size, counts[c]);
+            for (int index = 0; index < algorithm->rounds(size); index++)
+                round_run(algorithm, size, counts[c], index);
+            for (int64_t i = 0; i < counts[c]; i++) {
+                double sum = 0;
+                for (int rank = 0; rank < size; rank++)
+                    sum += (double)value_of(rank, i);
+                /* Terms below 1: each of size - 1 additions errs by at most eps/2 of a partial sum below `size`. */
+                assert_true(fabs((double)values[0][i] - sum) <= size * size * 0x1p-24);
+            }
+            for (int rank = 1; rank < size; rank++)
+                assert_memory_equal(values[0], values[rank], (size_t)counts[c] * sizeof(float));
+        }
+    }
+}
+
+static void ring(void **state) {
+    (void)state;
+    sums_are_equal_everywhere("ring");
+}
+
+static void recursive_doubling(void **state) {
+    (void)state;
+    sums_are_equal_everywhere("recursive-doubling");
+}
+
+/* The formulas of the cost model: messages in series, and their lengths. */
+static void numbers_of_messages(void **state) {
+    (void)state;
+    const qs__algorithm *one = qs__algorithm_named("ring"), *two = qs__algorithm_named("recursive-doubling");
+    static const int doubling[] = {[2] = 1, [3] = 3, [4] = 2, [5] = 4, [7] = 4, [8] = 3, [9] = 5, [16] = 4, [17] = 6};
+    for (int size = 2; size <= MOST; size++) {
+        assert_int_equal(one->rounds(size), 2 * (size - 1));
+        if (doubling[size]) assert_int_equal(two->rounds(size), doubling[size]);
+        for (int index = 0; index < one->rounds(size); index++)
+            assert_int_equal(one->at(size, size / 2, 3 * (int64_t)size, index).send_count, 3);
+    }
+    assert_int_equal(two->at(6, 5, 1000, 1).send_count, 1000);
+    /* Chunks of messages near 2^63 elements do not overflow. */
+    const qs__round last = one->at(7, 0, INT64_MAX, 5);
+    assert_true(last.send_first >= 0 && last.send_count >= INT64_MAX / 7 && last.send_first <= INT64_MAX - last.send_count);
+}
+
+static void names(void **state) {
+    (void)state;
+    assert_null(qs__algorithm_named("tree"));
+    assert_string_equal(qs_comm_algorithm_at(0), "library");
+    assert_string_equal(qs_comm_algorithm_at(2), "recursive-doubling");
+    assert_null(qs_comm_algorithm_at(3));
+}
+
+/* Ranks dealt out to hosts in turn are taken host by host. */
+static void order_of_hosts(void **state) {
+    (void)state;
+    int host[] = {0, 1, 0, 1, 2};
+    qs_comm one = {.rank = 2, .size = 5, .host = host};
+    assert_int_equal(qs__comm_order(&one), QS_OK);
+    static const int order[] = {0, 2, 1, 3, 4};
+    for (int position = 0; position < 5; position++)
+        assert_int_equal(qs__comm_rank_at(&one, position), order[position]);
+    assert_int_equal(one.position, 1);
+    assert_int_equal(qs_comm_hosts(&one), 3);
+    assert_int_equal(qs_comm_local_rank(&one), 1);
+    assert_int_equal(qs_comm_local_size(&one), 2);
+    free(one.order);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ring), cmocka_unit_test(recursive_doubling), cmocka_unit_test(numbers_of_messages),
+                                       cmocka_unit_test(names), cmocka_unit_test(order_of_hosts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
