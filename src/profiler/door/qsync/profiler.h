@@ -37,6 +37,68 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
  * class, QS_NUMERIC when the training behind the statistics diverges. A failure of one rank stops all with its message. */
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
 
+/* ---- Monte-Carlo ground truth of the gradient's noise (qsync.md §3) ------------------------------------------------------------ */
+
+/* What lowering one operator alone, all others fp32, does to the whole gradient: of the mean loss of a fixed batch (half the job's, as in
+ * statistics), at the weights that a short fp32 training on this one process reached. The truth is error2, the second moment of the gradient
+ * about the fp32 one, = variance + bias2_raw. Recipes that draw nothing (floats round to nearest) have variance 0 and are run twice. */
+typedef struct qs_truth_row {
+    char name[QS_NAME], recipe[QS_NAME];
+    int node, seeds;       /* graph node; runs that were made */
+    double variance;       /* Σ over elements of the unbiased sample variance over seeds */
+    double bias2_raw;      /* ‖mean - g_fp32‖² - variance/seeds: unbiased, so it may be negative */
+    double bias2;          /* the same, 0 at least */
+    double error2;         /* mean of ‖g - g_fp32‖² */
+    double standard_error; /* of error2 over seeds. All five INFINITY: loss or gradient left the range of a format */
+} qs_truth_row;
+
+typedef struct qs_truth {
+    int64_t batch;         /* samples of the fixed batch */
+    int warm_up;           /* training iterations before it */
+    double gradient_norm2; /* of the fp32 gradient */
+    int rows;
+    qs_truth_row *row; /* operators in graph order, their recipes in the order given */
+} qs_truth;
+
+typedef struct qs_truth_options {
+    const qs_job *job;
+    const qs_class *class_; /* recipes and storage formats; the device is opened by the caller */
+    const char *data_folder;
+    int warm_up; /* 20 training iterations at the statistics' batch */
+    int seeds;   /* 16; at least 2 */
+    int recipes;
+    const qs_recipe *recipe; /* recipes 0: all of the class below fp32 */
+    bool stochastic_floats;  /* float quantizers round stochastically, as Propositions 1 and 2 want it; kernels' own outputs stay nearest */
+    void (*progress)(void *context, const char *what, double fraction); /* NULL: none */
+    void *progress_context;
+} qs_truth_options;
+QS_API void qs_truth_options_default(qs_truth_options *out);
+/* One process; no communicator. Dropout is switched off (seeds would change its masks). The gradient of fp32 against itself gives exactly 0.
+ * Memory: the arena, and 20 bytes a trained element. QS_NUMERIC when the fp32 training diverges. Release with qs_truth_release. */
+QS_API qs_status qs_truth_measure(const qs_truth_options *options, qs_device *device, qs_truth *out);
+QS_API void qs_truth_release(qs_truth *truth);
+
+/* ---- Hessian eigenvalues (qsync.md §3, indicator `hess`) ------------------------------------------------------------------------ */
+
+typedef struct qs_hessian_options {
+    const qs_job *job;
+    const char *data_folder;
+    int warm_up;          /* 20, as for the ground truth: the same weights and batch */
+    int iterations;       /* 20 at most */
+    double tolerance;     /* 1e-2: relative change of the eigenvalue that ends the iteration */
+    double relative_step; /* h of the central differences over the root mean square of the weights; 0: 2^-8, the cube root of fp32's unit
+                             roundoff, see hessian.c */
+    int part, parts;      /* only every parts-th operator, from part on: ranks share the work; 0 of 1 */
+    void (*progress)(void *context, const char *what, double fraction);
+    void *progress_context;
+} qs_hessian_options;
+QS_API void qs_hessian_options_default(qs_hessian_options *out);
+/* Eigenvalue of largest magnitude, with its sign, of the Hessian of the mean loss with respect to each adjustable operator's weights alone:
+ * top[nodes] of the job's model, 0 elsewhere. Training mode on the fixed batch (batch norm on its statistics), fp32, deterministic. */
+QS_API qs_status qs_hessian_measure(const qs_hessian_options *options, qs_device *device, double *top);
+/* The same over all ranks, into a profile's statistics on rank 0; collective. QS_USAGE when the profile has no statistics. */
+QS_API qs_status qs_profile_hessian(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *profile);
+
 /* One figure of `qsync bench`: images per second of whole training steps on synthetic data. */
 typedef struct qs_bench_figure {
     double images_per_second, step_us; /* of the median step, filling the batch not counted */

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fixed batch and its gradient. Gradients lie in the gradient buffer when a step has ended: the update only reads them, and with
+ * learning rate 0 it changes momentum but no weight. */
+#include "probe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_BATCH = 4 }; /* smaller batches are not halved: batch norm needs two values */
+
+int64_t qs__probe_batch(int64_t batch) {
+    return batch < LEAST_BATCH ? batch : batch / 2;
+}
+
+/* ---- Running ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Before every run: the arena may use the memory of inputs again once they were read. */
+static void batch_fill(const qs__probe *probe, int64_t step) {
+    const qs_dataset *set = &probe->training;
+    const qs_shape *input = &probe->graph->node[0].shape;
+    const int64_t first = step * probe->batch;
+    const qs_augmentation augmentation = {
+        .enabled = probe->job.augmentation, .pad = set->height < 32 ? 2 : 4, .seed = probe->job.seed, .epoch = first / set->count};
+    for (int64_t i = 0; i < probe->batch; i++)
+        probe->indices[i] = probe->order[(first + i) % set->count];
+    qs_batch_fill(set, &augmentation, probe->indices, probe->batch, (int)input->dim[2], (int)input->dim[3],
+                  qs_executor_buffer(probe->executor, probe->schedule->images),
+                  qs_executor_buffer(probe->executor, probe->schedule->labels));
+}
+
+static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double rate) {
+    const qs_run run = {.seed = seed,
+                        .step = (uint64_t)step,
+                        .samples = probe->batch,
+                        .global_samples = probe->batch,
+                        .loss_scale = probe->job.loss_scale,
+                        .learning_rate = rate};
+    batch_fill(probe, step);
+    QS_TRY(qs_executor_run(probe->executor, &run));
+    const float loss = *(const float *)qs_executor_buffer(probe->executor, probe->schedule->loss);
+    if (isfinite(loss)) return QS_OK;
+    return qs_fail(QS_NUMERIC, "the loss is not finite after %lld iterations: lower the learning rate (%g) or the warm-up", (long long)step,
+                   probe->job.rate.base);
+}
+
+qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, const float **out) {
+    QS_TRY(step_run(probe, seed, probe->at, 0));
+    *out = qs_executor_buffer(probe->executor, probe->schedule->gradients);
+    return QS_OK;
+}
+
+float *qs__probe_masters(const qs__probe *probe) {
+    return qs_executor_buffer(probe->executor, probe->schedule->masters);
+}
+
+/* ---- Programs ------------------------------------------------------------------------------------------------------------------------ */
+
+static void program_drop(qs__probe *probe) {
+    qs_executor_release(probe->executor);
+    qs_schedule_release(probe->schedule);
+    probe->executor = NULL;
+    probe->schedule = NULL;
+}
+
+static qs_status arena_fit(qs__probe *probe) {
+    if (probe->schedule->arena_bytes <= probe->arena.bytes) return QS_OK;
+    qs_arena_release(&probe->arena);
+    return qs_arena_reserve(probe->schedule->arena_bytes, &probe->arena);
+}
+
+qs_status qs__probe_program(qs__probe *probe) {
+    const qs_lowering lowering = {.graph = probe->graph,
+                                  .batch = probe->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &probe->job,
+                                  .recipe = probe->recipe,
+                                  .half = probe->half,
+                                  .lookup = qs_lookup_device,
+                                  .context = probe->device};
+    program_drop(probe);
+    QS_TRY(qs_schedule_lower(&lowering, &probe->schedule));
+    QS_TRY(arena_fit(probe));
+    memset(probe->arena.memory, 0, probe->schedule->persistent_bytes);
+    QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->arena.memory, &probe->executor));
+    float *running = qs_executor_buffer(probe->executor, probe->schedule->running);
+    qs_graph_initialize(probe->graph, probe->job.seed, qs__probe_masters(probe), running);
+    memcpy(qs__probe_masters(probe), probe->weights, (size_t)probe->graph->trained_elements * sizeof(float));
+    return QS_OK;
+}
+
+/* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
+
+static void dropout_stop(qs_graph *graph) {
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->training_only) graph->node[n].attributes.value = 0;
+}
+
+static qs_status data_load(qs__probe *probe, const char *data_folder) {
+    const qs_shape *input = &probe->graph->node[0].shape;
+    QS_TRY(qs_dataset_load(probe->job.dataset, data_folder, QS_PART_TRAINING, 0, &probe->training));
+    QS_TRY(qs_dataset_fit(&probe->training, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], probe->graph->classes));
+    QS_TRY(qs_allocate((size_t)probe->training.count, sizeof *probe->order, &probe->order));
+    QS_TRY(qs_allocate((size_t)probe->batch, sizeof *probe->indices, &probe->indices));
+    qs_random_permutation(qs_random_key(probe->job.seed, 0, 0, 0), probe->training.count, probe->order);
+    return QS_OK;
+}
+
+static qs_status recipes_start(qs__probe *probe) {
+    const qs_graph *graph = probe->graph;
+    QS_TRY(qs_recipe_builtin("fp32", &probe->fp32));
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *probe->recipe, &probe->recipe));
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) probe->recipe[n] = &probe->fp32;
+    return QS_OK;
+}
+
+static qs_status weights_start(qs__probe *probe) {
+    float *statistics = NULL;
+    QS_TRY(qs_allocate((size_t)probe->graph->trained_elements, sizeof *probe->weights, &probe->weights));
+    QS_TRY(qs_allocate((size_t)probe->graph->statistics_elements, sizeof *statistics, &statistics));
+    qs_graph_initialize(probe->graph, probe->job.seed, probe->weights, statistics);
+    free(statistics);
+    return QS_OK;
+}
+
+static qs_status train(qs__probe *probe, int warm_up) {
+    const int64_t steps = (probe->training.count + probe->job.batch - 1) / probe->job.batch;
+    QS_TRY(qs__probe_program(probe));
+    for (int64_t i = 0; i < warm_up; i++)
+        QS_TRY(step_run(probe, probe->job.seed, i, qs_learning_rate(&probe->job, i, steps)));
+    memcpy(probe->weights, qs__probe_masters(probe), (size_t)probe->graph->trained_elements * sizeof(float));
+    return QS_OK;
+}
+
+qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, qs_device *device,
+                          qs__probe *out) {
+    if (warm_up < 0) return qs_fail(QS_USAGE, "warm-up of %d iterations: at least 0", warm_up);
+    if (job->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)job->batch);
+    out->job = *job;
+    out->job.dynamic_loss_scaling = false;
+    out->device = device;
+    out->half = half;
+    out->batch = qs__probe_batch(job->batch);
+    out->at = warm_up;
+    QS_TRY(qs_comm_open("self", &out->self));
+    QS_TRY(qs_job_model(job, &out->graph));
+    dropout_stop(out->graph);
+    QS_TRY(data_load(out, data_folder));
+    QS_TRY(recipes_start(out));
+    QS_TRY(weights_start(out));
+    return qs_fail_within(train(out, warm_up), "%s at batch %lld", job->model, (long long)out->batch);
+}
+
+void qs__probe_release(qs__probe *probe) {
+    program_drop(probe);
+    qs_arena_release(&probe->arena);
+    qs_dataset_release(&probe->training);
+    qs_graph_release(probe->graph);
+    qs_comm_close(probe->self);
+    free(probe->order);
+    free(probe->indices);
+    free(probe->recipe);
+    free(probe->weights);
+    *probe = (qs__probe){0};
+}
