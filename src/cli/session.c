@@ -16,6 +16,7 @@ void job_options_start(job_options *options) {
     options->optimizer = "sgd";
     options->schedule = "cosine";
     options->loss_scaling = "off";
+    options->all_reduce = "library";
     options->seed = (int64_t)options->job.seed;
 }
 
@@ -37,6 +38,7 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
+    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "library, ring or recursive-doubling (library)", 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {
@@ -85,6 +87,16 @@ static qs_status name_set(const char *option, const char *value, char *out, size
     return QS_OK;
 }
 
+static qs_status all_reduce_set(job_options *o) {
+    size_t known = 0;
+    bool found = false;
+    for (; qs_comm_algorithm_at(known); known++)
+        found = found || strcmp(qs_comm_algorithm_at(known), o->all_reduce) == 0;
+    if (!found) return qs_fail(QS_USAGE, "--all-reduce %s: there are %s", o->all_reduce, qs_names_join(known, qs_comm_algorithm_at));
+    snprintf(o->job.algorithm, sizeof o->job.algorithm, "%s", o->all_reduce);
+    return QS_OK;
+}
+
 /* The ranges of the job record: what is trained can be written down and read again. */
 static qs_status ranges_check(const qs_job *job) {
     if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
@@ -102,6 +114,7 @@ qs_status job_options_finish(job_options *o) {
     QS_TRY(name_set("optimizer", o->optimizer, o->job.optimizer.name, sizeof o->job.optimizer.name));
     QS_TRY(schedule_set(o));
     QS_TRY(loss_scaling_set(o));
+    QS_TRY(all_reduce_set(o));
     o->job.seed = (uint64_t)o->seed;
     o->job.augmentation = !o->no_augmentation;
     QS_TRY(qs_job_model(&o->job, &graph));

@@ -111,7 +111,7 @@ static void job_from_plan(const qs_plan *plan, const option_table *table, qs_job
     if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
     job->clip_norm = from->clip_norm;
     memcpy(job->wire, from->wire, sizeof job->wire);
-    memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
+    if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 
 typedef struct train_work {
