@@ -91,6 +91,7 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     out->predicted.iteration_us = prediction->iteration_us;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;
+    out->predicted.phases = predicted->phases;
     out->predicted.arena_bytes = (int64_t)predicted->arena_bytes;
     out->predicted.communication_bytes = predicted->communication_bytes;
     out->predicted.base_bytes = predicted->base_bytes;

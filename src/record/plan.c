@@ -115,15 +115,39 @@ static qs_status read_reason(const qs__place *member, int index, void *context) 
     return QS_OK;
 }
 
+/* The phases by name, in the order in which they are written. */
+typedef struct phase_field {
+    const char *name;
+    size_t offset;
+} phase_field;
+static const phase_field phase_fields[] = {{"forward_us", offsetof(qs_phase_times, forward_us)},
+                                           {"backward_us", offsetof(qs_phase_times, backward_us)},
+                                           {"cast_us", offsetof(qs_phase_times, cast_us)},
+                                           {"communication_us", offsetof(qs_phase_times, communication_us)},
+                                           {"waiting_us", offsetof(qs_phase_times, waiting_us)},
+                                           {"optimizer_us", offsetof(qs_phase_times, optimizer_us)},
+                                           {"data_us", offsetof(qs_phase_times, data_us)}};
+enum { PHASES = sizeof phase_fields / sizeof *phase_fields };
+
+static qs_status read_phases(const qs__place *predicted, qs_phase_times *out) {
+    qs__place phases = qs__field(predicted, "phases");
+    if (!phases.value) return QS_OK;
+    QS_TRY(qs__expect_fields(&phases, "forward_us backward_us cast_us communication_us waiting_us optimizer_us data_us", ""));
+    for (int i = 0; i < PHASES; i++)
+        QS_TRY(qs__get_number(&phases, phase_fields[i].name, 0, INFINITY, (double *)((char *)out + phase_fields[i].offset)));
+    return QS_OK;
+}
+
 static qs_status read_predicted(const qs__place *member, qs_class_plan *out) {
     qs__place predicted = qs__field(member, "predicted");
     if (!predicted.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&predicted, "iteration_us compute_us waiting_us memory sum_omega", "lower_bound"));
+    QS_TRY(qs__expect_fields(&predicted, "iteration_us compute_us waiting_us memory sum_omega", "lower_bound phases"));
     QS_TRY(qs__get_number(&predicted, "iteration_us", 0, INFINITY, &out->predicted.iteration_us));
     QS_TRY(qs__get_number(&predicted, "compute_us", 0, INFINITY, &out->predicted.compute_us));
     QS_TRY(qs__get_number(&predicted, "waiting_us", -INFINITY, INFINITY, &out->predicted.waiting_us));
     QS_TRY(qs__get_number(&predicted, "sum_omega", -INFINITY, INFINITY, &out->predicted.sum_omega));
     QS_TRY(qs__get_number(&predicted, "lower_bound", -INFINITY, INFINITY, &out->predicted.lower_bound));
+    QS_TRY(read_phases(&predicted, &out->predicted.phases));
     qs__place memory = qs__field(&predicted, "memory");
     QS_TRY(qs__expect_fields(&memory, "arena communication base", ""));
     QS_TRY(qs__get_integer(&memory, "arena", 0, INT64_MAX, &out->predicted.arena_bytes));
@@ -253,6 +277,15 @@ static bool is_predicted(const qs_class_plan *one) {
            one->predicted.sum_omega != 0 || one->predicted.lower_bound != 0;
 }
 
+static void write_phases(qs__writer *writer, const qs_phase_times *phases) {
+    const qs_phase_times none = {0};
+    if (memcmp(phases, &none, sizeof none) == 0) return;
+    qs__open_object(writer, "phases", QS__ONE_LINE);
+    for (int i = 0; i < PHASES; i++)
+        qs__put_number(writer, phase_fields[i].name, *(const double *)((const char *)phases + phase_fields[i].offset));
+    qs__close(writer);
+}
+
 static void write_predicted(qs__writer *writer, const qs_class_plan *one) {
     qs__open_object(writer, "predicted", QS__LINES);
     qs__put_number(writer, "iteration_us", one->predicted.iteration_us);
@@ -265,6 +298,7 @@ static void write_predicted(qs__writer *writer, const qs_class_plan *one) {
     qs__close(writer);
     qs__put_number(writer, "sum_omega", one->predicted.sum_omega);
     if (one->predicted.lower_bound != 0) qs__put_number(writer, "lower_bound", one->predicted.lower_bound);
+    write_phases(writer, &one->predicted.phases);
     qs__close(writer);
 }
 

@@ -15,12 +15,13 @@ static const char *const granularity_names[] = {"tensor", "channel"};
 
 static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
     qs__place time = qs__field(row, "us");
-    QS_TRY(qs__expect_fields(&time, "median low high samples", "direct behind"));
+    QS_TRY(qs__expect_fields(&time, "median low high samples", "direct behind alone"));
     QS_TRY(qs__get_number(&time, "median", 0, most_us, &out->us));
     QS_TRY(qs__get_number(&time, "low", 0, most_us, &out->us_low));
     QS_TRY(qs__get_number(&time, "high", 0, most_us, &out->us_high));
     QS_TRY(qs__get_number(&time, "direct", 0, most_us, &out->us_direct));
     QS_TRY(qs__get_number(&time, "behind", 0, most_us, &out->us_behind));
+    QS_TRY(qs__get_number(&time, "alone", 0, most_us, &out->us_alone));
     return qs__get_count(&time, "samples", 0, INT32_MAX, &out->samples);
 }
 
@@ -99,7 +100,7 @@ static qs_status read_granularity(const qs__place *row, bool *per_channel) {
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
     char rounding[32];
-    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to in_steps"));
+    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to in_steps alone"));
     QS_TRY(qs__get_name(row, "kind", out->kind, sizeof out->kind));
     QS_TRY(qs__get_format(row, "from", &out->from));
     QS_TRY(qs__get_format(row, "to", &out->to));
@@ -108,6 +109,7 @@ static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) 
     qs__place field = qs__field(row, "rounding");
     if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
     QS_TRY(qs__get_number(row, "in_steps", 0, most_us, &out->in_steps));
+    QS_TRY(qs__get_number(row, "alone", 0, most_us, &out->alone));
     return read_pieces(row, out);
 }
 
@@ -172,7 +174,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
     QS_TRY(qs__expect_fields(
         member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
-        "conditions quality"));
+        "conditions quality jitter"));
     QS_TRY(read_device(member, out));
     QS_TRY(read_conditions(member, &out->conditions));
     QS_TRY(read_quality(member, &out->quality));
@@ -182,6 +184,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(qs__get_number(member, "step_overhead_us", 0, INFINITY, &out->step_overhead_us));
     QS_TRY(qs__get_number(member, "iteration_overhead_us", 0, INFINITY, &out->iteration_overhead_us));
     QS_TRY(qs__get_number(member, "data_us_per_sample", 0, INFINITY, &out->data_us_per_sample));
+    QS_TRY(qs__get_number(member, "jitter", 0, 1, &out->jitter));
     QS_TRY(read_kernels(member, out));
     return read_conversions(member, out);
 }
@@ -269,6 +272,7 @@ static void write_kernel(qs__writer *writer, const qs_kernel_cost *row) {
     qs__put_integer(writer, "samples", row->samples);
     if (row->us_direct > 0) qs__put_number(writer, "direct", row->us_direct);
     if (row->us_behind > 0) qs__put_number(writer, "behind", row->us_behind);
+    if (row->us_alone > 0) qs__put_number(writer, "alone", row->us_alone);
     qs__close(writer);
     qs__put_integer(writer, "scratch_bytes", row->scratch_bytes);
     qs__put_flag(writer, "allocates", row->allocates);
@@ -319,6 +323,7 @@ static void write_conversion(qs__writer *writer, const qs_conversion_cost *row) 
     }
     qs__close(writer);
     if (row->in_steps > 0) qs__put_number(writer, "in_steps", row->in_steps);
+    if (row->alone > 0) qs__put_number(writer, "alone", row->alone);
     qs__close(writer);
 }
 
@@ -365,6 +370,7 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__put_number(writer, "step_overhead_us", one->step_overhead_us);
     qs__put_number(writer, "iteration_overhead_us", one->iteration_overhead_us);
     qs__put_number(writer, "data_us_per_sample", one->data_us_per_sample);
+    if (one->jitter > 0) qs__put_number(writer, "jitter", one->jitter);
     write_kernels(writer, one);
     qs__open_array(writer, "conversions", QS__LINES);
     for (int i = 0; i < one->conversions; i++)

@@ -135,6 +135,7 @@ typedef struct qs_kernel_cost {
     int samples;
     double us_direct, us_behind; /* mean over the places right behind a conversion for the same operator, whose operands were just
                                   * written (behind), and over the others (direct); 0: not met there, us holds */
+    double us_alone;             /* as us, while the other ranks of its host wait; 0: not measured, us holds */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
@@ -151,6 +152,7 @@ typedef struct qs_conversion_cost {
     int pieces;
     qs_fit_piece piece[3];
     double in_steps; /* fitted over seen time of this kind in whole steps, for information; 0: no step showed it */
+    double alone;    /* time while the other ranks of its host wait, as a share of the fitted time; 0: not measured, 1 holds */
 } qs_conversion_cost;
 
 /* Under which a class was measured: what a reader needs to doubt a figure. */
@@ -185,6 +187,7 @@ typedef struct qs_class_profile {
     double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
     double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
     double data_us_per_sample;
+    double jitter; /* standard deviation of a rank's whole step around its median, as a share of the step; 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;

@@ -50,6 +50,7 @@ QS_API qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay
 /* Lowers every class of a cluster under per-class recipes from the profile's kernel rows, prices and replays it. */
 typedef struct qs_prediction_class {
     double compute_us, waiting_us;
+    qs_phase_times phases;
     size_t arena_bytes;
     int64_t base_bytes, communication_bytes;
     size_t category_bytes[QS_CATEGORY_COUNT];
