@@ -4,6 +4,7 @@
  * case that is new. Then a few of them are chosen whose kernels cover the cases. */
 #include "profiler_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,36 +182,40 @@ void qs__mixes_release(qs__mixes *mixes) {
 
 /* ---- Covering ---------------------------------------------------------------------------------------------------------------- */
 
-static void cover(const qs__mix *mix, bool *covered) {
+/* A case in one plan says little about its time in others: caches differ. */
+enum { WANTED_PLANS = 4 };
+
+static void cover(const qs__mix *mix, int *covered) {
     for (int i = 0; i < mix->kernels; i++)
-        covered[mix->kernel[i]] = true;
+        covered[mix->kernel[i]]++;
 }
 
-static int gain(const qs__mix *mix, const bool *covered) {
-    int count = 0;
+/* What a plan adds: a case that was never met counts most. */
+static double gain(const qs__mix *mix, const int *covered) {
+    double sum = 0;
     for (int i = 0; i < mix->kernels; i++)
-        count += !covered[mix->kernel[i]];
-    return count;
+        if (covered[mix->kernel[i]] < WANTED_PLANS) sum += ldexp(1, -4 * covered[mix->kernel[i]]);
+    return sum;
 }
 
 qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, int *chosen_count) {
     const qs__mixes *mixes = &profiler->mixes;
-    bool *covered = NULL;
-    int count = 0;
+    int *covered = NULL, count = 0;
     QS_TRY(qs_allocate((size_t)profiler->cases.count, sizeof *covered, &covered));
     for (; count < profiler->recipes && count < most; count++) {
         chosen[count] = count;
         cover(&mixes->mix[count], covered);
     }
-    while (count < most) {
-        int best = 0, best_gain = 0;
-        for (int i = 0; i < mixes->count; i++) {
-            const int one = gain(&mixes->mix[i], covered);
+    while (profiler->recipes > 1 && count < most) {
+        int best = -1;
+        double best_gain = 0;
+        for (int i = profiler->recipes; i < mixes->count; i++) {
+            const double one = gain(&mixes->mix[i], covered);
             if (one <= best_gain) continue;
             best = i;
             best_gain = one;
         }
-        if (best_gain == 0) break;
+        if (best < 0) break;
         chosen[count++] = best;
         cover(&mixes->mix[best], covered);
     }

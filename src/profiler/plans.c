@@ -1,144 +1,229 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels timed inside whole training steps. All ranks run a plan of their own at the same time and meet before each step; a class with
- * fewer plans than another runs its plans again, so that nobody is measured next to an idle neighbour. All-reduces go to a communicator of
- * one rank here: waiting for others is not a kernel's time. */
-#include "profiler_internal.h"
+/* Kernels timed inside whole training steps, in the caches that real neighbours leave behind.
+ *
+ * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them alike.
+ * A visit is one step unobserved (the caches still hold the plan before) and then a few timed ones; with several ranks it lasts an agreed
+ * time, so that all of them compute all the while, as in training. Rounds go on until the median step of every plan is known well enough. A
+ * round in which the whole machine was slower than in the others is left out and made up for.
+ *
+ * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. */
+#include "plans.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* All plans are measured, then all again: a shared machine is faster in one second than in the next, and a profile is of neither. */
-enum { ATTEMPTS = 3, PASSES = 3 };
-/* Whole steps of a quiet machine agree between the first and the second half of a plan's repetitions. */
-static const double most_drift = 0.10;
-
-typedef struct plan_run {
-    qs__profiler *profiler;
-    qs_schedule *schedule;
-    qs_executor *executor;
-    int repetitions, repetition; /* repetition < 0: warm-up */
-    double *step;                /* (repetitions × steps) microseconds */
-    double *whole, *data;        /* (repetitions) */
-} plan_run;
+enum { STEPS_PER_VISIT = 2, MOST_PER_VISIT = 8 };
+static const double wanted_confidence = 0.01; /* of a median: half its 95 % interval */
+static const double disturbed_pace = 1.05;    /* a round this much slower than the median round was not the kernels' doing */
 
 static void observe(void *context, const qs_schedule *schedule, int step, double seconds) {
-    plan_run *run = context;
-    if (run->repetition >= 0) run->step[(size_t)run->repetition * (size_t)schedule->steps + (size_t)step] = seconds * 1e6;
+    qs__plan_run *run = context;
+    if (run->recording) run->step[(size_t)run->timed * (size_t)schedule->steps + (size_t)step] = seconds * 1e6;
 }
 
-static void plan_release(plan_run *run) {
+/* ---- One plan ---------------------------------------------------------------------------------------------------------------------- */
+
+static void plan_release(qs__plan_run *run) {
     qs_executor_release(run->executor);
     qs_schedule_release(run->schedule);
     free(run->step);
     free(run->whole);
     free(run->data);
+    free(run->round);
 }
 
-static qs_status plan_start(qs__profiler *profiler, const qs__mix *mix, plan_run *run) {
-    const size_t repetitions = (size_t)profiler->options->repetitions;
-    run->profiler = profiler;
-    run->repetitions = (int)repetitions;
+static qs_status plan_start(qs__profiler *profiler, const qs__mix *mix, int capacity, qs__plan_run *run) {
+    run->capacity = capacity;
     QS_TRY(qs__mix_lower(profiler, mix->choice, QS_MODE_TRAIN, profiler->job->batch, &run->schedule));
     QS_TRY(qs_executor_create(run->schedule, profiler->device, profiler->self, profiler->arena.memory, &run->executor));
-    QS_TRY(qs_allocate(repetitions * (size_t)run->schedule->steps, sizeof *run->step, &run->step));
-    QS_TRY(qs_allocate(repetitions, sizeof *run->whole, &run->whole));
-    QS_TRY(qs_allocate(repetitions, sizeof *run->data, &run->data));
+    QS_TRY(qs_allocate((size_t)capacity * (size_t)run->schedule->steps, sizeof *run->step, &run->step));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
     qs_executor_observe(run->executor, observe, run);
-    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(run->executor, run->schedule->masters),
-                        qs_executor_buffer(run->executor, run->schedule->running));
     return QS_OK;
 }
 
-/* A training step with learning rate 0: weights stay ordinary however often it runs. */
-static qs_status step_run(plan_run *run) {
-    qs__profiler *profiler = run->profiler;
+/* A training step with learning rate 0: weights stay ordinary however often it runs, and all plans may share them. */
+static qs_status step_run(qs__campaign *all, qs__plan_run *run, bool timed) {
+    qs__profiler *profiler = all->profiler;
     const qs_run one = {.seed = profiler->job->seed,
-                        .step = (uint64_t)(run->repetition + QS__WARM_UP),
+                        .step = (uint64_t)all->steps,
                         .samples = profiler->job->batch,
                         .first_sample = profiler->rank * profiler->job->batch,
                         .global_samples = profiler->ranks * profiler->job->batch,
                         .loss_scale = qs_loss_scale_start(profiler->job).value};
+    run->recording = timed && run->timed < run->capacity;
     const double begin = qs_clock();
-    qs__profile_batch(profiler, run->executor, run->schedule, run->repetition + QS__WARM_UP, profiler->job->batch);
+    qs__profile_batch(profiler, run->executor, run->schedule, all->steps++, profiler->job->batch);
     const double loaded = qs_clock();
     QS_TRY(qs_executor_run(run->executor, &one));
-    if (run->repetition < 0) return QS_OK;
-    run->data[run->repetition] = (loaded - begin) * 1e6;
-    run->whole[run->repetition] = (qs_clock() - begin) * 1e6;
+    if (!run->recording) return QS_OK;
+    run->data[run->timed] = (loaded - begin) * 1e6;
+    run->whole[run->timed] = (qs_clock() - begin) * 1e6;
+    run->round[run->timed++] = all->round;
     return QS_OK;
 }
 
-/* Collective; agreement is the meeting point. */
-static qs_status steps_run(plan_run *run) {
-    qs_status status = QS_OK;
-    for (run->repetition = -QS__WARM_UP; run->repetition < run->repetitions; run->repetition++) {
-        QS_TRY(qs_comm_agree(run->profiler->comm, status));
-        status = step_run(run);
-    }
-    return qs_comm_agree(run->profiler->comm, status);
+/* With neighbours, steps go on until the agreed time is over, recorded or not: the others are still at work. */
+static qs_status visit(qs__campaign *all, qs__plan_run *run) {
+    const double begin = qs_clock();
+    QS_TRY(step_run(all, run, false));
+    for (int i = 0; i < STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
+        QS_TRY(step_run(all, run, i < MOST_PER_VISIT));
+    return QS_OK;
 }
 
-static double median_of(qs__samples *scratch, const double *value, int count, int stride) {
+/* ---- Rounds --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Collective: agreement is where ranks meet. One with fewer plans than another visits its own again. */
+static qs_status round_run(qs__campaign *all) {
+    qs_status status = QS_OK;
+    for (int i = 0; i < all->visits; i++) {
+        QS_TRY(qs_comm_agree(all->profiler->comm, status));
+        status = visit(all, &all->plan[i % all->plans]);
+    }
+    return qs_comm_agree(all->profiler->comm, status);
+}
+
+/* Every kernel once, unrecorded: code and tables are made. The longest step of all ranks then tells how long a visit has to be. */
+static qs_status warm_up(qs__campaign *all) {
+    qs__profiler *profiler = all->profiler;
+    double longest = 0;
+    qs_status status = QS_OK;
+    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->masters),
+                        qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->running));
+    for (int i = 0; i < all->plans && status == QS_OK; i++) {
+        status = step_run(all, &all->plan[i], false);
+        const double begin = qs_clock();
+        if (status == QS_OK) status = step_run(all, &all->plan[i], false);
+        longest = fmax(longest, qs_clock() - begin);
+    }
+    QS_TRY(qs_comm_agree(profiler->comm, status));
+    QS_TRY(qs_comm_max(profiler->comm, &longest, 1));
+    all->quantum = profiler->ranks > 1 ? (1 + STEPS_PER_VISIT) * longest : 0;
+    return QS_OK;
+}
+
+/* ---- How well is it known? ---------------------------------------------------------------------------------------------------------- */
+
+/* Half the distance of the order statistics that hold the median with 95 %, over the median: ranks n/2 ± 0.98 sqrt(n). */
+static double confidence_of(int count, double *value) {
+    const double median = qs__quartiles_of(count, value).median;
+    const int reach = (int)ceil(0.98 * sqrt(count));
+    const int low = (count - 1) / 2 - reach, high = count / 2 + reach;
+    if (low < 0 || high >= count) return INFINITY;
+    return (value[high] - value[low]) / 2 / median;
+}
+
+/* The pace of a round: over all plans, the median of (a step of this round) / (the plan's median step). */
+static double round_pace(const qs__campaign *all, int round) {
+    qs__samples *scratch = all->scratch;
     scratch->count = 0;
-    for (int i = 0; i < count; i++)
-        scratch->value[scratch->count++] = value[(size_t)i * (size_t)stride];
+    for (int p = 0; p < all->plans; p++) {
+        const qs__plan_run *run = &all->plan[p];
+        for (int i = 0; i < run->timed; i++)
+            if (run->round[i] == round) scratch->value[scratch->count++] = run->whole[i] / run->median_us;
+    }
     return qs__quartiles_of(scratch->count, scratch->value).median;
 }
 
-/* Relative change of the median step between the two halves; the largest of all ranks, so that all repeat or none. */
-static qs_status drift_of(const plan_run *run, qs__samples *scratch, double *drift) {
-    const int half = run->repetitions / 2;
-    *drift = 0;
-    if (half > 0) {
-        const double first = median_of(scratch, run->whole, half, 1),
-                     second = median_of(scratch, run->whole + run->repetitions - half, half, 1);
-        *drift = fabs(second - first) / fmin(first, second);
+static void medians_update(const qs__campaign *all) {
+    for (int p = 0; p < all->plans; p++) {
+        qs__plan_run *run = &all->plan[p];
+        memcpy(all->scratch->value, run->whole, (size_t)run->timed * sizeof *run->whole);
+        run->confidence = confidence_of(run->timed, all->scratch->value);
+        run->median_us = qs__quartiles_of(run->timed, all->scratch->value).median;
     }
-    return qs_comm_max(run->profiler->comm, drift, 1);
 }
 
-static qs_status times_keep(const plan_run *run, qs__samples *scratch) {
-    qs__profiler *profiler = run->profiler;
-    const int steps = run->schedule->steps;
-    const double whole = median_of(scratch, run->whole, run->repetitions, 1), data = median_of(scratch, run->data, run->repetitions, 1);
-    double sum = data;
-    for (int s = 0; s < steps; s++) {
-        const qs_step *step = &run->schedule->step[s];
-        sum += median_of(scratch, run->step + s, run->repetitions, steps);
-        if (step->kind != QS_STEP_KERNEL) continue;
-        qs__entry *entry = &profiler->cases.entry[qs__cases_find(&profiler->cases, step->case_text)];
-        for (int i = 0; i < run->repetitions; i++)
-            QS_TRY(qs__samples_add(step->conversion ? &entry->conversion_us : &entry->kernel_us,
-                                   run->step[(size_t)i * (size_t)steps + (size_t)s]));
+static void round_drop(qs__plan_run *run, int round) {
+    int kept = 0;
+    const size_t steps = (size_t)run->schedule->steps;
+    for (int i = 0; i < run->timed; i++) {
+        if (run->round[i] == round) continue;
+        memmove(run->step + (size_t)kept * steps, run->step + (size_t)i * steps, steps * sizeof *run->step);
+        run->whole[kept] = run->whole[i];
+        run->data[kept] = run->data[i];
+        run->round[kept++] = run->round[i];
     }
-    QS_TRY(qs__samples_add(&profiler->data_us, data));
-    return qs__samples_add(&profiler->overhead_us, whole - sum);
+    run->timed = kept;
 }
 
-static qs_status attempts_run(plan_run *run, qs__samples *scratch) {
-    double drift = 0;
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        QS_TRY(steps_run(run));
-        QS_TRY(drift_of(run, scratch, &drift));
-        if (drift <= most_drift) return QS_OK;
-        qs_log(QS_LOG_INFO, "profile: steps drifted by %.0f %% within a plan, attempt %d of %d", drift * 100, attempt + 1, ATTEMPTS);
+/* All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what counts. */
+static qs_status disturbed_drop(qs__campaign *all) {
+    all->drift = 0;
+    all->good_rounds = 0;
+    for (int round = 0; round < all->round; round++) {
+        double pace = round_pace(all, round);
+        QS_TRY(qs_comm_max(all->profiler->comm, &pace, 1));
+        if (pace == 0) continue;
+        if (pace > disturbed_pace && 2 * (all->dropped_rounds + 1) <= all->round) {
+            all->dropped_rounds++;
+            qs_log(QS_LOG_INFO, "profile: round %d was %.0f %% slower than the others: left out", round + 1, (pace - 1) * 100);
+            for (int p = 0; p < all->plans; p++)
+                round_drop(&all->plan[p], round);
+            continue;
+        }
+        all->good_rounds++;
+        all->drift = fmax(all->drift, fabs(pace - 1));
     }
     return QS_OK;
 }
 
-static qs_status plan_measure(qs__profiler *profiler, const qs__mix *mix) {
-    plan_run run = {0};
-    qs__samples scratch = {0};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_comm_agree(profiler->comm, plan_start(profiler, mix, &run)));
-    QS_GOTO(qs_comm_agree(profiler->comm, qs_grow(&scratch.value, &scratch.capacity, (size_t)run.repetitions, sizeof *scratch.value)));
-    QS_GOTO(attempts_run(&run, &scratch));
-    status = qs_comm_agree(profiler->comm, times_keep(&run, &scratch));
-done:
-    plan_release(&run);
-    free(scratch.value);
-    return status;
+static qs_status enough(qs__campaign *all, bool *done) {
+    double worst = 0;
+    medians_update(all);
+    QS_TRY(disturbed_drop(all));
+    medians_update(all);
+    for (int p = 0; p < all->plans; p++)
+        worst = fmax(worst, fmin(all->plan[p].confidence, 1));
+    QS_TRY(qs_comm_max(all->profiler->comm, &worst, 1));
+    all->confidence = worst;
+    *done = all->good_rounds * STEPS_PER_VISIT >= all->profiler->options->repetitions && worst <= wanted_confidence;
+    return QS_OK;
 }
+
+static qs_status rounds_run(qs__campaign *all) {
+    QS_TRY(warm_up(all));
+    bool done = false;
+    for (all->round = 0; !done && all->round < all->most_rounds;) {
+        qs__progress(all->profiler, 0.05 + 0.35 * all->round / all->most_rounds, "kernels in training steps");
+        QS_TRY(round_run(all));
+        all->round++;
+        QS_TRY(enough(all, &done));
+    }
+    if (!done && all->confidence > wanted_confidence)
+        qs_log(QS_LOG_INFO, "profile: after %d rounds the median step is known to %.1f %% only", all->round, all->confidence * 100);
+    return QS_OK;
+}
+
+/* ---- Alone --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Ranks of a host take turns: what a kernel takes when the others wait for an all-reduce. The first plans are enough, for what differs is
+ * how much memory traffic a kernel has. */
+static qs_status turns_run(qs__campaign *all) {
+    const qs_comm *comm = all->profiler->comm;
+    const int plans = all->plans < all->profiler->recipes + 3 ? all->plans : all->profiler->recipes + 3;
+    double turns = qs_comm_local_size(comm);
+    QS_TRY(qs_comm_max(all->profiler->comm, &turns, 1));
+    if (turns < 2) return QS_OK;
+    all->quantum = 0;
+    for (int turn = 0; turn < (int)turns; turn++) {
+        qs_status status = QS_OK;
+        qs__progress(all->profiler, 0.40 + 0.05 * turn / turns, "kernels while the others wait");
+        for (int i = 0; i < ALONE_VISITS * plans && turn == qs_comm_local_rank(comm) && status == QS_OK; i++) {
+            qs__plan_run *run = &all->plan[i % plans];
+            all->round = QS__ALONE_ROUND;
+            status = visit(all, run);
+        }
+        QS_TRY(qs_comm_agree(all->profiler->comm, status));
+    }
+    return QS_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------------------------------------------------ */
 
 static qs_status arena_reserve(qs__profiler *profiler, const int *chosen, int count) {
     size_t bytes = 0;
@@ -147,24 +232,52 @@ static qs_status arena_reserve(qs__profiler *profiler, const int *chosen, int co
     return qs_fail_within(qs_arena_reserve(bytes, &profiler->arena), "class %s: profiling runs every precision", profiler->class_->name);
 }
 
+static qs_status campaign_start(qs__campaign *all, const int *chosen, int count) {
+    qs__profiler *profiler = all->profiler;
+    const int per_visit = profiler->ranks > 1 ? MOST_PER_VISIT : STEPS_PER_VISIT;
+    QS_TRY(arena_reserve(profiler, chosen, count));
+    QS_TRY(qs_allocate((size_t)count, sizeof *all->plan, &all->plan));
+    all->most_rounds = profiler->options->repetitions;
+    const int capacity = all->most_rounds * per_visit + ALONE_VISITS * STEPS_PER_VISIT;
+    QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
+    for (; all->plans < count; all->plans++)
+        QS_TRY(plan_start(profiler, &profiler->mixes.mix[chosen[all->plans]], capacity, &all->plan[all->plans]));
+    return QS_OK;
+}
+
+static void campaign_end(qs__campaign *all, int count) {
+    for (int p = 0; all->plan && p < count; p++)
+        plan_release(&all->plan[p]);
+    free(all->plan);
+    free(all->scratch->value);
+    qs_arena_release(&all->profiler->arena);
+}
+
+static qs_status campaign_run(qs__campaign *all) {
+    double visits = all->plans;
+    QS_TRY(qs_comm_max(all->profiler->comm, &visits, 1));
+    all->visits = (int)visits;
+    QS_TRY(rounds_run(all));
+    QS_TRY(turns_run(all));
+    return qs_comm_agree(all->profiler->comm, qs__samples_keep(all));
+}
+
 qs_status qs__plans_measure(qs__profiler *profiler) {
-    int *chosen = NULL, count = 0;
     const int most = 4 * profiler->recipes + 4;
-    qs_status status = QS_OK;
-    QS_GOTO(qs_comm_agree(profiler->comm, qs_allocate((size_t)most, sizeof *chosen, &chosen)));
-    status = qs__mixes_cover(profiler, most, chosen, &count);
-    if (status == QS_OK) status = arena_reserve(profiler, chosen, count);
+    int *chosen = NULL, count = 0;
+    qs__samples scratch = {0};
+    qs__campaign all = {.profiler = profiler, .scratch = &scratch};
+    qs_status status = qs_allocate((size_t)most, sizeof *chosen, &chosen);
+    if (status == QS_OK) status = qs__mixes_cover(profiler, most, chosen, &count);
+    if (status == QS_OK) status = campaign_start(&all, chosen, count);
     QS_GOTO(qs_comm_agree(profiler->comm, status));
-    double rounds = count;
-    QS_GOTO(qs_comm_max(profiler->comm, &rounds, 1));
-    for (int i = 0; i < PASSES * (int)rounds; i++) {
-        qs__progress(profiler, 0.05 + 0.40 * i / (PASSES * rounds), "kernels in training steps");
-        QS_GOTO(plan_measure(profiler, &profiler->mixes.mix[chosen[i % (int)rounds % count]]));
-        /* Kernels stay in the library's cache: at the end all of them are there, as those of training and evaluation are in a run. */
-        profiler->base_bytes = fmax(qs__resident_bytes() - (double)profiler->arena.bytes, profiler->base_bytes);
-    }
+    QS_GOTO(campaign_run(&all));
+    profiler->measured = chosen;
+    chosen = NULL;
+    /* Kernels stay in the library's cache: at the end all of them are there, as those of training and evaluation are in a run. */
+    profiler->base_bytes = fmax(qs__resident_bytes() - (double)profiler->arena.bytes, 0);
 done:
+    campaign_end(&all, count);
     free(chosen);
-    qs_arena_release(&profiler->arena);
     return status;
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 10, .statistics_iterations = 50};
+    *out = (qs_profile_options){.repetitions = 10, .conversion_seconds = 7, .statistics_iterations = 50};
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
@@ -85,8 +85,11 @@ static void profiler_end(qs__profiler *profiler) {
     qs_comm_close(profiler->self);
     free(profiler->order);
     free(profiler->indices);
+    free(profiler->measured);
+    free(profiler->whole_us.value);
     free(profiler->overhead_us.value);
     free(profiler->data_us.value);
+    free(profiler->jitter.value);
 }
 
 /* ---- The class of this rank ---------------------------------------------------------------------------------------------------------- */
@@ -113,15 +116,9 @@ static qs_status conversion_us(const qs_class_profile *profile, const qs__entry 
 }
 
 static qs_status row_fill(const qs_class_profile *profile, qs__entry *entry, qs_kernel_cost *out) {
-    qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
-    const qs__quartiles us = qs__quartiles_of(samples->count, samples->value);
-    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes,
-                            .allocates = entry->row.allocates,
-                            .us = us.median,
-                            .us_low = us.low,
-                            .us_high = us.high,
-                            .samples = samples->count};
-    if (samples->count == 0) {
+    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates};
+    qs__row_times(entry, out);
+    if (out->samples == 0) {
         QS_TRY(conversion_us(profile, entry, &out->us));
         out->us_low = out->us_high = out->us;
     }
@@ -164,7 +161,8 @@ static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
     out->iteration_overhead_us = fmax(qs__quartiles_of(profiler->overhead_us.count, profiler->overhead_us.value).median, 0);
     out->data_us_per_sample = qs__quartiles_of(profiler->data_us.count, profiler->data_us.value).median / (double)profiler->job->batch;
     QS_TRY(fits_compare(profiler, out));
-    return kernels_fill(profiler, out);
+    QS_TRY(kernels_fill(profiler, out));
+    return qs__quality_fill(profiler, out);
 }
 
 /* ---- All classes ----------------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ typedef struct qs__quartiles {
 qs_status qs__samples_add(qs__samples *samples, double value);
 /* Sorts the values. 0 values give zeros. */
 qs__quartiles qs__quartiles_of(int count, double *value);
+/* True when the median that the samples come from lies within `tolerance` (relative) of theirs with at least 95 % confidence, whatever their
+ * distribution: by order statistics; never with fewer than 6 samples. Sorts the values. */
+bool qs__median_is_known(qs__samples *samples, double tolerance);
 
 /* ---- cases.c -------------------------------------------------------------------------------------------------------------------- */
 
@@ -30,7 +33,9 @@ typedef struct qs__entry {
     qs_case case_;
     qs_kernel_row row;
     bool as_kernel, as_conversion;
-    qs__samples kernel_us, conversion_us;
+    qs__samples kernel_us, conversion_us; /* one value for every place in a measured plan: the median over time */
+    qs__samples direct_us, behind_us;     /* the same values of kernels, told apart by context */
+    qs__samples alone;                    /* time while the other ranks of the host wait, over the time beside them at work */
 } qs__entry;
 typedef struct qs__cases {
     qs_device *device;
@@ -79,7 +84,9 @@ typedef struct qs__profiler {
     qs__mixes mixes;
     qs_arena arena;
     double base_bytes;
-    qs__samples overhead_us, data_us; /* one value a plan */
+    int *measured;                                      /* mixes that were run, in order */
+    qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
+    qs_quality quality;
 } qs__profiler;
 
 /* Tells rank 0's caller how far things are. */
@@ -102,6 +109,10 @@ qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, i
 
 /* plans.c: whole training steps of covering plans. */
 qs_status qs__plans_measure(qs__profiler *profiler);
+/* rows.c: the times of a case. */
+void qs__row_times(qs__entry *entry, qs_kernel_cost *out);
+/* rows.c: how well the finished figures of the class give the steps of the plans they came from. */
+qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile);
 /* alone.c: kernels that no plan reached. */
 qs_status qs__alone_measure(qs__profiler *profiler);
 /* conversions.c: fits of everything that lowering converts; appended to out. */

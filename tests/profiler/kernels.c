@@ -76,7 +76,7 @@ static void chosen_plans_cover(void **state) {
     assert_ok(qs_class_recipes(profiler.class_, QS__MOST_RECIPES, profiler.recipe, &profiler.recipes));
     assert_ok(qs__mixes_enumerate(&profiler));
     assert_ok(qs__mixes_cover(&profiler, MOST, chosen, &count));
-    assert_true(count >= profiler.recipes && count < MOST);
+    assert_true(count >= profiler.recipes && count <= MOST);
     bool *covered = calloc((size_t)profiler.cases.count, sizeof *covered);
     for (int i = 0; i < count; i++) {
         const qs__mix *mix = &profiler.mixes.mix[chosen[i]];

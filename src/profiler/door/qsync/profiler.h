@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* profiler: measures what the predictor needs, by driving the same executor that trains.
  *
- * Kernels are timed inside whole training steps (cold caches, neighbours running): uniform plans of every recipe and mixed ones until every
- * case that a plan may need has been seen; what no plan reached is timed alone with its operands out of cache. Conversions are timed over
+ * Kernels are timed inside whole training steps (the caches that real neighbours leave, ranks of the host running): uniform plans of every
+ * recipe and mixed ones until every case that a plan may need has been seen in several; what no plan reached is timed alone with its
+ * operands out of cache. A time is the mean over places in plans of the median over time. Conversions are timed over
  * sizes from 2^10 to 2^24 and fitted, with sources as the step before leaves them. All ranks measure at once, as in training; rank 0
  * merges, and the first rank of a class speaks for it.
  *
  * Reading the result. Every case has a row, conversions too (their kernels and scratch are needed for lowering; what they took in steps
  * stands beside the fit that prices them, so the two can be compared). Rows hold the executor's time, dispatch included: step_overhead_us
  * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and the medians of its kernels. base_bytes is the resident
- * size of a process that trains, without its arena. Time is a median of steps; where steps drift by more than 10 % within a plan, the plan
- * is run again, three times at most, and the quartiles of the rows tell how quiet it was.
+ * size of a process that trains, without its arena. All plans are visited in turn until every plan's median step is known to
+ * 1 % (95 %); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well that went, and how well the
+ * figures give the very plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
  *
  * Memory. The arena of the most demanding plan is reserved, even beyond the class's memory limit: that limit is for plans, and profiling
  * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 300 MiB for a short while. */
@@ -24,7 +26,8 @@ typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
     const char *data_folder;
-    int repetitions;           /* steps timed per plan in each of three passes, after warm-up: 10; at least 2 */
+    int repetitions;           /* steps timed per plan at least, at most twice as many: 10; at least 2 */
+    double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
     void (*progress)(void *context, const char *what, double fraction);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From the samples of whole steps to figures: at every place of every plan the median over time, then means over places. The mean is what
+ * adds up: a plan met later has such places in some mixture. */
+#include "plans.h"
+
+#include "qsync/costmodel.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static double mean_of(const qs__samples *samples) {
+    double sum = 0;
+    for (int i = 0; i < samples->count; i++)
+        sum += samples->value[i];
+    return samples->count > 0 ? sum / samples->count : 0;
+}
+
+/* Median over the plan's samples of one array, with or without the neighbours at work; 0 when there are none. */
+static double place_median(const qs__plan_run *run, qs__samples *scratch, const double *value, size_t stride, bool alone) {
+    scratch->count = 0;
+    for (int i = 0; i < run->timed; i++)
+        if ((run->round[i] == QS__ALONE_ROUND) == alone) scratch->value[scratch->count++] = value[(size_t)i * stride];
+    return qs__quartiles_of(scratch->count, scratch->value).median;
+}
+
+/* Robust standard deviation of single steps, from neighbours in time: slow drift is not a step's noise. For normal differences the median of
+ * |x - y| is 0.6745 √2 σ. */
+static double jitter_of(const qs__plan_run *run, qs__samples *scratch) {
+    scratch->count = 0;
+    for (int i = 1; i < run->timed; i++)
+        if (run->round[i] == run->round[i - 1]) scratch->value[scratch->count++] = fabs(run->whole[i] - run->whole[i - 1]);
+    return qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us;
+}
+
+static qs_status place_keep(qs__profiler *profiler, const qs_step *step, double us, double alone_us) {
+    qs__entry *entry = &profiler->cases.entry[qs__cases_find(&profiler->cases, step->case_text)];
+    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, alone_us / us));
+    if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
+    QS_TRY(qs__samples_add(step->behind ? &entry->behind_us : &entry->direct_us, us));
+    return qs__samples_add(&entry->kernel_us, us);
+}
+
+static qs_status plan_keep(const qs__campaign *all, const qs__plan_run *run) {
+    qs__profiler *profiler = all->profiler;
+    const size_t steps = (size_t)run->schedule->steps;
+    const double data = place_median(run, all->scratch, run->data, 1, false);
+    const double whole = place_median(run, all->scratch, run->whole, 1, false);
+    double sum = data;
+    for (size_t s = 0; s < steps; s++) {
+        const double us = place_median(run, all->scratch, run->step + s, steps, false);
+        const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
+        sum += us;
+        if (run->schedule->step[s].kind == QS_STEP_KERNEL) QS_TRY(place_keep(profiler, &run->schedule->step[s], us, alone_us));
+    }
+    QS_TRY(qs__samples_add(&profiler->data_us, data));
+    QS_TRY(qs__samples_add(&profiler->whole_us, whole));
+    QS_TRY(qs__samples_add(&profiler->jitter, jitter_of(run, all->scratch)));
+    return qs__samples_add(&profiler->overhead_us, whole - sum);
+}
+
+qs_status qs__samples_keep(qs__campaign *all) {
+    qs__profiler *profiler = all->profiler;
+    for (int p = 0; p < all->plans; p++)
+        QS_TRY(plan_keep(all, &all->plan[p]));
+    profiler->quality =
+        (qs_quality){.known = true, .plans = all->plans, .steps = all->good_rounds * 2, .confidence = all->confidence, .drift = all->drift};
+    return QS_OK;
+}
+
+/* ---- A case's row --------------------------------------------------------------------------------------------------------------------- */
+
+void qs__row_times(qs__entry *entry, qs_kernel_cost *out) {
+    qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
+    const qs__quartiles us = qs__quartiles_of(samples->count, samples->value);
+    out->us = mean_of(samples);
+    out->us_low = us.low;
+    out->us_high = us.high;
+    out->samples = samples->count;
+    out->us_direct = mean_of(&entry->direct_us);
+    out->us_behind = mean_of(&entry->behind_us);
+}
+
+/* ---- Closure ---------------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status plan_predict(qs__profiler *profiler, const qs_class_profile *profile, const qs__mix *mix, double *us) {
+    qs_schedule *schedule = NULL;
+    double *step_us = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__mix_lower(profiler, mix->choice, QS_MODE_TRAIN, profiler->job->batch, &schedule));
+    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *step_us, &step_us));
+    QS_GOTO(qs_cost_schedule(profile, schedule, NULL, step_us));
+    *us = profile->iteration_overhead_us + profile->data_us_per_sample * (double)profiler->job->batch;
+    for (int s = 0; s < schedule->steps; s++)
+        *us += step_us[s];
+done:
+    qs_schedule_release(schedule);
+    free(step_us);
+    return status;
+}
+
+qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile) {
+    qs_quality *quality = &profile->quality;
+    *quality = profiler->quality;
+    for (int p = 0; p < profiler->whole_us.count; p++) {
+        double us = 0;
+        QS_TRY(plan_predict(profiler, profile, &profiler->mixes.mix[profiler->measured[p]], &us));
+        const double error = us / profiler->whole_us.value[p] - 1;
+        qs_log(QS_LOG_INFO, "profile: plan %d took %.2f ms, the figures say %+.1f %%", p, profiler->whole_us.value[p] * 1e-3, error * 100);
+        quality->closure_mean += fabs(error) / profiler->whole_us.count;
+        quality->closure_worst = fmax(quality->closure_worst, fabs(error));
+    }
+    return QS_OK;
+}
