@@ -20,6 +20,7 @@ struct qs_executor {
     int starts, polled;   /* started[polled] is the oldest one that may still be moving */
     qs_step_observer observer;
     void *observer_context;
+    qs_timeline *timeline; /* NULL: nobody asks */
 };
 
 static void *place_memory(const qs_executor *executor, qs_place place) {
@@ -34,6 +35,10 @@ void *qs_executor_buffer(const qs_executor *executor, int buffer) {
 void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context) {
     executor->observer = observer;
     executor->observer_context = context;
+}
+
+void qs_executor_time(qs_executor *executor, qs_timeline *timeline) {
+    executor->timeline = timeline;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------------------------------------- */
@@ -101,7 +106,10 @@ static qs_status reduce_start(qs_executor *executor, int bucket) {
 static qs_status reduce_wait(qs_executor *executor, int bucket) {
     qs_request *request = executor->request[bucket];
     executor->request[bucket] = NULL;
-    return qs_comm_wait(executor->comm, request);
+    QS_TRY(qs_comm_wait(executor->comm, request));
+    qs_timeline *timeline = executor->timeline;
+    if (timeline && timeline->complete[bucket] == 0) timeline->complete[bucket] = qs_clock();
+    return QS_OK;
 }
 
 /* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. */
@@ -116,6 +124,20 @@ static qs_status poll(qs_executor *executor) {
     return QS_OK;
 }
 
+/* The same with its time taken: it is communication's, not the kernel's that ended before. */
+static qs_status poll_timed(qs_executor *executor, int index) {
+    qs_timeline *timeline = executor->timeline;
+    const int seen = executor->polled;
+    if (!timeline || seen == executor->starts) return poll(executor);
+    const double begin = qs_clock();
+    QS_TRY(poll(executor));
+    const double end = qs_clock();
+    timeline->polled[index] = end - begin;
+    for (int i = seen; i < executor->polled; i++)
+        if (timeline->complete[executor->started[i]] == 0) timeline->complete[executor->started[i]] = end;
+    return QS_OK;
+}
+
 static qs_status kernel_run(qs_executor *executor, int index, const qs_run *run) {
     const qs_step *step = &executor->schedule->step[index];
     qs_run here = *run;
@@ -123,7 +145,7 @@ static qs_status kernel_run(qs_executor *executor, int index, const qs_run *run)
     here.stream = step->stream;
     qs_status status = qs_kernel_run(executor->kernel[index], &here);
     if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
-    return poll(executor);
+    return poll_timed(executor, index);
 }
 
 static qs_status step_run(qs_executor *executor, int index, const qs_run *run) {
@@ -151,15 +173,23 @@ static void host_buffers_reset(qs_executor *executor, const qs_run *run) {
     }
 }
 
+static qs_status observed_run(qs_executor *executor, int index, const qs_run *run) {
+    if (!executor->observer) return step_run(executor, index, run);
+    const double begin = qs_clock();
+    QS_TRY(step_run(executor, index, run));
+    executor->observer(executor->observer_context, executor->schedule, index, qs_clock() - begin);
+    return QS_OK;
+}
+
 qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
+    qs_timeline *timeline = executor->timeline;
     executor->starts = executor->polled = 0;
+    if (timeline) qs__timeline_start(timeline);
     host_buffers_reset(executor, run);
     for (int s = 0; s < schedule->steps; s++) {
-        if (!is_needed(&schedule->step[s], run)) continue;
-        double begin = executor->observer ? qs_clock() : 0;
-        QS_TRY(step_run(executor, s, run));
-        if (executor->observer) executor->observer(executor->observer_context, schedule, s, qs_clock() - begin);
+        if (is_needed(&schedule->step[s], run)) QS_TRY(observed_run(executor, s, run));
+        if (timeline) timeline->end[s] = qs_clock();
     }
     return QS_OK;
 }

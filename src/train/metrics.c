@@ -141,6 +141,8 @@ qs_status qs__metrics_open(qs__trainer *trainer) {
     QS_TRY(qs_folder_make(trainer->options->run_folder));
     QS_TRY(earlier_remove(trainer, "result.json"));
     QS_TRY(earlier_remove(trainer, "timing.json"));
+    QS_TRY(earlier_remove(trainer, "audit.json"));
+    QS_TRY(earlier_remove(trainer, "trace.json"));
     QS_TRY(config_write(trainer));
     QS_TRY(plan_write(trainer));
     return metrics_create(trainer);
@@ -204,6 +206,8 @@ static qs_status timing_write(const qs__trainer *trainer, const qs_train_result 
     for (int rank = 0; rank < result->ranks; rank++) {
         snprintf(key, sizeof key, "reserved_bytes.%d", rank);
         qs_line_integer(line, key, result->reserved_bytes[rank]);
+        snprintf(key, sizeof key, "resident_bytes.%d", rank);
+        qs_line_integer(line, key, result->audit.rank[rank].measured_rss);
     }
     QS_TRY(qs_line_finish(line, &json));
     qs_status status = qs_format_text(&text, "%s\n", json);
@@ -223,8 +227,18 @@ static qs_status weights_write(const qs__trainer *trainer) {
     return status;
 }
 
-qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result) {
+static qs_status audit_write(const qs__trainer *trainer, const qs_audit *audit) {
+    char *json = NULL;
+    QS_TRY(qs__audit_text(audit, &json));
+    qs_status status = text_write(trainer, "audit.json", json);
+    free(json);
+    return status;
+}
+
+qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace) {
     if (!is_writer(trainer)) return QS_OK;
     QS_TRY(timing_write(trainer, result));
+    QS_TRY(audit_write(trainer, &result->audit));
+    if (trace) QS_TRY(text_write(trainer, "trace.json", trace));
     return weights_write(trainer);
 }

@@ -23,15 +23,14 @@ static const qs_class_plan *class_plan_of(const qs__trainer *trainer, int rank) 
 }
 
 /* What the job record can say but nothing here does yet is refused, never ignored. */
-static qs_status transport_check(const qs_job *job) {
+static qs_status transport_set(qs_comm *comm, const qs_job *job) {
     if (strcmp(job->wire, "fp32") != 0) return qs_fail(QS_UNSUPPORTED, "wire format %s: gradients travel in fp32", job->wire);
-    if (strcmp(job->algorithm, "library") == 0) return QS_OK;
-    return qs_fail(QS_UNSUPPORTED, "all-reduce algorithm %s: there is library", job->algorithm);
+    return qs_comm_algorithm_set(comm, job->algorithm);
 }
 
 static qs_status model_bind(qs__trainer *trainer) {
     const qs_plan *plan = trainer->options->plan;
-    QS_TRY(transport_check(trainer->job));
+    QS_TRY(transport_set(trainer->comm, trainer->job));
     QS_TRY(qs_job_model(trainer->job, &trainer->graph));
     if (plan) QS_TRY(qs__plan_check(plan, trainer->job, trainer->options->cluster, trainer->graph));
     trainer->class_ = class_of(trainer, trainer->rank);
@@ -151,6 +150,12 @@ static qs_status memory_fill(qs__trainer *trainer) {
 
 /* ---- All together ------------------------------------------------------------------------------------------------------------- */
 
+/* The last step of an epoch may be a smaller one. */
+static int64_t full_steps(const qs__trainer *trainer) {
+    const int64_t an_epoch = trainer->training.count / trainer->global_batch, rest = trainer->steps % trainer->steps_per_epoch;
+    return trainer->steps / trainer->steps_per_epoch * an_epoch + (rest < an_epoch ? rest : an_epoch);
+}
+
 static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(cluster_check(trainer->options, trainer->ranks));
     QS_TRY(model_bind(trainer));
@@ -158,7 +163,8 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(memory_fill(trainer));
     trainer->scale = qs_loss_scale_start(trainer->job);
     trainer->bad_step = -1;
-    return qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds);
+    QS_TRY(qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds));
+    return qs__watch_create(&trainer->main, full_steps(trainer), trainer->options->trace, &trainer->watch);
 }
 
 qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
@@ -166,10 +172,13 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
         .options = options, .job = options->job, .device = device, .comm = comm, .rank = qs_comm_rank(comm), .ranks = qs_comm_size(comm)};
     QS_TRY(qs_comm_agree(comm, create_alone(out)));
     QS_TRY(qs__inputs_agree(out));
-    return qs_comm_agree(comm, qs__metrics_open(out));
+    QS_TRY(qs_comm_agree(comm, qs__metrics_open(out)));
+    qs_heap_trim();
+    return QS_OK;
 }
 
 void qs__trainer_release(qs__trainer *trainer) {
+    qs__watch_release(&trainer->watch);
     qs__program_release(&trainer->evaluation);
     qs__program_release(&trainer->partial);
     qs__program_release(&trainer->main);

@@ -68,8 +68,10 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     int64_t global = 0;
     QS_TRY(samples_run(trainer, epoch, step_in_epoch, &global));
     if ((step_in_epoch + 1) % REPORT_EVERY == 0 || is_last_of_epoch(trainer, step_in_epoch)) QS_TRY(qs__sums_report(trainer, epoch));
-    const double seconds = qs_clock() - begin;
-    trainer->seconds[trainer->step] = global == trainer->global_batch ? seconds : -seconds;
+    const double end = qs_clock(), seconds = end - begin;
+    const bool full = global == trainer->global_batch;
+    trainer->seconds[trainer->step] = full ? seconds : -seconds;
+    if (full) qs__watch_step(&trainer->watch, trainer->step, begin, end);
     if (trainer->options->step_done) trainer->options->step_done(trainer->options->step_context, trainer->step, seconds);
     progress_show(trainer, epoch, step_in_epoch, loss_shown(trainer), (double)global / seconds);
     trainer->step++;

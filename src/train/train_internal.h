@@ -28,6 +28,45 @@ qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluste
 qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe,
                                   const qs_format *half, const qs_schedule *live);
 
+/* ---- timeline.c ---------------------------------------------------------------------------------------------------------------- */
+
+void qs__timeline_start(qs_timeline *timeline);
+/* Where a step begins: the end of the one before. */
+double qs__timeline_start_of(const qs_timeline *timeline, int step);
+
+/* ---- watch.c: the clock beside full-size steps -------------------------------------------------------------------------------- */
+
+enum { QS__TRACED = 32, QS__WATCHED = 512 };
+
+/* One step that may become the trace: its runs in a timeline of its own. */
+typedef struct qs__traced {
+    qs_timeline timeline;
+    int64_t step;
+    double begin, end; /* of the whole iteration */
+} qs__traced;
+
+typedef struct qs__watch {
+    const qs_schedule *schedule;
+    qs_executor *executor;
+    int64_t warm_up;    /* full-size steps that are not looked at */
+    int64_t seen;       /* full-size steps behind them */
+    int places, traced; /* of `traced_step` in use; without a trace there is one, filled again and again */
+    qs__traced *traced_step;
+    double (*times)[QS_PHASE_TIMES + 1]; /* (QS__WATCHED) phases and the whole, microseconds; a ring */
+    int64_t skipped;
+} qs__watch;
+
+/* The steps of a run that count as warm-up. */
+int64_t qs__warm_up(int64_t steps);
+qs_status qs__watch_create(const qs__program *program, int64_t steps, bool trace, qs__watch *out);
+void qs__watch_release(qs__watch *watch);
+/* After each full-size step. */
+void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end);
+/* Median of a list, which it sorts; 0 of an empty one. */
+double qs__median(double *value, int64_t count);
+/* Medians of all columns; 0 when no step was seen. */
+qs_status qs__watch_medians(const qs__watch *watch, double *medians, int64_t *steps);
+
 /* ---- The run ------------------------------------------------------------------------------------------------------------------ */
 
 /* Sums over samples; of one rank until they are added up. */
@@ -60,6 +99,8 @@ typedef struct qs__trainer {
     int64_t bad_step;               /* first step with a non-finite loss here, -1: none */
     int64_t skipped;                /* steps that loss scaling skipped */
     double *seconds;                /* (steps) of this rank; negative for partial steps */
+    qs__watch watch;                /* of the main program */
+    int64_t resident_bytes;         /* of this process behind the last step */
     FILE *metrics;                  /* rank 0 with a run folder */
 } qs__trainer;
 
@@ -89,10 +130,28 @@ qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, 
 void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
                     const int64_t *indices, int64_t count);
 
+/* audit.c: collective; fills out on rank 0. */
+qs_status qs__audit_make(qs__trainer *trainer, const qs_train_result *result, qs_audit *out);
+/* audit_file.c, trace_file.c: texts of audit.json and trace.json; the latter is collective and NULL but on rank 0. */
+qs_status qs__audit_text(const qs_audit *audit, char **json);
+qs_status qs__trace_text(qs__trainer *trainer, char **json);
+
+/* text.c: JSON under construction. Failures stick until the end. */
+typedef struct qs__text {
+    FILE *stream;
+    char *text;
+    size_t bytes;
+} qs__text;
+qs_status qs__text_start(qs__text *out);
+/* A string with quotes. */
+void qs__text_quote(qs__text *text, const char *string);
+qs_status qs__text_finish(qs__text *text, char **out);
+
 /* metrics.c: the run folder; rank 0 only, all others and runs without a folder return QS_OK at once. */
 qs_status qs__metrics_open(qs__trainer *trainer);
 qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums);
 qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums *training, const qs_evaluation *test);
-qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result);
+/* trace: text of trace.json, NULL: none. */
+qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace);
 
 #endif

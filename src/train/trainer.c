@@ -8,23 +8,14 @@
 
 /* ---- Figures --------------------------------------------------------------------------------------------------------------- */
 
-static int by_value(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* Median over full-size steps, the first tenth (at least 5, but never more than half) left out as warm-up. seconds: slowest rank's. */
+/* Over full-size steps, warm-up left out. seconds: slowest rank's. */
 static double median_seconds(double *seconds, int64_t steps) {
-    int64_t full = 0, skip = steps / 10 < 5 ? 5 : steps / 10;
+    int64_t full = 0;
     for (int64_t i = 0; i < steps; i++) {
         if (seconds[i] >= 0) seconds[full++] = seconds[i];
     }
-    if (skip > full / 2) skip = full / 2;
-    double *kept = seconds + skip;
-    const int64_t count = full - skip;
-    if (count == 0) return 0;
-    qsort(kept, (size_t)count, sizeof *kept, by_value);
-    return count % 2 ? kept[count / 2] : 0.5 * (kept[count / 2 - 1] + kept[count / 2]);
+    const int64_t skip = qs__warm_up(full);
+    return qs__median(seconds + skip, full - skip);
 }
 
 /* Partial steps are marked by a minus sign, on all ranks alike. */
@@ -109,15 +100,32 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     return QS_OK;
 }
 
+static qs_status finish(qs__trainer *trainer, const qs_train_result *result) {
+    char *trace = NULL;
+    if (trainer->options->trace) QS_TRY(qs__trace_text(trainer, &trace));
+    const qs_status status = qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, result, trace));
+    free(trace);
+    return status;
+}
+
 static qs_status run(qs__trainer *trainer, qs_train_result *out) {
     out->ranks = trainer->ranks;
     out->test_accuracy = out->test_loss = out->training_loss = NAN;
     QS_TRY(epochs_run(trainer, out));
+    trainer->resident_bytes = qs_resident_bytes();
     out->steps = trainer->step;
     out->weights_hash = qs__weights_hash(trainer);
     QS_TRY(durations_fill(trainer, out));
     QS_TRY(memory_gather(trainer, out));
-    return qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, out));
+    QS_TRY(qs__audit_make(trainer, out, &out->audit));
+    return finish(trainer, out);
+}
+
+void qs_train_result_release(qs_train_result *result) {
+    free(result->reserved_bytes);
+    free(result->predicted_bytes);
+    qs_audit_release(&result->audit);
+    *result = (qs_train_result){0};
 }
 
 qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out) {
@@ -126,11 +134,9 @@ qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *
     qs_status status = qs__trainer_create(options, device, comm, &trainer);
     if (status == QS_OK) status = run(&trainer, &result);
     qs__trainer_release(&trainer);
-    if (status == QS_OK) {
+    if (status == QS_OK)
         *out = result;
-        return QS_OK;
-    }
-    free(result.reserved_bytes);
-    free(result.predicted_bytes);
+    else
+        qs_train_result_release(&result);
     return status;
 }

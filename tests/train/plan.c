@@ -37,8 +37,7 @@ static void plan_runs(void **state) {
     qs_train_result result;
     assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
     assert_int_equal(result.predicted_bytes[0], result.reserved_bytes[0]);
-    free(result.reserved_bytes);
-    free(result.predicted_bytes);
+    result_release(&result);
 }
 
 /* What the schedule does not depend on may differ from the planned job. */

@@ -72,7 +72,8 @@ static inline void bench_open(bench *out, const char *backend, const char *comm_
 }
 
 static inline void folder_remove(const char *folder) {
-    static const char *const names[] = {"config.json", "metrics.jsonl", "plan.json", "timing.json", "weights.qsync"};
+    static const char *const names[] = {"config.json",   "metrics.jsonl", "plan.json", "timing.json",
+                                        "weights.qsync", "audit.json",    "trace.json"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -89,8 +90,7 @@ static inline void bench_close(bench *here) {
 }
 
 static inline void result_release(qs_train_result *result) {
-    free(result->reserved_bytes);
-    free(result->predicted_bytes);
+    qs_train_result_release(result);
 }
 
 /* A file of the bench's folder as text on the heap. */

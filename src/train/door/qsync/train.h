@@ -33,6 +33,21 @@ typedef struct qs_executor qs_executor;
 QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out);
 QS_API void qs_executor_release(qs_executor *executor);
 QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
+/* When everything happened in one run of a schedule, by qs_clock: one reading a step, one or two more where an all-reduce is under way. */
+typedef struct qs_timeline {
+    int steps, buckets;
+    double begin;
+    double *end;      /* (steps) of each step; the next one begins there */
+    double *polled;   /* (steps) seconds at its end in which all-reduces under way were moved on; not the kernel's */
+    double *complete; /* (buckets) when its all-reduce was seen to be complete; it started where its ready_step begins */
+} qs_timeline;
+QS_API qs_status qs_timeline_create(const qs_schedule *schedule, qs_timeline *out);
+QS_API void qs_timeline_release(qs_timeline *timeline);
+/* Every run from now on fills `timeline`, made for this schedule; NULL: none any more. */
+QS_API void qs_executor_time(qs_executor *executor, qs_timeline *timeline);
+/* Adds the microseconds of a run to the phases, but for the data, which are the caller's. */
+QS_API void qs_timeline_phases(const qs_timeline *timeline, const qs_schedule *schedule, qs_phase_times *sum);
+
 /* Runs the whole schedule once. run->operator_id (the node, or the number of nodes in the update) and run->stream are set per step by the
  * executor. Between kernels it lets pending all-reduces make progress. With run->samples 0 (a last partial batch that left this rank
  * without a sample) only the all-reduces, with zero gradients, and the update run. The finite flag is set to 1 before the first step. After
@@ -58,6 +73,42 @@ typedef struct qs_loss_scale {
 QS_API qs_loss_scale qs_loss_scale_start(const qs_job *job);
 QS_API void qs_loss_scale_update(qs_loss_scale *scale, bool finite);
 
+/* ---- Audit: what was predicted against what was measured ------------------------------------------------------------------------ */
+
+#define QS_PHASE_TIMES 7
+/* The phases as a list: name ("forward", ..., "data") and time; index 0 .. QS_PHASE_TIMES - 1. */
+QS_API const char *qs_phase_times_name(int index);
+QS_API double qs_phase_times_at(const qs_phase_times *times, int index);
+
+/* Of one rank. Medians over full-size steps after warm-up (the last 512 at most), each phase on its own. */
+typedef struct qs_audit_rank {
+    char class_name[QS_NAME];
+    qs_phase_times predicted, measured; /* predicted: all 0 where the plan does not say */
+    double iteration_us;                /* of this rank */
+    int64_t predicted_arena, reserved_arena;
+    int64_t base_bytes, data_bytes, communication_bytes; /* process and library by the plan; sample sets of this run, exactly */
+    int64_t predicted_rss, measured_rss; /* predicted: base + data + communication + arena; -1 where the plan does not say */
+} qs_audit_rank;
+
+typedef struct qs_audit {
+    int ranks;
+    qs_audit_rank *rank;
+    int64_t steps;        /* that the medians are over */
+    double predicted_us;  /* of the iteration; 0: the plan does not say */
+    double measured_us;   /* median over steps of the slowest rank */
+    double observing_us;  /* what reading the clock costs in an iteration of rank 0 */
+    double bound_percent; /* of the error of the iteration */
+    char warning[640];    /* which phase of which rank is off and what to do; "" within the bound */
+} qs_audit;
+/* Error of a prediction in per cent of what was measured; NaN without either. */
+QS_API double qs_audit_error(double predicted, double measured);
+QS_API void qs_audit_release(qs_audit *audit);
+
+/* Resident bytes of this process, exactly: Rss of /proc/self/smaps_rollup, pages shared with others in full. 0 where the system does not
+ * say. Read in training behind the last step; what the heap holds free was given back (qs_heap_trim) before the first. */
+QS_API int64_t qs_resident_bytes(void);
+QS_API void qs_heap_trim(void);
+
 /* ---- Trainer --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_train_options {
@@ -69,6 +120,8 @@ typedef struct qs_train_options {
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
     const char *start_weights;          /* weights file to start from, or NULL */
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
+    bool trace;                         /* write trace.json */
+    double audit_bound;                 /* warn when the iteration is further from its prediction, in per cent; 0: 10 */
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
     /* Progress for the terminal: called on rank 0 after each step; NULL: none. Epochs and steps count from 0; the loss is this rank's mean
      * since the last report (every 10 steps), for display only. */
@@ -91,16 +144,21 @@ typedef struct qs_train_result {
     int64_t *reserved_bytes;  /* (ranks) arena bytes reserved by each rank; caller frees */
     int64_t *predicted_bytes; /* (ranks) from the plan, -1 without; caller frees */
     uint64_t weights_hash;
+    qs_audit audit; /* rank 0 only */
 } qs_train_result;
+QS_API void qs_train_result_release(qs_train_result *result);
 
 /* Run folder (written by rank 0):
  * - config.json: job, cluster, ranks, sizes, rank 0's device
  * - plan.json: the effective plan, with the job that was run
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
  *   all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}; no times: equal runs give equal bytes
- * - timing.json: durations, speed and memory of the run
  * - weights.qsync: master weights and running statistics after the last step
- * timing.json, and result.json which the program adds, are removed at the start: they tell that a run has ended.
+ * - timing.json: durations, speed and memory of the run
+ * - audit.json: phases and memory of every rank, predicted and measured
+ * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their median,
+ *   as a Chrome trace with a process a rank
+ * These last, and result.json which the program adds, are removed at the start: they tell that a run has ended.
  *
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
  *
