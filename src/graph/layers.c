@@ -57,6 +57,14 @@ void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, 
     append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, bias);
 }
 
+void qs__depthwise(qs__builder *builder, const char *name, int kernel, int stride, int padding) {
+    if (builder->status != QS_OK) return;
+    int channels = (int)builder->graph->node[builder->at].shape.dim[1];
+    qs_attributes attributes = window(kernel, stride, padding);
+    attributes.groups = channels;
+    append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, false);
+}
+
 void qs__linear(qs__builder *builder, const char *name, int outputs) {
     append(builder, name, "linear", &(qs_attributes){0}, 1, &builder->at, outputs, true);
 }
@@ -67,6 +75,10 @@ void qs__batch_norm(qs__builder *builder, const char *name) {
 
 void qs__relu(qs__builder *builder, const char *name) {
     append_simple(builder, name, "relu", (qs_attributes){0});
+}
+
+void qs__relu6(qs__builder *builder, const char *name) {
+    append_simple(builder, name, "relu", (qs_attributes){.value = 6});
 }
 
 void qs__dropout(qs__builder *builder, const char *name) {

@@ -28,9 +28,12 @@ void qs__need_images(qs__builder *builder, int minimum);
 
 /* Square kernels; a convolution without bias is one that batch norm follows. */
 void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, int stride, int padding, bool bias);
+/* Each channel with a filter of its own, without bias. */
+void qs__depthwise(qs__builder *builder, const char *name, int kernel, int stride, int padding);
 void qs__linear(qs__builder *builder, const char *name, int outputs);
 void qs__batch_norm(qs__builder *builder, const char *name);
 void qs__relu(qs__builder *builder, const char *name);
+void qs__relu6(qs__builder *builder, const char *name);
 void qs__dropout(qs__builder *builder, const char *name);
 void qs__max_pool(qs__builder *builder, const char *name, int kernel, int stride, int padding);
 void qs__average_pool(qs__builder *builder, const char *name, int kernel, int stride);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu: the positive part, with a mask of one bit an element for backward. A NaN is not hidden: it passes in both directions. */
+/* relu: the positive part, below a ceiling where one is given (ReLU6), with a mask of one bit an element for backward. A NaN is not hidden:
+ * it passes in both directions. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -9,7 +10,15 @@ static qs_shape mask_shape(const qs_shape *values) {
     return qs_shape_of(1, (qs_shape_count(values) + 7) / 8);
 }
 
+/* A ceiling is a number that fp32 holds. */
+static qs_status check_ceiling(const qs_case *one) {
+    double ceiling = one->attributes.value;
+    if (ceiling >= 0 && (double)(float)ceiling == ceiling) return QS_OK;
+    return qs__refuse(one, "value is the ceiling: 0 (none) or a positive fp32 number");
+}
+
 static qs_status check_forward(const qs_case *one) {
+    QS_TRY(check_ceiling(one));
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
     return qs__need_shape(one, QS_MASK, mask_shape(qs__shape(one, QS_SRC)));
 }
@@ -23,12 +32,14 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     (void)run;
     int64_t count = qs_shape_count(qs__shape(one, QS_SRC));
     uint8_t *mask = qs__present(one, QS_MASK) ? qs__operand(one, operands, QS_MASK)->data : NULL;
-    float *values;
+    float *values, ceiling = (float)one->attributes.value;
     QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
     if (mask) memset(mask, 0, (size_t)(count + 7) / 8);
     for (int64_t i = 0; i < count; i++) {
         if (values[i] <= 0) {
             values[i] = 0;
+        } else if (ceiling > 0 && values[i] >= ceiling) {
+            values[i] = ceiling;
         } else if (mask) {
             mask[i >> 3] |= (uint8_t)(1u << (i & 7));
         }
@@ -68,7 +79,9 @@ static const qs_pass passes[] = {
      .check = check_backward},
 };
 
-#define EVERY(F, S, M) "relu/forward src=" F S " mask=int8[" M "] dst=" F S, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S
+#define EVERY_TO(F, S, M, A) \
+    "relu/forward src=" F S " mask=int8[" M "] dst=" F S A, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S A
+#define EVERY(F, S, M) EVERY_TO(F, S, M, "")
 
 static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     EVERY("fp32", "[1,3,5,5]", "10"),
@@ -79,6 +92,14 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     "relu/forward src=fp32[2,9,3,3] dst=fp32[2,9,3,3]",
                                     "relu/forward src=bf16[2,9,3,3] dst=bf16[2,9,3,3]",
                                     "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3]",
+                                    EVERY_TO("fp32", "[4,16,8,8]", "512", " value=6"),
+                                    EVERY_TO("fp32", "[1,3,5,5]", "10", " value=1.5"),
+                                    EVERY_TO("bf16", "[4,16,8,8]", "512", " value=0.5"),
+                                    EVERY_TO("bf16", "[1,3,5,5]", "10", " value=0.5"),
+                                    EVERY_TO("fp16", "[2,8,4,4]", "32", " value=0.5"),
+                                    "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3] value=0.5",
+                                    "relu/forward src=bf16[2,9,3,3] dst=fp32[2,9,3,3] value=1.01171875",
+                                    "relu/forward src=bf16[8,9,3,3] mask=int8[81] dst=bf16[8,9,3,3] value=1.01171875",
                                     NULL};
 
 const qs_op qs__op_relu = {

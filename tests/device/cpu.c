@@ -20,6 +20,7 @@ static const char *const extra[] = {
     "relu/forward src=bf16[3,7,3,3] mask=int8[24] dst=fp32[3,7,3,3]",
     "relu/backward mask=int8[18513] diff_dst=bf16[8,17,33,33] diff_src=bf16[8,17,33,33]",
     "relu/backward mask=int8[24] diff_dst=bf16[3,7,3,3] diff_src=fp32[3,7,3,3]",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] value=0.5",
     "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
     "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] value=0.3 batched",
     "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
@@ -155,6 +156,10 @@ static void test_special_values(void **state) {
     static const char *const texts[] = {"relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13]",
                                         "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13]",
                                         "relu/forward src=fp32[5,13] mask=int8[9] dst=bf16[5,13]",
+                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13] value=1",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=1",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=6",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=fp32[5,13] value=1.01171875",
                                         "cast/forward src=fp32[5,13] dst=bf16[5,13]",
                                         "cast/forward src=bf16[5,13] dst=fp32[5,13]",
                                         "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",

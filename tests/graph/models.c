@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: mlp lenet5 resnet8 resnet20 resnet32 resnet18_cifar resnet18 resnet50 vgg11 vgg11_bn vgg16 vgg16_bn alexnet
+// covers: mlp lenet5 resnet8 resnet20 resnet32 resnet18_cifar resnet18 resnet50 vgg11 vgg11_bn vgg16 vgg16_bn alexnet mobilenet_v2
 /* The built-in models: parameter counts and FLOPs against published figures, properties that hold for every one (order, layout, depth,
  * reach), sizes and options, and refusals. A model of models.def without a line here fails. */
 #include <setjmp.h>
@@ -24,7 +24,8 @@ typedef struct published {
  * 61 100 840), whose vgg_bn have a bias in front of each batch norm that is left out here: vgg11_bn 132 868 840 less 2752 channels,
  * vgg16_bn 138 365 992 less 4224. CIFAR: the widely used resnet20 and resnet32 with option A have 269 722 and 464 154; projections add
  * 16·32 + 2·32 + 32·64 + 2·64 = 2752. resnet18 at 3×3 stem: 11 173 962. MLPerf tiny's resnet8 reports 78 666: 336 biases and 480 running
- * statistics more, 192 batch norm values at shortcuts less. vgg features (9 220 480, 14 714 688) + 5130. lenet5 61 706. */
+ * statistics more, 192 batch norm values at shortcuts less. vgg features (9 220 480, 14 714 688) + 5130. lenet5 61 706. mobilenet_v2:
+ * torchvision's 3 504 872, of which 1000 · 1281 are the classifier: 2 223 872 and 10 · 1281 in CIFAR form, whose strides change none. */
 static const published figures[] = {
     {"mlp", {1, 28, 28, 10}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
     {"lenet5", {1, 28, 28, 10}, 61706},
@@ -44,6 +45,8 @@ static const published figures[] = {
     {"vgg16_bn", {3, 32, 32, 10}, 14714688 + 4224 + 5130},
     {"vgg16_bn", {3, 224, 224, 1000}, 138365992 - 4224},
     {"alexnet", {3, 224, 224, 1000}, 61100840},
+    {"mobilenet_v2", {3, 32, 32, 10}, 3504872 - 1000 * 1281 + 10 * 1281},
+    {"mobilenet_v2", {3, 224, 224, 1000}, 3504872},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
@@ -92,7 +95,7 @@ static void test_every_model_has_a_figure(void **state) {
         }
         if (!found) fail_msg("model %s has no published figure at its standard input", name);
     }
-    assert_true(models >= 13);
+    assert_true(models >= 14);
 }
 
 /* ---- Properties of any graph ---- */
@@ -176,11 +179,13 @@ static void test_sizes(void **state) {
     static const struct {
         const char *name;
         int height, width;
-    } sizes[] = {{"mlp", 5, 7},         {"lenet5", 12, 12},   {"lenet5", 33, 40},         {"resnet8", 28, 28},  {"resnet20", 28, 28},
-                 {"resnet32", 28, 28},  {"resnet8", 8, 9},    {"resnet18_cifar", 28, 28}, {"resnet18", 32, 32}, {"resnet18", 65, 97},
-                 {"resnet50", 32, 33},  {"resnet50", 64, 64}, {"vgg11", 28, 28},          {"vgg11_bn", 28, 28}, {"vgg16", 28, 28},
-                 {"vgg16_bn", 28, 28},  {"vgg16", 16, 16},    {"vgg11", 63, 64},          {"vgg11_bn", 64, 65}, {"alexnet", 63, 64},
-                 {"alexnet", 227, 227}, {"vgg11", 31, 17},    {"resnet8", 96, 33}};
+    } sizes[] = {
+        {"mlp", 5, 7},           {"lenet5", 12, 12},   {"lenet5", 33, 40},         {"resnet8", 28, 28},    {"resnet20", 28, 28},
+        {"resnet32", 28, 28},    {"resnet8", 8, 9},    {"resnet18_cifar", 28, 28}, {"resnet18", 32, 32},   {"resnet18", 65, 97},
+        {"resnet50", 32, 33},    {"resnet50", 64, 64}, {"vgg11", 28, 28},          {"vgg11_bn", 28, 28},   {"vgg16", 28, 28},
+        {"vgg16_bn", 28, 28},    {"vgg16", 16, 16},    {"vgg11", 63, 64},          {"vgg11_bn", 64, 65},   {"alexnet", 63, 64},
+        {"alexnet", 227, 227},   {"vgg11", 31, 17},    {"resnet8", 96, 33},        {"mobilenet_v2", 8, 9}, {"mobilenet_v2", 28, 28},
+        {"mobilenet_v2", 65, 97}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int channels = 1; channels <= 3; channels += 2) {
             qs_graph *graph = built(sizes[i].name, &(qs_model_input){channels, sizes[i].height, sizes[i].width, 7});
@@ -227,6 +232,44 @@ static void test_resnet_depths(void **state) {
     qs_graph_release(graph);
 }
 
+/* By hand: the first block has no expansion: conv bn relu, conv bn = 5 nodes behind the stem's 3; a block with one has 8, and a sum where
+ * shapes agree. Of 32×32 images the maps are 32 32 16 8 8 4 4; the sums stand in the repeated blocks, 1 + 2 + 3 + 2 + 2 of them. */
+static void test_mobilenet(void **state) {
+    (void)state;
+    static const int64_t channels[] = {16, 24, 32, 64, 96, 160, 320}, maps[] = {32, 32, 16, 8, 8, 4, 4};
+    static const int blocks[] = {1, 2, 3, 4, 3, 3, 1};
+    qs_graph *graph = built("mobilenet_v2", NULL);
+    int sums = 0, depthwise = 0;
+    for (int s = 0; s < 7; s++) {
+        for (int i = 0; i < blocks[s]; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "stage%d.block%d.project.bn", s + 1, i);
+            qs_shape shape = qs_graph_shape(graph, qs_graph_find(graph, name), 2);
+            qs_shape expected = qs_shape_of(4, (int64_t)2, channels[s], maps[s], maps[s]);
+            assert_true(qs_shape_equal(&shape, &expected));
+            snprintf(name, sizeof name, "stage%d.block%d.add", s + 1, i);
+            assert_true((qs_graph_find(graph, name) >= 0) == (i > 0));
+            sums += i > 0;
+        }
+    }
+    for (int i = 1; i < graph->nodes; i++) {
+        const qs_node *node = &graph->node[i];
+        bool filter = strstr(node->name, "depthwise.conv") != NULL;
+        depthwise += filter;
+        if (strcmp(node->op->name, "conv2d") == 0) assert_int_equal(node->attributes.groups, filter ? node->shape.dim[1] : 1);
+        if (strcmp(node->op->name, "relu") == 0) assert_true(node->attributes.value == 6);
+    }
+    assert_int_equal(sums, 10);
+    assert_int_equal(depthwise, 17);
+    assert_int_equal(depth_of(graph, "stage1.block0.project.bn"), 8);
+    assert_int_equal(depth_of(graph, "stage2.block0.project.bn"), 16);
+    assert_int_equal(depth_of(graph, "stage2.block1.add"), 25);
+    assert_int_equal(depth_of(graph, "head.relu"), 3 + 5 + 16 * 8 + sums + 3);
+    assert_int_equal(depth_of(graph, "loss"), 3 + 5 + 16 * 8 + sums + 3 + 4);
+    assert_int_equal(graph->node[qs_graph_find(graph, "head.conv")].shape.dim[1], 1280);
+    qs_graph_release(graph);
+}
+
 static void test_names(void **state) {
     (void)state;
     qs_graph *graph = built("resnet50", NULL);
@@ -262,9 +305,13 @@ static void test_flops(void **state) {
         const char *name;
         qs_model_input input;
         double giga, tolerance;
-    } known[] = {{"resnet18", {3, 224, 224, 1000}, 1.81, 0.005}, {"resnet50", {3, 224, 224, 1000}, 4.09, 0.005},
-                 {"vgg11", {3, 224, 224, 1000}, 7.61, 0.005},    {"vgg16", {3, 224, 224, 1000}, 15.47, 0.005},
-                 {"alexnet", {3, 224, 224, 1000}, 0.71, 0.005},  {"resnet20", {3, 32, 32, 10}, 0.0408 + 0.00026, 0.0005}};
+    } known[] = {{"resnet18", {3, 224, 224, 1000}, 1.81, 0.005},
+                 {"resnet50", {3, 224, 224, 1000}, 4.09, 0.005},
+                 {"vgg11", {3, 224, 224, 1000}, 7.61, 0.005},
+                 {"vgg16", {3, 224, 224, 1000}, 15.47, 0.005},
+                 {"mobilenet_v2", {3, 224, 224, 1000}, 0.30, 0.005},
+                 {"alexnet", {3, 224, 224, 1000}, 0.71, 0.005},
+                 {"resnet20", {3, 32, 32, 10}, 0.0408 + 0.00026, 0.0005}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         qs_graph *graph = built(known[i].name, &known[i].input);
         double giga = gemm_flops(graph, false) / 2e9;
@@ -309,7 +356,7 @@ static void test_width(void **state) {
 static void test_random_options(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 120; i++) {
-        size_t model = qs_random_bits(20260, i) % 13;
+        size_t model = qs_random_bits(20260, i) % 14;
         double width = 0.05 + 1.9 * (double)qs_random_uniform(20261, i);
         int size = 64 + (int)(qs_random_bits(20262, i) % 40);
         qs_model_input input = {1 + (int)(i % 3), size, size + (int)(i % 5), 2 + (int)(i % 11)};
@@ -365,6 +412,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_vector_input),
         cmocka_unit_test(test_resnet_depths),
+        cmocka_unit_test(test_mobilenet),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_total_flops),

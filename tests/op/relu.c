@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* relu: positive part, mask bits, NaN, gradients. */
+/* relu: positive part, ceiling, mask bits, NaN, gradients. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,32 @@ static void values_and_mask(void **state) {
     bound_release(&backward);
 }
 
+/* At the ceiling and above the value is the ceiling and no gradient passes; a NaN passes with its gradient. */
+static void ceiling(void **state) {
+    (void)state;
+    const float x[8] = {5, 6, 7, INFINITY, NAN, -6, 0x1.7ffffep2f, 0};
+    const float expected[8] = {5, 6, 6, 6, NAN, 0, 0x1.7ffffep2f, 0};
+    bound forward;
+    bound_parse(&forward, "relu/forward src=fp32[1,8] mask=int8[1] dst=fp32[1,8] value=6", 43);
+    memcpy(bound_fp32(&forward, QS_SRC), x, sizeof x);
+    bound_run(&forward);
+    const float *y = bound_fp32(&forward, QS_DST);
+    for (int i = 0; i < 8; i++)
+        assert_true(isnan(expected[i]) ? isnan(y[i]) : y[i] == expected[i]);
+    assert_int_equal(*(const uint8_t *)bound_tensor(&forward, QS_MASK)->data, 1 | 1 << 4 | 1 << 6);
+    bound_release(&forward);
+    qs_case one;
+    static const char *const refused[] = {"relu/forward src=fp32[1,8] dst=fp32[1,8] value=-1",
+                                          "relu/forward src=fp32[1,8] dst=fp32[1,8] value=0.1"};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(qs_case_parse(refused[i], &one));
+        assert_int_equal(qs_case_check(&one), QS_USAGE);
+        assert_non_null(strstr(qs_message(), "ceiling"));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(values_and_mask)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(values_and_mask),
+                                       cmocka_unit_test(ceiling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ typedef struct job {
     qs__out dst;
     uint8_t *mask;
     uint64_t key, first;
-    float threshold;
+    float threshold, ceiling;
     double scale;
     const float *gradient;
     float *weights, *velocity;
@@ -19,7 +19,8 @@ typedef struct job {
 
 static void relu_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    j->kernels->relu(end - begin, qs__own_shift_in(j->src, begin), j->mask ? j->mask + begin / 8 : NULL, qs__own_shift_out(j->dst, begin));
+    j->kernels->relu(end - begin, qs__own_shift_in(j->src, begin), j->ceiling, j->mask ? j->mask + begin / 8 : NULL,
+                     qs__own_shift_out(j->dst, begin));
 }
 
 static void relu_gradient_range(void *context, int64_t begin, int64_t end) {
@@ -53,6 +54,7 @@ static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.kernels = chain->cpu->own,
              .src = qs__own_in(chain, QS_SRC),
+             .ceiling = (float)chain->one.attributes.value,
              .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__own_out(chain, QS_DST)};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, relu_range, &j);

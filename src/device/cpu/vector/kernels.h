@@ -38,8 +38,9 @@ typedef struct qs__pool {
 
 typedef struct qs__cpu_kernels {
     const char *name;
-    /* Elementwise; masks hold one bit an element, `count` but the last call's is a multiple of 16. mask may be NULL in relu. */
-    void (*relu)(int64_t count, qs__in src, uint8_t *mask, qs__out dst);
+    /* Elementwise; masks hold one bit an element, `count` but the last call's is a multiple of 16. mask may be NULL in relu, whose ceiling
+     * is 0 for none. */
+    void (*relu)(int64_t count, qs__in src, float ceiling, uint8_t *mask, qs__out dst);
     void (*relu_gradient)(int64_t count, const uint8_t *mask, qs__in diff_dst, qs__out diff_src);
     void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst);
     /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */

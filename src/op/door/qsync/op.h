@@ -65,7 +65,7 @@ typedef struct qs_attributes {
     int stride[2];        /* 0 means 1 */
     int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
     int groups;           /* 0 means 1 */
-    double value;         /* dropout: probability; batch norm: epsilon; sgd: momentum */
+    double value;         /* dropout: probability; batch norm: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
     double value2;        /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     qs_rounding rounding; /* cast, quantize */
     bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
@@ -187,7 +187,8 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
  *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
  *                        R/(R-1)
- *   relu                 positive part; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i in memory order
+ *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
+ *                        in memory order: 1 where 0 < x < value
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
  *   global_average_pool  dst [N,C,1,1]
