@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static double mean_of(const qs__samples *samples) {
     double sum = 0;
@@ -78,6 +79,46 @@ void qs__row_times(qs__entry *entry, qs_kernel_cost *out) {
     out->samples = samples->count;
     out->us_direct = mean_of(&entry->direct_us);
     out->us_behind = mean_of(&entry->behind_us);
+    out->us_alone = out->us * mean_of(&entry->alone);
+}
+
+/* ---- While the others wait ----------------------------------------------------------------------------------------------------------- */
+
+/* Over all cases that were met in both ways, weighted by their time. */
+static double alone_share(const qs__cases *cases) {
+    double both = 0, alone = 0;
+    for (int i = 0; i < cases->count; i++) {
+        const qs__entry *entry = &cases->entry[i];
+        const double us = mean_of(entry->as_kernel ? &entry->kernel_us : &entry->conversion_us);
+        if (entry->alone.count == 0) continue;
+        both += us;
+        alone += us * mean_of(&entry->alone);
+    }
+    return both > 0 ? alone / both : 0;
+}
+
+static bool is_of(const qs__entry *entry, const qs_conversion_cost *row) {
+    const int src = qs_case_position(&entry->case_, QS_SRC), dst = qs_case_position(&entry->case_, QS_DST);
+    return entry->as_conversion && strcmp(entry->case_.op->name, row->kind) == 0 && entry->case_.operand[src].format == row->from &&
+           (dst < 0 ? NULL : entry->case_.operand[dst].format) == row->to;
+}
+
+/* Kernels and conversions that no rank met while it had the host for itself get the class's share. */
+static void alone_fill(const qs__profiler *profiler, qs_class_profile *out) {
+    const qs__cases *cases = &profiler->cases;
+    const double share = alone_share(cases);
+    for (int i = 0; i < out->kernels; i++)
+        if (out->kernel[i].us_alone == 0) out->kernel[i].us_alone = out->kernel[i].us * share;
+    for (int i = 0; i < out->conversions; i++) {
+        double sum = 0;
+        int met = 0;
+        for (int c = 0; c < cases->count; c++) {
+            if (cases->entry[c].alone.count == 0 || !is_of(&cases->entry[c], &out->conversion[i])) continue;
+            sum += mean_of(&cases->entry[c].alone);
+            met++;
+        }
+        out->conversion[i].alone = met > 0 ? sum / met : share;
+    }
 }
 
 /* ---- Closure ---------------------------------------------------------------------------------------------------------------------------- */
@@ -101,6 +142,8 @@ done:
 qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile) {
     qs_quality *quality = &profile->quality;
     *quality = profiler->quality;
+    alone_fill(profiler, profile);
+    profile->jitter = mean_of(&profiler->jitter);
     for (int p = 0; p < profiler->whole_us.count; p++) {
         double us = 0;
         QS_TRY(plan_predict(profiler, profile, &profiler->mixes.mix[profiler->measured[p]], &us));
