@@ -3,11 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli.h"
+#include "truth.h"
 
 #define MOST_RECIPES 8
 
 typedef struct table_work {
+    qs_convention convention;
     qs_profile profile;
     qs_graph *graph;
     qs_recipe recipe[MOST_RECIPES];
@@ -31,7 +32,7 @@ static qs_status stability_compute(table_work *work, int64_t global_batch) {
     QS_GOTO(qs_allocate((size_t)iterations * (size_t)nodes, sizeof *trace, &trace));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *mean, &mean));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *now, &now));
-    QS_GOTO(qs_indicator_trace(QS_CONVENTION_DEFAULT, work->graph, &work->profile, work->profile.batch, global_batch, lowest, trace));
+    QS_GOTO(qs_indicator_trace(work->convention, work->graph, &work->profile, work->profile.batch, global_batch, lowest, trace));
     for (int i = 0; i < iterations; i++) {
         int count = 0;
         for (int n = 1; n < nodes; n++) {
@@ -86,40 +87,75 @@ static qs_status table_json(const table_work *work) {
     return json_print(json_pack("{s:o,s:o}", "omega", operators, "rank_stability", stability));
 }
 
-qs_status verb_indicator(int argc, char **argv) {
+static qs_status table_make(table_work *work, const char *name, int64_t global_batch, uint64_t seed) {
+    const qs_profile *profile = &work->profile;
+    if (global_batch == 0) global_batch = profile->batch * profile->statistics.ranks;
+    const qs_model_input input = {profile->channels, profile->height, profile->width, profile->model_classes};
+    QS_TRY(qs_model_build(profile->model, &input, &work->graph));
+    QS_TRY(qs_allocate((size_t)work->graph->nodes * (size_t)work->recipes, sizeof *work->omega, &work->omega));
+    QS_TRY(qs_indicator_evaluate(name, work->convention, work->graph, profile, profile->batch, global_batch, work->recipes, work->recipe,
+                                 seed, work->omega));
+    return stability_compute(work, global_batch);
+}
+
+typedef struct indicator_options {
+    const char *profile, *recipes, *name, *convention;
+    int64_t global_batch;
+    bool ground_truth, json;
+    truth_options truth;
+    option_table table;
+} indicator_options;
+
+static void rows_add(indicator_options *o) {
+    option_table *table = &o->table;
+    options_add(table, (option_row){"profile", OPTION_TEXT, &o->profile, "FILE", "what qsync profile measured (required)", 0});
+    options_add(table,
+                (option_row){"recipes", OPTION_TEXT, &o->recipes, "LIST", "comma-separated, highest first (fp32,bf16,int8/bf16)", 0});
+    options_add(table, (option_row){"indicator", OPTION_TEXT, &o->name, "NAME", "qsync, random or hess (qsync)", 0});
+    options_add(table, (option_row){"convention", OPTION_TEXT, &o->convention, "NAME", "how qsync forms omega (the best one measured)", 0});
+    options_add(table, (option_row){"global-batch", OPTION_INTEGER, &o->global_batch, "N",
+                                    "samples of a step over all ranks (profiled batch × ranks)", 1});
+    options_add(table, (option_row){"json", OPTION_FLAG, &o->json, NULL, "print JSON", 0});
+    options_add(table, (option_row){"ground-truth", OPTION_FLAG, &o->ground_truth, NULL,
+                                    "measure the noise and compare all indicators with it; what follows is for it", 0});
+    truth_options_add(&o->truth, table);
+}
+
+static qs_status options_read(indicator_options *o, int argc, char **argv, bool *done) {
     const verb_usage usage = {
         "indicator", "",
         "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and how stable the\n"
-        "ranking of operators was over the profiled iterations.",
-        "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"};
-    const char *profile = NULL, *recipes = "fp32,bf16,int8/bf16", *name = "qsync";
-    int64_t global_batch = 0, seed = 1;
-    bool json = false, done = false;
+        "ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each operator alone\n"
+        "in each recipe, many seeds; and every indicator is compared with it.",
+        "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"
+        "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};
     int first = 0;
-    table_work work = {0};
-    option_table table = {0};
-    qs_status status = QS_OK;
-    options_add(&table, (option_row){"profile", OPTION_TEXT, &profile, "FILE", "what qsync profile measured (required)", 0});
-    options_add(&table, (option_row){"recipes", OPTION_TEXT, &recipes, "LIST", "comma-separated, highest first (fp32,bf16,int8/bf16)", 0});
-    options_add(&table, (option_row){"indicator", OPTION_TEXT, &name, "NAME", "qsync or random (qsync)", 0});
-    options_add(&table, (option_row){"global-batch", OPTION_INTEGER, &global_batch, "N",
-                                     "samples of a step over all ranks (profiled batch × ranks)", 1});
-    options_add(&table, (option_row){"seed", OPTION_INTEGER, &seed, "N", "of the random indicator (1)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
-    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
-    if (done) return QS_OK;
+    rows_add(o);
+    QS_TRY(options_parse(&o->table, &usage, argc, argv, &first, done));
+    if (*done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (!profile) return qs_fail(QS_USAGE, "indicator needs --profile; see qsync indicator --help");
-    QS_TRY(names_each(recipes, recipe_add, &work));
-    QS_GOTO(qs_profile_read(profile, &work.profile));
-    if (global_batch == 0) global_batch = work.profile.batch * work.profile.statistics.ranks;
-    const qs_model_input input = {work.profile.channels, work.profile.height, work.profile.width, work.profile.model_classes};
-    QS_GOTO(qs_model_build(work.profile.model, &input, &work.graph));
-    QS_GOTO(qs_allocate((size_t)work.graph->nodes * (size_t)work.recipes, sizeof *work.omega, &work.omega));
-    QS_GOTO(qs_indicator_evaluate(name, QS_CONVENTION_DEFAULT, work.graph, &work.profile, work.profile.batch, global_batch, work.recipes,
-                                  work.recipe, (uint64_t)seed, work.omega));
-    QS_GOTO(stability_compute(&work, global_batch));
-    if (json)
+    if (!o->profile) return qs_fail(QS_USAGE, "indicator needs --profile; see qsync indicator --help");
+    return o->ground_truth ? QS_OK : truth_options_refuse(&o->table);
+}
+
+qs_status verb_indicator(int argc, char **argv) {
+    indicator_options options = {.recipes = "fp32,bf16,int8/bf16", .name = "qsync"};
+    bool done = false;
+    table_work work = {.convention = QS_CONVENTION_DEFAULT};
+    qs_status status = QS_OK;
+    truth_options_start(&options.truth);
+    QS_TRY(options_read(&options, argc, argv, &done));
+    if (done) return QS_OK;
+    const bool listed = !options.ground_truth || option_given(&options.table, "recipes");
+    if (options.convention) QS_TRY(qs_convention_parse(options.convention, &work.convention));
+    if (listed) QS_TRY(names_each(options.recipes, recipe_add, &work));
+    QS_GOTO(qs_profile_read(options.profile, &work.profile));
+    if (options.ground_truth) {
+        QS_GOTO(truth_run(&options.truth, &options.table, &work.profile, work.recipes, work.recipe, options.json));
+        goto done;
+    }
+    QS_GOTO(table_make(&work, options.name, options.global_batch, (uint64_t)options.truth.job.seed));
+    if (options.json)
         QS_GOTO(table_json(&work));
     else
         table_print(&work);

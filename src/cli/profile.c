@@ -44,7 +44,7 @@ typedef struct profile_work {
     job_options job;
     session_options where;
     const char *out;
-    bool json;
+    bool json, hessian;
 } profile_work;
 
 static qs_status work_read(profile_work *work, int argc, char **argv, bool *done) {
@@ -61,9 +61,11 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     session_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
     options_add(&table, (option_row){"repetitions", OPTION_INT, &options->repetitions, "N",
-                                     "timed steps per measured plan, in each of three passes (10)", 2});
+                                     "timed steps per measured plan, at least (10)", 2});
     options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",
                                      "training iterations behind the statistics (50)", 0});
+    options_add(&table, (option_row){"hessian", OPTION_FLAG, &work->hessian, NULL,
+                                     "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "where to write (profile.json)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print a JSON summary", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
@@ -79,6 +81,7 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     work->options.data_folder = work->job.data_folder;
     work->options.progress = session_is_first(here) ? progress : NULL;
     QS_TRY(qs_profile_measure(&work->options, here->device, here->comm, profile));
+    if (work->hessian) QS_TRY(qs_profile_hessian(&work->options, here->device, here->comm, profile));
     qs_status status = QS_OK;
     if (session_is_first(here)) {
         progress_end();

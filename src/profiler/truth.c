@@ -139,7 +139,7 @@ static void rounding_set(qs_quantizer *quantizer) {
     if (quantizer->format->kind == QS_KIND_FLOAT && quantizer->format->bits < 32) quantizer->rounding = QS_STOCHASTIC;
 }
 
-static void floats_stochastic(qs_recipe *recipe) {
+void qs_recipe_floats_stochastic(qs_recipe *recipe) {
     rounding_set(&recipe->forward.src);
     rounding_set(&recipe->forward.weights);
     rounding_set(&recipe->input_gradient.diff_dst);
@@ -160,7 +160,7 @@ static qs_status recipes_take(measurement *one) {
     QS_TRY(qs_allocate((size_t)one->recipes, sizeof *one->recipe, &one->recipe));
     memcpy(one->recipe, from, (size_t)one->recipes * sizeof *from);
     for (int r = 0; options->stochastic_floats && r < one->recipes; r++)
-        floats_stochastic(&one->recipe[r]);
+        qs_recipe_floats_stochastic(&one->recipe[r]);
     return QS_OK;
 }
 

@@ -80,6 +80,8 @@ QS_API void qs_truth_options_default(qs_truth_options *out);
  * Memory: the arena, and 20 bytes a trained element. QS_NUMERIC when the fp32 training diverges. Release with qs_truth_release. */
 QS_API qs_status qs_truth_measure(const qs_truth_options *options, qs_device *device, qs_truth *out);
 QS_API void qs_truth_release(qs_truth *truth);
+/* What `stochastic_floats` does: every quantizer to a float format below fp32 rounds stochastically. */
+QS_API void qs_recipe_floats_stochastic(qs_recipe *recipe);
 
 /* ---- Hessian eigenvalues (qsync.md §3, indicator `hess`) ------------------------------------------------------------------------ */
 
