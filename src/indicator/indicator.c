@@ -42,7 +42,7 @@ qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, co
         for (int n = 1; n < graph->nodes; n++) {
             qs_sensitivity one;
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
-            QS_GOTO(qs__sensitivity(&question, n, i, depth, recipe, &one));
+            QS_GOTO(qs__sensitivity(&question, n, i, depth, &one));
             QS_GOTO(qs_omega(&one, recipe, convention, &trace[i * graph->nodes + n]));
         }
 done:

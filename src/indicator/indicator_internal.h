@@ -20,9 +20,11 @@ typedef qs_status (*qs_indicator)(const qs_question *question, double *omega);
 #include "indicators.def"
 #undef QS_INDICATOR
 
-/* Sensitivity of a node to a recipe in one profiled iteration, rescaled to the job's batch; QS_MISMATCH when the profile lacks the
- * operator. */
-qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, const qs_recipe *recipe,
-                          qs_sensitivity *out);
+/* QS_MISMATCH when the profile has no statistics at all, or none of this operator. */
+qs_status qs__statistics_check(const qs_question *question);
+qs_status qs__statistics_find(const qs_question *question, int node, const qs_operator_statistics **out);
+/* Sensitivity of a node in one profiled iteration, rescaled to the job's batch; and of its weights alone, which have no batch. */
+qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, qs_sensitivity *out);
+qs_spread qs__weights_spread(const qs_operator_statistics *raw, int iteration);
 
 #endif

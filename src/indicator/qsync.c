@@ -8,10 +8,10 @@
 static qs_status node_evaluate(const qs_question *question, int node, const int *depth, double *omega) {
     const int iterations = question->profile->statistics.iterations;
     for (int i = 0; i < iterations; i++) {
+        qs_sensitivity one;
+        QS_TRY(qs__sensitivity(question, node, i, depth, &one));
         for (int r = 0; r < question->recipes; r++) {
-            qs_sensitivity one;
             double value = 0;
-            QS_TRY(qs__sensitivity(question, node, i, depth, &question->recipe[r], &one));
             qs_status status = qs_omega(&one, &question->recipe[r], question->convention, &value);
             if (status == QS_INFEASIBLE)
                 value = INFINITY;
@@ -26,8 +26,7 @@ static qs_status node_evaluate(const qs_question *question, int node, const int 
 qs_status qs__indicator_qsync(const qs_question *question, double *omega) {
     int *depth = NULL;
     qs_status status = QS_OK;
-    if (question->profile->statistics.iterations < 1)
-        return qs_fail(QS_MISMATCH, "the profile holds no statistics: run qsync profile with --statistics-iterations 1 or more");
+    QS_TRY(qs__statistics_check(question));
     QS_TRY(qs_allocate((size_t)question->graph->nodes, sizeof *depth, &depth));
     qs_graph_depths(question->graph, depth);
     for (int n = 1; n < question->graph->nodes; n++)

@@ -6,36 +6,62 @@
 
 #include "indicator_internal.h"
 
-static const qs_operator_statistics *statistics_find(const qs_statistics *statistics, const char *name) {
-    for (int i = 0; i < statistics->operators; i++)
-        if (strcmp(statistics->operator_[i].name, name) == 0) return &statistics->operator_[i];
-    return NULL;
+qs_status qs__statistics_check(const qs_question *question) {
+    if (question->profile->statistics.iterations > 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the profile holds no statistics: run qsync profile with --statistics-iterations 1 or more");
 }
 
-qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, const qs_recipe *recipe,
-                          qs_sensitivity *out) {
+qs_status qs__statistics_find(const qs_question *question, int node, const qs_operator_statistics **out) {
+    const qs_statistics *statistics = &question->profile->statistics;
+    const char *name = question->graph->node[node].name;
+    for (int i = 0; i < statistics->operators; i++) {
+        *out = &statistics->operator_[i];
+        if (strcmp((*out)->name, name) == 0) return QS_OK;
+    }
+    return qs_fail(QS_MISMATCH, "the profile has no statistics of operator %s: profile this model again", name);
+}
+
+/* `samples` times as many elements, `scale` times as large; counts that do not follow the batch have samples 1. Steps follow the values, up
+ * to the rounding of `scale` to a power of two for floats. */
+static qs_spread spread_at(const qs_tensor_statistics *raw, int iteration, double samples, double scale) {
+    const double sums = samples * scale * scale;
+    return (qs_spread){.count = (double)raw->count * samples,
+                       .norm2 = raw->norm2[iteration] * sums,
+                       .absmax = raw->absmax[iteration] * scale,
+                       .minimum = raw->minimum[iteration] * scale,
+                       .maximum = raw->maximum[iteration] * scale,
+                       .channel_absmax2 = raw->channel_absmax2[iteration] * sums,
+                       .channel_range2 = raw->channel_range2[iteration] * sums,
+                       .variance_int8 = raw->variance_int8[iteration] * sums,
+                       .variance_int8_channel = raw->variance_int8_channel[iteration] * sums,
+                       .variance_bf16 = raw->variance_bf16[iteration] * sums,
+                       .variance_fp16 = raw->variance_fp16[iteration] * sums,
+                       .range_histogram = raw->range_histogram,
+                       .histogram_factor = samples,
+                       .histogram_shift = (int)lround(log2(scale))};
+}
+
+qs_spread qs__weights_spread(const qs_operator_statistics *raw, int iteration) {
+    return spread_at(&raw->weights, iteration, 1, 1);
+}
+
+qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, qs_sensitivity *out) {
     const qs_graph *graph = question->graph;
     const qs_statistics *statistics = &question->profile->statistics;
-    const qs_operator_statistics *raw = statistics_find(statistics, graph->node[node].name);
-    if (!raw) return qs_fail(QS_MISMATCH, "the profile has no statistics of operator %s: profile this model again", graph->node[node].name);
+    const qs_operator_statistics *raw = NULL;
+    QS_TRY(qs__statistics_find(question, node, &raw));
     /* Profiling scaled the loss by 1/(global samples then), the job does by 1/(global samples now). */
     const double samples = (double)question->batch / (double)statistics->batch;
     const double gradient = (double)(statistics->batch * statistics->ranks) / (double)question->global_batch;
+    const qs_shape *weights = &qs_graph_parameter(graph, node, QS_WEIGHTS)->shape;
+    const double outputs = (double)weights->dim[0];
     *out = (qs_sensitivity){.depth = depth[node],
                             .model_depth = depth[graph->nodes - 1],
                             .gamma = 1.0 / (double)question->global_batch,
-                            .count_v = (double)raw->src.count * samples,
-                            .count_x = (double)raw->weights.count,
-                            .count_gv = (double)raw->diff_dst.count * samples,
-                            .norm2_v = raw->src.norm2[iteration] * samples,
-                            .norm2_x = raw->weights.norm2[iteration],
-                            .norm2_gv = raw->diff_dst.norm2[iteration] * samples * gradient * gradient,
-                            .absmax_v = raw->src.absmax[iteration],
-                            .absmax_x = raw->weights.absmax[iteration],
-                            .absmax_gv = raw->diff_dst.absmax[iteration] * gradient};
-    /* Channel-wise weight steps: Σ q_c² D_c. */
-    const qs_quantizer *weights = &recipe->forward.weights;
-    if (weights->format->kind == QS_KIND_INTEGER && weights->granularity == QS_PER_CHANNEL)
-        out->step2_x = raw->weights.channel_absmax2[iteration] / (weights->format->max * weights->format->max);
+                            .v = spread_at(&raw->src, iteration, samples, 1),
+                            .x = qs__weights_spread(raw, iteration),
+                            .gv = spread_at(&raw->diff_dst, iteration, samples, gradient),
+                            .inner_forward = (double)qs_shape_count(weights) / outputs};
+    out->inner_backward = out->gv.count / outputs; /* batch · H_out · W_out */
     return QS_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 
 enum { SLOTS = 256, SERIAL_LIMIT = 65536 };
 
@@ -143,6 +144,77 @@ static double total(int64_t count, const float *src, const qs__float_plan *plan,
 
 double qs_norm2_array(int64_t count, const float *src) {
     return total(count, src, NULL, 1.0f, 0.0f);
+}
+
+/* ---- All in one pass ---- */
+
+enum { FIELDS = 256, TABLES = 4 }; /* of fp32's exponent; equal neighbours would wait for each other in one table */
+
+typedef struct summary {
+    reduction base; /* first */
+    qs__float_plan bf16, fp16;
+    double norm2[SLOTS], variance_bf16[SLOTS], variance_fp16[SLOTS];
+    _Atomic int64_t exponents[FIELDS];
+} summary;
+
+static void count_exponents(int64_t count, const float *src, uint32_t (*table)[FIELDS]) {
+    uint32_t zeros = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t magnitude = qs__bits_of(src[i]) << 1;
+        table[i % TABLES][magnitude >> 24]++;
+        zeros += magnitude == 0;
+    }
+    table[0][0] -= zeros; /* modulo 2^32, like the sum over tables */
+}
+
+static void summarize_piece(summary *task, int64_t count, const float *src, int64_t slot, uint32_t (*table)[FIELDS]) {
+    const qs__kernels *kernels = task->base.kernels;
+    int32_t low, high;
+    kernels->minmax(count, src, &low, &high);
+    if (low < task->base.slot.key.low[slot]) task->base.slot.key.low[slot] = low;
+    if (high > task->base.slot.key.high[slot]) task->base.slot.key.high[slot] = high;
+    task->norm2[slot] += kernels->norm2(count, src);
+    task->variance_bf16[slot] += kernels->variance_float(&task->bf16, count, src);
+    task->variance_fp16[slot] += kernels->variance_float(&task->fp16, count, src);
+    count_exponents(count, src, table);
+}
+
+/* Piece by piece, so that all figures but the first come from the cache. */
+static void reduce_summary(reduction *base, int64_t begin, int64_t end, int64_t slot) {
+    summary *task = (summary *)base;
+    task->norm2[slot] = task->variance_bf16[slot] = task->variance_fp16[slot] = 0.0;
+    base->slot.key.low[slot] = INT32_MAX;
+    base->slot.key.high[slot] = INT32_MIN;
+    while (begin < end) {
+        uint32_t table[TABLES][FIELDS] = {{0}};
+        int64_t stop = end - begin < INT32_MAX ? end : begin + INT32_MAX / QS_NUMBER_PIECE * QS_NUMBER_PIECE;
+        for (; begin < stop; begin += QS_NUMBER_PIECE) {
+            int64_t count = stop - begin < QS_NUMBER_PIECE ? stop - begin : QS_NUMBER_PIECE;
+            summarize_piece(task, count, (const float *)base->src + begin, slot, table);
+        }
+        for (int f = 0; f < FIELDS; f++) {
+            uint32_t sum = table[0][f] + table[1][f] + table[2][f] + table[3][f];
+            if (sum) atomic_fetch_add_explicit(&task->exponents[f], sum, memory_order_relaxed);
+        }
+    }
+}
+
+void qs_summary_array(int64_t count, const float *src, qs_summary *out) {
+    summary task = {.base = {.reduce = reduce_summary, .src = src}};
+    *out = (qs_summary){0};
+    if (count == 0) return;
+    task.bf16 = qs__float_plan_of(qs_format_of("bf16"));
+    task.fp16 = qs__float_plan_of(qs_format_of("fp16"));
+    run_reduction(&task.base, count);
+    for (int64_t i = 0; i < task.base.slots; i++) {
+        out->norm2 += task.norm2[i];
+        out->variance_bf16 += task.variance_bf16[i];
+        out->variance_fp16 += task.variance_fp16[i];
+    }
+    out->minimum = qs__float_of((uint32_t)qs__key_value(lowest(&task.base)));
+    out->maximum = qs__float_of((uint32_t)qs__key_value(highest(&task.base)));
+    for (int f = 0; f < QS_EXPONENTS; f++)
+        out->exponents[f] = task.exponents[f];
 }
 
 double qs_stochastic_variance_array(const qs_format *format, float step, int64_t count, const float *src) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMS = 5, EXTREMA = 3, TENSORS = 3, LEAST_BATCH = 4 }; /* smaller batches are not halved: batch norm needs two values */
+enum { SUMS = 7, EXTREMA = 3, TENSORS = 3, LEAST_BATCH = 4 }; /* smaller batches are not halved: batch norm needs two values */
 
 typedef struct collection {
     qs__profiler *profiler;
@@ -18,6 +18,7 @@ typedef struct collection {
     int64_t batch, steps_per_epoch;
     qs_loss_scale scale;
     double *sum, *extremum; /* (operators × TENSORS × SUMS or EXTREMA) of the iteration at hand */
+    double *histogram;      /* (operators × TENSORS × QS_EXPONENTS) over all iterations */
     qs_statistics *out;
 } collection;
 
@@ -28,35 +29,52 @@ static qs_tensor_statistics *tensor_at(qs_operator_statistics *one, int which) {
 
 /* ---- One tensor ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Σ over channels of absmax² × elements per channel. */
-static double channel_absmax2(const qs_statistics_head *head, const double *absmax) {
-    double sum = 0;
-    for (int64_t c = 0; c < (int64_t)head->channels; c++)
-        sum += absmax[c] * absmax[c];
-    return sum * head->count / head->channels;
+/* Σ over channels of absmax² and of (maximum - minimum)², × elements per channel. */
+static void channel_sums(const qs_statistics_head *head, const double *extremes, double *absmax2, double *range2) {
+    *absmax2 = *range2 = 0;
+    for (int64_t c = 0; c < (int64_t)head->channels; c++) {
+        const double low = extremes[2 * c], high = extremes[2 * c + 1], absmax = fmax(-low, high);
+        *absmax2 += absmax * absmax * head->count / head->channels;
+        *range2 += (high - low) * (high - low) * head->count / head->channels;
+    }
+}
+
+/* Exponents of what the values would be without `scale`. */
+static void histogram_add(const qs_statistics_head *head, double scale, double *histogram) {
+    const int shift = (int)lround(log2(scale));
+    for (int i = 0; i < QS_EXPONENTS; i++) {
+        const int at = i - shift < 0 ? 0 : i - shift >= QS_EXPONENTS ? QS_EXPONENTS - 1 : i - shift;
+        histogram[at] += head->exponents[i];
+    }
 }
 
 /* `scale`: what the values carry too much of. */
-static void tensor_read(const void *data, double scale, double *sum, double *extremum) {
+static void tensor_read(const void *data, double scale, double *sum, double *extremum, double *histogram) {
     qs_statistics_head head;
     memcpy(&head, data, sizeof head);
-    const double *absmax = (const double *)((const char *)data + sizeof head), square = scale * scale;
-    sum[0] = head.norm2 / square;
-    sum[1] = channel_absmax2(&head, absmax) / square;
-    sum[2] = head.variance_int8 / square;
-    sum[3] = head.variance_bf16 / square;
-    sum[4] = head.variance_fp16 / square;
+    channel_sums(&head, (const double *)((const char *)data + sizeof head), &sum[1], &sum[2]);
+    sum[0] = head.norm2;
+    sum[3] = head.variance_int8;
+    sum[4] = head.variance_int8_channel;
+    sum[5] = head.variance_bf16;
+    sum[6] = head.variance_fp16;
+    for (int i = 0; i < SUMS; i++)
+        sum[i] /= scale * scale;
+    histogram_add(&head, scale, histogram);
     extremum[0] = head.absmax / scale;
     extremum[1] = head.maximum / scale;
     extremum[2] = -head.minimum / scale;
 }
 
-static void tensor_keep(const double *sum, const double *extremum, int ranks, int iteration, qs_tensor_statistics *out) {
+/* Steps per channel were measured for weights alone. */
+static void tensor_keep(const double *sum, const double *extremum, int ranks, int iteration, bool weights, qs_tensor_statistics *out) {
     out->norm2[iteration] = sum[0] / ranks;
     out->channel_absmax2[iteration] = sum[1] / ranks;
-    out->variance_int8[iteration] = sum[2] / ranks;
-    out->variance_bf16[iteration] = sum[3] / ranks;
-    out->variance_fp16[iteration] = sum[4] / ranks;
+    out->channel_range2[iteration] = sum[2] / ranks;
+    out->variance_int8[iteration] = sum[3] / ranks;
+    if (weights) out->variance_int8_channel[iteration] = sum[4] / ranks;
+    out->variance_bf16[iteration] = sum[5] / ranks;
+    out->variance_fp16[iteration] = sum[6] / ranks;
     out->absmax[iteration] = extremum[0];
     out->maximum[iteration] = extremum[1];
     out->minimum[iteration] = -extremum[2];
@@ -72,7 +90,8 @@ static void iteration_read(const collection *one) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         for (int which = 0; which < TENSORS; which++, at++) {
             const void *data = qs_executor_buffer(one->executor, one->schedule->statistics_buffer[n * TENSORS + which]);
-            tensor_read(data, which == 2 ? one->scale.value : 1, one->sum + at * SUMS, one->extremum + at * EXTREMA);
+            tensor_read(data, which == 2 ? one->scale.value : 1, one->sum + at * SUMS, one->extremum + at * EXTREMA,
+                        one->histogram + at * QS_EXPONENTS);
         }
     }
 }
@@ -82,8 +101,17 @@ static qs_status iteration_keep(const collection *one, int iteration) {
     QS_TRY(qs_comm_sum(one->profiler->comm, one->sum, tensors * SUMS));
     QS_TRY(qs_comm_max(one->profiler->comm, one->extremum, tensors * EXTREMA));
     for (int at = 0; at < tensors; at++)
-        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->profiler->ranks, iteration,
+        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->profiler->ranks, iteration, at % TENSORS == 1,
                     tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS));
+    return QS_OK;
+}
+
+static qs_status histograms_keep(const collection *one) {
+    const int tensors = one->out->operators * TENSORS, over = one->out->iterations * one->profiler->ranks;
+    QS_TRY(qs_comm_sum(one->profiler->comm, one->histogram, tensors * QS_EXPONENTS));
+    for (int at = 0; at < tensors; at++)
+        for (int i = 0; i < QS_EXPONENTS; i++)
+            tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS)->range_histogram[i] = one->histogram[at * QS_EXPONENTS + i] / over;
     return QS_OK;
 }
 
@@ -134,6 +162,7 @@ static qs_status operators_create(collection *one) {
     }
     const size_t tensors = (size_t)out->operators * TENSORS;
     QS_TRY(qs_allocate(tensors * SUMS, sizeof *one->sum, &one->sum));
+    QS_TRY(qs_allocate(tensors * QS_EXPONENTS, sizeof *one->histogram, &one->histogram));
     return qs_allocate(tensors * EXTREMA, sizeof *one->extremum, &one->extremum);
 }
 
@@ -158,6 +187,7 @@ static void collection_end(collection *one) {
     qs_arena_release(&one->arena);
     free(one->sum);
     free(one->extremum);
+    free(one->histogram);
 }
 
 qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
@@ -174,6 +204,7 @@ qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
         qs__progress(profiler, 0.68 + 0.31 * i / out->iterations, "tensor statistics");
         status = iteration_run(&one, i);
     }
+    if (status == QS_OK && out->iterations > 0) status = histograms_keep(&one);
     collection_end(&one);
     return status;
 }

@@ -162,6 +162,40 @@ static void variance_is_what_rounding_does(void **state) {
     assert_true(fabs(measured - expected) <= 5.0 * sqrt((double)COUNT / DRAWS) / 4.0);
 }
 
+/* The summary has the bits of the single functions, on every instruction set, and counts by ilogb. */
+static void summary_is_the_single_functions(void **state) {
+    (void)state;
+    float *src = fresh(7);
+    static qs_summary summary;
+    for (int64_t i = 0; i < LARGEST; i += 3) {
+        src[i] = i % 2 ? 0.0f : ldexpf(src[i], -(int)(i % 150)); /* every binade down to subnormal values, zeros of both signs */
+        if (i % 7 == 0) src[i] = -src[i];
+    }
+    for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
+        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        for (size_t c = 0; c < COUNT_OF(counts); c++) {
+            int64_t expected[QS_EXPONENTS] = {0};
+            float minimum = 0.0f, maximum = 0.0f;
+            for (int64_t i = 0; i < counts[c]; i++) {
+                if (src[i] != 0.0f) expected[ilogbf(src[i]) < -126 ? 0 : ilogbf(src[i]) - QS_LOWEST_EXPONENT]++;
+            }
+            qs_minmax_array(counts[c], src, &minimum, &maximum);
+            qs_summary_array(counts[c], src, &summary);
+            assert_true(summary.minimum == minimum && summary.maximum == maximum);
+            assert_true(summary.norm2 == qs_norm2_array(counts[c], src));
+            assert_true(summary.variance_bf16 == qs_stochastic_variance_array(format_named("bf16"), 0, counts[c], src));
+            assert_true(summary.variance_fp16 == qs_stochastic_variance_array(format_named("fp16"), 0, counts[c], src));
+            assert_memory_equal(summary.exponents, expected, sizeof expected);
+        }
+    }
+    qs_summary_array(0, NULL, &summary);
+    assert_true(summary.norm2 == 0.0 && summary.exponents[127] == 0);
+    src[1] = INFINITY, src[2] = NAN;
+    qs_summary_array(3, src, &summary);
+    assert_true(!isfinite(summary.maximum) && summary.exponents[QS_EXPONENTS - 1] == 0);
+    free(src);
+}
+
 static void exponents(void **state) {
     (void)state;
     assert_int_equal(qs_effective_exponent(0.0f), 0);
@@ -181,6 +215,7 @@ int main(void) {
         cmocka_unit_test(squares_add_up),
         cmocka_unit_test(variance_is_the_definition),
         cmocka_unit_test(variance_is_what_rounding_does),
+        cmocka_unit_test(summary_is_the_single_functions),
         cmocka_unit_test(exponents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,13 @@ static double rounding_variance(const float *x, int64_t count, const qs_format *
     return sum;
 }
 
+static void check_exponents(const float *x, int64_t count, const double *exponents) {
+    double expected[QS_EXPONENTS] = {0};
+    for (int64_t i = 0; i < count; i++)
+        if (x[i] != 0) expected[ilogbf(x[i]) - QS_LOWEST_EXPONENT]++;
+    assert_memory_equal(exponents, expected, sizeof expected);
+}
+
 static void one_case(const char *text) {
     bound b;
     bound_parse(&b, text, 161);
@@ -62,21 +69,30 @@ static void one_case(const char *text) {
     assert_true(fabs(head.variance_int8 - rounding_variance(x, count, qs_format_of("int8"), step)) <= allowed);
     close_sum(head.variance_bf16, rounding_variance(x, count, qs_format_of("bf16"), 0), 4 * count);
     close_sum(head.variance_fp16, rounding_variance(x, count, qs_format_of("fp16"), 0), 4 * count);
+    double row_variance = 0;
     for (int64_t c = 0; c < channels; c++) {
-        double stored, expected = 0;
-        memcpy(&stored, raw + sizeof head + (size_t)c * sizeof stored, sizeof stored);
+        double stored[2], low = INFINITY, high = -INFINITY;
+        memcpy(stored, raw + sizeof head + (size_t)c * sizeof stored, sizeof stored);
         for (int64_t i = 0; i < count; i++) {
-            if ((rows ? i / (count / channels) : i % channels) == c) expected = fmax(expected, fabs((double)x[i]));
+            if ((rows ? i / (count / channels) : i % channels) != c) continue;
+            low = fmin(low, (double)x[i]);
+            high = fmax(high, (double)x[i]);
         }
-        assert_true(stored == expected);
+        assert_true(stored[0] == low && stored[1] == high);
+        if (rows) {
+            const float row_step = qs_step_of_absmax(qs_format_of("int8"), (float)fmax(-low, high));
+            row_variance += rounding_variance(x + c * (count / channels), count / channels, qs_format_of("int8"), row_step);
+        }
     }
+    assert_true(fabs(head.variance_int8_channel - row_variance) <= (rows ? allowed : 0));
+    check_exponents(x, count, head.exponents);
     free(x);
     bound_release(&b);
 }
 
 static void fields(void **state) {
     (void)state;
-    assert_true(sizeof(qs_statistics_head) == 72 && qs_statistics_bytes(16) == 72 + 128);
+    assert_true(sizeof(qs_statistics_head) == 2120 && qs_statistics_bytes(16) == 2120 + 256);
     for (const char *const *text = qs_op_of("statistics")->cases; *text; text++)
         one_case(*text);
 }

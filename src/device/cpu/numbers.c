@@ -187,40 +187,18 @@ qs_status qs__build_finite_check(qs__chain *chain) {
 
 /* ---- Statistics ---- */
 
-/* Absolute maxima by channel, as fp32 bits: columns (axis 1) or rows (axis 0 of weights). */
-static void channel_maxima(const qs__chain *chain, const float *values, int64_t channels, int32_t *maxima) {
-    int64_t rows = qs__cpu_count(&chain->one, QS_SRC) / channels;
-    memset(maxima, 0, (size_t)channels * sizeof *maxima);
-    if (!chain->one.attributes.per_channel) {
-        chain->cpu->own->column_maxima(rows, channels, (qs__in){QS__FP32, values}, maxima);
-        return;
-    }
-    for (int64_t c = 0; c < channels; c++) {
-        float absmax = qs_absmax_array(rows, values + c * rows);
-        memcpy(&maxima[c], &absmax, sizeof absmax);
-    }
-}
-
 static qs_status run_statistics(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
-    int64_t count = qs_shape_count(&src->shape), channels = src->shape.dim[chain->one.attributes.per_channel ? 0 : 1];
+    const bool rows = chain->one.attributes.per_channel;
+    int64_t count = qs_shape_count(&src->shape);
     const float *values = qs__cpu_data(chain, QS_SRC);
-    char *statistics = qs__cpu_data(chain, QS_STATISTICS);
-    int32_t *maxima = (int32_t *)(chain->scratch + chain->offset[1]);
     if (src->format != qs_format_of("fp32")) {
         float *wide = (float *)(chain->scratch + chain->offset[0]);
         qs_convert_to_fp32(src->format, count, values, wide);
         values = wide;
     }
-    qs_statistics_head head = qs_statistics_measure(count, channels, values);
-    memcpy(statistics, &head, sizeof head);
-    channel_maxima(chain, values, channels, maxima);
-    for (int64_t c = 0; c < channels; c++) {
-        float absmax;
-        memcpy(&absmax, &maxima[c], sizeof absmax);
-        ((double *)(statistics + sizeof head))[c] = (double)absmax;
-    }
+    qs_statistics_measure(count, src->shape.dim[rows ? 0 : 1], rows, values, qs__cpu_data(chain, QS_STATISTICS));
     return QS_OK;
 }
 
@@ -228,7 +206,6 @@ qs_status qs__build_statistics(qs__chain *chain) {
     const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
     size_t count = (size_t)qs_shape_count(&src->shape);
     chain->offset[0] = qs__chain_reserve(chain, src->format == qs_format_of("fp32") ? 0 : count * sizeof(float));
-    chain->offset[1] = qs__chain_reserve(chain, (size_t)src->shape.dim[chain->one.attributes.per_channel ? 0 : 1] * sizeof(int32_t));
     qs__chain_call(chain, run_statistics);
     snprintf(chain->name, sizeof chain->name, "own:statistics:%s", chain->cpu->own->name);
     return QS_OK;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /* indicator: Ω, the gradient noise that a recipe adds at an operator (qsync.md §3), from raw statistics. One file per indicator
- * (indicators.def). */
+ * (indicators.def).
+ *
+ *   σ_fp = ‖x‖² Var v + ‖v‖² Var x,   σ_bp = ‖∇v‖² Var v + ‖v‖² Var ∇v,   Ω = γ² a σ_fp + b σ_bp
+ *
+ * v is the input activation, x the weights, ∇v the gradient of the output; Var t is what quantizing t adds (qs_rounding_variance), with the
+ * forward's quantizers of v and x and the weight gradient's of ∇v: fully integer recipes need nothing special. A convention says what a and
+ * b are, and how sums over the inner dimensions enter. Nothing is capped. */
 #ifndef QSYNC_INDICATOR_H
 #define QSYNC_INDICATOR_H
 
 #include "qsync/graph.h"
 #include "qsync/record.h"
 
-/* Statistics of one operator at the job's batch: v input activation, x weights, gv gradient of the output. */
-typedef struct qs_sensitivity {
-    double depth, model_depth; /* d_o, d_L */
-    double gamma;
-    double count_v, count_x, count_gv; /* D */
-    double norm2_v, norm2_x, norm2_gv; /* squared norms */
-    double absmax_v, absmax_x, absmax_gv;
-    double step2_v, step2_x; /* Σ over groups q_g² D_g of the forward quantizers; tensor-wise: q² D. 0: computed from absmax */
-} qs_sensitivity;
+/* ---- Conventions ----------------------------------------------------------------------------------------------------- */
 
-/* Where the depth factors go: paper γ² d_o σ_fp + (d_L - d_o) σ_bp; influence γ² (d_L - d_o) σ_fp + d_o σ_bp; flat γ² d_L σ_fp + d_o σ_bp. */
+/* Depth factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L and
+ * d_o. */
 typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT } qs_depth;
 
-/* How Ω is formed. `contracted` divides σ_fp by the inner dimension of the forward product and σ_bp by that of the weight gradient, and takes
- * exact sums Σ q² f (1 - f) where `plain` takes q² D / 6. Names: the depth's, with "-contracted" behind. */
+/* `contracted` divides σ_fp by the inner dimension of the forward product, C_in / groups · kh · kw, and σ_bp by that of the weight gradient,
+ * batch · H_out · W_out; and Var is the exact sum Σ q² f (1 - f) where `plain` takes q² D / 6. Names: the depth's, with "-contracted"
+ * behind. */
 typedef struct qs_convention {
     qs_depth depth;
     bool contracted;
@@ -35,16 +35,63 @@ QS_API const char *qs_convention_name(qs_convention convention);
 /* Names of all conventions; NULL past the end. */
 QS_API const char *qs_convention_name_at(size_t index);
 
-/* Ω of a recipe; fp32 gives the float formula with k = 23. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
+/* ---- One tensor ------------------------------------------------------------------------------------------------------ */
+
+/* What is known of a tensor's values: qs_tensor_statistics of one iteration, at the job's batch. NaN: not measured. */
+typedef struct qs_spread {
+    double count, norm2, absmax, minimum, maximum;
+    double channel_absmax2, channel_range2; /* Σ over channels of absmax_c² D_c, of (max_c - min_c)² D_c */
+    double variance_int8, variance_int8_channel, variance_bf16, variance_fp16;
+    const double *range_histogram; /* [QS_EXPONENTS] as in the record; NULL: not measured */
+    double histogram_factor;       /* its counts are to be multiplied by this */
+    int histogram_shift;           /* and this is to be added to its exponents */
+} qs_spread;
+
+/* Variance that a quantizer adds to a tensor, summed over its elements; q² D / 6 and 2^(2e) ε² D / 6 with e the exponent of absmax, the sum
+ * over channels of q_c² D_c / 6 for a step per channel. q is absmax / (2^(b-1) - 1), or (max - min) / (2^b - 1) when `asymmetric`. fp32 is
+ * the float formula with ε = 2^-23. That is for stochastic rounding; nearest gives half of it; floor and toward-zero twice, the square of
+ * their bias included.
+ *
+ * `exact` takes Σ q² f (1 - f), which zeros and values below the step make smaller, floats with a step per element, max(2^e_i, min_normal) ·
+ * ε: measured ones for int8 (symmetric, per tensor and per channel), bf16 and fp16; any other format's is estimated from the histogram,
+ * values taken as uniform within a binary exponent (1/6 of q² each well above the step, a step per channel as their root mean square).
+ * Histograms are means over iterations, so such an estimate follows an iteration in its extremes only. Without a histogram: as plain. The
+ * measured ones of fp16 gradients hold at the loss scale that was profiled with.
+ *
+ * Weights with one step per input channel are bounded by the tensor-wise step. QS_INFEASIBLE with the share of elements beyond when a float
+ * format's max is below absmax; `what` names the tensor. QS_MISMATCH when the step needs what was not measured. */
+QS_API qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric, bool exact, const char *what,
+                                      double *out);
+/* Share of the elements beyond a format's max, by the histogram; 0 without one. */
+QS_API double qs_overflow_share(const qs_spread *tensor, const qs_format *format);
+
+/* ---- One operator ---------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_sensitivity {
+    double depth, model_depth; /* d_o, d_L */
+    double gamma;
+    qs_spread v, x, gv;                   /* an operator without weights has x.count 0: σ_fp = Var v, σ_bp = 0 */
+    double inner_forward, inner_backward; /* what `contracted` divides by */
+} qs_sensitivity;
+
+/* Ω of a recipe. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
 QS_API qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out);
 
-/* Ω of every adjustable operator and recipe under an indicator by name ("qsync", "random"): running mean over the profile's iterations,
- * batch rescaled from profiling to `batch` with the job's γ = 1/(global samples). omega[node × recipes + r]; 0 for other nodes; INFINITY
- * where a recipe is infeasible for a tensor. */
+/* ---- A model --------------------------------------------------------------------------------------------------------- */
+
+/* Ω of every adjustable operator and recipe under an indicator by name: running mean over the profile's iterations, batch rescaled from
+ * profiling to `batch` with the job's γ = 1/(global samples); operators are bound to statistics by name. recipe[] goes from the highest
+ * precision to the lowest. omega[node × recipes + r]; 0 for other nodes; INFINITY where a recipe is infeasible for a tensor.
+ *
+ *   qsync   as above
+ *   random  a value from `seed` for the lowest recipe, halved at each higher one
+ *   hess    |top eigenvalue| / parameters × E‖Q(x) - x‖² (qs_rounding_variance, exact) for integer recipes, half of the next lower recipe's
+ *           for float ones; where the lowest one is a float already, its own rounding counts. The convention is not used. QS_MISMATCH when
+ *           the profile has no eigenvalues: qsync profile --hessian measures them */
 QS_API qs_status qs_indicator_evaluate(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
                                        int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
                                        double *omega);
-/* Ω per iteration for the rank-stability trace: trace[iteration × nodes + node] for one recipe. */
+/* Ω of indicator qsync per iteration for the rank-stability trace: trace[iteration × nodes + node] for one recipe. */
 QS_API qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                                     int64_t global_batch, const qs_recipe *recipe, double *trace);
 /* Spearman's rank correlation with average ranks for ties; 0 for fewer than 2 values. */

@@ -139,6 +139,15 @@ QS_API double qs_norm2_array(int64_t count, const float *src);
 /* Exact variance of stochastic rounding: Σ q² f (1 - f), f the fractional part of x/q. For a float format (step ignored): q of element i is
  * max(2^e_i, min_normal) × epsilon. Elements that saturate and those that are not finite are no draws and add nothing. */
 QS_API double qs_stochastic_variance_array(const qs_format *format, float step, int64_t count, const float *src);
+/* What one pass over an array gives: the figures of the functions above, and how many elements lie in each binary exponent: exponents[i]
+ * of those with floor(log2 |x|) = i + QS_LOWEST_EXPONENT, subnormal ones in the first; zeros and what is not finite in none. */
+enum { QS_EXPONENTS = 255, QS_LOWEST_EXPONENT = -127 };
+typedef struct qs_summary {
+    float minimum, maximum;
+    double norm2, variance_bf16, variance_fp16;
+    int64_t exponents[QS_EXPONENTS];
+} qs_summary;
+QS_API void qs_summary_array(int64_t count, const float *src, qs_summary *out);
 /* e_t = floor(log2(absmax)) (qsync.md §2); absmax 0 gives 0, a non-finite one 128. */
 QS_API int qs_effective_exponent(float absmax);
 

@@ -255,10 +255,12 @@ typedef struct qs_statistics_head {
     double count, norm2, absmax, minimum, maximum;
     double variance_int8; /* exact Σ q² f(1-f) of stochastic int8 rounding with the tensor-wise step */
     double variance_bf16, variance_fp16;
-    double channels; /* followed by `channels` absmax values (fp64) */
+    double variance_int8_channel;   /* with one step a channel; channels on axis 0 only, else 0 */
+    double exponents[QS_EXPONENTS]; /* as qs_summary */
+    double channels;                /* followed by the minimum and the maximum of each channel (fp64), NaN passed over */
 } qs_statistics_head;
 QS_API size_t qs_statistics_bytes(int64_t channels);
-/* The head of `count` values; the maxima of the channels are the kernel's to add. */
-QS_API qs_statistics_head qs_statistics_measure(int64_t count, int64_t channels, const float *values);
+/* Fills the operand for values in memory order; `rows`: channels are rows (axis 0 of weights), else columns (axis 1, last in memory). */
+QS_API void qs_statistics_measure(int64_t count, int64_t channels, bool rows, const float *values, void *statistics);
 
 #endif

@@ -202,8 +202,6 @@ typedef struct qs_collective_cost {
     double temporary_per_byte; /* bytes the library allocates per message byte */
 } qs_collective_cost;
 
-enum { QS_EXPONENTS = 255, QS_LOWEST_EXPONENT = -127 }; /* of fp32, subnormal values taken together */
-
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
 typedef struct qs_tensor_statistics {
     int64_t count;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Variance that quantizing one tensor adds (qsync.md §3): from a bound on its steps, or exact sums, measured or estimated from the histogram
+ * of binary exponents. */
+#include <math.h>
+
+#include "qsync/indicator.h"
+
+/* Stochastic rounding has variance q²/6 of a uniform remainder; nearest's error q²/12 taken as uniform; floor and toward-zero q²/12 and
+ * the square of a bias of q/2. */
+static double rounding_factor(qs_rounding rounding) {
+    switch (rounding) {
+    case QS_STOCHASTIC:
+        return 1.0;
+    case QS_FLOOR:
+    case QS_TOWARD_ZERO:
+        return 2.0;
+    default:
+        return 0.5;
+    }
+}
+
+static bool per_channel(const qs_quantizer *quantizer) {
+    return quantizer->granularity == QS_PER_CHANNEL && !quantizer->channel_is_input;
+}
+
+/* Σ q² over the elements: of an integer format. */
+static double integer_step2(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric) {
+    const double levels = asymmetric ? ldexp(1, quantizer->format->bits) - 1 : quantizer->format->max;
+    const double range = asymmetric ? tensor->maximum - tensor->minimum : tensor->absmax;
+    double range2 = range * range * tensor->count;
+    if (per_channel(quantizer)) range2 = asymmetric ? tensor->channel_range2 : tensor->channel_absmax2;
+    return range2 / (levels * levels);
+}
+
+/* Σ q² over the elements: of a float format, all with the step of the largest. */
+static double float_step2(const qs_spread *tensor, const qs_format *format) {
+    const double q = ldexp(format->epsilon, qs_effective_exponent((float)tensor->absmax));
+    return q * q * tensor->count;
+}
+
+/* ∫ f (1 - f) from 0 to u, f the fractional part. */
+static double spread_integral(double u) {
+    const double whole = floor(u), f = u - whole;
+    return whole / 6 + f * f * (0.5 - f / 3);
+}
+
+/* Mean of q² f (1 - f) over values uniform from `low` to 2 low. */
+static double binade_variance(double low, double q) {
+    const double u = low / q;
+    return q * q * (spread_integral(2 * u) - spread_integral(u)) / u;
+}
+
+/* Σ q² f (1 - f) by the histogram: floats (step 0) with a step per binary exponent. False when there is no histogram. */
+static bool histogram_variance(const qs_spread *tensor, const qs_format *format, double step, double *out) {
+    double sum = 0, elements = 0;
+    for (int i = 0; tensor->range_histogram && i < QS_EXPONENTS; i++) {
+        const double count = tensor->range_histogram[i];
+        if (count == 0) continue;
+        const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift);
+        sum += count * binade_variance(low, step > 0 ? step : fmax(low, format->min_normal) * format->epsilon);
+        elements += count;
+    }
+    *out = sum * tensor->histogram_factor;
+    return elements > 0;
+}
+
+static double measured_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric) {
+    const qs_format *format = quantizer->format;
+    if (format == qs_format_of("bf16")) return tensor->variance_bf16;
+    if (format == qs_format_of("fp16")) return tensor->variance_fp16;
+    if (format != qs_format_of("int8") || asymmetric) return NAN;
+    return per_channel(quantizer) ? tensor->variance_int8_channel : tensor->variance_int8;
+}
+
+double qs_overflow_share(const qs_spread *tensor, const qs_format *format) {
+    double beyond = 0, elements = 0;
+    for (int i = 0; tensor->range_histogram && i < QS_EXPONENTS; i++) {
+        const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift);
+        elements += tensor->range_histogram[i];
+        beyond += tensor->range_histogram[i] * fmin(1, fmax(0, 2 - format->max / low)); /* uniform from low to 2 low */
+    }
+    return elements > 0 ? beyond * tensor->histogram_factor / tensor->count : 0;
+}
+
+static qs_status range_check(const qs_spread *tensor, const qs_format *format, const char *what) {
+    if (format->kind == QS_KIND_INTEGER || tensor->absmax <= format->max) return QS_OK;
+    return qs_fail(QS_INFEASIBLE, "%s reaches %g, beyond the largest value %g of %s (%.2g %% of its elements are)", what, tensor->absmax,
+                   format->max, format->name, 100 * qs_overflow_share(tensor, format));
+}
+
+qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric, bool exact, const char *what,
+                               double *out) {
+    const qs_format *format = quantizer->format;
+    const bool integer = format->kind == QS_KIND_INTEGER;
+    QS_TRY(range_check(tensor, format, what));
+    const double step2 = integer ? integer_step2(tensor, quantizer, asymmetric) : float_step2(tensor, format);
+    if (!(step2 >= 0))
+        return qs_fail(QS_MISMATCH, "%s: the profile lacks what the step of %s needs: profile this model again", what, format->name);
+    const double step = integer ? sqrt(step2 / fmax(tensor->count, 1)) : 0;
+    double sum = exact ? measured_variance(tensor, quantizer, asymmetric) : NAN;
+    if (isnan(sum) && !(exact && (step > 0 || !integer) && histogram_variance(tensor, format, step, &sum))) sum = step2 / 6;
+    *out = rounding_factor(quantizer->rounding) * sum;
+    return QS_OK;
+}

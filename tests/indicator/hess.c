@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* The Hessian baseline: its definition on a model of two layers, and what it says where nothing was measured. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <math.h>
+#include <string.h>
+
+#include "indicator_support.h"
+
+enum { RECIPES = 4, BATCH = 8 };
+
+static void recipes_fill(qs_recipe *recipe) {
+    static const char *const names[RECIPES] = {"fp32", "bf16", "int8/bf16", "int4/bf16"};
+    for (int r = 0; r < RECIPES; r++)
+        assert_ok(qs_recipe_builtin(names[r], &recipe[r]));
+}
+
+static qs_status evaluate(const small_model *model, int recipes, const qs_recipe *recipe, double *omega) {
+    return qs_indicator_evaluate("hess", QS_CONVENTION_DEFAULT, model->graph, &model->profile, BATCH, BATCH, recipes, recipe, 1, omega);
+}
+
+static double mean(const double *values) {
+    return (values[0] + values[1] + values[2]) / SMALL_ITERATIONS;
+}
+
+/* |λ| / parameters × error of the weights for integers, the mean over iterations; a float has half of the next lower recipe's. */
+static void is_its_definition(void **state) {
+    (void)state;
+    small_model model = small_model_make(BATCH);
+    qs_recipe recipe[RECIPES];
+    double omega[16 * RECIPES];
+    recipes_fill(recipe);
+    for (int i = 0; i < model.profile.statistics.operators; i++) {
+        qs_operator_statistics *one = &model.profile.statistics.operator_[i];
+        one->hessian_top = i % 2 ? 3.5 : -2.0;
+        for (int k = 0; k < model.profile.statistics.iterations; k++)
+            one->weights.variance_int8_channel[k] = 0.25 + k;
+    }
+    assert_ok(evaluate(&model, RECIPES, recipe, omega));
+    const double error8 = 0.25 + (model.profile.statistics.iterations - 1) / 2.0;
+    for (int i = 0; i < model.profile.statistics.operators; i++) {
+        const qs_operator_statistics *one = &model.profile.statistics.operator_[i];
+        const double *at = &omega[small_model_node(&model, one->name) * RECIPES], most = recipe[3].forward.weights.format->max;
+        const double curvature = fabs(one->hessian_top) / (double)one->weights.count;
+        close_to(at[2], curvature * error8);
+        close_to(at[3], curvature * mean(one->weights.channel_absmax2) / (most * most) / 6); /* int4 was not measured: uniform remainders */
+        close_to(at[1], at[2] / 2);
+        close_to(at[0], at[1] / 2);
+    }
+    small_model_release(&model);
+}
+
+/* Floats alone: the lowest one's own rounding error is what the others halve. */
+static void floats_alone(void **state) {
+    (void)state;
+    small_model model = small_model_make(BATCH);
+    qs_recipe recipe[RECIPES];
+    double omega[16 * 2];
+    recipes_fill(recipe);
+    for (int i = 0; i < model.profile.statistics.operators; i++)
+        model.profile.statistics.operator_[i].hessian_top = 1;
+    assert_ok(evaluate(&model, 2, recipe, omega));
+    const qs_operator_statistics *one = &model.profile.statistics.operator_[0];
+    const double *at = &omega[small_model_node(&model, one->name) * 2];
+    close_to(at[1], mean(one->weights.variance_bf16) / 2 / (double)one->weights.count); /* rounded to nearest */
+    close_to(at[0], at[1] / 2);
+    small_model_release(&model);
+}
+
+static void needs_eigenvalues(void **state) {
+    (void)state;
+    small_model model = small_model_make(BATCH);
+    qs_recipe recipe[RECIPES];
+    double omega[16 * RECIPES];
+    recipes_fill(recipe);
+    assert_int_equal(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), "qsync profile --hessian"));
+    model.profile.statistics.iterations = 0;
+    assert_int_equal(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), "--statistics-iterations"));
+    small_model_release(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_its_definition), cmocka_unit_test(floats_alone),
+                                       cmocka_unit_test(needs_eigenvalues)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
