@@ -161,7 +161,7 @@ static const char *class_names(const qs_cluster *cluster, char *text, size_t cap
 /* ---- Links ----------------------------------------------------------------------------------------------------------------- */
 
 static qs_status read_link(const qs__place *element, const qs_cluster *cluster, qs_link *out) {
-    QS_TRY(qs__expect_fields(element, "between kind", ""));
+    QS_TRY(qs__expect_fields(element, "between kind", "ranks_per_host"));
     qs__place between = qs__field(element, "between");
     QS_TRY(qs__expect_array(&between, 2, 2));
     for (size_t i = 0; i < 2; i++) {
@@ -172,7 +172,12 @@ static qs_status read_link(const qs__place *element, const qs_cluster *cluster, 
             return qs__refuse_field(&end, "\"%s\" is not in classes (%s)", out->between[i], class_names(cluster, names, sizeof names));
         }
     }
-    return qs__get_name(element, "kind", out->kind, sizeof out->kind);
+    QS_TRY(qs__get_name(element, "kind", out->kind, sizeof out->kind));
+    qs__place spread = qs__field(element, "ranks_per_host");
+    if (spread.value && (!qs__link_is_network(out) || strcmp(out->between[0], out->between[1]) != 0))
+        return qs__refuse_field(&spread, "holds between the ranks of one class that are on different hosts");
+    out->ranks_per_host = 1;
+    return qs__get_count(element, "ranks_per_host", 1, MOST_RANKS, &out->ranks_per_host);
 }
 
 static qs_status read_links(const qs__place *root, qs_cluster *cluster) {
@@ -261,6 +266,7 @@ static void write_links(qs__writer *writer, const qs_cluster *cluster) {
             qs__put_text(writer, NULL, cluster->link[i].between[end]);
         qs__close(writer);
         qs__put_text(writer, "kind", cluster->link[i].kind);
+        if (cluster->link[i].ranks_per_host > 1) qs__put_integer(writer, "ranks_per_host", cluster->link[i].ranks_per_host);
         qs__close(writer);
     }
     qs__close(writer);

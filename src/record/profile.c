@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profile.json: what was measured: kernel costs of every class, conversion fits, collectives. The raw statistics of tensors stand in
- * statistics.c. */
+/* profile.json: what was measured: kernel costs of every class, conversion fits. All-reduces stand in collectives.c, the raw statistics of
+ * tensors in statistics.c. */
 #include "profile_internal.h"
 
 #include <stdlib.h>
@@ -189,29 +189,6 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     return read_conversions(member, out);
 }
 
-static qs_status read_collective(const qs__place *row, qs_collective_cost *out) {
-    QS_TRY(qs__expect_fields(row, "ranks algorithm alpha_us us_per_byte r2 cpu_share temporary_per_byte", ""));
-    QS_TRY(qs__get_count(row, "ranks", 1, INT32_MAX, &out->ranks));
-    QS_TRY(qs__get_name(row, "algorithm", out->algorithm, sizeof out->algorithm));
-    QS_TRY(qs__get_number(row, "alpha_us", 0, most_us, &out->alpha_us));
-    QS_TRY(qs__get_number(row, "us_per_byte", 0, most_us, &out->us_per_byte));
-    QS_TRY(qs__get_number(row, "r2", -INFINITY, 1, &out->r2));
-    QS_TRY(qs__get_number(row, "cpu_share", 0, 1, &out->cpu_share));
-    return qs__get_number(row, "temporary_per_byte", 0, INFINITY, &out->temporary_per_byte);
-}
-
-static qs_status read_collectives(const qs__place *root, qs_profile *out) {
-    qs__place list = qs__field(root, "collectives");
-    QS_TRY(qs__expect_array(&list, 0, INT32_MAX));
-    QS_TRY(qs__members_create(&list, sizeof(qs_collective_cost), &out->collective));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place row = qs__element(&list, i);
-        QS_TRY(read_collective(&row, &out->collective[i]));
-    }
-    out->collectives = (int)json_array_size(list.value);
-    return QS_OK;
-}
-
 static qs_status read_model(const qs__place *root, qs_profile *out) {
     qs__place model = qs__field(root, "model");
     QS_TRY(qs__expect_fields(&model, "name channels height width classes", ""));
@@ -231,7 +208,7 @@ static qs_status fill(const qs__place *root, qs_profile *out) {
     QS_TRY(qs__expect_object(&classes));
     QS_TRY(qs__members_create(&classes, sizeof(qs_class_profile), &out->class_));
     QS_TRY(qs__each_member(&classes, read_class, out));
-    QS_TRY(read_collectives(root, out));
+    QS_TRY(qs__collectives_read(root, out));
     return qs__statistics_read(root, &out->statistics);
 }
 
@@ -379,18 +356,6 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__close(writer);
 }
 
-static void write_collective(qs__writer *writer, const qs_collective_cost *row) {
-    qs__open_object(writer, NULL, QS__ONE_LINE);
-    qs__put_integer(writer, "ranks", row->ranks);
-    qs__put_text(writer, "algorithm", row->algorithm);
-    qs__put_number(writer, "alpha_us", row->alpha_us);
-    qs__put_number(writer, "us_per_byte", row->us_per_byte);
-    qs__put_number(writer, "r2", row->r2);
-    qs__put_number(writer, "cpu_share", row->cpu_share);
-    qs__put_number(writer, "temporary_per_byte", row->temporary_per_byte);
-    qs__close(writer);
-}
-
 static void write_model(qs__writer *writer, const qs_profile *profile) {
     qs__open_object(writer, "model", QS__ONE_LINE);
     qs__put_text(writer, "name", profile->model);
@@ -411,10 +376,7 @@ qs_status qs_profile_text(const qs_profile *profile, char **json) {
     for (int i = 0; i < profile->classes; i++)
         write_class(&writer, &profile->class_[i]);
     qs__close(&writer);
-    qs__open_array(&writer, "collectives", QS__LINES);
-    for (int i = 0; i < profile->collectives; i++)
-        write_collective(&writer, &profile->collective[i]);
-    qs__close(&writer);
+    qs__collectives_write(&writer, profile);
     qs__statistics_write(&writer, &profile->statistics);
     return qs__record_finish(&writer, "profile", json);
 }

@@ -101,6 +101,9 @@ const char *qs__sign(char *json, char *buffer);
 /* Writes a record's text to a file and frees it. */
 qs_status qs__record_save(const char *path, char *json);
 
+/* True for links between hosts. */
+bool qs__link_is_network(const qs_link *link);
+
 /* The fields of a job inside an object. */
 qs_status qs__job_read(const qs__place *object, bool with_schema, qs_job *out);
 void qs__job_write(qs__writer *writer, const qs_job *job);

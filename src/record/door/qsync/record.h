@@ -36,7 +36,8 @@ typedef struct qs_class {
 
 typedef struct qs_link {
     char between[2][QS_NAME];
-    char kind[32]; /* "shared-memory", "network" */
+    char kind[32];      /* "shared-memory": on the same host; any other name ("network"): on different hosts */
+    int ranks_per_host; /* of a class whose own ranks are on different hosts (both ends the same): 1 unless said */
 } qs_link;
 
 typedef struct qs_cluster {
@@ -57,6 +58,11 @@ QS_API int qs_cluster_ranks(const qs_cluster *cluster);
 /* Class index of a rank, ranks in order of the classes' counts; -1 for a rank that the cluster does not have. */
 QS_API int qs_cluster_class_of(const qs_cluster *cluster, int rank);
 /* Class index by name; QS_USAGE lists the classes. */
+/* Host of every rank into host[ranks], counted from 0, and their number. Without links all ranks share one host. Classes between which a
+ * link is not "shared-memory" are on different hosts; the others share theirs, rank by rank where their own ranks are spread. */
+QS_API void qs_cluster_hosts(const qs_cluster *cluster, int *host, int *hosts);
+/* Kind of the links between hosts: the first that is not "shared-memory"; "network" when none is named. */
+QS_API const char *qs_cluster_network(const qs_cluster *cluster);
 QS_API qs_status qs_cluster_find(const qs_cluster *cluster, const char *name, int *out);
 /* Signature "xxh64:%016x" over the canonical text, into buffer[32]; returns it. */
 QS_API const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer);
@@ -194,12 +200,26 @@ typedef struct qs_class_profile {
     qs_conversion_cost *conversion;
 } qs_class_profile;
 
+/* A straight line of all-reduce times, up to a message size; libraries send small and large messages in different ways. */
+typedef struct qs_message_piece {
+    int64_t to_bytes; /* piece holds up to here; the last one holds beyond */
+    double us_per_byte, us;
+} qs_message_piece;
+
+/* One row per link, algorithm, ranks and hosts; the first row of two ranks or more is of the job's own algorithm. */
 typedef struct qs_collective_cost {
     int ranks;
+    int hosts;     /* that the ranks were on; 0 where the file does not say: 1 */
+    char link[32]; /* slowest kind of link between them: "shared-memory", "network"; "" where the file does not say */
     char algorithm[32];
-    double alpha_us, us_per_byte, r2;
-    double cpu_share;          /* part of the duration that compute of the same rank stands still */
-    double temporary_per_byte; /* bytes the library allocates per message byte */
+    double alpha_us, us_per_byte, r2; /* one line over all sizes; r2 and residual are its own */
+    double worst_residual;            /* largest |line - measured| / measured */
+    double spread;                    /* largest uncertainty of a median among the sizes, as a share of it */
+    int samples;                      /* all-reduces behind the row; 0: not said */
+    int pieces;                       /* 0: the line holds for all sizes */
+    qs_message_piece piece[3];        /* closer than the line: what predictions use */
+    double cpu_share;                 /* part of the duration that compute of the same rank stands still */
+    double temporary_per_byte;        /* bytes the library allocates per message byte */
 } qs_collective_cost;
 
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
