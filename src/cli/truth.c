@@ -31,7 +31,7 @@ typedef struct comparison {
     int opinions;
 } comparison;
 
-/* ---- Options -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------------------------------- */
 
 static const char *const own_options[] = {"model",   "dataset", "batch", "data", "cluster", "class",
                                           "backend", "threads", "seeds", "out",  "warm-up", "stochastic-floats"};
@@ -61,7 +61,7 @@ qs_status truth_options_refuse(const option_table *table) {
     return QS_OK;
 }
 
-/* ---- Device and recipes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Device and recipes ---------------------------------------------------------------------------------------------- */
 
 static qs_status class_find(comparison *one) {
     const char *name = one->options->class_name;
@@ -104,7 +104,7 @@ static qs_status recipes_take(comparison *one, int recipes, const qs_recipe *rec
     return qs_fail(QS_USAGE, "--recipes: fp32 is what the others are measured against; name one below it");
 }
 
-/* ---- Truth and opinions ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Truth and opinions ---------------------------------------------------------------------------------------------- */
 
 static void progress(void *context, const char *what, double fraction) {
     (void)context;
@@ -202,7 +202,7 @@ done:
     return status;
 }
 
-/* ---- Output ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------------------------------- */
 
 static double percent_of(double part, double whole) {
     return whole > 0 && isfinite(whole) ? 100 * part / whole : 0;
@@ -301,7 +301,7 @@ static qs_status csv_write(const comparison *one, const char *path) {
     return status;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------------------------------- */
 
 static void comparison_release(comparison *one) {
     for (int i = 0; i < MOST_INDICATORS; i++)

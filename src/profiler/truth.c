@@ -103,7 +103,7 @@ static qs_status row_measure(measurement *one, int node, const qs_recipe *recipe
     return qs_fail_within(status, "operator %s alone in %s", row->name, row->recipe);
 }
 
-/* ---- All of them ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------------------------------- */
 
 static void progress_tell(const measurement *one, double fraction, const char *what) {
     if (one->options->progress) one->options->progress(one->options->progress_context, what, fraction);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Top eigenvalues of the Hessian blocks of a small mlp against exact ones. For fixed signs of the relus the logits are linear in the weights
- * of one layer, so its block is Jᵀ (diag p - p pᵀ) J / batch; products with it are formed in double and iterated to convergence. */
+/* Top eigenvalues of the Hessian blocks of a small mlp against exact ones. For fixed signs of the relus the logits are linear in one
+ * layer's weights, so its block is Jᵀ (diag p - p pᵀ) J / batch; products with it are formed in double and iterated to convergence. */
 #include "profiler_support.h"
 
 enum { BATCH = 16, HALF = BATCH / 2, LAYERS = 3, MOST = 3072, MOST_WEIGHTS = 32 * MOST };
@@ -15,7 +15,7 @@ typedef struct layer {
 static layer layers[LAYERS];
 static double probability[HALF][32], v[MOST_WEIGHTS], hv[MOST_WEIGHTS];
 
-/* ---- The exact block -------------------------------------------------------------------------------------------------------------------- */
+/* ---- The exact block ------------------------------------------------------------------------------------------------- */
 
 static void network_forward(void) {
     for (int l = 0; l < LAYERS; l++)
@@ -178,8 +178,9 @@ static void top_is_exact(void **state) {
     network_close(&b);
 }
 
-/* The usual options: the iteration ends when the Rayleigh quotient moved by less than 1 %, from below; with the next eigenvalue at a ratio r
- * what is missing is less than r²/(1 - r²) of the last move: 5 % up to r = 0.91. A step 16 times as small says the same: no kinks are met. */
+/* The usual options: the iteration ends when the Rayleigh quotient moved by less than 1 %, from below; with the next eigenvalue at a
+ * ratio r what is missing is less than r²/(1 - r²) of the last move: 5 % up to r = 0.91. A step 16 times as small says the same: no kinks
+ * are met. */
 static void top_by_default(void **state) {
     (void)state;
     bench b;

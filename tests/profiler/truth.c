@@ -59,7 +59,7 @@ static void fp32_against_itself_is_nothing(void **state) {
     bench_close(&b);
 }
 
-/* ---- A variance known exactly --------------------------------------------------------------------------------------------------------- */
+/* ---- A variance known exactly ---------------------------------------------------------------------------------------- */
 
 typedef struct layer {
     int inputs, outputs;
@@ -141,8 +141,8 @@ static const qs_truth_row *row_of(const qs_truth *truth, const char *name) {
 }
 
 /* The mean over seeds lies within 5 standard errors (a chance of 1e-6), which the measurement states itself; that it states them well
- * enough is checked too: the squared error is a sum over some 100 products, so it spreads by more than a tenth of its root count and by less
- * than its own size. The bias is that of chance: variance/seeds, with a spread below variance × √2/seeds. */
+ * enough is checked too: the squared error is a sum over some 100 products, so it spreads by a part of its size, not by more.
+ * The bias is that of chance: variance/seeds, with a spread below variance × √2/seeds. */
 static void variance_is_exact_and_unbiased(void **state) {
     (void)state;
     enum { SEEDS = 200 };
@@ -173,7 +173,7 @@ static void variance_is_exact_and_unbiased(void **state) {
     bench_close(&b);
 }
 
-/* ---- Options -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------------------------------- */
 
 /* With stochastic floats a bf16 recipe draws. The class's recipes are those below fp32. */
 static void floats_may_be_stochastic(void **state) {

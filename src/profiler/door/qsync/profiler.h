@@ -43,7 +43,7 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
 /* ---- Monte-Carlo ground truth of the gradient's noise (qsync.md §3) ------------------------------------------------------------ */
 
 /* What lowering one operator alone, all others fp32, does to the whole gradient: of the mean loss of a fixed batch (half the job's, as in
- * statistics), at the weights that a short fp32 training on this one process reached. The truth is error2, the second moment of the gradient
+ * statistics), at the weights that a short fp32 training on this one process reached. The truth is error2, the gradient's second moment
  * about the fp32 one, = variance + bias2_raw. Recipes that draw nothing (floats round to nearest) have variance 0 and are run twice. */
 typedef struct qs_truth_row {
     char name[QS_NAME], recipe[QS_NAME];
@@ -76,7 +76,7 @@ typedef struct qs_truth_options {
     void *progress_context;
 } qs_truth_options;
 QS_API void qs_truth_options_default(qs_truth_options *out);
-/* One process; no communicator. Dropout is switched off (seeds would change its masks). The gradient of fp32 against itself gives exactly 0.
+/* One process; no communicator. Dropout is switched off (seeds would change its masks). fp32 against itself gives exactly 0.
  * Memory: the arena, and 20 bytes a trained element. QS_NUMERIC when the fp32 training diverges. Release with qs_truth_release. */
 QS_API qs_status qs_truth_measure(const qs_truth_options *options, qs_device *device, qs_truth *out);
 QS_API void qs_truth_release(qs_truth *truth);
