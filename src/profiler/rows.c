@@ -30,12 +30,13 @@ static double jitter_of(const qs__plan_run *run, qs__samples *scratch) {
     scratch->count = 0;
     for (int i = 1; i < run->timed; i++)
         if (run->round[i] == run->round[i - 1]) scratch->value[scratch->count++] = fabs(run->whole[i] - run->whole[i - 1]);
-    return qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us;
+    return fmin(qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us, 1);
 }
 
 static qs_status place_keep(qs__profiler *profiler, const qs_step *step, double us, double alone_us) {
     qs__entry *entry = &profiler->cases.entry[qs__cases_find(&profiler->cases, step->case_text)];
-    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, alone_us / us));
+    /* Company never makes a kernel faster: a ratio above 1 is noise. */
+    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, fmin(alone_us / us, 1)));
     if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
     QS_TRY(qs__samples_add(step->behind ? &entry->behind_us : &entry->direct_us, us));
     return qs__samples_add(&entry->kernel_us, us);
