@@ -65,8 +65,6 @@ typedef struct qs__cpu_kernels {
     /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel
      * (max_pool), or, without a mask, of diff / window size. diff and mask are all results of the image, dst is the line. */
     void (*gradient_line)(const qs__pool *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
-    /* maximum[c] = max(maximum[c], |src[r, c]|) as fp32 bits without sign, so that NaN and infinity win. */
-    void (*column_maxima)(int64_t rows, int64_t channels, qs__in src, int32_t *maximum);
 } qs__cpu_kernels;
 
 extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;
