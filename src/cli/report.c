@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "audit.h"
 #include "plan_output.h"
 
 #define MOST_RUNS 32
@@ -13,6 +15,7 @@ typedef struct run_record {
     const char *name; /* the planner; the folder where several runs have the same one */
     qs_plan plan;
     json_t *result;
+    json_t *audit; /* NULL: the run has none */
 } run_record;
 
 static qs_status file_in(const char *folder, const char *name, char **text) {
@@ -52,10 +55,24 @@ static qs_status result_read(const char *folder, json_t **out) {
     return result_check(folder, *out);
 }
 
+/* Runs of older versions have no audit. */
+static qs_status audit_read(const char *folder, json_t **out) {
+    char *path = NULL, *text = NULL;
+    QS_TRY(qs_path_join(folder, "audit.json", &path));
+    const bool there = access(path, F_OK) == 0;
+    free(path);
+    if (!there) return QS_OK;
+    QS_TRY(file_in(folder, "audit.json", &text));
+    const qs_status status = qs_fail_within(audit_parse(text, "audit.json", out), "%s", folder);
+    free(text);
+    return status;
+}
+
 static qs_status run_read(const char *folder, run_record *out) {
     char *text = NULL;
     out->folder = folder;
     QS_TRY(result_read(folder, &out->result));
+    QS_TRY(audit_read(folder, &out->audit));
     QS_TRY(file_in(folder, "plan.json", &text));
     const qs_status status = qs_plan_parse(text, folder, &out->plan);
     free(text);
@@ -122,6 +139,11 @@ static void runs_print(const run_record *run, int runs) {
     printf("%-*s %-15s %-34s %12s %12s\n", width, "", "", "", "predicted", "reserved");
     for (int i = 0; i < runs; i++)
         memory_print(&run[i], width);
+    for (int i = 0; i < runs; i++) {
+        if (!run[i].audit) continue;
+        printf("\n%s\n", run[i].name);
+        audit_print(run[i].audit);
+    }
 }
 
 static void classes_json(const run_record *run, json_t *memory, json_t *operators) {
@@ -152,7 +174,7 @@ static qs_status names_are_utf8(const run_record *run, int runs) {
 static qs_status runs_json(const run_record *run, int runs) {
     QS_TRY(names_are_utf8(run, runs));
     json_t *accuracy = json_object(), *error = json_object(), *iteration = json_object(), *memory = json_object(),
-           *operators = json_object();
+           *operators = json_object(), *audits = json_object();
     for (int i = 0; i < runs; i++) {
         const char *name = run[i].name;
         json_t *classes = json_object(), *recipes = json_object();
@@ -162,16 +184,18 @@ static qs_status runs_json(const run_record *run, int runs) {
         classes_json(&run[i], classes, recipes);
         json_object_set_new(memory, name, classes);
         json_object_set_new(operators, name, recipes);
+        if (run[i].audit) json_object_set(audits, name, run[i].audit);
     }
-    return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "accuracy", accuracy, "prediction_error", error, "iteration_us", iteration,
-                                "memory", memory, "operators", operators));
+    return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "accuracy", accuracy, "prediction_error", error, "iteration_us", iteration,
+                                "memory", memory, "operators", operators, "audit", audits));
 }
 
 qs_status verb_report(int argc, char **argv) {
     const verb_usage usage = {
         "report", "RUN ...",
         "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
-        "operators per precision, predicted and reserved memory. In JSON errors are per cent, accuracies fractions.",
+        "operators per precision, predicted and reserved memory, and the audit of each: phases and memory of every rank. In JSON errors "
+        "are per cent, accuracies fractions.",
         "  qsync report run/fp32 run/uniform run/qsync\n"};
     run_record run[MOST_RUNS] = {0};
     bool json = false, done = false;
@@ -194,6 +218,7 @@ done:
     for (int i = 0; i < runs; i++) {
         qs_plan_release(&run[i].plan);
         json_decref(run[i].result);
+        json_decref(run[i].audit);
     }
     return status;
 }

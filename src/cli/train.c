@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit.h"
 #include "plan_output.h"
 
 static void progress(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
@@ -46,6 +47,16 @@ static void result_print(const qs_plan *plan, const qs_cluster *cluster, const q
     }
 }
 
+/* The audit as a value, and its warning on stderr. */
+static qs_status audit_take(const qs_audit *audit, json_t **out) {
+    char *text = NULL;
+    if (audit->warning[0]) qs_log(QS_LOG_WARNING, "%s", audit->warning);
+    QS_TRY(qs_audit_text(audit, &text));
+    const qs_status status = audit_parse(text, "audit", out);
+    free(text);
+    return status;
+}
+
 /* What `qsync report` reads; NULL when memory ran out. */
 static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
     const qs_class_plan *predicted = plan_first(plan);
@@ -78,11 +89,23 @@ static qs_status result_write(const char *folder, const json_t *root) {
     return status;
 }
 
+static qs_status result_show(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result, json_t *root, bool json) {
+    json_t *audit = NULL;
+    QS_TRY(audit_take(&result->audit, &audit));
+    if (json) {
+        json_object_set_new(root, "audit", audit);
+        return json_print(json_incref(root));
+    }
+    result_print(plan, cluster, result);
+    if (result->steps > 0) audit_print(audit);
+    json_decref(audit);
+    return QS_OK;
+}
+
 static qs_status result_out(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result, const char *folder, bool json) {
     json_t *root = result_json(plan, cluster, result);
     qs_status status = folder ? result_write(folder, root) : QS_OK;
-    if (status == QS_OK && json) return json_print(root);
-    if (status == QS_OK) result_print(plan, cluster, result);
+    if (status == QS_OK) status = result_show(plan, cluster, result, root, json);
     json_decref(root);
     return status;
 }
@@ -134,6 +157,10 @@ static void work_options_add(train_work *work, option_table *table) {
                                     "plan from qsync plan, or written by hand; its job gives the defaults", 0});
     options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
+    options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
+                                    "write trace.json into the run folder: a typical step of all ranks as a Chrome trace", 0});
+    options_add(table, (option_row){"audit-bound", OPTION_REAL, &o->audit_bound, "PERCENT",
+                                    "warn when the iteration is further from its prediction (10)", 0});
     options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the result as JSON", 0});
 }
 
@@ -152,6 +179,8 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     if (*done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     QS_TRY(job_options_finish(&work->job));
+    if (work->options.trace && !work->options.run_folder)
+        return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);
@@ -174,8 +203,7 @@ static qs_status trained(train_work *work, const session *here) {
         progress_end();
         status = result_out(&work->plan, &here->cluster, &result, options->run_folder, work->json);
     }
-    free(result.reserved_bytes);
-    free(result.predicted_bytes);
+    qs_train_result_release(&result);
     return status;
 }
 

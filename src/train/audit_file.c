@@ -81,7 +81,7 @@ static void rank_put(qs__text *text, int rank, const qs_audit_rank *one) {
     putc('}', text->stream);
 }
 
-qs_status qs__audit_text(const qs_audit *audit, char **json) {
+qs_status qs_audit_text(const qs_audit *audit, char **json) {
     qs__text text;
     QS_TRY(qs__text_start(&text));
     fputs("{\"schema\": \"qsync/audit/1\",\n ", text.stream);

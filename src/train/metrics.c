@@ -229,7 +229,7 @@ static qs_status weights_write(const qs__trainer *trainer) {
 
 static qs_status audit_write(const qs__trainer *trainer, const qs_audit *audit) {
     char *json = NULL;
-    QS_TRY(qs__audit_text(audit, &json));
+    QS_TRY(qs_audit_text(audit, &json));
     qs_status status = text_write(trainer, "audit.json", json);
     free(json);
     return status;

@@ -132,8 +132,7 @@ void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_
 
 /* audit.c: collective; fills out on rank 0. */
 qs_status qs__audit_make(qs__trainer *trainer, const qs_train_result *result, qs_audit *out);
-/* audit_file.c, trace_file.c: texts of audit.json and trace.json; the latter is collective and NULL but on rank 0. */
-qs_status qs__audit_text(const qs_audit *audit, char **json);
+/* trace_file.c: text of trace.json; collective, NULL but on rank 0. */
 qs_status qs__trace_text(qs__trainer *trainer, char **json);
 
 /* text.c: JSON under construction. Failures stick until the end. */

@@ -103,6 +103,8 @@ typedef struct qs_audit {
 /* Error of a prediction in per cent of what was measured; NaN without either. */
 QS_API double qs_audit_error(double predicted, double measured);
 QS_API void qs_audit_release(qs_audit *audit);
+/* What audit.json holds; the caller frees. */
+QS_API qs_status qs_audit_text(const qs_audit *audit, char **json);
 
 /* Resident bytes of this process, exactly: Rss of /proc/self/smaps_rollup, pages shared with others in full. 0 where the system does not
  * say. Read in training behind the last step; what the heap holds free was given back (qs_heap_trim) before the first. */
