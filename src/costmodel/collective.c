@@ -1,29 +1,261 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Microseconds of all-reduces: α-β of the measured rows, other rank counts by the algorithm's formula. */
+/* Microseconds of all-reduces: rows of what was measured; other numbers of ranks and hosts by the algorithm's formula (qsync.md §4.6). Rows
+ * are taken apart into the time of one message over one kind of link, and messages put together again:
+ *   ring                2 (n - 1) messages of bytes/n in series, each as slow as the slowest link between neighbours
+ *   recursive-doubling  one message of all bytes a round, as slow as the slowest pair of the round; ranks of a host that talk to other hosts
+ *                       in the same round share its network
+ * "library" counts as a ring in order of ranks: Open MPI is asked for one; of other libraries nobody knows. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "qsync/costmodel.h"
 
-/* The row measured with the nearest number of ranks. */
-static const qs_collective_cost *collective_find(const qs_profile *profile, int ranks) {
-    const qs_collective_cost *best = NULL;
+static const char local_link[] = "shared-memory", any_network[] = "network";
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------------------- */
+
+static int hosts_of(const qs_collective_cost *row) {
+    return row->hosts > 0 ? row->hosts : 1;
+}
+
+static bool is_doubling(const char *algorithm) {
+    return strcmp(algorithm, "recursive-doubling") == 0;
+}
+
+/* Messages in series. */
+static int messages(const char *algorithm, int ranks) {
+    int steps = 0;
+    if (!is_doubling(algorithm)) return 2 * (ranks - 1);
+    while (ranks >> (steps + 1))
+        steps++;
+    return (1 << steps) < ranks ? steps + 2 : steps;
+}
+
+static qs_message_piece piece_at(const qs_collective_cost *row, double bytes) {
+    int p = 0;
+    if (row->pieces == 0) return (qs_message_piece){INT64_MAX, row->us_per_byte, row->alpha_us};
+    while (p + 1 < row->pieces && bytes > (double)row->piece[p].to_bytes)
+        p++;
+    return row->piece[p];
+}
+
+static bool link_matches(const qs_collective_cost *row, const char *link) {
+    if (strcmp(link, local_link) == 0) return hosts_of(row) == 1;
+    return hosts_of(row) > 1 && (strcmp(row->link, link) == 0 || strcmp(row->link, any_network) == 0);
+}
+
+/* Whether a row tells what one message over its link takes: a ring is as slow as its slowest link; of a mixture of rounds only the sum is
+ * known. */
+static bool is_pure(const qs_collective_cost *row) {
+    return !is_doubling(row->algorithm) || hosts_of(row) == 1 || hosts_of(row) == row->ranks;
+}
+
+/* ---- One message ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct message_cost {
+    double us, us_per_byte;
+    const qs_collective_cost *from; /* the row with the most messages; NULL: no row */
+} message_cost;
+
+/* A message over a link, from all rows that know: the least-squares slope of row times over numbers of messages. */
+static message_cost message_find(const qs_profile *profile, const char *algorithm, const char *link, double bytes) {
+    message_cost sum = {0};
+    double squares = 0;
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
-        const int distance = row->ranks > ranks ? row->ranks - ranks : ranks - row->ranks;
-        const int best_distance = !best ? 0 : best->ranks > ranks ? best->ranks - ranks : ranks - best->ranks;
-        if (row->ranks > 1 && (!best || distance < best_distance)) best = row;
+        if (row->ranks < 2 || strcmp(row->algorithm, algorithm) != 0 || !link_matches(row, link) || !is_pure(row)) continue;
+        const double count = messages(algorithm, row->ranks), share = is_doubling(algorithm) ? 1 : row->ranks;
+        const qs_message_piece piece = piece_at(row, bytes * share);
+        sum.us += count * (piece.us + piece.us_per_byte * bytes * share);
+        sum.us_per_byte += count * piece.us_per_byte * share;
+        squares += count * count;
+        if (!sum.from || row->ranks > sum.from->ranks) sum.from = row;
     }
-    return best;
+    if (!sum.from) return sum;
+    return (message_cost){sum.us / squares, sum.us_per_byte / squares, sum.from};
+}
+
+/* ---- Layout ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct layout {
+    const char *algorithm, *network;
+    int ranks, hosts;
+    int *host;  /* of every position */
+    int *flows; /* (hosts) messages that leave it in the round at hand */
+} layout;
+
+static int hosts_count(const qs_all_reduce *what) {
+    int last = 0;
+    for (int rank = 0; what->host && rank < what->ranks; rank++) {
+        if (what->host[rank] > last) last = what->host[rank];
+    }
+    return last + 1;
+}
+
+/* qsync's own algorithms go host by host; a library takes the ranks as they are. */
+static qs_status layout_make(const qs_all_reduce *what, layout *out) {
+    QS_TRY(qs_allocate((size_t)what->ranks + (size_t)out->hosts, sizeof *out->host, &out->host));
+    out->flows = out->host + what->ranks;
+    if (!what->host) return QS_OK;
+    if (strcmp(out->algorithm, "library") == 0) {
+        memcpy(out->host, what->host, (size_t)what->ranks * sizeof *out->host);
+        return QS_OK;
+    }
+    for (int rank = 0; rank < what->ranks; rank++)
+        out->flows[what->host[rank]]++;
+    for (int host = 0, position = 0; host < out->hosts; host++) {
+        for (; out->flows[host] > 0; out->flows[host]--)
+            out->host[position++] = host;
+    }
+    return QS_OK;
+}
+
+/* What one round has: messages within hosts, and at most so many that leave one host. */
+typedef struct round_load {
+    bool local;
+    int flows;
+} round_load;
+
+static void load_add(const layout *one, int from, int to, round_load *load) {
+    const int host = one->host[from];
+    if (host == one->host[to]) {
+        load->local = true;
+    } else if (++one->flows[host] > load->flows) {
+        load->flows = one->flows[host];
+    }
+}
+
+static round_load ring_load(const layout *one) {
+    round_load load = {0};
+    memset(one->flows, 0, (size_t)one->hosts * sizeof *one->flows);
+    for (int position = 0; position < one->ranks; position++)
+        load_add(one, position, (position + 1) % one->ranks, &load);
+    return load;
+}
+
+/* Round `index` of recursive doubling, as comm runs it: beyond a power of two the first positions are paired before and after. */
+static round_load doubling_load(const layout *one, int index) {
+    const int rounds = messages(one->algorithm, one->ranks);
+    round_load load = {0};
+    int power = 1;
+    while (2 * power <= one->ranks)
+        power *= 2;
+    const int over = one->ranks - power;
+    const bool outer = over > 0 && (index == 0 || index == rounds - 1);
+    const int distance = outer ? 0 : 1 << (index - (over > 0));
+    memset(one->flows, 0, (size_t)one->hosts * sizeof *one->flows);
+    for (int i = 0; i < (outer ? over : power); i++) {
+        const int other = i ^ distance;
+        const int from = outer ? 2 * i + 1 : i < over ? 2 * i : i + over, to = outer ? 2 * i : other < over ? 2 * other : other + over;
+        load_add(one, from, to, &load);
+    }
+    return load;
+}
+
+/* ---- Putting together --------------------------------------------------------------------------------------------------------- */
+
+static void measured_list(const qs_profile *profile, char *text, size_t capacity) {
+    size_t used = (size_t)snprintf(text, capacity, "no all-reduce");
+    bool first = true;
+    for (int i = 0; i < profile->collectives && used < capacity; i++) {
+        const qs_collective_cost *row = &profile->collective[i];
+        if (row->ranks < 2) continue;
+        if (first) used = 0;
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s of %d ranks on %d host%s", first ? "" : ", ", row->algorithm,
+                                 row->ranks, hosts_of(row), hosts_of(row) > 1 ? "s" : "");
+        first = false;
+    }
+}
+
+static qs_status missing(const qs_profile *profile, const char *algorithm, const char *link) {
+    char have[256];
+    measured_list(profile, have, sizeof have);
+    return qs_fail(QS_MISMATCH,
+                   "the profile has no all-reduce \"%s\" over %s of 2 ranks or more (it has %s): profile with --all-reduce %s under the "
+                   "launcher, with two ranks of each kind of link",
+                   algorithm, link, have, algorithm);
+}
+
+/* The slower of what a round has. Messages that leave a host together share its network's bytes, not its latency. */
+static qs_status round_cost(const qs_profile *profile, const layout *one, round_load load, double bytes, message_cost *out) {
+    message_cost local = {0}, network = {0};
+    if (load.local) {
+        local = message_find(profile, one->algorithm, local_link, bytes);
+        if (!local.from) return missing(profile, one->algorithm, local_link);
+    }
+    if (load.flows > 0) {
+        network = message_find(profile, one->algorithm, one->network, bytes);
+        if (!network.from) return missing(profile, one->algorithm, one->network);
+        network.us += (load.flows - 1) * network.us_per_byte * bytes;
+    }
+    *out = network.from && !(local.us > network.us) ? network : local;
+    return QS_OK;
+}
+
+static void from_note(const qs_collective_cost *row, qs_all_reduce_cost *out) {
+    if (row->ranks > out->from_ranks) out->from_ranks = row->ranks;
+    if (hosts_of(row) > out->from_hosts) out->from_hosts = hosts_of(row);
+}
+
+static qs_status rounds_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
+    const bool doubling = is_doubling(one->algorithm);
+    const int count = messages(one->algorithm, one->ranks), alike = doubling ? 1 : count;
+    const double length = doubling ? (double)bytes : (double)bytes / one->ranks;
+    double slowest = -1;
+    for (int index = 0; index < count; index += alike) {
+        message_cost message = {0};
+        QS_TRY(round_cost(profile, one, doubling ? doubling_load(one, index) : ring_load(one), length, &message));
+        out->us += alike * message.us;
+        if (message.us > slowest) out->cpu_share = message.from->cpu_share;
+        if (message.us > slowest) slowest = message.us;
+        from_note(message.from, out);
+    }
+    return QS_OK;
+}
+
+static const qs_collective_cost *row_find(const qs_profile *profile, const layout *one) {
+    const char *link = one->hosts > 1 ? one->network : local_link;
+    for (int i = 0; i < profile->collectives; i++) {
+        const qs_collective_cost *row = &profile->collective[i];
+        if (row->ranks == one->ranks && hosts_of(row) == one->hosts && link_matches(row, link) &&
+            strcmp(row->algorithm, one->algorithm) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* That of the first row, which is the job's, unless the caller names one. */
+static const char *algorithm_of(const qs_profile *profile, const qs_all_reduce *what) {
+    if (what->algorithm) return what->algorithm;
+    for (int i = 0; i < profile->collectives; i++) {
+        if (profile->collective[i].ranks > 1) return profile->collective[i].algorithm;
+    }
+    return "library";
+}
+
+qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
+    layout one = {.algorithm = algorithm_of(profile, what), .network = what->network ? what->network : any_network, .ranks = what->ranks};
+    *out = (qs_all_reduce_cost){0};
+    if (what->ranks < 2) return QS_OK;
+    one.hosts = hosts_count(what);
+    const qs_collective_cost *row = row_find(profile, &one);
+    if (row) {
+        const qs_message_piece piece = piece_at(row, (double)bytes);
+        *out = (qs_all_reduce_cost){piece.us + piece.us_per_byte * (double)bytes, row->cpu_share, false, row->ranks, hosts_of(row)};
+        return QS_OK;
+    }
+    out->extrapolated = true;
+    qs_status status = layout_make(what, &one);
+    if (status == QS_OK) status = rounds_cost(profile, &one, bytes, out);
+    free(one.host);
+    return status;
 }
 
 qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share) {
+    qs_all_reduce_cost cost;
     *us = *cpu_share = 0;
-    if (ranks < 2) return QS_OK;
-    const qs_collective_cost *row = collective_find(profile, ranks);
-    if (!row)
-        return qs_fail(QS_MISMATCH,
-                       "the profile has no all-reduce of 2 ranks or more: profile under the launcher with the cluster's ranks");
-    const double n = ranks, m = row->ranks;
-    const double alpha = row->alpha_us * (n - 1) / (m - 1), beta = row->us_per_byte * ((n - 1) / n) / ((m - 1) / m);
-    *us = alpha + beta * (double)bytes;
-    *cpu_share = row->cpu_share;
+    QS_TRY(qs_cost_all_reduce_on(profile, &(qs_all_reduce){.ranks = ranks}, bytes, &cost));
+    *us = cost.us;
+    *cpu_share = cost.cpu_share;
     return QS_OK;
 }

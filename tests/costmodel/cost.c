@@ -134,30 +134,8 @@ static void plans_hold_kernel_rows(void **state) {
     free(plan.kernel);
 }
 
-/* Ring: 2 (n - 1) messages of bytes / n. */
-static void all_reduces_are_extrapolated(void **state) {
-    (void)state;
-    qs_collective_cost rows[] = {{.ranks = 1, .alpha_us = 99},
-                                 {.ranks = 4, .alpha_us = 30, .us_per_byte = 1e-3, .cpu_share = 0.25},
-                                 {.ranks = 2, .alpha_us = 8, .us_per_byte = 5e-4, .cpu_share = 0.5}};
-    const qs_profile one = {.collectives = 3, .collective = rows}, none = {.collectives = 1, .collective = rows};
-    double us = -1, share = -1;
-    assert_ok(qs_cost_all_reduce(&one, 1, 1 << 20, &us, &share));
-    assert_true(us == 0 && share == 0);
-    assert_ok(qs_cost_all_reduce(&one, 2, 1000, &us, &share));
-    assert_true(fabs(us - 8.5) < 1e-12 && share == 0.5);
-    assert_ok(qs_cost_all_reduce(&one, 4, 1000, &us, &share));
-    assert_true(fabs(us - 31) < 1e-12 && share == 0.25);
-    /* From 4 ranks to 7: latency times 6/3, bytes times (6/7)/(3/4). */
-    assert_ok(qs_cost_all_reduce(&one, 7, 2000, &us, &share));
-    assert_true(fabs(us - (60 + 2 * (6.0 / 7) / 0.75)) < 1e-12);
-    assert_int_equal(qs_cost_all_reduce(&none, 2, 1000, &us, &share), QS_MISMATCH);
-    says("all-reduce");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price), cmocka_unit_test(casts_can_be_left_out),
-                                       cmocka_unit_test(what_is_not_known_is_an_error), cmocka_unit_test(plans_hold_kernel_rows),
-                                       cmocka_unit_test(all_reduces_are_extrapolated)};
+                                       cmocka_unit_test(what_is_not_known_is_an_error), cmocka_unit_test(plans_hold_kernel_rows)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

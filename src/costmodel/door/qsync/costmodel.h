@@ -24,8 +24,25 @@ typedef struct qs_cost_options {
 QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options, double *us);
 /* Microseconds of one step. */
 QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
-/* Microseconds of an all-reduce of `bytes` over `ranks`: α + β·bytes of the measured row; other rank counts are extrapolated by the ring's
- * formula, 2 (n-1) messages of bytes/n (α scales with n - 1, β with (n - 1)/n). One rank costs 0. */
+/* An all-reduce of a job on a cluster. */
+typedef struct qs_all_reduce {
+    const char *algorithm; /* the job's; NULL: that of the profile's first row */
+    int ranks;
+    const int *host;     /* (ranks) host of every rank (qs_cluster_hosts); NULL: all on one */
+    const char *network; /* kind of the links between hosts (qs_cluster_network); NULL: "network" */
+} qs_all_reduce;
+typedef struct qs_all_reduce_cost {
+    double us, cpu_share;
+    bool extrapolated;          /* no row has these ranks on so many hosts: put together from messages by the algorithm's formula */
+    int from_ranks, from_hosts; /* the largest row behind it */
+} qs_all_reduce_cost;
+/* Microseconds of an all-reduce of `bytes`. A row of the same algorithm, ranks and hosts gives its line; other numbers follow from the time
+ * of one message over each kind of link, that time from the rows by least squares: a ring of n ranks takes 2 (n - 1) messages of bytes/n,
+ * each as slow as its slowest link; recursive doubling ceil(log2 n) messages of all bytes (two more than log2 rounded down where n is no
+ * power of two), each round as slow as its slowest link, the ranks of a host sharing its network. QS_MISMATCH names algorithm and link that
+ * have no row. One rank costs 0. */
+QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out);
+/* The same for ranks that share one host, in the algorithm of the profile's first row. */
 QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);
 
 /* ---- Fits ---------------------------------------------------------------------------------------------------------------- */
