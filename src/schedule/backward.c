@@ -1,169 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Backward steps in reverse node order. The gradient of a value is the sum of what its readers contribute, in the value's own format;
- * weight gradients come before input gradients so that all-reduces start early. */
+/* Backward steps of a node. The gradient of a value is the sum of what its readers contribute, the last reader first, in the value's own
+ * format; weight gradients come before input gradients so that all-reduces start early. */
 #include "schedule_internal.h"
 
-/* Adds a reader's contribution to the gradient of `node`'s output. `owned`: the buffer has no other reader, so sums may be formed in it. */
-static qs_status contribute(qs_lowerer *lowerer, int node, const qs_format *format, int buffer, bool owned) {
-    qs_node_state *state = &lowerer->node[node];
-    const char *name = lowerer->graph->node[node].name;
-    const qs_format *wanted = lowerer->out->value_format[node];
-    const qs_shape shape = qs_graph_shape(lowerer->graph, node, lowerer->in->batch);
-    if (format != wanted) {
-        int converted = -1;
-        QS_TRY(qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), &converted, "%s:diff:%s", name,
-                              wanted->name));
-        const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
-        qs_draft draft = qs__draft_make(node, "cast", "forward", &attributes);
-        draft.conversion = true;
-        qs__draft_bind(&draft, QS_SRC, shape, format, buffer, 0);
-        qs__draft_bind(&draft, QS_DST, shape, wanted, converted, 0);
-        QS_TRY(qs__step_emit(lowerer, &draft));
-        buffer = converted;
-        owned = true;
-    }
-    if (state->gradient < 0) {
-        state->gradient = buffer;
-        state->gradient_owned = owned;
-        return QS_OK;
-    }
-    int sum = state->gradient;
-    if (!state->gradient_owned)
-        QS_TRY(qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), &sum, "%s:diff:sum", name));
-    qs_draft draft = qs__draft_make(node, "add", "forward", NULL);
-    draft.conversion = true;
-    qs__draft_bind(&draft, QS_SRC, shape, wanted, state->gradient, 0);
-    qs__draft_bind(&draft, QS_SRC2, shape, wanted, buffer, 0);
-    qs__draft_bind(&draft, QS_DST, shape, wanted, sum, 0);
-    state->gradient = sum;
-    state->gradient_owned = true;
-    return qs__step_emit(lowerer, &draft);
+/* The gradient of a value as an edge's contribution leaves it; the edge may be one of the segment under construction. */
+static qs_gradient gradient_after(const qs_schedule_draft *draft, int edge) {
+    if (edge < 0) return (qs_gradient){-1, false};
+    const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
+    if (n == draft->build.node) return draft->build.gradient[input];
+    return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
 }
 
-static qs_status diff_src_buffer(qs_lowerer *lowerer, int reader, int input, const qs_format *format, int *out) {
-    const qs_shape shape = qs_graph_shape(lowerer->graph, input, lowerer->in->batch);
-    return qs__buffer_add(lowerer, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), out, "%s:diff_src",
-                          lowerer->graph->node[reader].name);
+qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node) {
+    return gradient_after(draft, draft->topology.last[node]);
 }
 
-static void gradient_bind(qs_lowerer *lowerer, qs_draft *draft, qs_role role, const qs_parameter *parameter) {
-    qs__draft_bind(draft, role, parameter->shape, lowerer->fp32, lowerer->out->gradients, (size_t)parameter->offset * sizeof(float));
+static qs_status diff_cast(qs_schedule_draft *draft, int value, int input, const qs_format *format, qs_gradient *given) {
+    const qs_format *wanted = draft->facts[value].value;
+    const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
+    int converted = -1;
+    if (format == wanted) return QS_OK;
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_CAST + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
+                           wanted->name, &converted));
+    const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
+    qs_pending pending = qs__pending_make(value, draft->cast.op, draft->cast.pass, &attributes);
+    pending.conversion = true;
+    qs__pending_bind(&pending, QS_SRC, shape, format, given->buffer, 0);
+    qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
+    *given = (qs_gradient){converted, true};
+    return qs__step_emit(draft, &pending);
 }
 
-static qs_status weight_gradient_emit(qs_lowerer *lowerer, int n) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const qs_recipe *recipe = qs__recipe_of(lowerer, n);
-    const qs_parameter *weights = qs__parameter_find(lowerer, n, QS_WEIGHTS), *bias = qs__parameter_find(lowerer, n, QS_BIAS);
+/* Adds a reader's contribution to the gradient of one of its inputs. */
+static qs_status contribute(qs_schedule_draft *draft, int reader, int input, const qs_format *format, qs_gradient given) {
+    const int value = draft->graph->node[reader].input[input];
+    const qs_format *wanted = draft->facts[value].value;
+    const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
+    const qs_gradient before = gradient_after(draft, draft->topology.before[qs__edge(reader, input)]);
+    QS_TRY(diff_cast(draft, value, input, format, &given));
+    draft->build.gradient[input] = given;
+    if (before.buffer < 0) return QS_OK;
+    int sum = before.buffer;
+    if (!before.owned)
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SUM + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
+                               "sum", &sum));
+    qs_pending pending = qs__pending_make(value, draft->sum.op, draft->sum.pass, NULL);
+    pending.conversion = true;
+    qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
+    qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
+    qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
+    draft->build.gradient[input] = (qs_gradient){sum, true};
+    return qs__step_emit(draft, &pending);
+}
+
+static qs_status diff_src_make(qs_schedule_draft *draft, int reader, const qs_format *format, int *out) {
+    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[0], draft->in.batch);
+    return qs__buffer_make(draft, QS_SLOT_DIFF_SRC, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), reader, "diff_src", NULL,
+                           out);
+}
+
+static void gradient_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, const qs_parameter *parameter) {
+    qs__pending_bind(pending, role, parameter->shape, draft->fp32, draft->frame->gradients, (size_t)parameter->offset * sizeof(float));
+}
+
+static qs_status weight_gradient_emit(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_recipe *recipe = draft->recipe[n];
+    const qs_parameter *weights = qs_graph_parameter(draft->graph, n, QS_WEIGHTS), *bias = qs_graph_parameter(draft->graph, n, QS_BIAS);
     qs_copy src, diff_dst;
-    QS_TRY(qs__saved_as(lowerer, n, node->input[0], &recipe->forward.src, &recipe->weight_gradient.src, &src));
-    QS_TRY(qs__gradient_as(lowerer, n, &recipe->weight_gradient.diff_dst, &diff_dst));
-    const qs_shape dst_shape = qs_graph_shape(lowerer->graph, n, lowerer->in->batch);
-    if (lowerer->in->mode == QS_MODE_STATISTICS)
-        QS_TRY(qs__statistics_emit(lowerer, n, 2, dst_shape, lowerer->out->value_format[n], (qs_place){lowerer->node[n].gradient, 0}));
-    qs_draft draft = qs__draft_make(n, node->op->name, "weight_gradient", &node->attributes);
-    qs__draft_bind(&draft, QS_SRC, qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch), src.quantizer.format, src.buffer, 0);
-    qs__draft_bind(&draft, QS_DIFF_DST, dst_shape, diff_dst.quantizer.format, diff_dst.buffer, 0);
-    gradient_bind(lowerer, &draft, QS_DIFF_WEIGHTS, weights);
-    if (bias) gradient_bind(lowerer, &draft, QS_DIFF_BIAS, bias);
-    QS_TRY(qs__step_emit(lowerer, &draft));
-    if (bias) QS_TRY(qs__bucket_gradient_done(lowerer, bias));
-    return qs__bucket_gradient_done(lowerer, weights);
+    QS_TRY(qs__saved_as(draft, n, &recipe->weight_gradient.src, &src));
+    QS_TRY(qs__gradient_as(draft, n, &recipe->weight_gradient.diff_dst, &diff_dst));
+    const qs_shape dst_shape = qs_graph_shape(draft->graph, n, draft->in.batch);
+    if (draft->in.mode == QS_MODE_STATISTICS)
+        QS_TRY(qs__statistics_emit(draft, n, 2, dst_shape, draft->facts[n].value, (qs_place){qs__gradient_of(draft, n).buffer, 0}));
+    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "weight_gradient"), &node->attributes);
+    qs__pending_bind(&pending, QS_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), src.quantizer.format, src.buffer, 0);
+    qs__pending_bind(&pending, QS_DIFF_DST, dst_shape, diff_dst.quantizer.format, diff_dst.buffer, 0);
+    gradient_bind(draft, &pending, QS_DIFF_WEIGHTS, weights);
+    if (bias) gradient_bind(draft, &pending, QS_DIFF_BIAS, bias);
+    QS_TRY(qs__step_emit(draft, &pending));
+    if (bias) QS_TRY(qs__bucket_gradient_done(draft, bias));
+    return qs__bucket_gradient_done(draft, weights);
 }
 
-static qs_status input_gradient_emit(qs_lowerer *lowerer, int n, bool first) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const int input = node->input[0];
-    const qs_recipe *recipe = qs__recipe_of(lowerer, n);
-    const qs_parameter *parameter = qs__parameter_find(lowerer, n, QS_WEIGHTS);
+static qs_status input_gradient_emit(qs_schedule_draft *draft, int n, bool first) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_recipe *recipe = draft->recipe[n];
+    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, QS_WEIGHTS);
     const qs_format *format = recipe->input_gradient.diff_dst.format;
     qs_copy diff_dst;
     qs_place weights;
     int weights_step = -1, diff_src = -1;
-    QS_TRY(qs__gradient_as(lowerer, n, &recipe->input_gradient.diff_dst, &diff_dst));
-    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_INPUT_WEIGHTS, &recipe->input_gradient.weights, first, &weights, &weights_step));
-    QS_TRY(diff_src_buffer(lowerer, n, input, format, &diff_src));
-    qs_draft draft = qs__draft_make(n, node->op->name, "input_gradient", &node->attributes);
-    qs__draft_bind(&draft, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
-    qs__draft_bind(&draft, QS_DIFF_DST, qs_graph_shape(lowerer->graph, n, lowerer->in->batch), format, diff_dst.buffer, 0);
-    qs__draft_bind(&draft, QS_DIFF_SRC, qs_graph_shape(lowerer->graph, input, lowerer->in->batch), format, diff_src, 0);
-    QS_TRY(qs__step_emit(lowerer, &draft));
-    return contribute(lowerer, input, format, diff_src, true);
+    QS_TRY(qs__gradient_as(draft, n, &recipe->input_gradient.diff_dst, &diff_dst));
+    QS_TRY(qs__weights_as(draft, n, first, &weights, &weights_step));
+    QS_TRY(diff_src_make(draft, n, format, &diff_src));
+    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "input_gradient"), &node->attributes);
+    qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
+    qs__pending_bind(&pending, QS_DIFF_DST, qs_graph_shape(draft->graph, n, draft->in.batch), format, diff_dst.buffer, 0);
+    qs__pending_bind(&pending, QS_DIFF_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, diff_src, 0);
+    QS_TRY(qs__step_emit(draft, &pending));
+    return contribute(draft, n, 0, format, (qs_gradient){diff_src, true});
 }
 
 /* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the
  * input's gradient then lives longer, which costs less than a second copy of the weights. */
-static bool input_comes_first(const qs_lowerer *lowerer, int n) {
-    const qs_recipe *recipe = qs__recipe_of(lowerer, n);
+static bool input_comes_first(const qs_schedule_draft *draft, int n) {
+    const qs_recipe *recipe = draft->recipe[n];
     const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format,
                     *read = recipe->weight_gradient.src.format;
-    const qs_shape src = qs_graph_shape(lowerer->graph, lowerer->graph->node[n].input[0], lowerer->in->batch);
+    const qs_shape src = qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch);
     const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
-    return wanted != lowerer->fp32 && qs_tensor_bytes(&qs__parameter_find(lowerer, n, QS_WEIGHTS)->shape, wanted) > inputs;
+    return wanted != draft->fp32 && qs_tensor_bytes(&qs_graph_parameter(draft->graph, n, QS_WEIGHTS)->shape, wanted) > inputs;
+}
+
+static bool input_is_wanted(const qs_schedule_draft *draft, int n, int input) {
+    return draft->topology.needs_gradient[draft->graph->node[n].input[input]];
 }
 
 /* The weight gradient first where memory allows, so that its all-reduce starts early. */
-static qs_status adjustable_emit(qs_lowerer *lowerer, int n) {
-    const bool wanted = lowerer->node[lowerer->graph->node[n].input[0]].needs_gradient, first = wanted && input_comes_first(lowerer, n);
-    if (first) QS_TRY(input_gradient_emit(lowerer, n, true));
-    QS_TRY(weight_gradient_emit(lowerer, n));
-    return wanted && !first ? input_gradient_emit(lowerer, n, false) : QS_OK;
+static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
+    const bool wanted = input_is_wanted(draft, n, 0), first = wanted && input_comes_first(draft, n);
+    if (first) QS_TRY(input_gradient_emit(draft, n, true));
+    QS_TRY(weight_gradient_emit(draft, n));
+    return wanted && !first ? input_gradient_emit(draft, n, false) : QS_OK;
 }
 
-/* The role of a trained parameter's gradient in a backward pass, if `role` is one. */
-static const qs_parameter *parameter_of_gradient(const qs_lowerer *lowerer, int n, qs_role role) {
-    const qs_node *node = &lowerer->graph->node[n];
-    for (int i = 0; i < node->parameters; i++) {
-        const qs_parameter *parameter = &lowerer->graph->parameter[node->first_parameter + i];
-        if (parameter->gradient == role) return parameter;
-    }
-    return NULL;
-}
-
-static qs_status src_bind(qs_lowerer *lowerer, qs_draft *draft, int n) {
-    const int input = lowerer->graph->node[n].input[0];
-    const qs_quantizer plain = {.format = lowerer->out->value_format[n], .rounding = QS_NEAREST_EVEN};
+static qs_status src_bind(qs_schedule_draft *draft, qs_pending *pending, int n) {
     qs_copy copy;
-    QS_TRY(qs__value_as(lowerer, input, &plain, &copy));
-    qs__draft_bind(draft, QS_SRC, qs_graph_shape(lowerer->graph, input, lowerer->in->batch), plain.format, copy.buffer, 0);
+    QS_TRY(qs__input_as(draft, n, 0, &copy));
+    qs__pending_bind(pending, QS_SRC, qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch), draft->facts[n].value,
+                     copy.buffer, 0);
     return QS_OK;
 }
 
 /* Binds one operand of a dependent or fixed operator's backward pass; *diff_src receives the new buffer. */
-static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_role role, int *diff_src) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const qs_node_state *state = &lowerer->node[n];
-    const qs_format *format = lowerer->out->value_format[n];
-    const qs_shape dst = qs_graph_shape(lowerer->graph, n, lowerer->in->batch);
-    const qs_parameter *gradient = parameter_of_gradient(lowerer, n, role), *parameter = qs__parameter_find(lowerer, n, role);
-    if (gradient) {
-        gradient_bind(lowerer, draft, role, gradient);
-        return QS_OK;
-    }
+static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int *diff_src) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_format *format = draft->facts[n].value;
+    const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch);
+    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
     if (parameter) {
-        qs__draft_bind(draft, role, parameter->shape, lowerer->fp32, lowerer->out->masters, (size_t)parameter->offset * sizeof(float));
+        const int flat = parameter->gradient == role ? draft->frame->gradients : draft->frame->masters;
+        qs__pending_bind(pending, role, parameter->shape, draft->fp32, flat, (size_t)parameter->offset * sizeof(float));
         return QS_OK;
     }
     switch (role) {
     case QS_SRC:
-        return src_bind(lowerer, draft, n);
+        return src_bind(draft, pending, n);
     case QS_DIFF_DST:
-        qs__draft_bind(draft, role, dst, format, state->gradient, 0);
+        qs__pending_bind(pending, role, dst, format, qs__gradient_of(draft, n).buffer, 0);
         return QS_OK;
     case QS_MEAN:
-        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->mean, 0);
+        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_MEAN), 0);
         return QS_OK;
     case QS_VARIANCE:
-        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->variance, 0);
+        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_VARIANCE), 0);
         return QS_OK;
     case QS_MASK:
-        qs__draft_bind(draft, role, node->op->mask(&dst), lowerer->int8, state->mask, 0);
+        qs__pending_bind(pending, role, node->op->mask(&dst), draft->int8, qs__number(draft, n, QS_SLOT_MASK), 0);
         return QS_OK;
     case QS_LABELS:
-        qs__draft_bind(draft, role, qs_shape_of(1, lowerer->in->batch), lowerer->fp32, lowerer->out->labels, 0);
+        qs__pending_bind(pending, role, qs_shape_of(1, draft->in.batch), draft->fp32, draft->frame->labels, 0);
         return QS_OK;
     case QS_DIFF_SRC:
-        QS_TRY(diff_src_buffer(lowerer, n, node->input[0], format, diff_src));
-        qs__draft_bind(draft, role, qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch), format, *diff_src, 0);
+        QS_TRY(diff_src_make(draft, n, format, diff_src));
+        qs__pending_bind(pending, role, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, *diff_src, 0);
         return QS_OK;
     default:
         return qs_fail(QS_FAILED, "operator %s: its backward pass has operand %s, which lowering cannot find", node->name,
@@ -171,42 +172,33 @@ static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_ro
     }
 }
 
-static qs_status other_emit(qs_lowerer *lowerer, int n, const qs_pass *pass) {
-    const qs_node *node = &lowerer->graph->node[n];
+static qs_status other_emit(qs_schedule_draft *draft, int n, const qs_pass *pass) {
+    const qs_node *node = &draft->graph->node[n];
     int diff_src = -1;
-    qs_draft draft = qs__draft_make(n, node->op->name, pass->name, &node->attributes);
+    qs_pending pending = qs__pending_make(n, node->op, pass, &node->attributes);
     for (int i = 0; i < pass->roles; i++)
-        QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i], &diff_src));
-    QS_TRY(qs__step_emit(lowerer, &draft));
+        QS_TRY(operand_bind(draft, &pending, n, pass->role[i], &diff_src));
+    QS_TRY(qs__step_emit(draft, &pending));
     for (int i = 0; i < node->parameters; i++)
-        if (lowerer->graph->parameter[node->first_parameter + i].gradient != QS_ROLE_COUNT)
-            QS_TRY(qs__bucket_gradient_done(lowerer, &lowerer->graph->parameter[node->first_parameter + i]));
-    if (!lowerer->node[node->input[0]].needs_gradient) return QS_OK;
-    return contribute(lowerer, node->input[0], lowerer->out->value_format[n], diff_src, true);
+        QS_TRY(qs__bucket_gradient_done(draft, &draft->graph->parameter[node->first_parameter + i]));
+    if (!input_is_wanted(draft, n, 0)) return QS_OK;
+    return contribute(draft, n, 0, draft->facts[n].value, (qs_gradient){diff_src, true});
 }
 
 /* Operators without a backward pass (add, flatten) hand their gradient to every input as it is. */
-static qs_status hand_on(qs_lowerer *lowerer, int n) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const qs_node_state *state = &lowerer->node[n];
+static qs_status hand_on(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    qs_gradient given = qs__gradient_of(draft, n);
+    given.owned = given.owned && node->inputs == 1;
     for (int i = 0; i < node->inputs; i++)
-        if (lowerer->node[node->input[i]].needs_gradient)
-            QS_TRY(contribute(lowerer, node->input[i], lowerer->out->value_format[n], state->gradient,
-                              state->gradient_owned && node->inputs == 1));
+        if (input_is_wanted(draft, n, i)) QS_TRY(contribute(draft, n, i, draft->facts[n].value, given));
     return QS_OK;
 }
 
-qs_status qs__backward_emit(qs_lowerer *lowerer) {
-    for (int n = lowerer->graph->nodes - 1; n > 0; n--) {
-        const qs_node *node = &lowerer->graph->node[n];
-        const qs_pass *pass = qs_op_pass(node->op, "backward");
-        if (!lowerer->node[n].needs_gradient) continue;
-        if (node->op->kind == QS_ADJUSTABLE)
-            QS_TRY(adjustable_emit(lowerer, n));
-        else if (pass)
-            QS_TRY(other_emit(lowerer, n, pass));
-        else
-            QS_TRY(hand_on(lowerer, n));
-    }
-    return QS_OK;
+qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
+    if (n == 0 || !draft->topology.needs_gradient[n]) return QS_OK;
+    const qs_op *op = draft->graph->node[n].op;
+    const qs_pass *pass = qs_op_pass(op, "backward");
+    if (op->kind == QS_ADJUSTABLE) return adjustable_emit(draft, n);
+    return pass ? other_emit(draft, n, pass) : hand_on(draft, n);
 }

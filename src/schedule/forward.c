@@ -1,149 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forward steps. Operands are bound by role, so that an operator needs no line here: whatever its pass asks for is found among the node's
- * inputs, parameters and saved tensors. Adjustable operators take theirs in the formats of their recipe. */
+/* Forward steps of a node. Operands are bound by role, so that an operator needs no line here: whatever its pass asks for is found among
+ * the node's inputs, parameters and saved tensors. Adjustable operators take theirs in the formats of their recipe. */
 #include "schedule_internal.h"
 
-qs_status qs__statistics_emit(qs_lowerer *lowerer, int node, int which, qs_shape shape, const qs_format *format, qs_place place) {
+qs_status qs__statistics_emit(qs_schedule_draft *draft, int node, int which, qs_shape shape, const qs_format *format, qs_place place) {
     static const char *const names[] = {"src", "weights", "diff_dst"};
     const bool weights = which == 1;
     const int64_t channels = shape.dim[weights ? 0 : 1];
     const size_t bytes = qs_statistics_bytes(channels);
-    int *buffer = &lowerer->out->statistics_buffer[node * 3 + which];
-    QS_TRY(qs__buffer_add(lowerer, QS_STATISTICS_OUT, bytes, buffer, "%s:statistics:%s", lowerer->graph->node[node].name, names[which]));
+    int buffer = -1;
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, node, "statistics", names[which], &buffer));
     const qs_attributes attributes = {.per_channel = weights};
-    qs_draft draft = qs__draft_make(node, "statistics", "forward", &attributes);
-    qs__draft_bind(&draft, QS_SRC, shape, format, place.buffer, place.offset);
-    qs__draft_bind(&draft, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), lowerer->fp32, *buffer, 0);
-    return qs__step_emit(lowerer, &draft);
+    qs_pending pending = qs__pending_make(node, draft->statistics.op, draft->statistics.pass, &attributes);
+    qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
+    qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
+    return qs__step_emit(draft, &pending);
 }
 
-static qs_status adjustable_emit(qs_lowerer *lowerer, int n) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const qs_recipe *recipe = qs__recipe_of(lowerer, n);
-    const qs_shape src_shape = qs_graph_shape(lowerer->graph, node->input[0], lowerer->in->batch);
-    const qs_parameter *parameter = qs__parameter_find(lowerer, n, QS_WEIGHTS), *bias = qs__parameter_find(lowerer, n, QS_BIAS);
+static qs_status inputs_measure(qs_schedule_draft *draft, int n, qs_shape src_shape, const qs_parameter *weights) {
+    const int input = draft->graph->node[n].input[0];
+    QS_TRY(qs__statistics_emit(draft, n, 0, src_shape, draft->facts[input].value, (qs_place){qs__value_number(draft, input), 0}));
+    return qs__statistics_emit(draft, n, 1, weights->shape, draft->fp32,
+                               (qs_place){draft->frame->masters, (size_t)weights->offset * sizeof(float)});
+}
+
+static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_quantizer *weights_quantizer = &draft->recipe[n]->forward.weights;
+    const qs_shape src_shape = qs_graph_shape(draft->graph, node->input[0], draft->in.batch);
+    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, QS_WEIGHTS), *bias = qs_graph_parameter(draft->graph, n, QS_BIAS);
     qs_copy src;
     qs_place weights;
     int weights_step = -1;
-    QS_TRY(qs__value_as(lowerer, node->input[0], &recipe->forward.src, &src));
-    QS_TRY(qs__weights_as(lowerer, n, QS_STREAM_WEIGHTS, &recipe->forward.weights, true, &weights, &weights_step));
-    if (lowerer->in->mode == QS_MODE_STATISTICS) {
-        const int input = node->input[0];
-        QS_TRY(qs__statistics_emit(lowerer, n, 0, src_shape, lowerer->out->value_format[input], (qs_place){lowerer->node[input].value, 0}));
-        QS_TRY(qs__statistics_emit(lowerer, n, 1, parameter->shape, lowerer->fp32,
-                                   (qs_place){lowerer->out->masters, (size_t)parameter->offset * sizeof(float)}));
-    }
-    qs_draft draft = qs__draft_make(n, node->op->name, "forward", &node->attributes);
-    qs__draft_bind(&draft, QS_SRC, src_shape, src.quantizer.format, src.buffer, 0);
-    qs__draft_bind(&draft, QS_WEIGHTS, parameter->shape, recipe->forward.weights.format, weights.buffer, weights.offset);
+    QS_TRY(qs__input_as(draft, n, 0, &src));
+    QS_TRY(qs__weights_as(draft, n, false, &weights, &weights_step));
+    if (draft->in.mode == QS_MODE_STATISTICS) QS_TRY(inputs_measure(draft, n, src_shape, parameter));
+    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "forward"), &node->attributes);
+    qs__pending_bind(&pending, QS_SRC, src_shape, src.quantizer.format, src.buffer, 0);
+    qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, weights_quantizer->format, weights.buffer, weights.offset);
     if (src.step_buffer >= 0) {
-        const bool per_channel = recipe->forward.weights.granularity == QS_PER_CHANNEL;
-        qs__draft_bind(&draft, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), lowerer->fp32, src.step_buffer, 0);
-        qs__draft_bind(&draft, QS_WEIGHTS_STEP, qs_shape_of(1, per_channel ? parameter->shape.dim[0] : (int64_t)1), lowerer->fp32,
-                       weights_step, 0);
+        const bool per_channel = weights_quantizer->granularity == QS_PER_CHANNEL;
+        qs__pending_bind(&pending, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), draft->fp32, src.step_buffer, 0);
+        qs__pending_bind(&pending, QS_WEIGHTS_STEP, qs_shape_of(1, per_channel ? parameter->shape.dim[0] : (int64_t)1), draft->fp32,
+                         weights_step, 0);
     }
-    if (bias) qs__draft_bind(&draft, QS_BIAS, bias->shape, lowerer->fp32, lowerer->out->masters, (size_t)bias->offset * sizeof(float));
-    qs__draft_bind(&draft, QS_DST, qs_graph_shape(lowerer->graph, n, lowerer->in->batch), lowerer->out->value_format[n],
-                   lowerer->node[n].value, 0);
-    return qs__step_emit(lowerer, &draft);
+    if (bias) qs__pending_bind(&pending, QS_BIAS, bias->shape, draft->fp32, draft->frame->masters, (size_t)bias->offset * sizeof(float));
+    qs__pending_bind(&pending, QS_DST, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value, qs__value_number(draft, n),
+                     0);
+    return qs__step_emit(draft, &pending);
 }
 
-static qs_status saved_vector(qs_lowerer *lowerer, int n, const char *what, int64_t elements, int *buffer) {
-    return qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)elements * sizeof(float), buffer, "%s:%s",
-                          lowerer->graph->node[n].name, what);
-}
-
-static qs_status input_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_role role, int input) {
-    const qs_format *format = lowerer->out->value_format[n];
-    const qs_quantizer plain = {.format = format, .rounding = QS_NEAREST_EVEN};
+static qs_status input_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int input) {
+    const int value = draft->graph->node[n].input[input];
     qs_copy copy;
-    QS_TRY(qs__value_as(lowerer, input, &plain, &copy));
-    qs__draft_bind(draft, role, qs_graph_shape(lowerer->graph, input, lowerer->in->batch), format, copy.buffer, 0);
+    QS_TRY(qs__input_as(draft, n, input, &copy));
+    qs__pending_bind(pending, role, qs_graph_shape(draft->graph, value, draft->in.batch), draft->facts[n].value, copy.buffer, 0);
     return QS_OK;
 }
 
-static qs_status mask_bind(qs_lowerer *lowerer, qs_draft *draft, int n) {
-    const qs_node *node = &lowerer->graph->node[n];
-    if (lowerer->in->mode == QS_MODE_EVALUATION) return QS_OK;
-    const qs_shape dst = qs_graph_shape(lowerer->graph, n, lowerer->in->batch), shape = node->op->mask(&dst);
-    QS_TRY(
-        qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), &lowerer->node[n].mask, "%s:mask", node->name));
-    qs__draft_bind(draft, QS_MASK, shape, lowerer->int8, lowerer->node[n].mask, 0);
+static qs_status mask_bind(qs_schedule_draft *draft, qs_pending *pending, int n) {
+    int mask = -1;
+    if (draft->in.mode == QS_MODE_EVALUATION) return QS_OK;
+    const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch), shape = draft->graph->node[n].op->mask(&dst);
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_MASK, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), n, "mask", NULL, &mask));
+    qs__pending_bind(pending, QS_MASK, shape, draft->int8, mask, 0);
+    return QS_OK;
+}
+
+static qs_status vector_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int slot, const char *what) {
+    const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch);
+    int buffer = -1;
+    QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, (size_t)dst.dim[1] * sizeof(float), n, what, NULL, &buffer));
+    qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, buffer, 0);
     return QS_OK;
 }
 
 /* Binds one operand of a dependent or fixed operator's forward or inference pass. */
-static qs_status operand_bind(qs_lowerer *lowerer, qs_draft *draft, int n, qs_role role) {
-    const qs_node *node = &lowerer->graph->node[n];
-    qs_node_state *state = &lowerer->node[n];
-    const qs_shape dst = qs_graph_shape(lowerer->graph, n, lowerer->in->batch);
-    const qs_parameter *parameter = qs__parameter_find(lowerer, n, role);
+static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role) {
+    const qs_schedule *frame = draft->frame;
+    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
     if (parameter) {
-        const int flat = parameter->gradient == QS_ROLE_COUNT ? lowerer->out->running : lowerer->out->masters;
-        qs__draft_bind(draft, role, parameter->shape, lowerer->fp32, flat, (size_t)parameter->offset * sizeof(float));
+        const int flat = parameter->gradient == QS_ROLE_COUNT ? frame->running : frame->masters;
+        qs__pending_bind(pending, role, parameter->shape, draft->fp32, flat, (size_t)parameter->offset * sizeof(float));
         return QS_OK;
     }
     switch (role) {
     case QS_SRC:
-        return input_bind(lowerer, draft, n, role, node->input[0]);
+        return input_bind(draft, pending, n, role, 0);
     case QS_SRC2:
-        return input_bind(lowerer, draft, n, role, node->input[1]);
+        return input_bind(draft, pending, n, role, 1);
     case QS_DST:
-        qs__draft_bind(draft, role, dst, lowerer->out->value_format[n], state->value, 0);
+        qs__pending_bind(pending, role, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value, qs__value_number(draft, n),
+                         0);
         return QS_OK;
     case QS_MASK:
-        return mask_bind(lowerer, draft, n);
+        return mask_bind(draft, pending, n);
     case QS_LABELS:
-        qs__draft_bind(draft, role, qs_shape_of(1, lowerer->in->batch), lowerer->fp32, lowerer->out->labels, 0);
+        qs__pending_bind(pending, role, qs_shape_of(1, draft->in.batch), draft->fp32, frame->labels, 0);
         return QS_OK;
     case QS_LOSS:
-        qs__draft_bind(draft, role, qs_shape_of(1, (int64_t)2), lowerer->fp32, lowerer->out->loss, 0);
+        qs__pending_bind(pending, role, qs_shape_of(1, (int64_t)2), draft->fp32, frame->loss, 0);
         return QS_OK;
     case QS_MEAN:
-        QS_TRY(saved_vector(lowerer, n, "mean", dst.dim[1], &state->mean));
-        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->mean, 0);
-        return QS_OK;
+        return vector_bind(draft, pending, n, role, QS_SLOT_MEAN, "mean");
     case QS_VARIANCE:
-        QS_TRY(saved_vector(lowerer, n, "variance", dst.dim[1], &state->variance));
-        qs__draft_bind(draft, role, qs_shape_of(1, dst.dim[1]), lowerer->fp32, state->variance, 0);
-        return QS_OK;
+        return vector_bind(draft, pending, n, role, QS_SLOT_VARIANCE, "variance");
     default:
-        return qs_fail(QS_FAILED, "operator %s: its forward pass has operand %s, which lowering cannot find", node->name,
+        return qs_fail(QS_FAILED, "operator %s: its forward pass has operand %s, which lowering cannot find", draft->graph->node[n].name,
                        qs_role_name(role));
     }
 }
 
-static qs_status other_emit(qs_lowerer *lowerer, int n) {
-    const qs_node *node = &lowerer->graph->node[n];
-    const bool evaluation = lowerer->in->mode == QS_MODE_EVALUATION;
+static qs_status other_emit(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    const bool evaluation = draft->in.mode == QS_MODE_EVALUATION;
     const qs_pass *pass = evaluation ? qs_op_pass(node->op, "inference") : NULL;
     if (!pass) pass = qs_op_pass(node->op, "forward");
-    qs_draft draft = qs__draft_make(n, node->op->name, pass->name, &node->attributes);
+    qs_pending pending = qs__pending_make(n, node->op, pass, &node->attributes);
     for (int i = 0; i < pass->roles; i++)
-        QS_TRY(operand_bind(lowerer, &draft, n, pass->role[i]));
-    return qs__step_emit(lowerer, &draft);
+        QS_TRY(operand_bind(draft, &pending, n, pass->role[i]));
+    return qs__step_emit(draft, &pending);
 }
 
-/* Operators that move no data hand on their input's buffer; so do those that act in training only (dropout) outside it. */
-static bool is_alias(const qs_lowerer *lowerer, const qs_node *node) {
-    return node->op->alias || (node->op->training_only && lowerer->in->mode == QS_MODE_EVALUATION);
-}
-
-qs_status qs__forward_emit(qs_lowerer *lowerer) {
-    const qs_graph *graph = lowerer->graph;
-    for (int n = 1; n < graph->nodes; n++) {
-        const qs_node *node = &graph->node[n];
-        qs_node_state *state = &lowerer->node[n];
-        if (is_alias(lowerer, node)) {
-            state->value = lowerer->node[node->input[0]].value;
-            continue;
-        }
-        if (node->op->kind != QS_FIXED) {
-            const qs_shape shape = qs_graph_shape(graph, n, lowerer->in->batch);
-            QS_TRY(qs__buffer_add(lowerer, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, lowerer->out->value_format[n]), &state->value,
-                                  "%s:dst", node->name));
-        }
-        QS_TRY(node->op->kind == QS_ADJUSTABLE ? adjustable_emit(lowerer, n) : other_emit(lowerer, n));
+qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    if (n == 0 || qs__is_alias(&draft->in, n)) return QS_OK;
+    if (node->op->kind != QS_FIXED) {
+        const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
+        int value = -1;
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_VALUE, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, draft->facts[n].value), n, "dst",
+                               NULL, &value));
     }
-    return QS_OK;
+    return node->op->kind == QS_ADJUSTABLE ? adjustable_emit(draft, n) : other_emit(draft, n);
 }

@@ -7,7 +7,7 @@
 
 #define ALIGNMENT 64
 
-static size_t aligned(size_t bytes) {
+size_t qs__aligned(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -61,7 +61,7 @@ static void persistent_place(qs_schedule *schedule) {
     for (int b = 0; b < schedule->buffers; b++) {
         if (!schedule->buffer[b].persistent) continue;
         schedule->buffer[b].offset = offset;
-        offset += aligned(schedule->buffer[b].bytes);
+        offset += qs__aligned(schedule->buffer[b].bytes);
     }
     schedule->persistent_bytes = offset;
 }
@@ -76,8 +76,8 @@ static size_t offset_find(const qs_schedule *schedule, const int *placed, int co
     for (int i = 0; i < count; i++) {
         const qs_buffer *other = &schedule->buffer[placed[i]];
         if (!overlaps(one, other)) continue;
-        if (other->offset >= offset + aligned(one->bytes)) break;
-        const size_t end = other->offset + aligned(other->bytes);
+        if (other->offset >= offset + qs__aligned(one->bytes)) break;
+        const size_t end = other->offset + qs__aligned(other->bytes);
         if (end > offset) offset = end;
     }
     return offset;
@@ -119,7 +119,7 @@ static qs_status transient_place(qs_schedule *schedule) {
         qs_buffer *one = &schedule->buffer[order[i].index];
         one->offset = offset_find(schedule, placed, i, one);
         insert_by_offset(schedule, placed, i, order[i].index);
-        if (one->offset + aligned(one->bytes) > schedule->arena_bytes) schedule->arena_bytes = one->offset + aligned(one->bytes);
+        if (one->offset + qs__aligned(one->bytes) > schedule->arena_bytes) schedule->arena_bytes = one->offset + qs__aligned(one->bytes);
     }
 done:
     free(order);
@@ -134,8 +134,8 @@ static qs_status peak_find(qs_schedule *schedule) {
     for (int b = 0; b < schedule->buffers; b++) {
         const qs_buffer *one = &schedule->buffer[b];
         if (one->first == -2) continue;
-        change[one->first + 1] += (int64_t)aligned(one->bytes);
-        change[one->last + 2] -= (int64_t)aligned(one->bytes);
+        change[one->first + 1] += (int64_t)qs__aligned(one->bytes);
+        change[one->last + 2] -= (int64_t)qs__aligned(one->bytes);
     }
     int64_t live = 0;
     for (size_t s = 0; s < steps; s++) {
@@ -148,13 +148,12 @@ static qs_status peak_find(qs_schedule *schedule) {
     for (int b = 0; b < schedule->buffers; b++) {
         const qs_buffer *one = &schedule->buffer[b];
         if (one->first != -2 && one->first <= schedule->peak_step && schedule->peak_step <= one->last)
-            schedule->category_bytes[one->category] += aligned(one->bytes);
+            schedule->category_bytes[one->category] += qs__aligned(one->bytes);
     }
     return QS_OK;
 }
 
-qs_status qs__memory_pack(qs_lowerer *lowerer) {
-    qs_schedule *schedule = lowerer->out;
+qs_status qs__memory_pack(qs_schedule *schedule) {
     intervals_find(schedule);
     saved_find(schedule);
     persistent_place(schedule);

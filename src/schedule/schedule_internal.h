@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of this room share: the lowering under construction, its buffers and steps. */
+/* What the files of this room share: the draft of a schedule. A schedule is emitted in segments (one per node and direction, and the
+ * update); what a segment emits follows from facts about its node and its neighbours alone, never from what happened to be emitted before,
+ * so that any segment can be emitted again after a change. */
 #ifndef QSYNC_SCHEDULE_INTERNAL_H
 #define QSYNC_SCHEDULE_INTERNAL_H
 
@@ -8,79 +10,291 @@
 /* Random streams within one node: independent draws for each converted operand; passes of the node itself (dropout) draw from stream 0. */
 typedef enum qs_stream { QS_STREAM_VALUE = 1, QS_STREAM_WEIGHTS, QS_STREAM_INPUT_WEIGHTS, QS_STREAM_GRADIENT, QS_STREAM_SAVED } qs_stream;
 
-/* A converted form of a value: made once, shared by its readers. */
+/* ---- Buffers of a draft ---- */
+
+/* A converted operand takes three buffers: absmax, values, step. */
+enum { QS_TRIPLE_ABSMAX, QS_TRIPLE_VALUES, QS_TRIPLE_STEP, QS_TRIPLE };
+/* What a buffer is to the node whose segment makes it. Node and slot number a buffer of a draft: the number outlives changes elsewhere. */
+typedef enum qs_slot {
+    QS_SLOT_VALUE,
+    QS_SLOT_MASK,
+    QS_SLOT_MEAN,
+    QS_SLOT_VARIANCE,
+    QS_SLOT_INPUT, /* a triple for each input that this node is the first to want in some form */
+    QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_TRIPLE * QS_MAX_INPUTS,
+    QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_TRIPLE, /* src, weights, diff_dst */
+    QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,        /* two triples: for the weight gradient, for the input gradient */
+    QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_TRIPLE,
+    QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_TRIPLE,
+    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_TRIPLE,
+    QS_SLOT_DIFF_CAST, /* by input */
+    QS_SLOT_DIFF_SUM = QS_SLOT_DIFF_CAST + QS_MAX_INPUTS,
+    QS_SLOTS = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS
+} qs_slot;
+
+/* A buffer that a segment makes: its number and what its name and size will be. */
+typedef struct qs_made {
+    int number, node; /* node: the one it is named after */
+    const char *what, *kind;
+    size_t bytes;
+    qs_category category;
+} qs_made;
+
+/* ---- Facts ---- */
+
+enum { QS_MAX_COPIES = 8 };
+
+/* A form of a value, gradient or weights that lies somewhere. */
 typedef struct qs_copy {
     qs_quantizer quantizer;
     int buffer, step_buffer; /* step_buffer: fixed-point step, -1 for floats */
 } qs_copy;
-#define QS_MAX_COPIES 8
 
-typedef struct qs_node_state {
-    int value; /* buffer of the output */
-    int mask, mean, variance;
-    int gradient;        /* buffer of the output's gradient; -1: none yet */
-    bool gradient_owned; /* no other reader: sums may be formed in place */
-    bool needs_gradient;
-    int copies, gradient_copies;
-    qs_copy copy[QS_MAX_COPIES], gradient_copy[QS_MAX_COPIES];
-    qs_copy weights; /* the converted form that lies in the place of the gradient; format NULL: none yet */
-} qs_node_state;
+/* The gradient of a value after a reader's contribution. */
+typedef struct qs_gradient {
+    int buffer; /* -1: none yet */
+    bool owned; /* no other reader: sums may be formed in place */
+} qs_gradient;
 
-typedef struct qs_lowerer {
-    const qs_lowering *in;
-    const qs_graph *graph;
-    qs_schedule *out;
-    size_t step_capacity, buffer_capacity;
-    qs_node_state *node;
-    int *bucket_of;      /* (parameters) */
-    int *bucket_missing; /* (buckets) gradients still to come */
-    const qs_format *fp32, *int8;
+/* What a node's segments and its neighbours' follow from, besides recipes. */
+typedef struct qs_facts {
+    const qs_format *value, *need;    /* storage format of the output; what its adjustable readers need of it */
+    qs_quantizer want[QS_MAX_INPUTS]; /* the form in which each input is read; format NULL: it is not */
+} qs_facts;
+
+/* What never changes. Edges are (node × QS_MAX_INPUTS + input). */
+typedef struct qs_topology {
+    bool *needs_gradient; /* (nodes) */
+    int *root;            /* (nodes) the node in whose buffer the output lies: operators that move no data hand on their input's */
+    int *first_reader;    /* (nodes + 1) into reader[] */
+    int *reader;          /* edges that read each node, ascending */
+    int *before, *after;  /* (edges) of the gradient contributions to one node: the one before, the one after; -1: none */
+    int *last;            /* (nodes) the last contribution to its gradient; -1: none */
+    int *bucket_of;       /* (parameters) the bucket that this gradient, written last, completes; -1: none */
+} qs_topology;
+
+/* ---- Segments ---- */
+
+/* A segment's use of a buffer. */
+typedef struct qs_touch {
+    int number, segment;
+    int first, last; /* steps within the segment */
+    struct qs_touch *previous, *next;
+} qs_touch;
+
+typedef struct qs_segment {
+    int steps, mades, touches;
+    qs_draft_step *step;
+    qs_made *made;
+    qs_touch *touch;
+    qs_gradient gradient[QS_MAX_INPUTS]; /* of each input after this segment's contribution */
+    struct qs_segment *next;             /* among the retired ones */
+} qs_segment;
+
+/* The segment being emitted. */
+typedef struct qs_build {
+    int node;
     qs_phase phase;
-} qs_lowerer;
+    int steps, mades;
+    size_t step_capacity, made_capacity;
+    qs_draft_step *step;
+    qs_made *made;
+    qs_gradient gradient[QS_MAX_INPUTS];
+    int gradient_copies;
+    qs_copy gradient_copy[2];
+} qs_build;
 
-/* A step under construction: the case and where its operands lie. */
-typedef struct qs_draft {
+typedef struct qs_case_slot {
+    uint64_t hash;
+    qs_draft_case *entry; /* NULL: free */
+} qs_case_slot;
+
+typedef struct qs_cases {
+    size_t slots; /* a power of two */
+    int count;
+    qs_case_slot *slot;
+} qs_cases;
+
+/* Bits in ascending or descending order. */
+typedef struct qs_marks {
+    int words;
+    uint64_t *word;
+} qs_marks;
+
+/* ---- Journal: what a change replaced, in order ---- */
+
+typedef enum qs_entry_kind { QS_ENTRY_RECIPE, QS_ENTRY_FACTS, QS_ENTRY_SEGMENT } qs_entry_kind;
+typedef struct qs_entry {
+    qs_entry_kind kind;
+    int index;
+    union {
+        const qs_recipe *recipe;
+        qs_facts facts;
+        qs_segment *segment;
+    } old;
+} qs_entry;
+
+typedef struct qs_journal {
+    int entries, changes;
+    size_t entry_capacity, change_capacity;
+    qs_entry *entry;
+    int *change; /* the first entry of each change */
+} qs_journal;
+
+/* An auxiliary operator and its one pass. */
+typedef struct qs_auxiliary {
+    const qs_op *op;
+    const qs_pass *pass;
+} qs_auxiliary;
+
+typedef struct qs_live qs_live;
+
+struct qs_schedule_draft {
+    qs_lowering in; /* its recipes are copied, see `recipe` */
+    const qs_graph *graph;
+    qs_schedule *frame; /* the buffers that belong to no segment, and the buckets */
+    qs_topology topology;
+    const qs_recipe **recipe; /* (nodes); into `recipes` */
+    int recipes;
+    size_t recipe_capacity;
+    qs_recipe **recipe_known;
+    qs_recipe plain;
+    qs_facts *facts; /* (nodes) */
+    const qs_format *fp32, *int8;
+    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, optimizer;
+    qs_cases cases;
+    qs_build build;
+    int segments;
+    qs_segment **segment, *retired;
+    qs_marks dirty, need_dirty, value_dirty, changed;
+    bool journaling;
+    qs_journal journal;
+    qs_segment_change *report;
+    qs_live *live; /* NULL: live bytes are not followed */
+};
+
+/* ---- A step under construction: the case and where its operands lie ---- */
+typedef struct qs_pending {
     int node;
     uint64_t stream;
     bool conversion;
     int bucket;
     qs_case case_;
     qs_place place[QS_MAX_OPERANDS];
-} qs_draft;
+} qs_pending;
 
 /* builder.c */
-qs_status qs__buffer_add(qs_lowerer *lowerer, qs_category category, size_t bytes, int *out, const char *format, ...) QS_PRINTF(5, 6);
-qs_draft qs__draft_make(int node, const char *op, const char *pass, const qs_attributes *attributes);
-void qs__draft_bind(qs_draft *draft, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset);
-qs_status qs__step_emit(qs_lowerer *lowerer, const qs_draft *draft);
-qs_status qs__reduce_emit(qs_lowerer *lowerer, qs_step_kind kind, int bucket);
-/* Place of a node's parameter of a role in the masters (or, with gradients true, in the gradients); NULL when the node has none. */
-const qs_parameter *qs__parameter_find(const qs_lowerer *lowerer, int node, qs_role role);
-const qs_recipe *qs__recipe_of(const qs_lowerer *lowerer, int node);
+static inline int qs__number(const qs_schedule_draft *draft, int node, int slot) {
+    return draft->frame->buffers + node * QS_SLOTS + slot;
+}
+static inline int qs__edge(int node, int input) {
+    return node * QS_MAX_INPUTS + input;
+}
+/* The buffer in which a node's output lies. */
+static inline int qs__value_number(const qs_schedule_draft *draft, int node) {
+    const int root = draft->topology.root[node];
+    return root == 0 ? draft->frame->images : qs__number(draft, root, QS_SLOT_VALUE);
+}
+/* A buffer of the segment's node; it is named after `node`: "node:what" or "node:what:kind". */
+qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category category, size_t bytes, int node, const char *what,
+                          const char *kind, int *out);
+qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
+void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset);
+qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending);
+qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket);
 
-/* formats.c: fills schedule->value_format (qsync.md §4.3). */
-qs_status qs__formats_assign(qs_lowerer *lowerer);
+/* cases.c: every case that was ever emitted, with its text and kernel row; an unknown one is checked and looked up. */
+qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out);
+void qs__cases_release(qs_cases *cases);
 
-/* convert.c: the buffer that holds a value (or gradient, or weights) in the format a reader needs; emits the conversion the first time. */
-qs_status qs__value_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out);
-qs_status qs__gradient_as(qs_lowerer *lowerer, int node, const qs_quantizer *quantizer, qs_copy *out);
-qs_status qs__saved_as(qs_lowerer *lowerer, int reader, int node, const qs_quantizer *forward, const qs_quantizer *wanted, qs_copy *out);
-/* in_gradient: the copy lies in the place of the weights' gradient, until that is written; else in a buffer of its own. */
-qs_status qs__weights_as(qs_lowerer *lowerer, int node, qs_stream stream, const qs_quantizer *quantizer, bool in_gradient,
-                         qs_place *weights, int *step_buffer);
+/* topology.c */
+qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
+void qs__topology_release(qs_topology *topology);
+bool qs__is_alias(const qs_lowering *in, int node);
+
+/* recipes.c: the draft's own copy of a recipe (NULL: fp32); equal ones are one. */
+qs_status qs__recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, const qs_recipe **out);
+bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b);
+void qs__recipes_start(qs_schedule_draft *draft);
+
+/* formats.c: the facts (qsync.md §4.3) that follow from the marks in need_dirty, value_dirty and changed, which are cleared; segments that
+ * facts reach are marked dirty. */
+qs_status qs__facts_update(qs_schedule_draft *draft);
+
+/* convert.c: where a value (or gradient, or weights) lies in the format a reader needs; emits the conversion where this segment is the
+ * first to want it. */
+qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out);
+qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out);
+qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out);
+/* Forward: the copy lies in the place of the weights' gradient, until that is written. Backward: there where `first` says that the input's
+ * gradient comes first; else in a buffer of its own. */
+qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
 
 /* buckets.c */
-qs_status qs__buckets_make(qs_lowerer *lowerer);
+qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);
 /* A gradient of a parameter has been written: starts its bucket's all-reduce when it was the last one. */
-qs_status qs__bucket_gradient_done(qs_lowerer *lowerer, const qs_parameter *parameter);
-qs_status qs__update_emit(qs_lowerer *lowerer);
+qs_status qs__bucket_gradient_done(qs_schedule_draft *draft, const qs_parameter *parameter);
+qs_status qs__update_emit(qs_schedule_draft *draft);
 
 /* forward.c, backward.c */
-qs_status qs__forward_emit(qs_lowerer *lowerer);
-qs_status qs__backward_emit(qs_lowerer *lowerer);
-qs_status qs__statistics_emit(qs_lowerer *lowerer, int node, int which, qs_shape shape, const qs_format *format, qs_place place);
+qs_status qs__forward_emit(qs_schedule_draft *draft, int node);
+qs_status qs__backward_emit(qs_schedule_draft *draft, int node);
+qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node);
+qs_status qs__statistics_emit(qs_schedule_draft *draft, int node, int which, qs_shape shape, const qs_format *format, qs_place place);
+
+/* segment.c: emitting the dirty segments. Segment n is the forward part of node n, then follow the backward parts in reverse order of
+ * nodes, then the update. */
+static inline int qs__forward_segment(int node) {
+    return node;
+}
+static inline int qs__backward_segment(const qs_schedule_draft *draft, int node) {
+    return 2 * draft->graph->nodes - 1 - node;
+}
+qs_status qs__segments_emit(qs_schedule_draft *draft);
+/* Puts a segment in the place of the one at hand, which it returns. */
+qs_segment *qs__segment_swap(qs_schedule_draft *draft, int index, qs_segment *segment);
+bool qs__step_same(const qs_draft_step *a, const qs_draft_step *b);
+void qs__segment_retire(qs_schedule_draft *draft, qs_segment *segment);
+void qs__retired_free(qs_schedule_draft *draft);
+
+/* journal.c */
+qs_status qs__journal_begin(qs_schedule_draft *draft);
+/* Notes what is about to be replaced; does nothing while no change is under way. */
+qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
+/* Puts back what the last change replaced and forgets the change. Cannot fail. */
+void qs__journal_restore(qs_schedule_draft *draft);
+void qs__journal_forget(qs_schedule_draft *draft);
+
+/* live.c */
+qs_status qs__live_start(qs_schedule_draft *draft);
+void qs__live_release(qs_live *live);
+/* The touches of steps that will be a segment, into memory that the next call uses again; none where live bytes are not followed. */
+qs_status qs__live_touches(qs_schedule_draft *draft, int steps, const qs_draft_step *step, int segment, const qs_touch **out, int *count);
+void qs__live_link(qs_live *live, int index, qs_segment *segment);
+void qs__live_unlink(qs_live *live, int index, qs_segment *segment);
+/* Brings the maximum up to date after links and unlinks. Cannot fail. */
+void qs__live_settle(qs_schedule_draft *draft);
+
+/* marks.c */
+qs_status qs__marks_make(int count, qs_marks *out);
+void qs__mark(qs_marks *marks, int index);
+/* The first mark from `from` on upwards, or downwards; -1: none. */
+int qs__mark_next(const qs_marks *marks, int from);
+int qs__mark_previous(const qs_marks *marks, int from);
+void qs__unmark(qs_marks *marks, int index);
+void qs__marks_clear(qs_marks *marks);
+
+/* frame.c: the buffers that belong to no segment. */
+qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out);
+
+/* draft.c: all segments emitted; with_live: live bytes are followed. */
+qs_status qs__draft_make(const qs_lowering *in, bool with_live, qs_schedule_draft **out);
+
+/* finish.c: buffers and steps numbered from 0, not packed yet. */
+qs_status qs__draft_number(const qs_schedule_draft *draft, qs_schedule **out);
 
 /* memory.c: intervals, packing, peak. */
-qs_status qs__memory_pack(qs_lowerer *lowerer);
+size_t qs__aligned(size_t bytes);
+qs_status qs__memory_pack(qs_schedule *schedule);
 
 #endif

@@ -137,6 +137,67 @@ typedef struct qs_lowering {
 QS_API qs_status qs_schedule_lower(const qs_lowering *lowering, qs_schedule **out);
 QS_API void qs_schedule_release(qs_schedule *schedule);
 
+/* ---- Drafts: schedules that change (Algorithm 1, qsync.md §4.5) -------------------------------------------------------------- */
+
+/* A schedule in segments: the forward part of each node, the backward part of each, the update. A change of one operator's recipe emits
+ * again only the segments whose steps may differ: its own, and those of neighbours whose formats, casts or shared copies follow. The
+ * emission is that of qs_schedule_lower, so a draft gives at any time the very schedule that lowering its recipes from scratch would. What
+ * is not incremental is packing the arena; live bytes, the bound from below, are. */
+typedef struct qs_schedule_draft qs_schedule_draft;
+
+/* A case with its text and kernel row, looked up once per draft. */
+typedef struct qs_draft_case {
+    qs_case case_;
+    char *text;
+    qs_kernel_row row;
+    int index; /* cases are counted from 0 as they first appear; equal cases of a draft are one */
+} qs_draft_case;
+
+typedef struct qs_draft_step {
+    qs_step_kind kind;
+    qs_phase phase;
+    int node, bucket; /* as in qs_step */
+    uint64_t stream;
+    bool conversion;
+    int made;                        /* buffers of the segment made before the step's scratch */
+    const qs_draft_case *case_;      /* kernels only */
+    qs_place place[QS_MAX_OPERANDS]; /* buffers by the draft's numbers, which tell them apart, not by a schedule's */
+} qs_draft_step;
+
+/* Steps of one segment that a change removed and added; those before and behind them stayed. */
+typedef struct qs_segment_change {
+    int segment, first; /* first: their place among the segment's steps */
+    int removed, added;
+    const qs_draft_step *removed_step, *added_step;
+} qs_segment_change;
+typedef struct qs_draft_change {
+    int removed, added; /* steps in all */
+    int segments;
+    const qs_segment_change *segment; /* by ascending segment; valid until the next call for this draft */
+} qs_draft_change;
+
+/* Graph, job and the lookup's context must outlive the draft; recipes are copied. Release with qs_schedule_draft_release. */
+QS_API qs_status qs_schedule_draft_create(const qs_lowering *lowering, qs_schedule_draft **out);
+QS_API void qs_schedule_draft_release(qs_schedule_draft *draft);
+/* Gives an adjustable operator another recipe (NULL: fp32). On failure (QS_USAGE, or what lowering says) the draft is as it was. `change`
+ * may be NULL. */
+QS_API qs_status qs_schedule_change(qs_schedule_draft *draft, int node, const qs_recipe *recipe, qs_draft_change *change);
+/* Takes back the last change that was not taken back yet, exactly; `change` tells what that removes and adds. QS_USAGE when none is left. */
+QS_API qs_status qs_schedule_undo(qs_schedule_draft *draft, qs_draft_change *change);
+/* Changes made so far stay: they cannot be taken back any more, and what was kept for that is freed. */
+QS_API void qs_schedule_keep(qs_schedule_draft *draft);
+/* The packed schedule of the draft as it stands; the draft stays. packing_us, unless NULL, receives the time that packing took. */
+QS_API qs_status qs_schedule_finish(const qs_schedule_draft *draft, qs_schedule **out, double *packing_us);
+/* live_bytes of the schedule that qs_schedule_finish would give. */
+QS_API size_t qs_schedule_draft_live_bytes(const qs_schedule_draft *draft);
+QS_API const qs_recipe *qs_schedule_draft_recipe(const qs_schedule_draft *draft, int node);
+/* Number of segments; their steps, one after the other, are the schedule's. */
+QS_API int qs_schedule_draft_segments(const qs_schedule_draft *draft);
+/* A segment's steps into *step (valid until the next change); returns how many. */
+QS_API int qs_schedule_draft_steps(const qs_schedule_draft *draft, int segment, const qs_draft_step **step);
+/* Buckets, by graph and job only. */
+QS_API int qs_schedule_draft_buckets(const qs_schedule_draft *draft);
+
 /* Hash over steps, kernels and memory offsets: "xxh64:%016x" into buffer[32]; returns it. */
 QS_API const char *qs_schedule_hash(const qs_schedule *schedule, char *buffer);
 /* QS_MISMATCH naming the first step (or buffer) in which two schedules differ; QS_OK when they are the same. */
