@@ -34,15 +34,24 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
         "conv2d/weight_gradient src=" F S " diff_dst=" F D " diff_weights=fp32" W " diff_bias=fp32[" O "]" A
 /* An integer layer with steps of the weights [K], result in format F. */
 #define INTEGER(F, S, W, D, K, A) "conv2d/forward src=int8" S " src_step=fp32[1] weights=int8" W " weights_step=fp32[" K "] dst=" F D A
-#define EVERY(F)                                                                                                  \
-    LAYER(F, "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "16", " kernel=3x3 padding=1x1"),                           \
-        LAYER(F, "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", " kernel=3x3 padding=1x1"),                     \
-        LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),          \
-        LAYER(F, "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),                      \
-        LAYER(F, "[1,64,5,5]", "[16,64,1,1]", "[1,16,5,5]", "16", " kernel=1x1"),                                 \
-        LAYER(F, "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),               \
-        LAYER(F, "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),             \
-        LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"), \
+/* Odd sizes, channels of no multiple of 16, pixels that no window covers, maps of one pixel. */
+#define DEPTHWISE(F)                                                                                              \
+    LAYER(F, "[2,32,6,6]", "[32,1,3,3]", "[2,32,6,6]", "32", " kernel=3x3 padding=1x1 groups=32"),                \
+        LAYER(F, "[1,21,7,5]", "[21,1,3,3]", "[1,21,7,5]", "21", " kernel=3x3 padding=1x1 groups=21"),            \
+        LAYER(F, "[1,37,9,6]", "[37,1,3,3]", "[1,37,5,3]", "37", " kernel=3x3 stride=2x2 padding=1x1 groups=37"), \
+        LAYER(F, "[2,24,6,8]", "[24,1,3,3]", "[2,24,2,3]", "24", " kernel=3x3 stride=2x2 groups=24"),             \
+        LAYER(F, "[3,16,1,1]", "[16,1,3,3]", "[3,16,1,1]", "16", " kernel=3x3 padding=1x1 groups=16"),            \
+        LAYER(F, "[1,19,4,5]", "[19,1,3,3]", "[1,19,6,5]", "19", " kernel=3x3 padding=2x1 groups=19"),            \
+        LAYER(F, "[1,19,4,5]", "[19,1,3,3]", "[1,19,2,4]", "19", " kernel=3x3 stride=2x2 padding=1x2 groups=19")
+#define EVERY(F)                                                                                                                \
+    LAYER(F, "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "16", " kernel=3x3 padding=1x1"),                                         \
+        LAYER(F, "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", " kernel=3x3 padding=1x1"),                                   \
+        LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),                        \
+        LAYER(F, "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "32", " kernel=1x1 stride=2x2"),                                    \
+        LAYER(F, "[1,64,5,5]", "[16,64,1,1]", "[1,16,5,5]", "16", " kernel=1x1"),                                               \
+        LAYER(F, "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),                             \
+        LAYER(F, "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),                           \
+        LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"), DEPTHWISE(F), \
         LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
 
 static const char *const cases[] = {
@@ -64,6 +73,11 @@ static const char *const cases[] = {
     INTEGER("fp32", "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", " kernel=3x3 stride=2x2 padding=1x1"),
     INTEGER("fp32", "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "24", " kernel=3x3 padding=1x1 groups=2"),
     INTEGER("bf16", "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"),
+    INTEGER("bf16", "[2,32,6,6]", "[32,1,3,3]", "[2,32,6,6]", "32", " kernel=3x3 padding=1x1 groups=32"),
+    INTEGER("fp32", "[1,21,7,5]", "[21,1,3,3]", "[1,21,7,5]", "1", " kernel=3x3 padding=1x1 groups=21"),
+    INTEGER("bf16", "[1,37,9,6]", "[37,1,3,3]", "[1,37,5,3]", "37", " kernel=3x3 stride=2x2 padding=1x1 groups=37"),
+    "conv2d/forward src=int8[3,24,5,5] src_step=fp32[1] weights=int8[24,1,3,3] weights_step=fp32[24] bias=fp32[24] dst=fp32[3,24,5,5] "
+    "kernel=3x3 padding=1x1 groups=24",
     NULL};
 
 const qs_op qs__op_conv2d = {.name = "conv2d",

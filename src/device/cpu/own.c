@@ -53,7 +53,7 @@ qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
 static void *data_of(const qs__chain *chain, qs_role role, qs__type *type) {
     int position = qs_case_position(&chain->one, role);
     const qs_format *format = chain->one.operand[position].format;
-    *type = qs__cpu_type(format) == dnnl_bf16 ? QS__BF16 : QS__FP32;
+    *type = format->kind == QS_KIND_INTEGER ? QS__INT8 : qs__cpu_type(format) == dnnl_bf16 ? QS__BF16 : QS__FP32;
     return is_native(format) ? chain->data[position] : chain->scratch + chain->wide[position];
 }
 

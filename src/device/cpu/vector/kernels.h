@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum qs__type { QS__FP32, QS__BF16 } qs__type;
+/* QS__INT8: codes; depthwise kernels only. */
+typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8 } qs__type;
 
 static inline size_t qs__type_bytes(qs__type type) {
-    return type == QS__BF16 ? 2 : 4;
+    return type == QS__FP32 ? 4 : type == QS__BF16 ? 2 : 1;
 }
 /* One array in a kernel. */
 typedef struct qs__in {
@@ -27,7 +28,8 @@ typedef struct qs__out {
 } qs__out;
 
 enum {
-    QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
+    QS__CHUNK_ROWS = 256,       /* rows of one fp32 partial sum */
+    QS__DEPTHWISE_CHANNELS = 32 /* that one call of depthwise_weights takes at most */
 };
 
 /* One image of a pool and its results. */
@@ -35,6 +37,12 @@ typedef struct qs__pool {
     int64_t channels, height, width, out_height, out_width;
     int64_t kernel[2], stride[2], padding[2];
 } qs__pool;
+
+/* One image of a depthwise 3 × 3 convolution and its results; padding 0 to 2, stride 1 or 2. */
+typedef struct qs__depthwise {
+    int64_t channels, height, width, out_height, out_width;
+    int64_t stride, padding[2];
+} qs__depthwise;
 
 typedef struct qs__cpu_kernels {
     const char *name;
@@ -65,6 +73,15 @@ typedef struct qs__cpu_kernels {
     /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel
      * (max_pool), or, without a mask, of diff / window size. diff and mask are all results of the image, dst is the line. */
     void (*gradient_line)(const qs__pool *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
+    /* Line oh of the results of an image: Σ of the window × weights [9][channels], × factor[c] and + shift[c] where they are not NULL. */
+    void (*depthwise_line)(const qs__depthwise *size, int64_t oh, qs__in src, const float *weights, const float *factor, const float *shift,
+                           qs__out dst);
+    /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
+    void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
+    /* Lines begin ... end - 1 of the results of all images, channels channel ... channel + count - 1: sum[9][QS__DEPTHWISE_CHANNELS] =
+     * Σ x dy for each place in the window. src and diff have one type. */
+    void (*depthwise_weights)(const qs__depthwise *size, int64_t begin, int64_t end, int64_t channel, int64_t count, qs__in src,
+                              qs__in diff, float *sum);
 } qs__cpu_kernels;
 
 extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;

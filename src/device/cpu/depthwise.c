@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), in fp32, bf16 and int8: they are bound by memory,
+ * and oneDNN has no kernel for 8-bit groups this narrow. Threads take lines of results or pixels; a weight gradient is summed in slots that
+ * depend on the shape alone, so that no bit depends on threads. */
+#include "gemm.h"
+#include "own.h"
+#include "reduce.h"
+
+#include <string.h>
+
+enum { TAPS = 9, SLOTS = 32, SLOT_PIXELS = 1024, LINE_GRAIN = 4096 };
+
+typedef struct job {
+    const qs__cpu_kernels *kernels;
+    qs__depthwise size;
+    qs__in src, diff;
+    qs__out dst;
+    const float *weights, *factor, *shift;
+    int64_t lines, slot_lines, slots, blocks;
+    double *sums; /* [slots][channels][9] */
+} job;
+
+static bool is_depthwise(const qs_case *one, qs_role weights) {
+    const qs_shape *shape = &qs__cpu_operand(one, weights)->shape;
+    const qs_attributes *with = &one->attributes;
+    return with->groups > 1 && shape->dim[0] == with->groups && shape->dim[1] == 1 && with->kernel[0] == 3 && with->kernel[1] == 3 &&
+           with->stride[0] == with->stride[1] && with->stride[0] <= 2 && with->padding[0] <= 2 && with->padding[1] <= 2;
+}
+
+static qs__depthwise geometry(const qs_case *one, qs_role image, qs_role result) {
+    const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
+    const qs_attributes *with = &one->attributes;
+    return (qs__depthwise){.channels = src->dim[1],
+                           .height = src->dim[2],
+                           .width = src->dim[3],
+                           .out_height = dst->dim[2],
+                           .out_width = dst->dim[3],
+                           .stride = with->stride[0],
+                           .padding = {with->padding[0], with->padding[1]}};
+}
+
+/* ---- Weights: [channels][9] of any type to fp32 [9][channels], turned around for the input gradient ---- */
+
+typedef struct turning {
+    const qs_format *format;
+    const char *weights;
+    float *turned;
+    int64_t channels;
+    bool around;
+} turning;
+
+static void turn_range(void *context, int64_t begin, int64_t end) {
+    const turning *t = context;
+    float taps[TAPS];
+    for (int64_t c = begin; c < end; c++) {
+        if (t->format->kind == QS_KIND_INTEGER) {
+            qs_dequantize_array(1, TAPS, (const int8_t *)t->weights + c * TAPS, taps);
+        } else {
+            qs_convert_to_fp32(t->format, TAPS, t->weights + qs_format_bytes(t->format, c * TAPS), taps);
+        }
+        for (int k = 0; k < TAPS; k++) {
+            t->turned[(t->around ? TAPS - 1 - k : k) * t->channels + c] = taps[k];
+        }
+    }
+}
+
+static const float *turn_weights(const qs__chain *chain, bool around) {
+    const qs_operand *weights = qs__cpu_operand(&chain->one, QS_WEIGHTS);
+    turning t = {.format = weights->format,
+                 .weights = qs__cpu_data(chain, QS_WEIGHTS),
+                 .turned = (float *)(chain->scratch + chain->offset[0]),
+                 .channels = weights->shape.dim[0],
+                 .around = around};
+    qs_parallel(t.channels, LINE_GRAIN / TAPS, turn_range, &t);
+    return t.turned;
+}
+
+/* ---- Forward and input gradient ---- */
+
+/* Eq. of op.h: sums of codes × src_step × weights_step[o]; NULL for floats. */
+static const float *factors(const qs__chain *chain) {
+    const float *src_step = qs__cpu_data(chain, QS_SRC_STEP), *weights_step = qs__cpu_data(chain, QS_WEIGHTS_STEP);
+    if (!src_step) return NULL;
+    float *factor = (float *)(chain->scratch + chain->offset[1]);
+    int64_t channels = qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape.dim[0];
+    bool many = qs__cpu_count(&chain->one, QS_WEIGHTS_STEP) > 1;
+    for (int64_t c = 0; c < channels; c++) {
+        factor[c] = src_step[0] * weights_step[many ? c : 0];
+    }
+    return factor;
+}
+
+/* Lines of results of convolution by stride, or of pixels where the geometry is the other way round. */
+static void line_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__depthwise *g = &j->size;
+    for (int64_t line = begin; line < end; line++) {
+        qs__in image = qs__own_shift_in(j->src, line / g->out_height * g->height * g->width * g->channels);
+        qs__out dst = qs__own_shift_out(j->dst, line * g->out_width * g->channels);
+        j->kernels->depthwise_line(g, line % g->out_height, image, j->weights, j->factor, j->shift, dst);
+    }
+}
+
+static void gradient_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__depthwise *g = &j->size;
+    for (int64_t line = begin; line < end; line++) {
+        qs__in image = qs__own_shift_in(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
+        qs__out dst = qs__own_shift_out(j->dst, line * g->width * g->channels);
+        j->kernels->depthwise_gradient_line(g, line % g->height, image, j->weights, dst);
+    }
+}
+
+static int64_t grain(int64_t width, int64_t channels) {
+    return LINE_GRAIN / (width * channels) + 1;
+}
+
+static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    job j = {.kernels = chain->cpu->own,
+             .size = geometry(one, QS_SRC, QS_DST),
+             .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST),
+             .weights = turn_weights(chain, false),
+             .factor = factors(chain),
+             .shift = qs__cpu_data(chain, QS_BIAS)};
+    int64_t lines = qs__cpu_operand(one, QS_DST)->shape.dim[0] * j.size.out_height;
+    qs_parallel(lines, grain(j.size.out_width, j.size.channels), line_range, &j);
+    return QS_OK;
+}
+
+/* With stride 1 the gradient of the input is the convolution of the gradient of the output with the filter turned around. */
+static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    bool same = one->attributes.stride[0] == 1;
+    job j = {.kernels = chain->cpu->own,
+             .size = geometry(one, same ? QS_DIFF_DST : QS_DIFF_SRC, same ? QS_DIFF_SRC : QS_DIFF_DST),
+             .src = qs__own_in(chain, QS_DIFF_DST),
+             .diff = qs__own_in(chain, QS_DIFF_DST),
+             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .weights = turn_weights(chain, same)};
+    const qs_shape *shape = &qs__cpu_operand(one, QS_DIFF_SRC)->shape;
+    if (same) {
+        j.size.padding[0] = 2 - j.size.padding[0];
+        j.size.padding[1] = 2 - j.size.padding[1];
+    }
+    qs_parallel(shape->dim[0] * shape->dim[2], grain(shape->dim[3], shape->dim[1]), same ? line_range : gradient_range, &j);
+    return QS_OK;
+}
+
+/* ---- Weight gradient ---- */
+
+/* Slots and blocks of channels by the shape alone. */
+static void cut(job *j, int64_t images) {
+    j->lines = images * j->size.out_height;
+    int64_t slots = (j->lines * j->size.out_width + SLOT_PIXELS - 1) / SLOT_PIXELS;
+    if (slots > SLOTS) slots = SLOTS;
+    j->slot_lines = (j->lines + slots - 1) / slots;
+    j->slots = (j->lines + j->slot_lines - 1) / j->slot_lines;
+    j->blocks = (j->size.channels + QS__DEPTHWISE_CHANNELS - 1) / QS__DEPTHWISE_CHANNELS;
+}
+
+/* One slot of one block of channels: chunks of lines in fp32, their sums in double. */
+static void sum_slot(const job *j, int64_t slot, int64_t channel) {
+    int64_t count = j->size.channels - channel < QS__DEPTHWISE_CHANNELS ? j->size.channels - channel : QS__DEPTHWISE_CHANNELS;
+    int64_t chunk = QS__CHUNK_ROWS / j->size.out_width + 1, line = slot * j->slot_lines;
+    int64_t stop = line + j->slot_lines < j->lines ? line + j->slot_lines : j->lines;
+    double *sums = j->sums + (slot * j->size.channels + channel) * TAPS;
+    float sum[TAPS * QS__DEPTHWISE_CHANNELS];
+    memset(sums, 0, (size_t)(count * TAPS) * sizeof *sums);
+    for (; line < stop; line += chunk) {
+        int64_t end = line + chunk < stop ? line + chunk : stop;
+        j->kernels->depthwise_weights(&j->size, line, end, channel, count, j->src, j->diff, sum);
+        for (int64_t c = 0; c < count; c++) {
+            for (int k = 0; k < TAPS; k++) {
+                sums[c * TAPS + k] += (double)sum[k * QS__DEPTHWISE_CHANNELS + c];
+            }
+        }
+    }
+}
+
+static void slot_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    for (int64_t i = begin; i < end; i++) {
+        sum_slot(j, i / j->blocks, i % j->blocks * QS__DEPTHWISE_CHANNELS);
+    }
+}
+
+static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    job j = {.kernels = chain->cpu->own,
+             .size = geometry(one, QS_SRC, QS_DIFF_DST),
+             .src = qs__own_in(chain, QS_SRC),
+             .diff = qs__own_in(chain, QS_DIFF_DST),
+             .sums = (double *)(chain->scratch + chain->offset[0])};
+    const qs_shape *results = &qs__cpu_operand(one, QS_DIFF_DST)->shape;
+    cut(&j, results->dim[0]);
+    qs_parallel(j.slots * j.blocks, 1, slot_range, &j);
+    float *diff_weights = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
+    for (int64_t i = 0; i < j.size.channels * TAPS; i++) {
+        double sum = 0;
+        for (int64_t slot = 0; slot < j.slots; slot++) {
+            sum += j.sums[slot * j.size.channels * TAPS + i];
+        }
+        diff_weights[i] = (float)sum;
+    }
+    if (!qs__cpu_has(one, QS_DIFF_BIAS)) return QS_OK;
+    qs__sum_columns(chain->cpu, qs__cpu_format(one, QS_DIFF_DST), j.lines * j.size.out_width, j.size.channels, j.diff.at,
+                    qs__cpu_data(chain, QS_DIFF_BIAS));
+    return QS_OK;
+}
+
+/* ---- Building ---- */
+
+qs_status qs__build_depthwise(qs__chain *chain) {
+    const qs_case *one = &chain->one;
+    const char *pass = one->pass->name;
+    bool forward = !strcmp(pass, "forward"), weight_gradient = !strcmp(pass, "weight_gradient");
+    if (!is_depthwise(one, weight_gradient ? QS_DIFF_WEIGHTS : QS_WEIGHTS)) {
+        return qs_fail(QS_UNSUPPORTED, "depthwise kernels take 3x3 filters of one channel with stride 1 or 2");
+    }
+    qs__gemm_types types;
+    if (forward) {
+        QS_TRY(qs__gemm_forward_types(chain, &types));
+    } else if (weight_gradient) {
+        QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
+    } else {
+        QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
+    }
+    job j = {.size.channels = one->attributes.groups};
+    if (weight_gradient) {
+        j.size = geometry(one, QS_SRC, QS_DIFF_DST);
+        cut(&j, qs__cpu_operand(one, QS_DIFF_DST)->shape.dim[0]);
+        chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.slots * j.size.channels * TAPS) * sizeof(double));
+    } else {
+        chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.size.channels * TAPS) * sizeof(float));
+        chain->offset[1] = qs__chain_reserve(chain, (size_t)j.size.channels * sizeof(float));
+    }
+    return qs__own_build(chain, "depthwise", forward ? run_forward : weight_gradient ? run_weight_gradient : run_input_gradient);
+}
