@@ -7,9 +7,17 @@
 static const struct {
     const char *name;
     qs_convention convention;
-} conventions[] = {{"paper", {QS_DEPTH_PAPER, false}},         {"paper-contracted", {QS_DEPTH_PAPER, true}},
-                   {"influence", {QS_DEPTH_INFLUENCE, false}}, {"influence-contracted", {QS_DEPTH_INFLUENCE, true}},
-                   {"flat", {QS_DEPTH_FLAT, false}},           {"flat-contracted", {QS_DEPTH_FLAT, true}}};
+} conventions[] = {
+    {"paper", {QS_DEPTH_PAPER, QS_PLAIN}},
+    {"paper-contracted", {QS_DEPTH_PAPER, QS_CONTRACTED}},
+    {"paper-counted", {QS_DEPTH_PAPER, QS_COUNTED}},
+    {"influence", {QS_DEPTH_INFLUENCE, QS_PLAIN}},
+    {"influence-contracted", {QS_DEPTH_INFLUENCE, QS_CONTRACTED}},
+    {"influence-counted", {QS_DEPTH_INFLUENCE, QS_COUNTED}},
+    {"flat", {QS_DEPTH_FLAT, QS_PLAIN}},
+    {"flat-contracted", {QS_DEPTH_FLAT, QS_CONTRACTED}},
+    {"flat-counted", {QS_DEPTH_FLAT, QS_COUNTED}},
+};
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 
 const char *qs_convention_name_at(size_t index) {
@@ -27,7 +35,7 @@ qs_status qs_convention_parse(const char *name, qs_convention *out) {
 
 const char *qs_convention_name(qs_convention convention) {
     size_t i = 0;
-    while (conventions[i].convention.depth != convention.depth || conventions[i].convention.contracted != convention.contracted)
+    while (conventions[i].convention.depth != convention.depth || conventions[i].convention.contraction != convention.contraction)
         i++;
     return conventions[i].name;
 }

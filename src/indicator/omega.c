@@ -23,14 +23,27 @@ static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool
     return QS_OK;
 }
 
+static void contract(const qs_sensitivity *one, qs_contraction contraction, double *forward, double *backward) {
+    const double products = one->inner_forward * one->gv.count;
+    switch (contraction) {
+    case QS_CONTRACTED:
+        *forward /= one->inner_forward;
+        *backward /= one->inner_backward;
+        break;
+    case QS_COUNTED:
+        *forward *= products / (one->x.count * one->v.count);
+        *backward *= products / (one->v.count * one->gv.count);
+        break;
+    case QS_PLAIN:
+        break;
+    }
+}
+
 qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out) {
     double forward, backward, sigma_forward, sigma_backward;
     depth_factors(one, convention.depth, &forward, &backward);
-    QS_TRY(sigmas(one, recipe, convention.contracted, &sigma_forward, &sigma_backward));
-    if (convention.contracted && one->x.count > 0) {
-        sigma_forward /= one->inner_forward;
-        sigma_backward /= one->inner_backward;
-    }
+    QS_TRY(sigmas(one, recipe, convention.contraction != QS_PLAIN, &sigma_forward, &sigma_backward));
+    if (one->x.count > 0) contract(one, convention.contraction, &sigma_forward, &sigma_backward);
     *out = forward * sigma_forward + backward * sigma_backward;
     return QS_OK;
 }

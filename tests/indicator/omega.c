@@ -55,7 +55,7 @@ static int convention_check(const json_t *one, const char *key, qs_depth depth) 
     json_object_foreach((json_t *)expected, name, value) {
         const qs_recipe recipe = stochastic_recipe(name);
         double omega = 0;
-        if (qs_omega(&sensitivity, &recipe, (qs_convention){depth, false}, &omega) != QS_OK) fail_msg("%s: %s", name, qs_message());
+        if (qs_omega(&sensitivity, &recipe, (qs_convention){depth, QS_PLAIN}, &omega) != QS_OK) fail_msg("%s: %s", name, qs_message());
         close_to(omega, json_number_value(value));
         checked++;
     }
@@ -93,7 +93,7 @@ static void coarser_formats_are_noisier(void **state) {
     for (size_t i = 0; i < 4; i++) {
         const qs_recipe recipe = stochastic_recipe(names[i]);
         double omega = 0;
-        assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, false}, &omega), QS_OK);
+        assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, QS_PLAIN}, &omega), QS_OK);
         if (i < 3) assert_true(omega > previous); /* int8 against bf16 depends on the data */
         previous = omega;
     }
@@ -103,9 +103,9 @@ static void nearest_is_half_of_stochastic(void **state) {
     (void)state;
     qs_recipe recipe = stochastic_recipe("bf16");
     double stochastic = 0, nearest = 0;
-    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, false}, &stochastic), QS_OK);
+    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, QS_PLAIN}, &stochastic), QS_OK);
     recipe.forward.src.rounding = recipe.forward.weights.rounding = recipe.weight_gradient.diff_dst.rounding = QS_NEAREST_EVEN;
-    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, false}, &nearest), QS_OK);
+    assert_int_equal(qs_omega(&example, &recipe, (qs_convention){QS_DEPTH_FLAT, QS_PLAIN}, &nearest), QS_OK);
     assert_true(fabs(nearest * 2 / stochastic - 1) < 1e-12);
 }
 
@@ -115,7 +115,7 @@ static void range_is_checked(void **state) {
     const qs_recipe recipe = stochastic_recipe("fp16");
     double omega = 0;
     one.v.absmax = 70000; /* beyond fp16's 65504 */
-    assert_int_equal(qs_omega(&one, &recipe, (qs_convention){QS_DEPTH_PAPER, false}, &omega), QS_INFEASIBLE);
+    assert_int_equal(qs_omega(&one, &recipe, (qs_convention){QS_DEPTH_PAPER, QS_PLAIN}, &omega), QS_INFEASIBLE);
     assert_non_null(strstr(qs_message(), "fp16"));
 }
 

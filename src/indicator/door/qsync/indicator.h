@@ -19,15 +19,22 @@
  * d_o. */
 typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT } qs_depth;
 
-/* `contracted` divides σ_fp by the inner dimension of the forward product, C_in / groups · kh · kw, and σ_bp by that of the weight gradient,
- * batch · H_out · W_out; and Var is the exact sum Σ q² f (1 - f) where `plain` takes q² D / 6. Names: the depth's, with "-contracted"
- * behind. */
+/* How the inner dimensions of the products enter. As variances, formulas (4) and (5) sum over too many products:
+ *   plain       as they stand, Var = q² D / 6
+ *   contracted  σ_fp / (C_in / groups · kh · kw) and σ_bp / (batch · H_out · W_out); Var is the exact sum Σ q² f (1 - f)
+ *   counted     exact as well; σ_fp · M / (D_x D_v) and σ_bp · M / (D_v D_∇v), M the multiplications of the operator: the variance of the
+ *               result, summed over its elements, where variances and squares are spread evenly. For a matrix product it is the same as
+ *               contracted; a convolution reads an input element kh · kw / (stride² · groups) times an output channel, which contracted
+ *               leaves out. */
+typedef enum qs_contraction { QS_PLAIN, QS_CONTRACTED, QS_COUNTED } qs_contraction;
+
+/* Names: the depth's, with "-contracted" or "-counted" behind. */
 typedef struct qs_convention {
     qs_depth depth;
-    bool contracted;
+    qs_contraction contraction;
 } qs_convention;
 /* The one that is used where nobody says otherwise. */
-#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_INFLUENCE, false})
+#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_INFLUENCE, QS_PLAIN})
 
 /* Convention by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_convention_parse(const char *name, qs_convention *out);
@@ -71,7 +78,7 @@ typedef struct qs_sensitivity {
     double depth, model_depth; /* d_o, d_L */
     double gamma;
     qs_spread v, x, gv;                   /* an operator without weights has x.count 0: σ_fp = Var v, σ_bp = 0 */
-    double inner_forward, inner_backward; /* what `contracted` divides by */
+    double inner_forward, inner_backward; /* what `contracted` divides by; M is inner_forward · gv.count */
 } qs_sensitivity;
 
 /* Ω of a recipe. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
