@@ -120,13 +120,11 @@ typedef struct phase_field {
     const char *name;
     size_t offset;
 } phase_field;
-static const phase_field phase_fields[] = {{"forward_us", offsetof(qs_phase_times, forward_us)},
-                                           {"backward_us", offsetof(qs_phase_times, backward_us)},
-                                           {"cast_us", offsetof(qs_phase_times, cast_us)},
-                                           {"communication_us", offsetof(qs_phase_times, communication_us)},
-                                           {"waiting_us", offsetof(qs_phase_times, waiting_us)},
-                                           {"optimizer_us", offsetof(qs_phase_times, optimizer_us)},
-                                           {"data_us", offsetof(qs_phase_times, data_us)}};
+static const phase_field phase_fields[] = {
+    {"forward_us", offsetof(qs_phase_times, forward_us)}, {"backward_us", offsetof(qs_phase_times, backward_us)},
+    {"cast_us", offsetof(qs_phase_times, cast_us)},       {"communication_us", offsetof(qs_phase_times, communication_us)},
+    {"waiting_us", offsetof(qs_phase_times, waiting_us)}, {"optimizer_us", offsetof(qs_phase_times, optimizer_us)},
+    {"data_us", offsetof(qs_phase_times, data_us)}};
 enum { PHASES = sizeof phase_fields / sizeof *phase_fields };
 
 static qs_status read_phases(const qs__place *predicted, qs_phase_times *out) {
@@ -149,10 +147,11 @@ static qs_status read_predicted(const qs__place *member, qs_class_plan *out) {
     QS_TRY(qs__get_number(&predicted, "lower_bound", -INFINITY, INFINITY, &out->predicted.lower_bound));
     QS_TRY(read_phases(&predicted, &out->predicted.phases));
     qs__place memory = qs__field(&predicted, "memory");
-    QS_TRY(qs__expect_fields(&memory, "arena communication base", ""));
+    QS_TRY(qs__expect_fields(&memory, "arena communication base", "program"));
     QS_TRY(qs__get_integer(&memory, "arena", 0, INT64_MAX, &out->predicted.arena_bytes));
     QS_TRY(qs__get_integer(&memory, "communication", 0, INT64_MAX, &out->predicted.communication_bytes));
-    return qs__get_integer(&memory, "base", 0, INT64_MAX, &out->predicted.base_bytes);
+    QS_TRY(qs__get_integer(&memory, "base", 0, INT64_MAX, &out->predicted.base_bytes));
+    return qs__get_integer(&memory, "program", 0, INT64_MAX, &out->predicted.program_bytes);
 }
 
 /* An object of named members, which may be absent: allocates *array and reads each. */
@@ -295,6 +294,7 @@ static void write_predicted(qs__writer *writer, const qs_class_plan *one) {
     qs__put_integer(writer, "arena", one->predicted.arena_bytes);
     qs__put_integer(writer, "communication", one->predicted.communication_bytes);
     qs__put_integer(writer, "base", one->predicted.base_bytes);
+    if (one->predicted.program_bytes > 0) qs__put_integer(writer, "program", one->predicted.program_bytes);
     qs__close(writer);
     qs__put_number(writer, "sum_omega", one->predicted.sum_omega);
     if (one->predicted.lower_bound != 0) qs__put_number(writer, "lower_bound", one->predicted.lower_bound);

@@ -141,6 +141,8 @@ typedef struct qs_kernel_cost {
     int samples;
     double us_direct, us_behind; /* mean over the places right behind a conversion for the same operator, whose operands were just
                                   * written (behind), and over the others (direct); 0: not met there, us holds */
+    int64_t held_bytes;          /* of the process for each kernel that is bound to the case; 0: not measured */
+    int64_t shared_bytes;        /* of the process once for the case: generated code and what libraries keep; 0: not measured */
     double us_alone;             /* as us, while the other ranks of its host wait; 0: not measured, us holds */
 } qs_kernel_cost;
 
@@ -189,7 +191,7 @@ typedef struct qs_class_profile {
     qs_conditions conditions;
     qs_quality quality;
     bool estimated;               /* true: roofline, not measured */
-    int64_t base_bytes;           /* resident bytes of the process before the arena */
+    int64_t base_bytes;           /* resident bytes of a process that evaluates in fp32, without its arena and data */
     double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
     double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
     double data_us_per_sample;
@@ -315,7 +317,9 @@ typedef struct qs_class_plan {
     char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */
     struct {
         double iteration_us, compute_us, waiting_us;
-        int64_t arena_bytes, communication_bytes, base_bytes;
+        int64_t arena_bytes, communication_bytes;
+        int64_t base_bytes;    /* of the process without arena and data, and without the training program */
+        int64_t program_bytes; /* that the training program's kernels hold: counted again for a smaller last step; 0: not known */
         double sum_omega;
         double lower_bound;    /* of sum_omega over all feasible plans; 0: not known */
         qs_phase_times phases; /* all 0: not known */
