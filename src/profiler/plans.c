@@ -274,8 +274,6 @@ qs_status qs__plans_measure(qs__profiler *profiler) {
     QS_GOTO(campaign_run(&all));
     profiler->measured = chosen;
     chosen = NULL;
-    /* Kernels stay in the library's cache: at the end all of them are there, as those of training and evaluation are in a run. */
-    profiler->base_bytes = fmax(qs__resident_bytes() - (double)profiler->arena.bytes, 0);
 done:
     campaign_end(&all, count);
     free(chosen);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 void qs_profile_options_default(qs_profile_options *out) {
     *out = (qs_profile_options){.repetitions = 10, .conversion_seconds = 7, .statistics_iterations = 50};
@@ -19,15 +18,6 @@ void qs_profile_options_default(qs_profile_options *out) {
 void qs__progress(const qs__profiler *profiler, double fraction, const char *what) {
     if (profiler->rank == 0 && profiler->options->progress)
         profiler->options->progress(profiler->options->progress_context, what, fraction);
-}
-
-double qs__resident_bytes(void) {
-    long long size = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file) return 0;
-    if (fscanf(file, "%lld %lld", &size, &resident) != 2) resident = 0;
-    fclose(file);
-    return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
 void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch) {
@@ -73,12 +63,14 @@ static qs_status profiler_start(qs__profiler *profiler) {
     QS_TRY(qs_comm_open("self", &profiler->self));
     QS_TRY(data_load(profiler));
     qs__progress(profiler, 0, "cases");
+    QS_TRY(qs__memory_measure(profiler));
     return qs__mixes_enumerate(profiler);
 }
 
 static void profiler_end(qs__profiler *profiler) {
     qs__mixes_release(&profiler->mixes);
     qs__cases_release(&profiler->cases);
+    qs__memory_release(&profiler->memory);
     qs_dataset_release(&profiler->training);
     qs_dataset_release(&profiler->test);
     qs_graph_release(profiler->graph);
@@ -115,8 +107,12 @@ static qs_status conversion_us(const qs_class_profile *profile, const qs__entry 
     return qs_cost_step(profile, &step, us);
 }
 
-static qs_status row_fill(const qs_class_profile *profile, qs__entry *entry, qs_kernel_cost *out) {
-    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates};
+static qs_status row_fill(const qs__profiler *profiler, const qs_class_profile *profile, qs__entry *entry, qs_kernel_cost *out) {
+    const qs__held *held = qs__held_of(&profiler->memory, entry->text);
+    *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes,
+                            .allocates = entry->row.allocates,
+                            .held_bytes = (int64_t)held->held_bytes,
+                            .shared_bytes = (int64_t)held->shared_bytes};
     qs__row_times(entry, out);
     if (out->samples == 0) {
         QS_TRY(conversion_us(profile, entry, &out->us));
@@ -131,7 +127,7 @@ static qs_status kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
     for (int i = 0; i < profiler->cases.count; i++) {
         qs__entry *entry = &profiler->cases.entry[i];
         if (!entry->as_kernel && !entry->as_conversion) continue;
-        QS_TRY(row_fill(out, entry, &out->kernel[out->kernels]));
+        QS_TRY(row_fill(profiler, out, entry, &out->kernel[out->kernels]));
         out->kernels++;
     }
     qs_class_profile_sort(out);
@@ -157,7 +153,7 @@ static qs_status fits_compare(qs__profiler *profiler, const qs_class_profile *pr
 
 static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
     device_describe(profiler, out);
-    out->base_bytes = (int64_t)profiler->base_bytes;
+    out->base_bytes = (int64_t)profiler->memory.base_bytes;
     out->iteration_overhead_us = fmax(qs__quartiles_of(profiler->overhead_us.count, profiler->overhead_us.value).median, 0);
     out->data_us_per_sample = qs__quartiles_of(profiler->data_us.count, profiler->data_us.value).median / (double)profiler->job->batch;
     QS_TRY(fits_compare(profiler, out));

@@ -4,6 +4,7 @@
 #ifndef QSYNC_PROFILER_INTERNAL_H
 #define QSYNC_PROFILER_INTERNAL_H
 
+#include "memory.h"
 #include "qsync/profiler.h"
 
 enum { QS__MOST_RECIPES = QS_MAX_FORMATS, QS__WARM_UP = 2 };
@@ -83,7 +84,7 @@ typedef struct qs__profiler {
     qs__cases cases;
     qs__mixes mixes;
     qs_arena arena;
-    double base_bytes;
+    qs__memory memory;
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
     qs_quality quality;
@@ -93,8 +94,6 @@ typedef struct qs__profiler {
 void qs__progress(const qs__profiler *profiler, double fraction, const char *what);
 /* Fills the images and labels of a schedule with the samples of (step, rank); `batch` samples a rank. */
 void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
-/* Resident bytes of this process. */
-double qs__resident_bytes(void);
 
 /* ---- mixes.c ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -107,6 +106,8 @@ qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, i
 
 /* ---- Measurements; collective -------------------------------------------------------------------------------------------------------- */
 
+/* memory.c: what the process and its kernels hold; before anything else is lowered, alone on every rank. */
+qs_status qs__memory_measure(qs__profiler *profiler);
 /* plans.c: whole training steps of covering plans. */
 qs_status qs__plans_measure(qs__profiler *profiler);
 /* rows.c: the times of a case. */

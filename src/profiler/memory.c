@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a training process holds besides arena, data and the library's messages (qsync.md §4.7).
+ *
+ * The base is read from a process that has done what every training process does: data are there, fp32 evaluation is bound and was run.
+ * Then one uniform plan after the other is bound and run: what its release gives back belonged to its kernels one by one (held), what stays
+ * is generated code, the library's cache and code pages, which a process pays once for each case (shared). Both are spread evenly over the
+ * kernels that a plan brought, so that a mix of plans is priced by its kernels. The heap is read by what is in use in it, since what one
+ * plan freed the next one reuses; everything else by its pages. */
+#include "profiler_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+/* ---- Readings -------------------------------------------------------------------------------------------------------------------- */
+
+static double heap_bytes(void) {
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+    const struct mallinfo2 info = mallinfo2();
+    return (double)info.uordblks + (double)info.hblkhd;
+#endif
+#endif
+    return 0;
+}
+
+/* Resident pages of files and of generated code: "START-END PERMISSIONS OFFSET DEVICE INODE NAME" opens a mapping, "Rss:" tells of it. */
+static double code_bytes(void) {
+    char line[512], permissions[8];
+    long long kib = 0, inode = 0, sum = 0;
+    bool counted = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%*[0-9a-f]-%*[0-9a-f] %7s %*s %*s %lld", permissions, &inode) == 2)
+            counted = inode != 0 || permissions[2] == 'x';
+        else if (counted && sscanf(line, "Rss: %lld kB", &kib) == 1)
+            sum += kib;
+    }
+    fclose(file);
+    return (double)sum * 1024;
+}
+
+typedef struct reading {
+    double heap, code;
+} reading;
+static reading read_now(void) {
+    return (reading){heap_bytes(), code_bytes()};
+}
+
+/* ---- Programs -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct program {
+    qs_schedule *schedule;
+    qs_executor *executor;
+    const qs_recipe **bound; /* (nodes) */
+} program;
+
+static void program_release(program *one) {
+    qs_executor_release(one->executor);
+    qs_schedule_release(one->schedule);
+    free(one->bound);
+    *one = (program){0};
+}
+
+/* recipe NULL: fp32. */
+static qs_status program_lower(qs__profiler *profiler, const qs_recipe *recipe, qs_mode mode, program *out) {
+    const qs_graph *graph = profiler->graph;
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->bound, &out->bound));
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) out->bound[n] = recipe;
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = profiler->job->batch,
+                                  .mode = mode,
+                                  .job = profiler->job,
+                                  .recipe = out->bound,
+                                  .half = mode == QS_MODE_EVALUATION ? qs_format_of("fp32") : qs_class_half(profiler->class_),
+                                  .lookup = qs_lookup_device,
+                                  .context = profiler->device};
+    return qs_schedule_lower(&lowering, &out->schedule);
+}
+
+/* One step, so that code which only runs can touch is touched; the rate is 0. */
+static qs_status program_run(qs__profiler *profiler, program *one) {
+    const int64_t batch = profiler->job->batch;
+    const qs_run run = {.seed = profiler->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
+    QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->self, profiler->arena.memory, &one->executor));
+    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(one->executor, one->schedule->masters),
+                        qs_executor_buffer(one->executor, one->schedule->running));
+    qs__profile_batch(profiler, one->executor, one->schedule, 0, batch);
+    return qs_executor_run(one->executor, &run);
+}
+
+/* An arena for this program alone: the mapping is gone when the base is read. */
+static qs_status program_try(qs__profiler *profiler, program *one) {
+    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &profiler->arena));
+    const qs_status status = program_run(profiler, one);
+    qs_arena_release(&profiler->arena);
+    return status;
+}
+
+/* ---- Cases ------------------------------------------------------------------------------------------------------------------------- */
+
+static qs__held *held_find(const qs__memory *memory, const char *text) {
+    for (int i = 0; i < memory->count; i++)
+        if (strcmp(memory->held[i].text, text) == 0) return &memory->held[i];
+    return NULL;
+}
+
+static qs_status held_add(qs__memory *memory, const char *text) {
+    QS_TRY(qs_grow(&memory->held, &memory->capacity, (size_t)memory->count + 1, sizeof *memory->held));
+    memory->held[memory->count] = (qs__held){0};
+    QS_TRY(qs_format_text(&memory->held[memory->count].text, "%s", text));
+    memory->count++;
+    return QS_OK;
+}
+
+static qs_status cases_add(qs__memory *memory, const qs_schedule *schedule, int *kernels) {
+    *kernels = 0;
+    for (int s = 0; s < schedule->steps; s++) {
+        if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
+        ++*kernels;
+        if (!held_find(memory, schedule->step[s].case_text)) QS_TRY(held_add(memory, schedule->step[s].case_text));
+    }
+    return QS_OK;
+}
+
+/* `grown` stays behind and is the new cases' alone. */
+static void bytes_share(qs__memory *memory, int from, double held, double grown) {
+    const int added = memory->count - from;
+    for (int i = from; i < memory->count; i++) {
+        memory->held[i].held_bytes = fmax(held, 0);
+        memory->held[i].shared_bytes = fmax(grown, 0) / added;
+    }
+}
+
+/* A mix has cases that no uniform plan has: they are taken for the mean of the others. */
+static void mean_set(qs__memory *memory) {
+    qs__held sum = {0};
+    for (int i = 0; i < memory->count; i++) {
+        sum.held_bytes += memory->held[i].held_bytes;
+        sum.shared_bytes += memory->held[i].shared_bytes;
+    }
+    memory->mean.held_bytes = sum.held_bytes / fmax(memory->count, 1);
+    memory->mean.shared_bytes = sum.shared_bytes / fmax(memory->count, 1);
+}
+
+const qs__held *qs__held_of(const qs__memory *memory, const char *text) {
+    const qs__held *found = held_find(memory, text);
+    return found ? found : &memory->mean;
+}
+
+/* ---- All of it --------------------------------------------------------------------------------------------------------------------- */
+
+static double data_bytes(const qs__profiler *profiler) {
+    const qs_dataset *training = &profiler->training, *test = &profiler->test;
+    const double sample = (double)training->channels * training->height * training->width + 1;
+    return (double)(training->count + test->count) * sample + (double)training->count * (double)sizeof *profiler->order;
+}
+
+static qs_status base_read(qs__profiler *profiler, program *evaluation) {
+    QS_TRY(program_lower(profiler, NULL, QS_MODE_EVALUATION, evaluation));
+    QS_TRY(program_try(profiler, evaluation));
+    qs_heap_trim();
+    profiler->memory.base_bytes = fmax((double)qs_resident_bytes() - data_bytes(profiler), 0);
+    return QS_OK;
+}
+
+static qs_status recipe_read(qs__profiler *profiler, const qs_recipe *recipe) {
+    qs__memory *memory = &profiler->memory;
+    const int known = memory->count;
+    program one = {0};
+    int kernels = 1;
+    const reading before = read_now();
+    qs_status status = program_lower(profiler, recipe, QS_MODE_TRAIN, &one);
+    if (status == QS_OK) status = program_try(profiler, &one);
+    const reading alive = read_now();
+    if (status == QS_OK) status = cases_add(memory, one.schedule, &kernels);
+    const double noted = heap_bytes() - alive.heap; /* by the list of cases, which only profiling has */
+    program_release(&one);
+    const reading after = read_now();
+    bytes_share(memory, known, (alive.heap - (after.heap - noted)) / kernels, after.heap - noted - before.heap + after.code - before.code);
+    return status;
+}
+
+qs_status qs__memory_measure(qs__profiler *profiler) {
+    program evaluation = {0};
+    qs_status status = base_read(profiler, &evaluation);
+    for (int r = 0; r < profiler->recipes && status == QS_OK; r++)
+        status = recipe_read(profiler, &profiler->recipe[r]);
+    program_release(&evaluation);
+    mean_set(&profiler->memory);
+    return status;
+}
+
+void qs__memory_release(qs__memory *memory) {
+    for (int i = 0; i < memory->count; i++)
+        free(memory->held[i].text);
+    free(memory->held);
+    *memory = (qs__memory){0};
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What kernels hold of a process: what memory.c measured, by case. */
+#ifndef QSYNC_PROFILER_MEMORY_H
+#define QSYNC_PROFILER_MEMORY_H
+
+#include "qsync/profiler.h"
+
+typedef struct qs__held {
+    char *text; /* of the case */
+    double held_bytes, shared_bytes;
+} qs__held;
+
+typedef struct qs__memory {
+    double base_bytes; /* of a process that evaluates in fp32, without arena and data */
+    qs__held *held;    /* cases of the uniform plans */
+    int count;
+    size_t capacity;
+    qs__held mean; /* of all of them: what other cases are taken for */
+} qs__memory;
+
+/* Never NULL. */
+const qs__held *qs__held_of(const qs__memory *memory, const char *text);
+void qs__memory_release(qs__memory *memory);
+
+#endif
