@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The frame of a schedule: the buffers that belong to no operator. Weights, running statistics and momentum lie at the same place in every
- * mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it computes may lie where
- * they were. */
+ * mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it computes may lie
+ * where they were. */
 #include "schedule_internal.h"
 
 static qs_status buffer_add(qs_schedule *frame, size_t *capacity, qs_category category, size_t bytes, const char *name, int *out) {

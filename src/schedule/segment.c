@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Emitting segments: those that are marked dirty, in order. A segment that comes out as it was stays; one that hands on another gradient
- * than before makes the segment dirty that goes on from it. Everything a segment depends on stands in earlier ones, so one pass is enough. */
+ * than before makes the segment dirty that goes on from it. Everything a segment depends on stands in earlier ones, so one pass is enough.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts: after any sequence of changes and undos of any model a draft is what lowering its recipes from scratch gives, in steps, memory and
- * live bytes; what it reports is the difference; what fails changes nothing. */
+/* Drafts: after any sequence of changes and undos of any model a draft is what lowering its recipes from scratch gives, in steps, memory
+ * and live bytes; what it reports is the difference; what fails changes nothing. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
