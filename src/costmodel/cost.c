@@ -2,7 +2,7 @@
 /* Microseconds of steps: rows for kernels, fits for conversions. */
 #include <string.h>
 
-#include "qsync/costmodel.h"
+#include "costmodel_internal.h"
 
 static const qs_conversion_cost *conversion_find(const qs_class_profile *profile, const qs_case *one) {
     const qs_format *from = one->operand[qs_case_position(one, QS_SRC)].format;
@@ -38,8 +38,7 @@ qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, dou
         const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
         if (!row)
             return qs_fail(QS_MISMATCH, "the profile of class %s has no time for %s: profile again", profile->class_name, step->case_text);
-        const double here = step->behind ? row->us_behind : row->us_direct;
-        *us = here > 0 ? here : row->us;
+        *us = row->us;
     }
     *us += profile->step_overhead_us;
     return QS_OK;
@@ -52,5 +51,5 @@ qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *s
         else
             QS_TRY(qs_cost_step(profile, &schedule->step[s], &us[s]));
     }
-    return QS_OK;
+    return qs__cache_adjust(profile, schedule, us);
 }

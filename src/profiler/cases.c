@@ -58,8 +58,8 @@ void qs__cases_release(qs__cases *cases) {
         free(cases->entry[i].text);
         free(cases->entry[i].kernel_us.value);
         free(cases->entry[i].conversion_us.value);
-        free(cases->entry[i].direct_us.value);
-        free(cases->entry[i].behind_us.value);
+        for (int c = 0; c < QS__CACHES; c++)
+            free(cases->entry[i].cold[c].value);
         free(cases->entry[i].alone.value);
     }
     free(cases->entry);

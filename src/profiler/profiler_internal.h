@@ -7,7 +7,7 @@
 #include "memory.h"
 #include "qsync/profiler.h"
 
-enum { QS__MOST_RECIPES = QS_MAX_FORMATS, QS__WARM_UP = 2 };
+enum { QS__MOST_RECIPES = QS_MAX_FORMATS, QS__WARM_UP = 2, QS__CACHES = 8 };
 
 /* ---- samples.c ------------------------------------------------------------------------------------------------------------------ */
 
@@ -35,7 +35,7 @@ typedef struct qs__entry {
     qs_kernel_row row;
     bool as_kernel, as_conversion;
     qs__samples kernel_us, conversion_us; /* one value for every place in a measured plan: the median over time */
-    qs__samples direct_us, behind_us;     /* the same values of kernels, told apart by context */
+    qs__samples cold[QS__CACHES];         /* at the places of kernel_us: bytes that a cache of qs__cache_bytes[i] has not */
     qs__samples alone;                    /* time while the other ranks of the host wait, over the time beside them at work */
 } qs__entry;
 typedef struct qs__cases {
@@ -110,6 +110,12 @@ qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, i
 qs_status qs__memory_measure(qs__profiler *profiler);
 /* plans.c: whole training steps of covering plans. */
 qs_status qs__plans_measure(qs__profiler *profiler);
+/* Sizes of caches that are tried as the explanation of how times differ from place to place. */
+extern const int64_t qs__cache_bytes[QS__CACHES];
+/* cold.c: the one of them that explains most, over all cases. */
+int64_t qs__cache_choose(const qs__cases *cases);
+/* cold.c: what a cold byte costs every kernel of the class, for its cache_bytes. */
+void qs__cold_fill(const qs__cases *cases, qs_class_profile *out);
 /* rows.c: the times of a case. */
 void qs__row_times(qs__entry *entry, qs_kernel_cost *out);
 /* rows.c: how well the finished figures of the class give the steps of the plans they came from. */

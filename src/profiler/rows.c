@@ -33,27 +33,52 @@ static double jitter_of(const qs__plan_run *run, qs__samples *scratch) {
     return fmin(qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us, 1);
 }
 
-static qs_status place_keep(qs__profiler *profiler, const qs_step *step, double us, double alone_us) {
+static qs_status place_keep(qs__profiler *profiler, const qs_step *step, const int64_t *cold, double us, double alone_us) {
     qs__entry *entry = &profiler->cases.entry[qs__cases_find(&profiler->cases, step->case_text)];
     /* Company never makes a kernel faster: a ratio above 1 is noise. */
     if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, fmin(alone_us / us, 1)));
     if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
-    QS_TRY(qs__samples_add(step->behind ? &entry->behind_us : &entry->direct_us, us));
+    for (int c = 0; c < QS__CACHES; c++)
+        QS_TRY(qs__samples_add(&entry->cold[c], (double)cold[c]));
     return qs__samples_add(&entry->kernel_us, us);
+}
+
+/* (steps × QS__CACHES) bytes that each step of a plan finds cold. */
+static qs_status cold_bytes(const qs_schedule *schedule, int64_t *cold) {
+    int64_t *one = NULL;
+    qs_status status = qs_allocate((size_t)schedule->steps, sizeof *one, &one);
+    for (int c = 0; c < QS__CACHES && status == QS_OK; c++) {
+        status = qs_schedule_cold_bytes(schedule, qs__cache_bytes[c], one);
+        for (int s = 0; s < schedule->steps; s++)
+            cold[s * QS__CACHES + c] = one[s];
+    }
+    free(one);
+    return status;
+}
+
+static qs_status places_keep(const qs__campaign *all, const qs__plan_run *run, const int64_t *cold, double *sum) {
+    const size_t steps = (size_t)run->schedule->steps;
+    for (size_t s = 0; s < steps; s++) {
+        const double us = place_median(run, all->scratch, run->step + s, steps, false);
+        const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
+        *sum += us;
+        if (run->schedule->step[s].kind == QS_STEP_KERNEL)
+            QS_TRY(place_keep(all->profiler, &run->schedule->step[s], cold + s * QS__CACHES, us, alone_us));
+    }
+    return QS_OK;
 }
 
 static qs_status plan_keep(const qs__campaign *all, const qs__plan_run *run) {
     qs__profiler *profiler = all->profiler;
-    const size_t steps = (size_t)run->schedule->steps;
     const double data = place_median(run, all->scratch, run->data, 1, false);
     const double whole = place_median(run, all->scratch, run->whole, 1, false);
     double sum = data;
-    for (size_t s = 0; s < steps; s++) {
-        const double us = place_median(run, all->scratch, run->step + s, steps, false);
-        const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
-        sum += us;
-        if (run->schedule->step[s].kind == QS_STEP_KERNEL) QS_TRY(place_keep(profiler, &run->schedule->step[s], us, alone_us));
-    }
+    int64_t *cold = NULL;
+    QS_TRY(qs_allocate((size_t)run->schedule->steps * QS__CACHES, sizeof *cold, &cold));
+    qs_status status = cold_bytes(run->schedule, cold);
+    if (status == QS_OK) status = places_keep(all, run, cold, &sum);
+    free(cold);
+    QS_TRY(status);
     QS_TRY(qs__samples_add(&profiler->data_us, data));
     QS_TRY(qs__samples_add(&profiler->whole_us, whole));
     QS_TRY(qs__samples_add(&profiler->jitter, jitter_of(run, all->scratch)));
@@ -78,8 +103,6 @@ void qs__row_times(qs__entry *entry, qs_kernel_cost *out) {
     out->us_low = us.low;
     out->us_high = us.high;
     out->samples = samples->count;
-    out->us_direct = mean_of(&entry->direct_us);
-    out->us_behind = mean_of(&entry->behind_us);
     out->us_alone = out->us * mean_of(&entry->alone);
 }
 
@@ -145,6 +168,8 @@ qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile) {
     *quality = profiler->quality;
     alone_fill(profiler, profile);
     profile->jitter = mean_of(&profiler->jitter);
+    profile->cache_bytes = qs__cache_choose(&profiler->cases);
+    qs__cold_fill(&profiler->cases, profile);
     for (int p = 0; p < profiler->whole_us.count; p++) {
         double us = 0;
         QS_TRY(plan_predict(profiler, profile, &profiler->mixes.mix[profiler->measured[p]], &us));

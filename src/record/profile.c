@@ -15,12 +15,12 @@ static const char *const granularity_names[] = {"tensor", "channel"};
 
 static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
     qs__place time = qs__field(row, "us");
-    QS_TRY(qs__expect_fields(&time, "median low high samples", "direct behind alone"));
+    QS_TRY(qs__expect_fields(&time, "median low high samples", "cold_bytes us_per_cold_byte alone"));
     QS_TRY(qs__get_number(&time, "median", 0, most_us, &out->us));
     QS_TRY(qs__get_number(&time, "low", 0, most_us, &out->us_low));
     QS_TRY(qs__get_number(&time, "high", 0, most_us, &out->us_high));
-    QS_TRY(qs__get_number(&time, "direct", 0, most_us, &out->us_direct));
-    QS_TRY(qs__get_number(&time, "behind", 0, most_us, &out->us_behind));
+    QS_TRY(qs__get_number(&time, "cold_bytes", 0, INFINITY, &out->cold_bytes));
+    QS_TRY(qs__get_number(&time, "us_per_cold_byte", 0, most_us, &out->us_per_cold_byte));
     QS_TRY(qs__get_number(&time, "alone", 0, most_us, &out->us_alone));
     return qs__get_count(&time, "samples", 0, INT32_MAX, &out->samples);
 }
@@ -176,7 +176,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
     QS_TRY(qs__expect_fields(
         member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
-        "conditions quality jitter"));
+        "conditions quality jitter cache_bytes"));
     QS_TRY(read_device(member, out));
     QS_TRY(read_conditions(member, &out->conditions));
     QS_TRY(read_quality(member, &out->quality));
@@ -187,6 +187,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(qs__get_number(member, "iteration_overhead_us", 0, INFINITY, &out->iteration_overhead_us));
     QS_TRY(qs__get_number(member, "data_us_per_sample", 0, INFINITY, &out->data_us_per_sample));
     QS_TRY(qs__get_number(member, "jitter", 0, 1, &out->jitter));
+    QS_TRY(qs__get_integer(member, "cache_bytes", 0, INT64_MAX, &out->cache_bytes));
     QS_TRY(read_kernels(member, out));
     return read_conversions(member, out);
 }
@@ -249,8 +250,10 @@ static void write_kernel(qs__writer *writer, const qs_kernel_cost *row) {
     qs__put_number(writer, "low", row->us_low);
     qs__put_number(writer, "high", row->us_high);
     qs__put_integer(writer, "samples", row->samples);
-    if (row->us_direct > 0) qs__put_number(writer, "direct", row->us_direct);
-    if (row->us_behind > 0) qs__put_number(writer, "behind", row->us_behind);
+    if (row->us_per_cold_byte > 0) {
+        qs__put_number(writer, "cold_bytes", row->cold_bytes);
+        qs__put_number(writer, "us_per_cold_byte", row->us_per_cold_byte);
+    }
     if (row->us_alone > 0) qs__put_number(writer, "alone", row->us_alone);
     qs__close(writer);
     qs__put_integer(writer, "scratch_bytes", row->scratch_bytes);
@@ -352,6 +355,7 @@ static void write_class(qs__writer *writer, const qs_class_profile *one) {
     qs__put_number(writer, "iteration_overhead_us", one->iteration_overhead_us);
     qs__put_number(writer, "data_us_per_sample", one->data_us_per_sample);
     if (one->jitter > 0) qs__put_number(writer, "jitter", one->jitter);
+    if (one->cache_bytes > 0) qs__put_integer(writer, "cache_bytes", one->cache_bytes);
     write_kernels(writer, one);
     qs__open_array(writer, "conversions", QS__LINES);
     for (int i = 0; i < one->conversions; i++)

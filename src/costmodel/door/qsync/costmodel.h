@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* costmodel: a profile's figures for any step of any schedule, and the fits behind the conversions.
  *
- * Kernels are priced by the row of their case (measured on the model's shapes), in the context of the step: right behind a conversion of the
- * same operator, whose result still lies in the caches, or not. Conversions placed by lowering (cast, absmax, quantize,
- * dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces
+ * Kernels are priced by the row of their case (measured on the model's shapes): its mean over places in plans, and, for a whole schedule,
+ * what its place there adds (bytes found cold). Conversions placed by lowering (cast, absmax, quantize, dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces
  * where caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
 #ifndef QSYNC_COSTMODEL_H
 #define QSYNC_COSTMODEL_H
@@ -16,13 +15,26 @@ QS_API qs_status qs_lookup_profile(void *class_profile, const qs_case *one, cons
 /* The same from a plan's kernel rows (context: const qs_class_plan). */
 QS_API qs_status qs_lookup_plan(void *class_plan, const qs_case *one, const char *case_text, qs_kernel_row *out);
 
+/* What if some ranks were slower than measured: every step of theirs takes `factor` times as long. */
+typedef struct qs_slowdown {
+    const char *class_name; /* all ranks of a class; NULL: one rank */
+    int rank;
+    double factor;
+} qs_slowdown;
+
 typedef struct qs_cost_options {
     bool no_casts; /* conversions cost nothing: the dPRO ablation */
+    int slowdowns; /* the replayer's: the factors of those that name a rank are multiplied */
+    const qs_slowdown *slowdown;
 } qs_cost_options;
 
-/* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). */
+/* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). Where the
+ * class has cache_bytes, kernels are corrected for what they find in a cache of that size: the only cost that depends on the packed arena. */
 QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options, double *us);
-/* Microseconds of one step. */
+/* The same while the other ranks of the host wait, into alone_us[schedule->steps]: us, from qs_cost_schedule, times what each row has
+ * measured. False (and nothing is written) when the profile has no such times: us holds. */
+QS_API bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *schedule, const double *us, double *alone_us);
+/* Microseconds of one step wherever it stands. */
 QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
 /* An all-reduce of a job on a cluster. */
 typedef struct qs_all_reduce {

@@ -139,11 +139,12 @@ typedef struct qs_kernel_cost {
     double us, us_low, us_high; /* over the places in plans where it was met, each a median over time: mean and quartiles; rests of
                                  * `speed` included */
     int samples;
-    double us_direct, us_behind; /* mean over the places right behind a conversion for the same operator, whose operands were just
-                                  * written (behind), and over the others (direct); 0: not met there, us holds */
-    int64_t held_bytes;          /* of the process for each kernel that is bound to the case; 0: not measured */
-    int64_t shared_bytes;        /* of the process once for the case: generated code and what libraries keep; 0: not measured */
-    double us_alone;             /* as us, while the other ranks of its host wait; 0: not measured, us holds */
+    double cold_bytes, us_per_cold_byte; /* mean over those places of what was cold there (qs_schedule_cold_bytes at the class's
+                                          * cache_bytes), and what a byte of it costs: a place with other c takes
+                                          * us + us_per_cold_byte (c - cold_bytes) */
+    int64_t held_bytes;                  /* of the process for each kernel that is bound to the case; 0: not measured */
+    int64_t shared_bytes;                /* of the process once for the case: generated code and what libraries keep; 0: not measured */
+    double us_alone;                     /* as us, while the other ranks of its host wait; 0: not measured, us holds */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
@@ -195,7 +196,8 @@ typedef struct qs_class_profile {
     double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
     double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
     double data_us_per_sample;
-    double jitter; /* standard deviation of a rank's whole step around its median, as a share of the step; 0: none, or not measured */
+    int64_t cache_bytes; /* of the cache that best explains how kernel times differ from place to place; 0: no such model */
+    double jitter;       /* standard deviation of a rank's whole step around its median, as a share of the step; 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;

@@ -83,7 +83,6 @@ typedef struct qs_step {
     qs_place place[QS_MAX_OPERANDS];
     qs_place scratch;
     bool conversion; /* cast, absmax, quantize, dequantize or gradient sum placed by lowering: priced by fits */
-    bool behind;     /* a kernel whose operator's conversion is the very step before: it meets operands that were just written */
 } qs_step;
 
 typedef struct qs_bucket {
@@ -159,7 +158,7 @@ typedef struct qs_draft_step {
     int node, bucket; /* as in qs_step */
     uint64_t stream;
     bool conversion;
-    int made;                        /* buffers of the segment made before the step's scratch */
+    int made;                        /* buffers that the segment makes before the step's scratch */
     const qs_draft_case *case_;      /* kernels only */
     qs_place place[QS_MAX_OPERANDS]; /* buffers by the draft's numbers, which tell them apart, not by a schedule's */
 } qs_draft_step;
@@ -182,7 +181,7 @@ QS_API void qs_schedule_draft_release(qs_schedule_draft *draft);
 /* Gives an adjustable operator another recipe (NULL: fp32). On failure (QS_USAGE, or what lowering says) the draft is as it was. `change`
  * may be NULL. */
 QS_API qs_status qs_schedule_change(qs_schedule_draft *draft, int node, const qs_recipe *recipe, qs_draft_change *change);
-/* Takes back the last change that was not taken back yet, exactly; `change` tells what that removes and adds. QS_USAGE when none is left. */
+/* Takes back the last change that was not taken back yet, exactly; `change` tells what that removes and adds. QS_USAGE: there is none. */
 QS_API qs_status qs_schedule_undo(qs_schedule_draft *draft, qs_draft_change *change);
 /* Changes made so far stay: they cannot be taken back any more, and what was kept for that is freed. */
 QS_API void qs_schedule_keep(qs_schedule_draft *draft);
@@ -197,6 +196,11 @@ QS_API int qs_schedule_draft_segments(const qs_schedule_draft *draft);
 QS_API int qs_schedule_draft_steps(const qs_schedule_draft *draft, int segment, const qs_draft_step **step);
 /* Buckets, by graph and job only. */
 QS_API int qs_schedule_draft_buckets(const qs_schedule_draft *draft);
+
+/* What a step finds cold: bytes of its operands and scratch that a least-recently-used cache of cache_bytes has thrown out since they were
+ * last touched, in this iteration or the one before, into cold[schedule->steps]; 0 for all-reduce steps. Needs the packed arena: which
+ * memory a buffer inherits decides whether it is still cached. */
+QS_API qs_status qs_schedule_cold_bytes(const qs_schedule *schedule, int64_t cache_bytes, int64_t *cold);
 
 /* Hash over steps, kernels and memory offsets: "xxh64:%016x" into buffer[32]; returns it. */
 QS_API const char *qs_schedule_hash(const qs_schedule *schedule, char *buffer);
