@@ -57,6 +57,31 @@ QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_r
 /* The same for ranks that share one host, in the algorithm of the profile's first row. */
 QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);
 
+/* ---- The cost mapper (Algorithm 1, qsync.md §4.5) --------------------------------------------------------------------------- */
+
+/* A draft with its costs on a class: a change of one operator prices the steps that it adds and no others. Prices are those of
+ * qs_cost_step: what depends on the packed arena (caches) is for qs_cost_schedule to add, once a plan is worth packing. Cases are priced
+ * once and remembered: the profile must stay as it is while the mapper lives. */
+typedef struct qs_cost_mapper qs_cost_mapper;
+
+/* lowering as for qs_schedule_draft_create (qs_lookup_profile, usually). Release with qs_cost_mapper_release. */
+QS_API qs_status qs_cost_mapper_create(const qs_lowering *lowering, const qs_class_profile *profile, const qs_cost_options *options,
+                                       qs_cost_mapper **out);
+QS_API void qs_cost_mapper_release(qs_cost_mapper *mapper);
+/* qs_schedule_change, undo and keep with costs. A missing cost is QS_MISMATCH that names the case; the mapper is then as it was. */
+QS_API qs_status qs_cost_mapper_change(qs_cost_mapper *mapper, int node, const qs_recipe *recipe, qs_draft_change *change);
+QS_API qs_status qs_cost_mapper_undo(qs_cost_mapper *mapper, qs_draft_change *change);
+QS_API void qs_cost_mapper_keep(qs_cost_mapper *mapper);
+/* For live bytes, recipes and qs_schedule_finish. */
+QS_API const qs_schedule_draft *qs_cost_mapper_draft(const qs_cost_mapper *mapper);
+/* Microseconds of all steps, and of a phase's; all-reduces count 0. */
+QS_API double qs_cost_mapper_us(const qs_cost_mapper *mapper);
+QS_API double qs_cost_mapper_phase_us(const qs_cost_mapper *mapper, qs_phase phase);
+/* From the first step to the start of each bucket's all-reduce, into us[buckets]. */
+QS_API void qs_cost_mapper_ready(const qs_cost_mapper *mapper, double *us);
+/* Microseconds of every step in order into us (NULL: only counted); returns how many there are. */
+QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, double *us);
+
 /* ---- Fits ---------------------------------------------------------------------------------------------------------------- */
 typedef struct qs_fit {
     int pieces;
