@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* What a quantizer adds to one tensor: steps by their definition; exact sums, measured and estimated, against the array itself. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include "indicator_support.h"
+
+enum { COUNT = 65536 };
+
+static double variance_of(const qs_spread *tensor, const char *quantizer, bool asymmetric, bool exact) {
+    qs_quantizer parsed;
+    double out = -1;
+    assert_ok(qs_quantizer_find(quantizer, &parsed));
+    assert_ok(qs_rounding_variance(tensor, &parsed, asymmetric, exact, "tensor", &out));
+    return out;
+}
+
+static const qs_spread by_hand = {.count = 600,
+                                  .norm2 = 1e3,
+                                  .absmax = 6,
+                                  .minimum = -4,
+                                  .maximum = 6,
+                                  .channel_absmax2 = 1e4,
+                                  .channel_range2 = 3e4,
+                                  .variance_int8 = 0.5,
+                                  .variance_int8_channel = 0.25,
+                                  .variance_bf16 = 0.125,
+                                  .variance_fp16 = 0.0625};
+
+static void steps_by_definition(void **state) {
+    (void)state;
+    close_to(variance_of(&by_hand, "int8", false, false), 36.0 / (127 * 127) * 100);
+    close_to(variance_of(&by_hand, "int8", true, false), 100.0 / (255 * 255) * 100);
+    close_to(variance_of(&by_hand, "int4", false, false), 36.0 / 49 * 100);
+    close_to(variance_of(&by_hand, "int8:channel(out)", false, false), 1e4 / (127 * 127) / 6);
+    close_to(variance_of(&by_hand, "int4:channel(out)", true, false), 3e4 / (15 * 15) / 6);
+    close_to(variance_of(&by_hand, "int8:channel(in)", false, false), 36.0 / (127 * 127) * 100);
+    close_to(variance_of(&by_hand, "fp(4,3,4):stochastic", false, false), 16 * 0x1p-6 * 100); /* the exponent of 6 is 2 */
+    close_to(variance_of(&by_hand, "fp32:stochastic", false, false), 16 * 0x1p-46 * 100);
+}
+
+/* Nearest has half of it; floor and toward-zero q²/12 and the square of a bias of q/2: 1/3 in place of 1/6. */
+static void roundings(void **state) {
+    (void)state;
+    const double unit = 36.0 / (127 * 127) * 600;
+    close_to(variance_of(&by_hand, "int8:nearest-even", false, false), unit / 12);
+    close_to(variance_of(&by_hand, "int8:nearest-away", false, false), unit / 12);
+    close_to(variance_of(&by_hand, "int8:floor", false, false), unit / 3);
+    close_to(variance_of(&by_hand, "int8:toward-zero", false, false), unit / 3);
+    close_to(variance_of(&by_hand, "bf16", false, true), 0.0625);
+}
+
+static void measured_sums_are_taken(void **state) {
+    (void)state;
+    close_to(variance_of(&by_hand, "int8", false, true), 0.5);
+    close_to(variance_of(&by_hand, "int8:channel(out)", false, true), 0.25);
+    close_to(variance_of(&by_hand, "bf16:stochastic", false, true), 0.125);
+    close_to(variance_of(&by_hand, "fp16:stochastic", false, true), 0.0625);
+    /* Others have no histogram here: as plain. */
+    close_to(variance_of(&by_hand, "int4", false, true), variance_of(&by_hand, "int4", false, false));
+    close_to(variance_of(&by_hand, "int8", true, true), variance_of(&by_hand, "int8", true, false));
+    close_to(variance_of(&by_hand, "e5m2:stochastic", false, true), variance_of(&by_hand, "e5m2:stochastic", false, false));
+}
+
+static void missing_ranges_are_refused(void **state) {
+    (void)state;
+    qs_spread tensor = by_hand;
+    qs_quantizer quantizer;
+    double out;
+    tensor.channel_range2 = NAN;
+    assert_ok(qs_quantizer_find("int8:channel(out)", &quantizer));
+    assert_int_equal(qs_rounding_variance(&tensor, &quantizer, true, false, "weights", &out), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), "profile this model again"));
+}
+
+/* ---- Against arrays ---- */
+
+typedef struct sample {
+    float values[COUNT];
+    double histogram[QS_EXPONENTS];
+    qs_spread spread;
+} sample;
+
+static void sample_fill(sample *out, double scale, bool relu) {
+    qs_summary summary;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        const float value = qs_random_normal(11, i) * (float)scale;
+        out->values[i] = relu && value < 0 ? 0 : value;
+    }
+    qs_summary_array(COUNT, out->values, &summary);
+    for (int i = 0; i < QS_EXPONENTS; i++)
+        out->histogram[i] = (double)summary.exponents[i];
+    out->spread = (qs_spread){.count = COUNT,
+                              .norm2 = summary.norm2,
+                              .absmax = fmax(-(double)summary.minimum, (double)summary.maximum),
+                              .minimum = (double)summary.minimum,
+                              .maximum = (double)summary.maximum,
+                              .variance_int8 = NAN,
+                              .variance_int8_channel = NAN,
+                              .variance_bf16 = NAN,
+                              .variance_fp16 = NAN,
+                              .range_histogram = out->histogram,
+                              .histogram_factor = 1};
+}
+
+/* Within a binary exponent the density of a normal distribution falls, which the estimate takes as even: at most by 1/e^(3/2 · 4^e) from one
+ * end to the other, of which only sums over remainders of more than one step feel anything. A tenth is far above what is left (coarsest:
+ * int4, whose step spans several exponents) and far below the factors at stake: 2 after ReLU, 7 and more for floats. */
+static void estimate_check(const sample *one, const char *name) {
+    char text[64];
+    const qs_format *format = qs_format_of(name);
+    const bool integer = format->kind == QS_KIND_INTEGER;
+    const float step = integer ? qs_step_of_absmax(format, (float)one->spread.absmax) : 0;
+    snprintf(text, sizeof text, "%s:stochastic", name);
+    const double exact = qs_stochastic_variance_array(format, step, COUNT, one->values);
+    const double estimate = variance_of(&one->spread, text, false, true), plain = variance_of(&one->spread, text, false, false);
+    if (fabs(estimate - exact) > 0.1 * exact) fail_msg("%s: estimated %.4g, exact %.4g, plain %.4g", name, estimate, exact, plain);
+    /* Proposition 2 is a bound for floats; of a fixed-point remainder it is the mean, from which few and wide steps stray. */
+    assert_true(estimate <= plain * (integer ? 1.1 : 1));
+}
+
+static void estimates_follow_the_array(void **state) {
+    (void)state;
+    static const char *const names[] = {"int8", "int6", "int4", "bf16", "fp16", "e4m3fn", "e5m2", "fp(4,3,4)", "fp(5,10,0)", "fp(6,9,0)"};
+    static sample one;
+    for (int relu = 0; relu < 2; relu++) {
+        sample_fill(&one, 1.5, relu);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            estimate_check(&one, names[i]);
+    }
+}
+
+/* A gradient far below e5m2's least value: almost every draw gives zero, and q² D / 6 of the least step would be off by orders. */
+static void values_below_the_step(void **state) {
+    (void)state;
+    static sample one;
+    sample_fill(&one, 1e-7, false);
+    const double exact = qs_stochastic_variance_array(qs_format_of("e5m2"), 0, COUNT, one.values);
+    const double estimate = variance_of(&one.spread, "e5m2:stochastic", false, true);
+    const double q = qs_format_of("e5m2")->min_subnormal;
+    assert_true(fabs(estimate - exact) < 0.1 * exact);
+    assert_true(exact < 0.1 * q * q * COUNT / 6);
+}
+
+/* Twice the values: the histogram moves by one exponent; half of the batch again: by its counts. */
+static void histograms_are_rescaled(void **state) {
+    (void)state;
+    static sample one, twice;
+    sample_fill(&one, 1, false);
+    sample_fill(&twice, 2, false);
+    qs_spread moved = twice.spread;
+    moved.range_histogram = one.histogram;
+    moved.histogram_shift = 1;
+    moved.histogram_factor = 3;
+    close_to(variance_of(&moved, "e5m2:stochastic", false, true), 3 * variance_of(&twice.spread, "e5m2:stochastic", false, true));
+}
+
+static void overflow_is_counted(void **state) {
+    (void)state;
+    static sample one;
+    sample_fill(&one, 300, false);
+    const qs_format *format = qs_format_of("e4m3fn");
+    qs_quantizer quantizer;
+    double beyond = 0, out;
+    for (int i = 0; i < COUNT; i++)
+        beyond += fabs((double)one.values[i]) > format->max;
+    const double share = qs_overflow_share(&one.spread, format);
+    /* 448 is 1.5 deviations: the density halves from there to 512, the end of its exponent, and is three times as high at 256. */
+    assert_true(beyond > 0 && fabs(share - beyond / COUNT) < 0.3 * beyond / COUNT);
+    assert_ok(qs_quantizer_find("e4m3fn", &quantizer));
+    assert_int_equal(qs_rounding_variance(&one.spread, &quantizer, false, true, "weights", &out), QS_INFEASIBLE);
+    assert_non_null(strstr(qs_message(), "% of its elements"));
+    assert_true(qs_overflow_share(&one.spread, qs_format_of("fp32")) == 0);
+    one.spread.range_histogram = NULL;
+    assert_true(qs_overflow_share(&one.spread, format) == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_by_definition),        cmocka_unit_test(roundings),
+                                       cmocka_unit_test(measured_sums_are_taken),    cmocka_unit_test(missing_ranges_are_refused),
+                                       cmocka_unit_test(estimates_follow_the_array), cmocka_unit_test(values_below_the_step),
+                                       cmocka_unit_test(histograms_are_rescaled),    cmocka_unit_test(overflow_is_counted)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
