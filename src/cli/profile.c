@@ -14,13 +14,17 @@ static void class_print(const qs_class_profile *one) {
         one->conversions, bytes_text((double)one->base_bytes), time_text(one->data_us_per_sample));
 }
 
+static void collective_print(const qs_collective_cost *row) {
+    printf("  all-reduce %s of %d ranks over %s: %s + %.3g us per KiB (r2 %.3f)\n", row->algorithm, row->ranks, row->link,
+           time_text(row->alpha_us), row->us_per_byte * 1024, row->r2);
+}
+
 static void profile_print(const qs_profile *profile, const char *out) {
     printf("profile of %s, batch %lld\n", profile->model, (long long)profile->batch);
     for (int c = 0; c < profile->classes; c++)
         class_print(&profile->class_[c]);
     for (int i = 0; i < profile->collectives; i++)
-        printf("  all-reduce over %d ranks: %s + %.3g us per KiB (r2 %.3f)\n", profile->collective[i].ranks,
-               time_text(profile->collective[i].alpha_us), profile->collective[i].us_per_byte * 1024, profile->collective[i].r2);
+        collective_print(&profile->collective[i]);
     printf("  statistics of %d operators over %d iterations at batch %lld\nwritten to %s\n", profile->statistics.operators,
            profile->statistics.iterations, (long long)profile->statistics.batch, out);
 }

@@ -1,28 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB that all ranks start together, and what part of that time is taken from kernels
- * that run meanwhile: MPI libraries move data on the thread that asks them to. */
+/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB that all ranks start together, by algorithm and link: over all ranks, and over a
+ * pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of that time is taken from kernels
+ * that run meanwhile: messages move on the thread that asks for them. */
 #include "profiler_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-enum { FIRST_BITS = 10, LAST_BITS = 23, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS = 9, WARM_UP = 2 };
+enum { FIRST_BITS = 10, LAST_BITS = 23, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS = 9 };
+/* A size is repeated until its median is known within `known` (half the notch of a box plot, about 95 % of the time), for `enough_us` at
+ * most; a batch of runs whose median is more than `disturbed` times that of the quietest one does not count. */
+static const double known = 0.05, disturbed = 1.25, enough_us = 40e3;
+/* Sizes that take longer are left out: lines continue. The other algorithms are measured as well when the job's own took no longer. */
+static const double longest_us = 60e3, cheap_s = 1.0;
 static const double poll_every_us = 200; /* about one kernel of a small model between two polls, as in a step */
 
-/* Median of this rank, then the slowest rank: an all-reduce ends when it ends everywhere. */
-static qs_status all_reduce_time(qs_comm *comm, float *values, int64_t count, double *us) {
-    double sample[RUNS];
-    for (int i = -WARM_UP; i < RUNS; i++) {
+/* ---- One size ---------------------------------------------------------------------------------------------------------------- */
+
+/* Each run as the slowest rank saw it: an all-reduce ends when it ends everywhere. */
+static qs_status runs_time(qs_comm *comm, float *values, int64_t count, int runs, double *us) {
+    for (int i = 0; i < runs; i++) {
         qs_request *request;
         QS_TRY(qs_comm_barrier(comm));
         const double begin = qs_clock();
         QS_TRY(qs_comm_all_reduce_start(comm, values, count, &request));
         QS_TRY(qs_comm_wait(comm, request));
-        if (i >= 0) sample[i] = (qs_clock() - begin) * 1e6;
+        us[i] = (qs_clock() - begin) * 1e6;
     }
-    *us = qs__quartiles_of(RUNS, sample).median;
-    return qs_comm_max(comm, us, 1);
+    return qs_comm_max(comm, us, runs);
 }
+
+typedef struct size_time {
+    double us, spread;
+    int runs;
+} size_time;
+
+/* Takes a batch in, leaves it out, or leaves out all before it. */
+static qs_status batch_take(qs__samples *quiet, double *best, int runs, double *us) {
+    const double median = qs__quartiles_of(runs, us).median;
+    if (median > *best * disturbed) return QS_OK;
+    if (median * disturbed < *best) quiet->count = 0;
+    if (median < *best) *best = median;
+    for (int i = 0; i < runs; i++)
+        QS_TRY(qs__samples_add(quiet, us[i]));
+    return QS_OK;
+}
+
+/* All ranks hold the same times, so they repeat alike. `guess_us`: of the size before; long ones are run less often. */
+static qs_status size_measure(qs_comm *comm, float *values, int64_t count, double guess_us, qs__samples *quiet, size_time *out) {
+    double us[RUNS], best = HUGE_VAL, spent = 0;
+    const int batch = guess_us > 5e3 ? 3 : RUNS;
+    quiet->count = out->runs = 0;
+    QS_TRY(runs_time(comm, values, count, 1, us));
+    do {
+        QS_TRY(runs_time(comm, values, count, batch, us));
+        for (int i = 0; i < batch; i++)
+            spent += us[i];
+        out->runs += batch;
+        QS_TRY(batch_take(quiet, &best, batch, us));
+        const qs__quartiles quartiles = qs__quartiles_of(quiet->count, quiet->value);
+        out->us = quartiles.median;
+        out->spread = 1.57 * (quartiles.high - quartiles.low) / sqrt(quiet->count) / quartiles.median;
+    } while (spent < enough_us && out->spread > known);
+    return QS_OK;
+}
+
+/* ---- Beside kernels ------------------------------------------------------------------------------------------------------------ */
 
 /* Work on the core for a while that touches no memory. */
 static void compute(double us) {
@@ -33,10 +78,10 @@ static void compute(double us) {
     }
 }
 
-/* Pieces of work with polls between them, as long as the all-reduce itself takes; then the wait. */
-static qs_status overlapped_time(qs_comm *comm, float *values, int64_t count, int pieces, double *us) {
+/* Pieces of work with polls between them, then the wait. */
+static qs_status overlapped_time(qs_comm *comm, float *values, int64_t count, int pieces, int runs, double *us) {
     double sample[RUNS];
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < runs; i++) {
         qs_request *request;
         QS_TRY(qs_comm_barrier(comm));
         const double begin = qs_clock();
@@ -48,49 +93,211 @@ static qs_status overlapped_time(qs_comm *comm, float *values, int64_t count, in
         QS_TRY(qs_comm_wait(comm, request));
         sample[i] = (qs_clock() - begin) * 1e6;
     }
-    *us = qs__quartiles_of(RUNS, sample).median;
-    return qs_comm_max(comm, us, 1);
+    QS_TRY(qs_comm_max(comm, sample, runs));
+    *us = qs__quartiles_of(runs, sample).median;
+    return QS_OK;
 }
 
 /* With twice the all-reduce's time of work beside it, what comes on top of the work was taken from it. */
-static qs_status cpu_share_measure(qs_comm *comm, float *values, double *share) {
+static qs_status cpu_share_measure(qs_comm *comm, float *values, double guess_us, double *share) {
     const int64_t count = ((int64_t)1 << 20) / (int64_t)sizeof *values;
-    double plain = 0, both = 0;
-    QS_TRY(all_reduce_time(comm, values, count, &plain));
+    const int runs = guess_us > 5e3 ? 3 : RUNS;
+    double sample[RUNS], both = 0;
+    QS_TRY(runs_time(comm, values, count, runs, sample));
+    const double plain = qs__quartiles_of(runs, sample).median;
     const int pieces = (int)ceil(2 * plain / poll_every_us);
-    QS_TRY(overlapped_time(comm, values, count, pieces, &both));
+    QS_TRY(overlapped_time(comm, values, count, pieces, runs, &both));
     *share = fmin(fmax((both - pieces * poll_every_us) / plain, 0), 1);
     return QS_OK;
 }
 
-static qs_status rows_measure(qs__profiler *profiler, float *values, qs_collective_cost *row) {
-    double bytes[SIZES], us[SIZES];
-    for (int i = 0; i < SIZES; i++) {
-        bytes[i] = ldexp(1, FIRST_BITS + i);
-        QS_TRY(all_reduce_time(profiler->comm, values, (int64_t)bytes[i] / (int64_t)sizeof *values, &us[i]));
-    }
+/* ---- One row -------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status row_fit(int sizes, const double *bytes, const double *us, qs_collective_cost *row) {
     qs_fit_piece line;
-    QS_TRY(qs_fit_line(SIZES, bytes, us, &line));
+    qs_fit fit;
+    QS_TRY(qs_fit_line(sizes, bytes, us, &line));
+    QS_TRY(qs_fit_make(sizes, bytes, us, &fit));
     row->alpha_us = line.us;
     row->us_per_byte = line.us_per_element;
     row->r2 = line.r2;
-    return cpu_share_measure(profiler->comm, values, &row->cpu_share);
+    row->worst_residual = line.worst_residual;
+    row->pieces = fit.pieces;
+    for (int p = 0; p < fit.pieces; p++)
+        row->piece[p] = (qs_message_piece){fit.piece[p].to_elements, fit.piece[p].us_per_element, fit.piece[p].us};
+    return QS_OK;
+}
+
+static int64_t size_bytes(int size) {
+    return (int64_t)1 << (FIRST_BITS + size);
+}
+
+/* Less does not take longer: a size that took longer than a larger one was disturbed all the while. */
+static bool is_disturbed(int sizes, const size_time *one, int size) {
+    for (int larger = size + 1; larger < sizes; larger++) {
+        if (one[size].us > disturbed * one[larger].us) return true;
+    }
+    return false;
+}
+
+/* Measures the disturbed sizes again, a few times over; the quieter time holds. */
+static qs_status sizes_repair(qs_comm *comm, float *values, qs__samples *quiet, int sizes, size_time *one) {
+    for (int sweep = 0; sweep < 3; sweep++) {
+        for (int size = 0; size < sizes; size++) {
+            size_time again;
+            if (!is_disturbed(sizes, one, size)) continue;
+            QS_TRY(size_measure(comm, values, size_bytes(size) / (int64_t)sizeof *values, one[size].us, quiet, &again));
+            again.runs += one[size].runs;
+            if (again.us > one[size].us) {
+                one[size].runs = again.runs;
+            } else {
+                one[size] = again;
+            }
+        }
+    }
+    return QS_OK;
+}
+
+static qs_status row_measure(qs_comm *comm, float *values, qs__samples *quiet, qs_collective_cost *row) {
+    double bytes[SIZES], us[SIZES];
+    size_time one[SIZES] = {{0}};
+    int sizes = 0;
+    for (double last = 0; sizes < SIZES && (sizes < 3 || last < longest_us); last = one[sizes++].us) {
+        QS_TRY(size_measure(comm, values, size_bytes(sizes) / (int64_t)sizeof *values, last, quiet, &one[sizes]));
+    }
+    QS_TRY(sizes_repair(comm, values, quiet, sizes, one));
+    for (int size = 0; size < sizes; size++) {
+        bytes[size] = (double)size_bytes(size);
+        us[size] = one[size].us;
+        row->samples += one[size].runs;
+        row->spread = fmax(row->spread, one[size].spread);
+    }
+    QS_TRY(row_fit(sizes, bytes, us, row));
+    return cpu_share_measure(comm, values, one[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
+}
+
+/* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured). */
+static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
+    *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1};
+    if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;
+    snprintf(row->algorithm, sizeof row->algorithm, "%s", algorithm);
+    snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(profiler->options->cluster) : "shared-memory");
+}
+
+/* ---- Groups of ranks -------------------------------------------------------------------------------------------------------------- */
+
+/* Whether a rank is in the group: all ranks; the first two of the first host that has two; the first of each of the first two hosts. */
+enum { ALL, NEIGHBOURS, APART, GROUPS };
+
+static int local_rank_of(const qs_comm *comm, int rank) {
+    int before = 0;
+    for (int other = 0; other < rank; other++)
+        before += qs_comm_host_of(comm, other) == qs_comm_host_of(comm, rank);
+    return before;
+}
+
+static int first_shared_host(const qs_comm *comm) {
+    for (int rank = 0; rank < qs_comm_size(comm); rank++) {
+        if (local_rank_of(comm, rank) == 1) return qs_comm_host_of(comm, rank);
+    }
+    return -1;
+}
+
+static bool is_member(const qs_comm *comm, int group, int rank) {
+    const int host = qs_comm_host_of(comm, rank), local = local_rank_of(comm, rank);
+    if (group == ALL) return true;
+    return group == NEIGHBOURS ? host == first_shared_host(comm) && local < 2 : host < 2 && local == 0;
+}
+
+/* Pairs are left out where there is none, or where it is all ranks. */
+static bool has_group(const qs_comm *comm, int group) {
+    if (group == ALL) return true;
+    return qs_comm_size(comm) > 2 && (group == NEIGHBOURS ? first_shared_host(comm) >= 0 : qs_comm_hosts(comm) > 1);
+}
+
+/* Who is not in the group sleeps while it measures: waiting MPI libraries keep their core busy. */
+static qs_status others_wait(qs_comm *comm, bool member) {
+    float nothing = 0;
+    qs_request *request;
+    bool done = member;
+    QS_TRY(qs_comm_all_reduce_start(comm, &nothing, 1, &request));
+    while (!done) {
+        usleep(2000);
+        QS_TRY(qs_comm_test(comm, request, &done));
+    }
+    return qs_comm_wait(comm, request);
+}
+
+typedef struct collectives {
+    qs__profiler *profiler;
+    float *values;
+    qs__samples quiet;
+    qs_profile *out;
+} collectives;
+
+/* Rank 0 keeps all rows; a pair that it is not in tells it through all ranks. */
+static qs_status row_share(collectives *one, bool first, qs_collective_cost *row) {
+    int teller = first ? one->profiler->rank : one->profiler->ranks;
+    double least = -teller;
+    QS_TRY(qs_comm_max(one->profiler->comm, &least, 1));
+    return qs_comm_broadcast(one->profiler->comm, row, sizeof *row, (int)-least);
+}
+
+static qs_status group_measure(collectives *one, int group, const char *algorithm) {
+    qs_comm *comm = one->profiler->comm, *part;
+    const bool member = is_member(comm, group, one->profiler->rank);
+    qs_collective_cost row = {0};
+    QS_TRY(qs_comm_split(comm, member ? 0 : -1, &part));
+    qs_status status = QS_OK;
+    if (member) {
+        row_describe(one->profiler, part, algorithm, &row);
+        status = qs_comm_algorithm_set(part, algorithm);
+        if (status == QS_OK) status = row_measure(part, one->values, &one->quiet, &row);
+    }
+    const bool first = part && qs_comm_rank(part) == 0;
+    qs_comm_close(part);
+    if (status == QS_OK && group != ALL) status = others_wait(comm, member);
+    if (status == QS_OK) status = row_share(one, first, &row);
+    if (status == QS_OK) one->out->collective[one->out->collectives++] = row;
+    return status;
+}
+
+static qs_status algorithm_measure(collectives *one, const char *algorithm) {
+    for (int group = 0; group < GROUPS; group++) {
+        if (has_group(one->profiler->comm, group)) QS_TRY(group_measure(one, group, algorithm));
+    }
+    return QS_OK;
+}
+
+/* The job's own first: it is what predictions take without being told more. */
+static qs_status algorithms_measure(collectives *one) {
+    const char *own = one->profiler->job->algorithm;
+    double took = -qs_clock();
+    QS_TRY(algorithm_measure(one, own));
+    took += qs_clock();
+    QS_TRY(qs_comm_max(one->profiler->comm, &took, 1));
+    for (size_t i = 0; qs_comm_algorithm_at(i) && took < cheap_s; i++) {
+        if (strcmp(qs_comm_algorithm_at(i), own) != 0) QS_TRY(algorithm_measure(one, qs_comm_algorithm_at(i)));
+    }
+    return QS_OK;
+}
+
+static size_t algorithms_count(void) {
+    size_t count = 0;
+    while (qs_comm_algorithm_at(count))
+        count++;
+    return count;
 }
 
 qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
-    float *values = NULL;
+    collectives one = {.profiler = profiler, .out = out};
     if (profiler->ranks < 2) return QS_OK;
     qs__progress(profiler, 0.65, "all-reduce");
-    qs_status status = qs_allocate((size_t)1 << (LAST_BITS - 2), sizeof *values, &values);
-    if (status == QS_OK) status = qs_allocate(1, sizeof *out->collective, &out->collective);
+    qs_status status = qs_allocate((size_t)1 << (LAST_BITS - 2), sizeof *one.values, &one.values);
+    if (status == QS_OK) status = qs_allocate(GROUPS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
     status = qs_comm_agree(profiler->comm, status);
-    if (status == QS_OK) {
-        /* Open MPI's all-reduces take up to one message of temporary memory (0.5 to 1 measured). */
-        *out->collective = (qs_collective_cost){.ranks = profiler->ranks, .temporary_per_byte = 1.0};
-        snprintf(out->collective->algorithm, sizeof out->collective->algorithm, "%s", profiler->job->algorithm);
-        out->collectives = 1;
-        status = rows_measure(profiler, values, out->collective);
-    }
-    free(values);
+    if (status == QS_OK) status = algorithms_measure(&one);
+    free(one.values);
+    free(one.quiet.value);
     return status;
 }
