@@ -4,13 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "qsync/replayer.h"
+#include "process.h"
+#include "replayer_internal.h"
 
 typedef struct class_work {
     const qs_class_profile *profile;
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     qs_schedule *schedule;    /* NULL: none yet */
-    double *us;
+    double *us, *alone_us;
+    bool knows_alone;
+    qs__process process;
+    int64_t program_bytes, shared_bytes; /* see process.h */
 } class_work;
 
 struct qs_predictor {
@@ -20,13 +24,15 @@ struct qs_predictor {
     const qs_job *job;
     qs_cost_options options;
     class_work *work; /* (classes) */
+    qs__ranks ranks;
 };
 
 static void class_forget(class_work *work) {
     qs_schedule_release(work->schedule);
     free(work->us);
+    free(work->alone_us);
     work->schedule = NULL;
-    work->us = NULL;
+    work->us = work->alone_us = NULL;
 }
 
 static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
@@ -39,8 +45,12 @@ static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
+    qs__process_bytes(&work->process, work->schedule, &work->program_bytes, &work->shared_bytes);
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
-    return qs_cost_schedule(work->profile, work->schedule, &one->options, work->us);
+    QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->alone_us, &work->alone_us));
+    QS_TRY(qs_cost_schedule(work->profile, work->schedule, &one->options, work->us));
+    work->knows_alone = qs_cost_schedule_alone(work->profile, work->schedule, work->us, work->alone_us);
+    return QS_OK;
 }
 
 static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *const *recipe) {
@@ -56,7 +66,8 @@ static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *c
 
 static void class_report(const qs_class *one, const class_work *work, qs_prediction_class *out) {
     out->arena_bytes = work->schedule->arena_bytes;
-    out->base_bytes = work->profile->base_bytes;
+    out->base_bytes = work->profile->base_bytes + work->shared_bytes;
+    out->program_bytes = work->program_bytes;
     out->fits = one->memory_limit <= 0 || work->schedule->arena_bytes <= (size_t)one->memory_limit;
     memcpy(out->category_bytes, work->schedule->category_bytes, sizeof out->category_bytes);
     qs_schedule_hash(work->schedule, out->schedule);
@@ -74,28 +85,36 @@ static int64_t communication_bytes(const qs_profile *profile, const qs_schedule 
     return (int64_t)bytes;
 }
 
+/* All ranks of a class run its schedule at its costs. */
+static void ranks_fill(const qs_predictor *one, qs_replay_rank *rank) {
+    for (int r = 0; r < one->ranks.count; r++) {
+        const int c = qs_cluster_class_of(one->cluster, r);
+        const class_work *work = &one->work[c];
+        rank[r] = (qs_replay_rank){.class_name = one->cluster->class_[c].name,
+                                   .schedule = work->schedule,
+                                   .step_us = work->us,
+                                   .data_us = work->profile->data_us_per_sample * (double)one->job->batch,
+                                   .overhead_us = work->profile->iteration_overhead_us,
+                                   .step_alone_us = work->knows_alone ? work->alone_us : NULL,
+                                   .host = one->ranks.host[r],
+                                   .slow = one->ranks.slow[r],
+                                   .jitter = work->profile->jitter};
+    }
+}
+
 static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
-    const int ranks = qs_cluster_ranks(one->cluster);
-    const double batch = (double)one->job->batch;
+    qs_replay_case in = {.profile = one->profile, .reduce = one->ranks.reduce, .ranks = one->ranks.count, .with_events = trace != NULL};
     qs_replay_rank *rank = NULL;
     qs_replay_result result = {0};
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)ranks, sizeof *rank, &rank));
-    for (int r = 0; r < ranks; r++) {
-        const int c = qs_cluster_class_of(one->cluster, r);
-        const class_work *work = &one->work[c];
-        rank[r] = (qs_replay_rank){one->cluster->class_[c].name, work->schedule, work->us, work->profile->data_us_per_sample * batch,
-                                   work->profile->iteration_overhead_us};
-    }
-    QS_GOTO(qs_replay(one->profile, ranks, rank, trace != NULL, &result));
+    QS_GOTO(qs_allocate((size_t)in.ranks, sizeof *rank, &rank));
+    ranks_fill(one, rank);
+    in.rank = rank;
+    QS_GOTO(qs_replay(&in, &result));
     if (trace) QS_GOTO(qs_replay_trace(&result, rank, trace));
     out->iteration_us = result.iteration_us;
-    out->images_per_second = (double)ranks * batch / result.iteration_us * 1e6;
-    for (int r = 0; r < ranks; r++) {
-        qs_prediction_class *class_ = &out->class_[qs_cluster_class_of(one->cluster, r)];
-        class_->compute_us = result.compute_us[r];
-        class_->waiting_us = result.waiting_us[r];
-    }
+    out->images_per_second = (double)in.ranks * (double)one->job->batch / result.iteration_us * 1e6;
+    status = qs__prediction_fill(&one->ranks, &result, out);
 done:
     qs_replay_release(&result);
     free(rank);
@@ -115,13 +134,16 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
     qs_predictor *one = NULL;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    *one = (qs_predictor){graph, cluster, profile, job, options ? *options : (qs_cost_options){0}, NULL};
+    *one = (qs_predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job};
+    if (options) one->options = *options;
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
     for (int c = 0; c < cluster->classes; c++) {
         one->work[c].profile = qs_profile_class(profile, cluster->class_[c].name);
         QS_GOTO(class_check(&cluster->class_[c], one->work[c].profile));
+        QS_GOTO(qs__process_create(one->work[c].profile, &one->work[c].process));
         QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one->work[c].recipe, &one->work[c].recipe));
     }
+    QS_GOTO(qs__ranks_make(cluster, &one->options, &one->ranks));
     *out = one;
     one = NULL;
 done:
@@ -137,10 +159,12 @@ qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *rec
     for (int c = 0; c < classes; c++) {
         QS_GOTO(qs_fail_within(class_update(one, c, recipe[c]), "class %s", one->cluster->class_[c].name));
         class_report(&one->cluster->class_[c], &one->work[c], &prediction.class_[c]);
-        prediction.class_[c].communication_bytes = communication_bytes(one->profile, one->work[c].schedule, qs_cluster_ranks(one->cluster));
+        prediction.class_[c].communication_bytes = communication_bytes(one->profile, one->work[c].schedule, one->ranks.count);
         prediction.fits = prediction.fits && prediction.class_[c].fits;
     }
+    QS_GOTO(qs__ranks_price(one->profile, one->job, one->work[0].schedule, &one->ranks));
     QS_GOTO(ranks_replay(one, trace, &prediction));
+    qs__notes_fill(one->profile, one->work[0].schedule->buckets, &one->ranks, &prediction);
     *out = prediction;
     prediction = (qs_prediction){0};
 done:
@@ -152,9 +176,11 @@ void qs_predictor_release(qs_predictor *one) {
     if (!one) return;
     for (int c = 0; one->work && c < one->cluster->classes; c++) {
         class_forget(&one->work[c]);
+        qs__process_release(&one->work[c].process);
         free(one->work[c].recipe);
     }
     free(one->work);
+    qs__ranks_release(&one->ranks);
     free(one);
 }
 
@@ -174,5 +200,7 @@ qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_
 
 void qs_prediction_release(qs_prediction *prediction) {
     free(prediction->class_);
+    free(prediction->group);
+    free(prediction->late_us);
     *prediction = (qs_prediction){0};
 }

@@ -20,6 +20,10 @@ static qs_graph *graph;
 static qs_collective_cost collective = {.ranks = RANKS, .alpha_us = 15, .us_per_byte = 2e-3};
 static const qs_profile profile = {.collectives = 1, .collective = &collective};
 
+static qs_status replayed(const qs_profile *costs, int count, const qs_replay_rank *rank, bool with_events, qs_replay_result *out) {
+    return qs_replay(&(qs_replay_case){.profile = costs, .ranks = count, .rank = rank, .with_events = with_events}, out);
+}
+
 static int setup(void **state) {
     (void)state;
     return qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK;
@@ -50,7 +54,8 @@ static ranks ranks_make(uint64_t seed, bool scaling) {
         all.us[r] = calloc((size_t)all.schedule[r]->steps, sizeof(double));
         for (int s = 0; s < all.schedule[r]->steps; s++)
             if (all.schedule[r]->step[s].kind == QS_STEP_KERNEL) all.us[r][s] = 30 * (double)qs_random_uniform(key, (uint64_t)s);
-        all.rank[r] = (qs_replay_rank){recipes[r], all.schedule[r], all.us[r], 5.0 * r, 2};
+        all.rank[r] = (qs_replay_rank){
+            .class_name = recipes[r], .schedule = all.schedule[r], .step_us = all.us[r], .data_us = 5.0 * r, .overhead_us = 2};
     }
     return all;
 }
@@ -100,7 +105,7 @@ static void replay_is_equation_6(void **state) {
         for (int r = 0; r < RANKS; r++)
             device_fill(&all.rank[r], ready[r], duration[r], optimizer[r], &device[r]);
         qs_replay_buckets(RANKS, device, all.schedule[0]->buckets, start, end, &iteration);
-        assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+        assert_ok(replayed(&profile, RANKS, all.rank, true, &result));
         near(result.iteration_us, iteration);
         for (int e = 0; e < result.events; e++) {
             if (result.event[e].track != 'r') continue;
@@ -116,7 +121,7 @@ static void time_adds_up(void **state) {
     (void)state;
     ranks all = ranks_make(3, false);
     qs_replay_result result;
-    assert_ok(qs_replay(&profile, RANKS, all.rank, false, &result));
+    assert_ok(replayed(&profile, RANKS, all.rank, false, &result));
     assert_int_equal(result.events, 0);
     assert_int_equal(result.ranks, RANKS);
     for (int r = 0; r < RANKS; r++) {
@@ -151,7 +156,7 @@ static void the_timeline_is_one(void **state) {
     qs_replay_result result;
     for (int share = 0; share < 3; share++) {
         collective.cpu_share = share * 0.5;
-        assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+        assert_ok(replayed(&profile, RANKS, all.rank, true, &result));
         timeline_check(&result);
         qs_replay_release(&result);
     }
@@ -165,7 +170,7 @@ static void the_trace_is_json(void **state) {
     qs_replay_result result;
     char *text = NULL;
     json_error_t error;
-    assert_ok(qs_replay(&profile, RANKS, all.rank, true, &result));
+    assert_ok(replayed(&profile, RANKS, all.rank, true, &result));
     assert_ok(qs_replay_trace(&result, all.rank, &text));
     json_t *root = json_loads(text, 0, &error), *list = json_object_get(root, "traceEvents"), *one;
     if (!root) fail_msg("%d:%d: %s", error.line, error.column, error.text);
@@ -191,14 +196,14 @@ static void one_rank_does_not_communicate(void **state) {
     ranks all = ranks_make(6, false);
     const qs_profile none = {0};
     qs_replay_result result;
-    assert_ok(qs_replay(&none, 1, &all.rank[1], true, &result));
+    assert_ok(replayed(&none, 1, &all.rank[1], true, &result));
     near(result.iteration_us, result.compute_us[0]);
     near(result.waiting_us[0], 0);
     for (int e = 0; e < result.events; e++)
         assert_true(result.event[e].track != 'r' && result.event[e].track != 'i');
     qs_replay_release(&result);
     /* Several ranks need the profile's all-reduce. */
-    assert_int_equal(qs_replay(&none, 2, all.rank, false, &result), QS_MISMATCH);
+    assert_int_equal(replayed(&none, 2, all.rank, false, &result), QS_MISMATCH);
     ranks_end(&all);
 }
 
@@ -215,11 +220,12 @@ static const qs_schedule hand = {.steps = STEPS, .step = hand_step, .buckets = 1
 
 static double hand_replay(double second_us, double cpu_share, double duration, double *busy) {
     const double us[STEPS] = {100, 0, second_us, 0, 10}, late[STEPS] = {150, 0, 0, 0, 0};
-    const qs_replay_rank rank[2] = {{"a", &hand, us, 0, 0}, {"b", &hand, late, 0, 0}};
+    const qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = us},
+                                    {.class_name = "b", .schedule = &hand, .step_us = late}};
     qs_collective_cost cost = {.ranks = 2, .alpha_us = duration, .cpu_share = cpu_share};
     const qs_profile own = {.collectives = 1, .collective = &cost};
     qs_replay_result result;
-    assert_ok(qs_replay(&own, 2, rank, false, &result));
+    assert_ok(replayed(&own, 2, rank, false, &result));
     const double iteration = result.iteration_us;
     *busy = result.compute_us[0];
     qs_replay_release(&result);
@@ -250,19 +256,20 @@ static void impossible_schedules_are_refused(void **state) {
     const double us[STEPS] = {0};
     qs_bucket other_bucket = {0, 11, 1, 3};
     qs_schedule other = hand;
-    qs_replay_rank rank[2] = {{"a", &hand, us, 0, 0}, {"b", &other, us, 0, 0}};
+    qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = us},
+                              {.class_name = "b", .schedule = &other, .step_us = us}};
     qs_replay_result result;
     other.bucket = &other_bucket;
-    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_MISMATCH);
+    assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_MISMATCH);
     other.buckets = 0;
-    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_MISMATCH);
+    assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_MISMATCH);
     qs_step turned[STEPS];
     memcpy(turned, hand_step, sizeof turned);
     turned[1].kind = QS_STEP_REDUCE_WAIT;
     turned[3].kind = QS_STEP_REDUCE_START;
     other = hand;
     other.step = turned;
-    assert_int_equal(qs_replay(&profile, 2, rank, false, &result), QS_FAILED);
+    assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_FAILED);
 }
 
 int main(void) {

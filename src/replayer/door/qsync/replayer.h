@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* replayer: schedules of all ranks with their costs -> iteration time, waiting, timeline (qsync.md §4.6, eq. 6).
  *
- * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended,
- * and lasts as long as the slowest rank's; update steps wait for it. Where the library takes part of the compute thread (cpu_share),
- * kernels that overlap an all-reduce take longer by 1/(1 - cpu_share) there. Times are microseconds. */
+ * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended;
+ * update steps wait for it. Where the library takes part of the compute thread (cpu_share), kernels that overlap an all-reduce take longer
+ * by 1/(1 - cpu_share) there. Kernels were measured with all ranks of a host at work: a rank runs faster while others of its host wait, by
+ * the share of them that do. With noise (jitter) times are expected ones: an all-reduce starts at the expected maximum over ranks. Ranks
+ * that behave alike are replayed once. Times are microseconds. */
 #ifndef QSYNC_REPLAYER_H
 #define QSYNC_REPLAYER_H
 
@@ -24,27 +26,56 @@ typedef struct qs_replay_rank {
     const double *step_us; /* (schedule->steps) from qs_cost_schedule */
     double data_us;        /* batch loading before the first step */
     double overhead_us;    /* of the training loop, once an iteration */
+    /* What may be left 0. */
+    const double *step_alone_us; /* (schedule->steps) while the other ranks of its host wait; NULL: as step_us */
+    int host;                    /* 0 .. ranks - 1; ranks with equal numbers share a host */
+    double slow;                 /* steps take so many times as long (a straggler); 0: 1 */
+    double jitter;               /* standard deviation of its whole step, as a share of the step */
 } qs_replay_rank;
 
+typedef struct qs_replay_case {
+    const qs_profile *profile;
+    const char *algorithm, *network;  /* of all-reduces, as in qs_all_reduce; NULL as there */
+    const qs_all_reduce_cost *reduce; /* (buckets); NULL: asked of the cost model */
+    int ranks;
+    const qs_replay_rank *rank;
+    bool with_events;
+} qs_replay_case;
+
 typedef struct qs_replay_event {
-    int rank, step, bucket; /* step -1: data or overhead; bucket >= 0: an all-reduce */
+    int rank, step, bucket; /* step -1: batch loading and loop, or the end; bucket >= 0: an all-reduce, or the wait for it */
     double start, end;
-    char track; /* 'c' compute, 'v' conversion, 'r' all-reduce, 'i' idle, 'd' data */
+    char track; /* 'd' data, 'c' compute, 'v' cast, 'r' communication, 'i' idle */
 } qs_replay_event;
+
+/* Ranks that behave alike. */
+typedef struct qs_replay_group {
+    int first, ranks; /* lowest rank; how many there are */
+    double compute_us, waiting_us;
+    double reducing_us; /* of waiting: while an all-reduce was under way */
+    qs_phase_times phases;
+} qs_replay_group;
 
 typedef struct qs_replay_result {
     double iteration_us;
     int ranks;
     double *compute_us, *waiting_us; /* (ranks): busy, and idle within the iteration */
+    int groups;
+    qs_replay_group *group;
+    int *group_of;   /* (ranks) */
+    double *late_us; /* (groups x groups) [a * groups + b]: waiting of a because b was not ready yet, or ended last */
     int events;
     qs_replay_event *event; /* only when asked for; by rank, track and start */
 } qs_replay_result;
 
-QS_API qs_status qs_replay(const qs_profile *profile, int ranks, const qs_replay_rank *rank, bool with_events, qs_replay_result *out);
+QS_API qs_status qs_replay(const qs_replay_case *in, qs_replay_result *out);
 QS_API void qs_replay_release(qs_replay_result *result);
-/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads compute, conversion, communication, idle. Caller frees *json.
- */
+/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads data, compute, cast, communication, idle (0 to 4). Caller frees
+ * *json. */
 QS_API qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay_rank *rank, char **json);
+/* A predicted trace and the measured one of a training run (its trace.json) in one file: "rank 0 (weak) predicted" beside "rank 0 (weak)
+ * measured". QS_BAD_FILE names what is wrong with `measured`, which came from the file `source`. Caller frees *json. */
+QS_API qs_status qs_trace_beside(const char *predicted, const char *measured, const char *source, char **json);
 
 /* ---- A plan on a cluster ---------------------------------------------------------------------------------------------------- */
 /* Lowers every class of a cluster under per-class recipes from the profile's kernel rows, prices and replays it. */
@@ -52,16 +83,29 @@ typedef struct qs_prediction_class {
     double compute_us, waiting_us;
     qs_phase_times phases;
     size_t arena_bytes;
-    int64_t base_bytes, communication_bytes;
+    int64_t base_bytes, program_bytes, communication_bytes; /* as in qs_class_plan */
     size_t category_bytes[QS_CATEGORY_COUNT];
     bool fits; /* within the class's memory limit */
     char schedule[32];
 } qs_prediction_class;
+/* Ranks of a class that behave alike, as in qs_replay_group. */
+typedef struct qs_prediction_group {
+    int class_index, first, ranks;
+    double slow;
+    double compute_us, waiting_us, reducing_us;
+    qs_phase_times phases;
+} qs_prediction_group;
+enum { QS_PREDICTION_NOTES = 6 };
 typedef struct qs_prediction {
     double iteration_us, images_per_second; /* global batch / iteration */
     bool fits;
     int classes;
-    qs_prediction_class *class_; /* (classes); caller releases with qs_prediction_release */
+    qs_prediction_class *class_; /* (classes) times of its first rank; caller releases with qs_prediction_release */
+    int groups;
+    qs_prediction_group *group;
+    double *late_us; /* (groups x groups) as in qs_replay_result */
+    int notes;       /* which figures stand on less than a measurement */
+    char note[QS_PREDICTION_NOTES][160];
 } qs_prediction;
 /* recipe[class][node]: NULL entries mean fp32. */
 QS_API qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Microseconds of steps while the other ranks of a host wait: what rows and fits hold, as a share of the time beside busy ranks. */
+#include <string.h>
+
+#include "qsync/costmodel.h"
+
+static bool knows_alone(const qs_class_profile *profile) {
+    for (int i = 0; i < profile->kernels; i++)
+        if (profile->kernel[i].us_alone > 0) return true;
+    for (int i = 0; i < profile->conversions; i++)
+        if (profile->conversion[i].alone > 0) return true;
+    return false;
+}
+
+static double conversion_share(const qs_class_profile *profile, const qs_case *one) {
+    const int dst = qs_case_position(one, QS_DST);
+    for (int i = 0; i < profile->conversions; i++) {
+        const qs_conversion_cost *row = &profile->conversion[i];
+        if (strcmp(row->kind, one->op->name) == 0 && row->from == one->operand[qs_case_position(one, QS_SRC)].format &&
+            row->to == (dst >= 0 ? one->operand[dst].format : NULL) && row->per_channel == one->attributes.per_channel &&
+            row->rounding == one->attributes.rounding)
+            return row->alone > 0 ? row->alone : 1;
+    }
+    return 1;
+}
+
+static double kernel_share(const qs_class_profile *profile, const char *case_text) {
+    const qs_kernel_cost *row = qs_class_profile_kernel(profile, case_text);
+    return row && row->us_alone > 0 && row->us > 0 ? row->us_alone / row->us : 1;
+}
+
+bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *schedule, const double *us, double *alone_us) {
+    if (!knows_alone(profile)) return false;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        alone_us[s] = us[s];
+        if (step->kind != QS_STEP_KERNEL || us[s] <= profile->step_overhead_us) continue;
+        const double share = step->conversion ? conversion_share(profile, &step->case_) : kernel_share(profile, step->case_text);
+        alone_us[s] = profile->step_overhead_us + (us[s] - profile->step_overhead_us) * share;
+    }
+    return true;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kernels of a schedule hold of a process, by a profile (qsync.md §4.7). */
+#ifndef QSYNC_REPLAYER_PROCESS_H
+#define QSYNC_REPLAYER_PROCESS_H
+
+#include "qsync/costmodel.h"
+
+typedef struct qs__process {
+    const qs_class_profile *profile;
+    int *first_of_kernel; /* (kernels of the profile) the first row with the same kernel: its code is there once */
+    bool *met;            /* (kernels of the profile) by the schedule at hand */
+} qs__process;
+
+qs_status qs__process_create(const qs_class_profile *profile, qs__process *out);
+void qs__process_release(qs__process *process);
+/* Of each kernel (`program`), and once for its cases and kernels (`shared`). */
+void qs__process_bytes(qs__process *process, const qs_schedule *schedule, int64_t *program, int64_t *shared);
+
+#endif

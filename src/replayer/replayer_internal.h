@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the replayer: ranks that behave alike are one actor with a multiplicity; the state of a replay; noise as independent normals. */
+#ifndef QSYNC_REPLAYER_INTERNAL_H
+#define QSYNC_REPLAYER_INTERNAL_H
+
+#include "qsync/replayer.h"
+
+/* ---- noise.c ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs__normal {
+    double mean, variance;
+} qs__normal;
+
+/* The greater of two jointly normal variables by its first two moments; returns the probability that it is `a`. */
+double qs__greater_of(qs__normal a, qs__normal b, double covariance, qs__normal *out);
+/* Moments of the greatest of independent normals, one[i] being there times[i] times; times 0: not there. */
+qs__normal qs__greatest_of(int count, const qs__normal *one, const int *times);
+
+/* ---- State ------------------------------------------------------------------------------------------------------------------- */
+
+typedef enum qs__activity { QS__BUSY, QS__WAITING, QS__DONE } qs__activity;
+
+typedef struct qs__actor {
+    const qs_replay_rank *what;
+    int first, ranks; /* lowest rank; how many there are */
+    int node, here;   /* kind of host; how many stand on each of these */
+
+    qs__activity activity;
+    int step;              /* -1: batch loading and the loop */
+    double begin;          /* of the present step or wait */
+    double since, left;    /* busy: microseconds of work that were left at `since` */
+    double speed, taken;   /* work a microsecond; share of the time that an all-reduce takes */
+    double stolen;         /* of the present step so far, by all-reduces */
+    double until;          /* end of the step or wait; INFINITY: not known yet */
+    double busy, reducing; /* sums: busy; waiting while an all-reduce was under way */
+    int window;            /* first all-reduce that does not lie wholly before the last wait */
+    qs_phase_times phases;
+
+    /* Noise: variance of its time is kept + rate * (busy - met_busy). */
+    double rate, kept, met_busy;
+    bool met; /* has waited for others: what its clock has in common with theirs is noise no more */
+} qs__actor;
+
+/* Time at which a bucket is ready, and the end of its all-reduce as far as this actor alone is concerned. */
+typedef struct qs__ready {
+    double time, variance; /* time < 0: not reached yet */
+    qs__normal end;
+    double covariance; /* of `end` with the actor's own noise */
+} qs__ready;
+
+typedef struct qs__window {
+    double start, end, deviation; /* of the end */
+    double cpu_share;
+    int last; /* the actor that was ready last */
+} qs__window;
+
+typedef struct qs__replay {
+    const qs_replay_case *in;
+    int actors;
+    qs__actor *actor;
+    int *actor_of; /* (ranks) */
+    int nodes;
+    int *present, *active; /* (nodes) ranks on such a host; those that compute */
+    bool noisy;
+    const qs_all_reduce_cost *reduce; /* (buckets) */
+
+    double now;
+    int buckets, placed;
+    enum { QS__NOTHING, QS__PLANNED, QS__UNDER_WAY } communication;
+    qs__ready *ready;   /* (actors x buckets) */
+    int *waited;        /* (buckets) actors that are ready */
+    qs__window *window; /* (buckets) in the order in which they are placed: by bucket */
+    qs__normal *normal; /* (actors) for one question */
+    int *times;         /* (actors) */
+    double *late;       /* (actors x actors) waiting of one for another */
+
+    qs_replay_result *result;
+    size_t capacity;
+} qs__replay;
+
+static inline qs__ready *qs__ready_of(const qs__replay *one, int actor, int bucket) {
+    return &one->ready[(size_t)actor * (size_t)one->buckets + (size_t)bucket];
+}
+
+/* actors.c: actors and kinds of hosts from the ranks. */
+qs_status qs__actors_make(qs__replay *one);
+/* meeting.c: where the noise of several ranks meets. */
+double qs__actor_variance(const qs__actor *actor);
+/* Expected start of a bucket's all-reduce for which all are ready; notes every actor's `end`. */
+double qs__expected_start(qs__replay *one, int bucket, double duration, double *deviation);
+/* When an actor that comes to a wait at one->now goes on; what of its noise the all-reduce hides is gone. */
+double qs__expected_release(qs__replay *one, int actor, int bucket);
+double qs__expected_iteration(qs__replay *one);
+/* result.c */
+qs_status qs__event_add(qs__replay *one, qs_replay_event event);
+void qs__wait_account(qs__replay *one, int actor, double begin, double end);
+qs_status qs__result_fill(qs__replay *one);
+
+/* ---- ranks.c: what the ranks of a cluster have in common over all plans ------------------------------------------------------- */
+typedef struct qs__ranks {
+    const qs_cluster *cluster;
+    int count, hosts;
+    int *host;                  /* (count) */
+    double *slow;               /* (count) */
+    qs_all_reduce_cost *reduce; /* (buckets) which are the same for all plans; NULL: not priced yet */
+} qs__ranks;
+qs_status qs__ranks_make(const qs_cluster *cluster, const qs_cost_options *options, qs__ranks *out);
+void qs__ranks_release(qs__ranks *ranks);
+qs_status qs__ranks_price(const qs_profile *profile, const qs_job *job, const qs_schedule *schedule, qs__ranks *ranks);
+/* Times of classes and groups. */
+qs_status qs__prediction_fill(const qs__ranks *ranks, qs_replay_result *result, qs_prediction *out);
+/* Figures that stand on less than a measurement. */
+void qs__notes_fill(const qs_profile *profile, int buckets, const qs__ranks *ranks, qs_prediction *out);
+
+/* trace.c: the tracks of a process, in the order of their thread numbers. */
+typedef struct qs__track {
+    char letter;
+    const char *name, *color; /* of the trace format's own names */
+} qs__track;
+enum { QS__TRACKS = 5 };
+extern const qs__track qs__tracks[QS__TRACKS];
+
+#endif
