@@ -65,7 +65,7 @@ qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, 
     return QS_OK;
 }
 
-void qs__cases_release(qs_cases *cases) {
+void qs__case_table_release(qs_cases *cases) {
     for (size_t i = 0; i < cases->slots; i++)
         entry_free(cases->slot[i].entry);
     free(cases->slot);

@@ -132,7 +132,7 @@ void qs_schedule_draft_release(qs_schedule_draft *draft) {
     free(draft->build.made);
     qs__live_release(draft->live);
     qs__topology_release(&draft->topology);
-    qs__cases_release(&draft->cases);
+    qs__case_table_release(&draft->cases);
     qs_schedule_release(draft->frame);
     lists_free(draft);
     free(draft);

@@ -205,7 +205,7 @@ qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucke
 
 /* cases.c: every case that was ever emitted, with its text and kernel row; an unknown one is checked and looked up. */
 qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out);
-void qs__cases_release(qs_cases *cases);
+void qs__case_table_release(qs_cases *cases);
 
 /* topology.c */
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
