@@ -2,10 +2,11 @@
 /* What a training process holds besides arena, data and the library's messages (qsync.md §4.7).
  *
  * The base is read from a process that has done what every training process does: data are there, fp32 evaluation is bound and was run.
- * Then one uniform plan after the other is bound and run: what its release gives back belonged to its kernels one by one (held), what stays
- * is generated code, the library's cache and code pages, which a process pays once for each case (shared). Both are spread evenly over the
- * kernels that a plan brought, so that a mix of plans is priced by its kernels. The heap is read by what is in use in it, since what one
- * plan freed the next one reuses; everything else by its pages. */
+ * Then one uniform plan after the other is lowered, bound and run. Pages of code that come with it belong to the kernels by their names:
+ * whatever case needs one first, they are there for all. What the plan's release gives back belonged to its kernels one by one (held); what
+ * the heap keeps and what code was generated, a process pays once for each case (shared). The latter two are spread evenly over the cases
+ * that a plan brought, so that a mix of plans is priced by its kernels. The heap is read by what is in use in it, since what one plan freed
+ * the next one reuses; everything else by its pages. */
 #include "profiler_internal.h"
 
 #include <math.h>
@@ -28,28 +29,72 @@ static double heap_bytes(void) {
     return 0;
 }
 
-/* Resident pages of files and of generated code: "START-END PERMISSIONS OFFSET DEVICE INODE NAME" opens a mapping, "Rss:" tells of it. */
-static double code_bytes(void) {
+typedef struct reading {
+    double heap, generated, files; /* bytes in use; resident bytes of generated code, of pages of files */
+} reading;
+
+/* "START-END PERMISSIONS OFFSET DEVICE INODE NAME" opens a mapping, "Rss:" tells of it. */
+static reading read_now(void) {
     char line[512], permissions[8];
-    long long kib = 0, inode = 0, sum = 0;
-    bool counted = false;
+    long long kib = 0, inode = 0;
+    reading now = {.heap = heap_bytes()};
+    double *sum = NULL;
     FILE *file = fopen("/proc/self/smaps", "re");
-    if (!file) return 0;
-    while (fgets(line, sizeof line, file)) {
+    while (file && fgets(line, sizeof line, file)) {
         if (sscanf(line, "%*[0-9a-f]-%*[0-9a-f] %7s %*s %*s %lld", permissions, &inode) == 2)
-            counted = inode != 0 || permissions[2] == 'x';
-        else if (counted && sscanf(line, "Rss: %lld kB", &kib) == 1)
-            sum += kib;
+            sum = inode != 0 ? &now.files : permissions[2] == 'x' ? &now.generated : NULL;
+        else if (sum && sscanf(line, "Rss: %lld kB", &kib) == 1)
+            *sum += 1024.0 * (double)kib;
     }
-    fclose(file);
-    return (double)sum * 1024;
+    if (file) fclose(file);
+    return now;
 }
 
-typedef struct reading {
-    double heap, code;
-} reading;
-static reading read_now(void) {
-    return (reading){heap_bytes(), code_bytes()};
+/* ---- Kernels by name -------------------------------------------------------------------------------------------------------------- */
+
+static double *code_of(qs__memory *memory, const char *kernel) {
+    for (int i = 0; i < memory->codes; i++)
+        if (strcmp(memory->code[i].kernel, kernel) == 0) return &memory->code[i].bytes;
+    return NULL;
+}
+
+double qs__code_of(const qs__memory *memory, const char *kernel) {
+    for (int i = 0; i < memory->codes; i++)
+        if (strcmp(memory->code[i].kernel, kernel) == 0) return memory->code[i].bytes;
+    return 0;
+}
+
+static qs_status code_add(qs__memory *memory, const char *kernel) {
+    QS_TRY(qs_grow(&memory->code, &memory->code_capacity, (size_t)memory->codes + 1, sizeof *memory->code));
+    memory->code[memory->codes] = (qs__code){0};
+    snprintf(memory->code[memory->codes].kernel, sizeof memory->code->kernel, "%s", kernel);
+    memory->codes++;
+    return QS_OK;
+}
+
+/* What grew in the files' pages since the last time goes to this kernel. */
+static qs_status code_grown(qs__memory *memory, const char *kernel) {
+    const double files = read_now().files;
+    if (!code_of(memory, kernel)) QS_TRY(code_add(memory, kernel));
+    *code_of(memory, kernel) += fmax(files - memory->files, 0);
+    memory->files = files;
+    return QS_OK;
+}
+
+/* As qs_lookup_device, with the pages that the answer and a first binding bring. */
+static qs_status lookup(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    qs__profiler *profiler = context;
+    void *data[QS_MAX_OPERANDS];
+    static _Alignas(64) char nowhere[64]; /* bound to, never run on */
+    qs_kernel *kernel = NULL;
+    QS_TRY(qs_lookup_device(profiler->device, one, case_text, out));
+    if (!code_of(&profiler->memory, out->kernel)) {
+        for (int i = 0; i < QS_MAX_OPERANDS; i++)
+            data[i] = i < one->operands && one->operand[i].format ? nowhere : NULL;
+        QS_TRY(qs_device_prepare(profiler->device, one, data, nowhere, &kernel));
+        qs_kernel_release(kernel);
+    }
+    return code_grown(&profiler->memory, out->kernel);
 }
 
 /* ---- Programs -------------------------------------------------------------------------------------------------------------------- */
@@ -79,8 +124,8 @@ static qs_status program_lower(qs__profiler *profiler, const qs_recipe *recipe, 
                                   .job = profiler->job,
                                   .recipe = out->bound,
                                   .half = mode == QS_MODE_EVALUATION ? qs_format_of("fp32") : qs_class_half(profiler->class_),
-                                  .lookup = qs_lookup_device,
-                                  .context = profiler->device};
+                                  .lookup = mode == QS_MODE_EVALUATION ? qs_lookup_device : lookup,
+                                  .context = mode == QS_MODE_EVALUATION ? (void *)profiler->device : (void *)profiler};
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 
@@ -170,20 +215,31 @@ static qs_status base_read(qs__profiler *profiler, program *evaluation) {
     return QS_OK;
 }
 
+/* Code that only runs brought in: no name tells of it. */
+static void code_rest(qs__memory *memory, int from, double files) {
+    const int added = memory->codes - from;
+    for (int i = from; i < memory->codes; i++)
+        memory->code[i].bytes += fmax(files - memory->files, 0) / added;
+    memory->files = files;
+}
+
 static qs_status recipe_read(qs__profiler *profiler, const qs_recipe *recipe) {
     qs__memory *memory = &profiler->memory;
-    const int known = memory->count;
+    const int cases = memory->count, codes = memory->codes;
     program one = {0};
     int kernels = 1;
     const reading before = read_now();
+    memory->files = before.files;
     qs_status status = program_lower(profiler, recipe, QS_MODE_TRAIN, &one);
     if (status == QS_OK) status = program_try(profiler, &one);
     const reading alive = read_now();
     if (status == QS_OK) status = cases_add(memory, one.schedule, &kernels);
-    const double noted = heap_bytes() - alive.heap; /* by the list of cases, which only profiling has */
+    const double noted = heap_bytes() - alive.heap; /* by the lists, which only profiling has */
     program_release(&one);
     const reading after = read_now();
-    bytes_share(memory, known, (alive.heap - (after.heap - noted)) / kernels, after.heap - noted - before.heap + after.code - before.code);
+    const double kept = after.heap - noted - before.heap, generated = after.generated - before.generated;
+    code_rest(memory, codes, after.files);
+    bytes_share(memory, cases, (alive.heap - before.heap - kept) / kernels, kept + generated);
     return status;
 }
 
@@ -201,5 +257,6 @@ void qs__memory_release(qs__memory *memory) {
     for (int i = 0; i < memory->count; i++)
         free(memory->held[i].text);
     free(memory->held);
+    free(memory->code);
     *memory = (qs__memory){0};
 }

@@ -79,7 +79,7 @@ static const char profile_sample[] =
     "\"scratch_bytes\": 0, \"allocates\": false},\n"
     "        {\"case\": \"conv2d/forward src=fp32[64,1,28,28]\", \"kernel\": \"brgconv:avx512_core\", \"us\": {\"median\": 0.1, \"low\": "
     "0.1, \"high\": 0.30000000000000004, \"samples\": 40}, \"scratch_bytes\": 2304, \"allocates\": true, \"held_bytes\": 21504, "
-    "\"shared_bytes\": 8192}\n"
+    "\"shared_bytes\": 8192, \"code_bytes\": 4096}\n"
     "      ],\n"
     "      \"conversions\": [\n"
     "        {\"kind\": \"absmax\", \"from\": \"fp32\", \"granularity\": \"tensor\", \"rounding\": \"nearest-even\", \"pieces\": "

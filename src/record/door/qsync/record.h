@@ -144,7 +144,8 @@ typedef struct qs_kernel_cost {
                                           * us + us_per_cold_byte (c - cold_bytes) */
     int64_t held_bytes;                  /* of the process for each kernel that is bound to the case; 0: not measured */
     int64_t shared_bytes;                /* of the process once for the case: generated code and what libraries keep; 0: not measured */
-    double us_alone;                     /* as us, while the other ranks of its host wait; 0: not measured, us holds */
+    int64_t code_bytes; /* of the process once for the kernel, whatever its cases: pages of its code; 0: none, or not measured */
+    double us_alone;    /* as us, while the other ranks of its host wait; 0: not measured, us holds */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
