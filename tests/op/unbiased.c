@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Proposition 1 (qsync.md §3) on operators: with stochastic rounding of every operand, the expectation of int8 outputs and of weight
- * gradients is the fp32 value. The mean over many draws must lie within standard errors formed from the exact rounding variances; rounding
- * to nearest, which is biased, must be caught by the very same bound. */
+/* Proposition 1 (qsync.md §3) on operators: with stochastic rounding of every operand, the expectation of an output, of an input gradient and
+ * of a weight gradient is the fp32 one, for every adjustable operator and format. The mean over many draws must lie within standard errors
+ * formed from the exact rounding variances, element by element and in the mean square, whose value also says that the product's variance is
+ * E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,212 +13,299 @@
 
 #include "op_support.h"
 
-enum { TRIALS = 400 };
+enum { TRIALS = 200, MOST_ROWS = 64, TEXT = 256 };
 
-/* The draws are independent, so each output's mean has the standard error sqrt(variance / TRIALS); over a few thousand outputs the largest
- * deviation stays below 6 of them but for a chance of 2e-9 each. 16-bit draws and fp32 scaling add a bias of at most 2^-16 of a step per
- * operand: `floor` of them. */
-static double largest_deviation(int64_t count, const double *sum, const float *expected, const double *variance, const double *floor_of) {
-    double largest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double distance = fabs(sum[i] / TRIALS - (double)expected[i]) - floor_of[i];
-        double error = sqrt(variance[i] / TRIALS);
-        if (distance > largest * error) largest = distance / error;
+typedef struct layer {
+    const char *op, *src, *weights, *dst, *with;
+} layer;
+static const layer layers[] = {
+    {"linear", "[16,24]", "[20,24]", "[16,20]", ""},
+    {"conv2d", "[2,6,5,5]", "[8,6,3,3]", "[2,8,5,5]", " kernel=3x3 padding=1x1"},
+    {"conv2d", "[2,6,7,7]", "[8,6,3,3]", "[2,8,4,4]", " kernel=3x3 stride=2x2 padding=1x1"},
+    {"conv2d", "[2,8,5,5]", "[12,4,3,3]", "[2,12,5,5]", " kernel=3x3 padding=1x1 groups=2"},
+    {"conv2d", "[2,16,6,6]", "[16,1,3,3]", "[2,16,6,6]", " kernel=3x3 padding=1x1 groups=16"},
+};
+
+/* Every pass is linear in each of two operands. */
+typedef struct bilinear {
+    const char *pass;
+    qs_role role[2], out;
+} bilinear;
+static const bilinear forward = {"forward", {QS_SRC, QS_WEIGHTS}, QS_DST};
+static const bilinear input_gradient = {"input_gradient", {QS_WEIGHTS, QS_DIFF_DST}, QS_DIFF_SRC};
+static const bilinear weight_gradient = {"weight_gradient", {QS_SRC, QS_DIFF_DST}, QS_DIFF_WEIGHTS};
+
+static const char *shape_of(const layer *one, qs_role role) {
+    if (role == QS_SRC || role == QS_DIFF_SRC) return one->src;
+    return role == QS_WEIGHTS || role == QS_DIFF_WEIGHTS ? one->weights : one->dst;
+}
+
+static void pass_text(char *text, const layer *one, const bilinear *pass) {
+    const qs_role a = pass->role[0], b = pass->role[1];
+    snprintf(text, TEXT, "%s/%s %s=fp32%s %s=fp32%s %s=fp32%s%s", one->op, pass->pass, qs_role_name(a), shape_of(one, a), qs_role_name(b),
+             shape_of(one, b), qs_role_name(pass->out), shape_of(one, pass->out), one->with);
+}
+
+/* ---- One operand ---- */
+
+typedef struct noisy {
+    qs_quantizer quantizer;
+    int64_t count, rows; /* rows > 1: a step for each */
+    bound op;            /* quantize or cast, whose run draws */
+    const float *real;
+    float *values, *variance, *unit; /* what a draw gives; q² f (1 - f) and q of each element */
+} noisy;
+
+static void maxima_find(noisy *one) {
+    const int64_t length = one->count / one->rows;
+    for (int64_t r = 0; r < one->rows; r++)
+        bound_fp32(&one->op, QS_ABSMAX)[r] = qs_absmax_array(length, one->real + r * length);
+}
+
+static void noisy_open(noisy *one, const char *quantizer, bool weights, const char *shape, const float *real, uint64_t stream) {
+    char text[TEXT];
+    assert_ok(qs_quantizer_find(quantizer, &one->quantizer));
+    const bool integer = one->quantizer.format->kind == QS_KIND_INTEGER;
+    const bool channels = weights && one->quantizer.granularity == QS_PER_CHANNEL;
+    const char *rounding = qs_rounding_name(one->quantizer.rounding), *more = channels ? " per_channel" : "";
+    one->rows = channels ? strtol(shape + 1, NULL, 10) : 1;
+    if (integer)
+        snprintf(text, sizeof text, "quantize/forward src=fp32%s absmax=fp32[%d] dst=%s%s dst_step=fp32[%d] rounding=%s%s", shape,
+                 (int)one->rows, one->quantizer.format->name, shape, (int)one->rows, rounding, more);
+    else
+        snprintf(text, sizeof text, "cast/forward src=fp32%s dst=%s%s rounding=%s", shape, one->quantizer.format->name, shape, rounding);
+    bound_parse(&one->op, text, 1);
+    one->op.run.stream = stream;
+    one->count = bound_count(&one->op, QS_SRC);
+    one->real = real;
+    memcpy(bound_fp32(&one->op, QS_SRC), real, (size_t)one->count * sizeof *real);
+    if (integer) maxima_find(one);
+    one->values = malloc((size_t)one->count * 3 * sizeof *one->values);
+    assert_non_null(one->values);
+    one->variance = one->values + one->count;
+    one->unit = one->variance + one->count;
+}
+
+static float row_step(const noisy *one, int64_t i) {
+    const bound *op = &one->op;
+    return ((const float *)op->operands[qs_case_position(&op->one, QS_DST_STEP)].data)[i / (one->count / one->rows)];
+}
+
+static void noisy_draw(noisy *one, uint64_t trial) {
+    one->op.run.step = trial;
+    bound_run(&one->op);
+    float *values = tensor_values(bound_tensor(&one->op, QS_DST));
+    for (int64_t i = 0; i < one->count; i++)
+        one->values[i] = one->quantizer.format->kind == QS_KIND_INTEGER ? values[i] * row_step(one, i) : values[i];
+    free(values);
+}
+
+/* After a draw, which sets the steps. */
+static void noisy_describe(noisy *one) {
+    const qs_format *format = one->quantizer.format;
+    const bool integer = format->kind == QS_KIND_INTEGER;
+    for (int64_t i = 0; i < one->count; i++) {
+        const double x = fabs((double)one->real[i]);
+        const double q = integer ? (double)row_step(one, i) : ldexp(format->epsilon, ilogb(fmax(x, format->min_normal)));
+        const double f = x / q - floor(x / q);
+        one->unit[i] = (float)q;
+        one->variance[i] = (float)(q * q * f * (1 - f));
     }
-    return largest;
 }
 
-/* Quantizes `real` into an int8 operand of a GEMM and writes its step(s). */
-static void quantize_into(qs_tensor *codes, float *steps, bool per_channel, const qs_tensor *real, qs_rounding rounding, uint64_t step,
-                          uint64_t stream) {
-    qs_attributes with = {.rounding = rounding, .per_channel = per_channel, .batched = !per_channel};
-    qs_case one = qs_case_make("quantize", "forward", &with), scan = qs_case_make("absmax", "forward", &with);
-    qs_shape scales = qs_shape_of(1, per_channel ? real->shape.dim[0] : 1);
-    float absmax[64];
-    assert_true(scales.dim[0] <= 64);
-    const qs_format *fp32 = qs_format_of("fp32");
-    scan.attributes.batched = false;
-    qs_case_bind(&scan, QS_SRC, real->shape, fp32);
-    qs_case_bind(&scan, QS_ABSMAX, scales, fp32);
-    qs_case_bind(&one, QS_SRC, real->shape, fp32);
-    qs_case_bind(&one, QS_ABSMAX, scales, fp32);
-    qs_case_bind(&one, QS_DST, real->shape, codes->format);
-    qs_case_bind(&one, QS_DST_STEP, scales, fp32);
-    assert_ok(qs_case_check(&scan));
-    assert_ok(qs_case_check(&one));
-    qs_run run = usual_run(real->shape.dim[0]);
-    run.step = step;
-    run.stream = stream;
-    qs_tensor maxima = {scales, fp32, absmax}, step_tensor = {scales, fp32, steps};
-    assert_ok(qs_case_reference(&scan, (qs_tensor[]){*real, maxima}, &run));
-    assert_ok(qs_case_reference(&one, (qs_tensor[]){*real, maxima, *codes, step_tensor}, &run));
+static void noisy_close(noisy *one) {
+    bound_release(&one->op);
+    free(one->values);
 }
 
-/* q² f(1 - f) of each element, q the step of its row. */
-static float *rounding_variances(const qs_tensor *real, const float *steps, int64_t rows) {
-    int64_t count = qs_shape_count(&real->shape);
-    float *out = malloc((size_t)count * sizeof *out);
+/* ---- A pass ---- */
+
+typedef struct verdict {
+    double largest, mean_square; /* of the deviations, in standard errors */
+} verdict;
+
+/* sum += weight × the pass over a and b. */
+static void pass_add(bound *scratch, const bilinear *pass, const float *a, const float *b, double weight, double *sum) {
+    const float *const from[2] = {a, b};
+    for (int i = 0; i < 2; i++)
+        memcpy(bound_fp32(scratch, pass->role[i]), from[i], (size_t)bound_count(scratch, pass->role[i]) * sizeof *a);
+    bound_run(scratch);
+    const float *out = bound_fp32(scratch, pass->out);
+    for (int64_t i = 0; i < bound_count(scratch, pass->out); i++)
+        sum[i] += weight * (double)out[i];
+}
+
+static float *mapped(const noisy *one, float (*map)(const noisy *, int64_t)) {
+    float *out = malloc((size_t)one->count * sizeof *out);
     assert_non_null(out);
-    for (int64_t i = 0; i < count; i++) {
-        double q = (double)steps[i / (count / rows)], f = fabs((double)((float *)real->data)[i]) / q;
-        f -= floor(f);
-        out[i] = (float)(q * q * f * (1 - f));
+    for (int64_t i = 0; i < one->count; i++)
+        out[i] = map(one, i);
+    return out;
+}
+static float square_of(const noisy *one, int64_t i) {
+    return one->real[i] * one->real[i];
+}
+static float magnitude_of(const noisy *one, int64_t i) {
+    return fabsf(one->real[i]);
+}
+/* Fixed point draws 16 bits: a rounding probability is off by 2^-16 at most; floats have as many or more. */
+static float bias_of(const noisy *one, int64_t i) {
+    return one->unit[i] * 0x1p-16f;
+}
+
+/* Var[Σ a b] = Σ (a² Var b + b² Var a + Var a Var b), by passes over squares and variances; and how far draws and fp32 results may be off in
+ * the mean. */
+static void expectations(bound *scratch, const bilinear *pass, noisy operand[2], double *variance, double *allowed) {
+    float *squares[2], *magnitudes[2], *biases[2];
+    for (int i = 0; i < 2; i++) {
+        squares[i] = mapped(&operand[i], square_of);
+        magnitudes[i] = mapped(&operand[i], magnitude_of);
+        biases[i] = mapped(&operand[i], bias_of);
     }
+    pass_add(scratch, pass, squares[0], operand[1].variance, 1, variance);
+    pass_add(scratch, pass, operand[0].variance, squares[1], 1, variance);
+    pass_add(scratch, pass, operand[0].variance, operand[1].variance, 1, variance);
+    pass_add(scratch, pass, magnitudes[0], biases[1], 1, allowed);
+    pass_add(scratch, pass, biases[0], magnitudes[1], 1, allowed);
+    pass_add(scratch, pass, magnitudes[0], magnitudes[1], 0x1p-22, allowed);
+    for (int i = 0; i < 2; i++)
+        free(squares[i]), free(magnitudes[i]), free(biases[i]);
+}
+
+/* A gradient has mean 0; activations come out of a ReLU. */
+static void real_fill(float *values, int64_t count, qs_role role) {
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = qs_random_normal(77 + (uint64_t)role, (uint64_t)i);
+        if (role == QS_SRC && values[i] < 0) values[i] = 0;
+    }
+}
+
+static verdict verdict_of(int64_t count, const double *mean, const double *expected, const double *variance, const double *allowed) {
+    verdict out = {0, 0};
+    int64_t noisy_ones = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = fmax(fabs(mean[i] - expected[i]) - allowed[i], 0), error = sqrt(variance[i] / TRIALS);
+        if (error <= 0 && distance <= 0) continue; /* outputs of zeros */
+        out.largest = fmax(out.largest, distance / error);
+        out.mean_square += distance / error * (distance / error);
+        noisy_ones++;
+    }
+    out.mean_square /= (double)noisy_ones;
     return out;
 }
 
-/* A fp32 forward pass on given operands, without bias. */
-static void forward_into(const bound *like, const float *x, const float *w, double *sum, double weight) {
-    bound b = *like;
-    float *src = bound_fp32(&b, QS_SRC), *weights = bound_fp32(&b, QS_WEIGHTS);
-    memcpy(src, x, (size_t)bound_count(&b, QS_SRC) * sizeof *x);
-    memcpy(weights, w, (size_t)bound_count(&b, QS_WEIGHTS) * sizeof *w);
-    bound_run(&b);
-    for (int64_t i = 0; i < bound_count(&b, QS_DST); i++)
-        sum[i] += weight * (double)bound_fp32(&b, QS_DST)[i];
-}
-
-/* Var[Σ x w] = Σ (x² Var w + w² Var x + Var x Var w), formed by forward passes over squares and variances. */
-static void output_variances(const bound *like, const float *x, const float *w, const float *var_x, const float *var_w, double *variance) {
-    bound b = *like;
-    int64_t n = bound_count(&b, QS_SRC), m = bound_count(&b, QS_WEIGHTS);
-    float *x2 = malloc((size_t)n * sizeof *x2), *w2 = malloc((size_t)m * sizeof *w2);
-    assert_true(x2 && w2);
-    for (int64_t i = 0; i < n; i++)
-        x2[i] = x[i] * x[i];
-    for (int64_t i = 0; i < m; i++)
-        w2[i] = w[i] * w[i];
-    forward_into(like, x2, var_w, variance, 1);
-    forward_into(like, var_x, w2, variance, 1);
-    forward_into(like, var_x, var_w, variance, 1);
-    free(x2), free(w2);
-}
-
-static void absolute(int64_t count, const float *from, float *to, float scale) {
-    for (int64_t i = 0; i < count; i++)
-        to[i] = fabsf(from[i]) * scale;
-}
-
-/* Largest deviation, in standard errors, of the mean int8 output of a layer from its fp32 output. */
-static double forward_deviation(const char *real_text, const char *integer_text, qs_rounding rounding) {
-    bound real, integer, scratch;
-    bound_parse(&real, real_text, 181);
-    bound_parse(&scratch, real_text, 181);
-    bound_parse(&integer, integer_text, 181);
-    bound_run(&real);
-    int64_t count = bound_count(&real, QS_DST), n = bound_count(&real, QS_SRC), m = bound_count(&real, QS_WEIGHTS);
-    double *sum = calloc((size_t)count, sizeof *sum), *variance = calloc((size_t)count, sizeof *sum), *bias = calloc((size_t)count, 8);
-    assert_true(sum && variance && bias);
-    const qs_tensor *x = bound_tensor(&real, QS_SRC), *w = bound_tensor(&real, QS_WEIGHTS);
-    float *src_step = bound_fp32(&integer, QS_SRC_STEP), *weights_step = bound_fp32(&integer, QS_WEIGHTS_STEP);
-    int64_t rows = bound_count(&integer, QS_WEIGHTS_STEP);
-    for (uint64_t trial = 0; trial < TRIALS; trial++) {
-        quantize_into(bound_tensor(&integer, QS_SRC), src_step, false, x, rounding, trial, 1);
-        quantize_into(bound_tensor(&integer, QS_WEIGHTS), weights_step, rows > 1, w, rounding, trial, 2);
-        bound_run(&integer);
-        for (int64_t i = 0; i < count; i++)
-            sum[i] += (double)bound_fp32(&integer, QS_DST)[i];
+static verdict judge(const layer *one, const bilinear *pass, const char *quantizer) {
+    char text[TEXT];
+    bound scratch;
+    noisy operand[2];
+    float *real[2];
+    pass_text(text, one, pass);
+    bound_parse(&scratch, text, 1);
+    const int64_t count = bound_count(&scratch, pass->out);
+    double *figures = calloc((size_t)count * 4, sizeof *figures), *mean = figures, *expected = figures + count;
+    double *variance = expected + count, *allowed = variance + count;
+    assert_non_null(figures);
+    for (int i = 0; i < 2; i++) {
+        const int64_t elements = bound_count(&scratch, pass->role[i]);
+        real[i] = malloc((size_t)elements * sizeof *real[i]);
+        assert_non_null(real[i]);
+        real_fill(real[i], elements, pass->role[i]);
+        noisy_open(&operand[i], quantizer, pass->role[i] == QS_WEIGHTS, shape_of(one, pass->role[i]), real[i], (uint64_t)i + 1);
     }
-    float *var_x = rounding_variances(x, src_step, 1), *var_w = rounding_variances(w, weights_step, rows);
-    output_variances(&scratch, x->data, w->data, var_x, var_w, variance);
-    float largest_step = 0;
-    for (int64_t i = 0; i < rows; i++)
-        largest_step = fmaxf(largest_step, weights_step[i]);
-    for (int64_t i = 0; i < n; i++)
-        var_x[i] = src_step[0] * 0x1p-16f;
-    for (int64_t i = 0; i < m; i++)
-        var_w[i] = largest_step * 0x1p-16f;
-    float *abs_x = malloc((size_t)n * sizeof *abs_x), *abs_w = malloc((size_t)m * sizeof *abs_w);
-    assert_true(abs_x && abs_w);
-    absolute(n, x->data, abs_x, 1);
-    absolute(m, w->data, abs_w, 1);
-    forward_into(&scratch, var_x, abs_w, bias, 1);
-    forward_into(&scratch, abs_x, var_w, bias, 1);
-    double deviation = largest_deviation(count, sum, bound_fp32(&real, QS_DST), variance, bias);
-    free(abs_x), free(abs_w), free(var_x), free(var_w), free(sum), free(variance), free(bias);
-    bound_release(&real);
-    bound_release(&integer);
+    pass_add(&scratch, pass, real[0], real[1], 1, expected);
+    const int trials = operand[0].quantizer.rounding == QS_STOCHASTIC ? TRIALS : 1; /* others repeat themselves */
+    for (int trial = 0; trial < trials; trial++) {
+        noisy_draw(&operand[0], (uint64_t)trial);
+        noisy_draw(&operand[1], (uint64_t)trial);
+        pass_add(&scratch, pass, operand[0].values, operand[1].values, 1.0 / trials, mean);
+    }
+    noisy_describe(&operand[0]);
+    noisy_describe(&operand[1]);
+    expectations(&scratch, pass, operand, variance, allowed);
+    const verdict out = verdict_of(count, mean, expected, variance, allowed);
+    for (int i = 0; i < 2; i++) {
+        noisy_close(&operand[i]);
+        free(real[i]);
+    }
     bound_release(&scratch);
-    return deviation;
+    free(figures);
+    return out;
 }
 
-#define CONV(F, STEPS) "conv2d/forward src=" F "[2,8,6,6] " STEPS " dst=fp32[2,12,6,6] kernel=3x3 padding=1x1"
-#define LINEAR(F, STEPS) "linear/forward src=" F "[16,48] " STEPS " dst=fp32[16,20]"
-static const char conv_real[] = CONV("fp32", "weights=fp32[12,8,3,3]");
-static const char conv_tensor[] = CONV("int8", "src_step=fp32[1] weights=int8[12,8,3,3] weights_step=fp32[1]");
-static const char conv_channel[] = CONV("int8", "src_step=fp32[1] weights=int8[12,8,3,3] weights_step=fp32[12]");
-static const char linear_real[] = LINEAR("fp32", "weights=fp32[20,48]");
-static const char linear_channel[] = LINEAR("int8", "src_step=fp32[1] weights=int8[20,48] weights_step=fp32[20]");
+/* The largest of a thousand deviations stays below 6 standard errors but for a chance of 2e-6 each pass (their sums are nearly normal at 200
+ * draws). Their mean square is 1 in expectation; outputs share operands, so that at least a dozen of them are independent of one another
+ * (channels of the depthwise layer, samples of the linear one): its own deviation is below sqrt(2 / 12) = 0.4, and 1 + 5 × 0.4 = 3 bounds it. Rounding to
+ * nearest is off by q²/12 in the mean square where a standard error is q²/6 / TRIALS: about TRIALS / 2 = 100. */
+static void expect_unbiased(const layer *one, const bilinear *pass, const char *format) {
+    char quantizer[64];
+    snprintf(quantizer, sizeof quantizer, "%s:stochastic", format);
+    const verdict stochastic = judge(one, pass, quantizer);
+    snprintf(quantizer, sizeof quantizer, "%s:nearest-even", format);
+    const verdict nearest = judge(one, pass, quantizer);
+    if (stochastic.largest > 6 || stochastic.mean_square > 3)
+        fail_msg("%s/%s%s %s: the mean is %.1f standard errors off, mean square %.2f", one->op, pass->pass, one->with, format,
+                 stochastic.largest, stochastic.mean_square);
+    if (stochastic.mean_square < 0.3)
+        fail_msg("%s/%s%s %s: mean square %.2f: the variance is overstated", one->op, pass->pass, one->with, format,
+                 stochastic.mean_square);
+    if (nearest.largest < 12 || nearest.mean_square < 20)
+        fail_msg("%s/%s%s %s: to nearest only %.1f standard errors, mean square %.2f: the test cannot see a bias", one->op, pass->pass,
+                 one->with, format, nearest.largest, nearest.mean_square);
+}
 
-static void expect_unbiased(const char *real, const char *integer) {
-    double stochastic = forward_deviation(real, integer, QS_STOCHASTIC), nearest = forward_deviation(real, integer, QS_NEAREST_EVEN);
-    if (stochastic > 6) fail_msg("%s: the mean lies %.1f standard errors off", integer, stochastic);
-    if (nearest < 12) fail_msg("%s: rounding to nearest shows only %.1f standard errors: the test cannot see a bias", integer, nearest);
+static void expect_every_format(const bilinear *pass) {
+    static const char *const formats[] = {"int8:tensor", "int8:channel(out)", "bf16", "fp16", "e4m3fn", "e5m2"};
+    for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
+        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+            expect_unbiased(&layers[l], pass, formats[f]);
 }
 
 static void outputs(void **state) {
     (void)state;
-    expect_unbiased(conv_real, conv_tensor);
-    expect_unbiased(conv_real, conv_channel);
-    expect_unbiased(linear_real, linear_channel);
+    expect_every_format(&forward);
 }
-
-/* Weight gradient of the recipe int8/bf16: the saved input is int8 (dequantized), the output gradient bf16, both stochastic. */
-static double gradient_deviation(qs_rounding rounding) {
-    bound real, noisy, to_bf16;
-    const char shape[] = "linear/weight_gradient src=fp32[16,48] diff_dst=fp32[16,20] diff_weights=fp32[20,48]";
-    bound_parse(&real, shape, 182);
-    bound_parse(&noisy, "linear/weight_gradient src=fp32[16,48] diff_dst=bf16[16,20] diff_weights=fp32[20,48]", 182);
-    bound_parse(&to_bf16,
-                rounding == QS_STOCHASTIC ? "cast/forward src=fp32[16,20] dst=bf16[16,20] rounding=stochastic batched"
-                                          : "cast/forward src=fp32[16,20] dst=bf16[16,20]",
-                182);
-    memcpy(bound_fp32(&to_bf16, QS_SRC), bound_fp32(&real, QS_DIFF_DST), 16 * 20 * sizeof(float));
-    bound_run(&real);
-    const float *x = bound_fp32(&real, QS_SRC), *g = bound_fp32(&real, QS_DIFF_DST);
-    static int8_t codes[16 * 48];
-    static double sum[20 * 48], variance[20 * 48], bias[20 * 48];
-    memset(sum, 0, sizeof sum);
-    float step;
-    qs_tensor code_tensor = {qs_shape_of(2, 16, 48), qs_format_of("int8"), codes};
-    for (uint64_t trial = 0; trial < TRIALS; trial++) {
-        quantize_into(&code_tensor, &step, false, bound_tensor(&real, QS_SRC), rounding, trial, 1);
-        qs_dequantize_array(step, 16 * 48, codes, bound_fp32(&noisy, QS_SRC));
-        to_bf16.run.step = trial;
-        bound_run(&to_bf16);
-        memcpy(bound_tensor(&noisy, QS_DIFF_DST)->data, bound_tensor(&to_bf16, QS_DST)->data, 16 * 20 * 2);
-        bound_run(&noisy);
-        for (int i = 0; i < 20 * 48; i++)
-            sum[i] += (double)bound_fp32(&noisy, QS_DIFF_WEIGHTS)[i];
-    }
-    for (int o = 0; o < 20; o++) {
-        for (int i = 0; i < 48; i++) {
-            double *v = &variance[o * 48 + i];
-            *v = bias[o * 48 + i] = 0;
-            for (int n = 0; n < 16; n++) {
-                double xn = (double)x[n * 48 + i], gn = (double)g[n * 20 + o];
-                double var_x = qs_stochastic_variance_array(code_tensor.format, step, 1, &x[n * 48 + i]);
-                double var_g = qs_stochastic_variance_array(qs_format_of("bf16"), 0, 1, &g[n * 20 + o]);
-                *v += xn * xn * var_g + gn * gn * var_x + var_x * var_g;
-                bias[o * 48 + i] += 0x1p-16 * ((double)step * fabs(gn) + 0x1p-7 * fabs(gn) * fabs(xn));
-            }
-        }
-    }
-    double deviation = largest_deviation(20 * 48, sum, bound_fp32(&real, QS_DIFF_WEIGHTS), variance, bias);
-    bound_release(&real);
-    bound_release(&noisy);
-    bound_release(&to_bf16);
-    return deviation;
+static void input_gradients(void **state) {
+    (void)state;
+    expect_every_format(&input_gradient);
 }
-
 static void weight_gradients(void **state) {
     (void)state;
-    double stochastic = gradient_deviation(QS_STOCHASTIC), nearest = gradient_deviation(QS_NEAREST_EVEN);
-    if (stochastic > 6) fail_msg("the mean lies %.1f standard errors off", stochastic);
-    if (nearest < 12) fail_msg("rounding to nearest shows only %.1f standard errors: the test cannot see a bias", nearest);
+    expect_every_format(&weight_gradient);
+}
+
+/* ---- The integer kernels ---- */
+
+/* The integer pass gives what the fp32 one gives on the dequantized operands: what holds above holds for it. Sums of K products of codes
+ * are exact; the two results differ by the roundings of K products and sums of fp32 values. */
+static void integer_forward(void **state) {
+    (void)state;
+    for (size_t l = 0; l < sizeof layers / sizeof *layers; l++) {
+        const layer *one = &layers[l];
+        char text[TEXT];
+        bound integer, real;
+        snprintf(text, sizeof text, "%s/forward src=int8%s src_step=fp32[1] weights=int8%s weights_step=fp32[%d] dst=fp32%s%s", one->op,
+                 one->src, one->weights, (int)strtol(one->weights + 1, NULL, 10), one->dst, one->with);
+        bound_parse(&integer, text, 3);
+        pass_text(text, one, &forward);
+        bound_parse(&real, text, 3);
+        const int8_t *codes[2] = {bound_tensor(&integer, QS_SRC)->data, bound_tensor(&integer, QS_WEIGHTS)->data};
+        const int64_t row = bound_count(&integer, QS_WEIGHTS) / bound_count(&integer, QS_WEIGHTS_STEP);
+        for (int64_t i = 0; i < bound_count(&real, QS_SRC); i++)
+            bound_fp32(&real, QS_SRC)[i] = codes[0][i] * bound_fp32(&integer, QS_SRC_STEP)[0];
+        for (int64_t i = 0; i < bound_count(&real, QS_WEIGHTS); i++)
+            bound_fp32(&real, QS_WEIGHTS)[i] = codes[1][i] * bound_fp32(&integer, QS_WEIGHTS_STEP)[i / row];
+        bound_run(&integer);
+        bound_run(&real);
+        const double most = 127.0 * 127 * (double)row * 0.015 * 0.015; /* steps are below 0.015 */
+        for (int64_t i = 0; i < bound_count(&real, QS_DST); i++)
+            assert_true(fabs((double)bound_fp32(&integer, QS_DST)[i] - (double)bound_fp32(&real, QS_DST)[i]) <= 8 * 0x1p-24 * most);
+        bound_release(&integer);
+        bound_release(&real);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(outputs), cmocka_unit_test(weight_gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(outputs), cmocka_unit_test(input_gradients), cmocka_unit_test(weight_gradients),
+                                       cmocka_unit_test(integer_forward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
