@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync bench: images per second of whole training steps, per model and recipe. */
-#include "cli.h"
+/* qsync bench: images per second of whole training steps, per model and recipe; or the speed of the cost mapper. */
+#include "bench_mapper.h"
 
 typedef struct bench {
     qs_device *device;
@@ -39,10 +39,11 @@ qs_status verb_bench(int argc, char **argv) {
         "bench", "",
         "Images per second of whole training steps (forward, backward, update) on generated data: the median over steps, per model\n"
         "and recipe, on this machine.",
-        "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"};
+        "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
+        "  qsync bench --mapper 1000\n"};
     const char *models = "resnet20", *isa = "all", *backend = "cpu";
     bool done = false;
-    int first = 0;
+    int first = 0, operators = 0;
     bench one = {.batch = 128, .steps = 12, .threads = 1, .recipes = "fp32,bf16,int8/bf16"};
     option_table table = {0};
     options_add(&table, (option_row){"models", OPTION_TEXT, &models, "LIST", "comma-separated (resnet20)", 0});
@@ -52,10 +53,13 @@ qs_status verb_bench(int argc, char **argv) {
     options_add(&table, (option_row){"threads", OPTION_INT, &one.threads, "N", "threads (1)", 1});
     options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &backend, "NAME", "cpu or ref (cpu)", 0});
+    options_add(&table,
+                (option_row){"mapper", OPTION_INT, &operators, "N", "instead: changes of one among N operators, made-up costs", 20});
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
+    if (operators > 0) return bench_mapper(operators, one.json);
     const qs_device_options options = {.backend = backend, .threads = one.threads, .isa = isa, .speed = 1};
     QS_TRY(qs_device_open(&options, &one.device));
     one.models = json_object();
