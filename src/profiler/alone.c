@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that no plan reached, timed by themselves with their operands out of cache. */
+/* Kernels timed by themselves: those that no plan reached, with their operands out of cache; and, to show what that is worth, all of them,
+ * out of cache or in a hot loop. */
 #include "profiler_internal.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static qs_status runs_time(qs__profiler *profiler, qs__entry *entry, qs_kernel *
     const qs_run run = {.samples = profiler->job->batch, .global_samples = profiler->ranks * profiler->job->batch, .loss_scale = 1};
     QS_TRY(qs_kernel_run(kernel, &run));
     for (int i = 0; i < RUNS; i++) {
-        qs__cache_flush(flush, flush_bytes);
+        if (profiler->options->context != QS_CONTEXT_HOT) qs__cache_flush(flush, flush_bytes);
         const double begin = qs_clock();
         QS_TRY(qs_kernel_run(kernel, &run));
         QS_TRY(qs__samples_add(&entry->kernel_us, (qs_clock() - begin) * 1e6));
@@ -37,9 +38,20 @@ done:
     return status;
 }
 
+/* What steps showed of kernels is forgotten, where that was asked for. */
+static void contexts_forget(qs__profiler *profiler) {
+    for (int i = 0; i < profiler->cases.count && profiler->options->context != QS_CONTEXT_STEPS; i++) {
+        qs__entry *entry = &profiler->cases.entry[i];
+        entry->kernel_us.count = 0;
+        for (int c = 0; c < QS__CACHES; c++)
+            entry->cold[c].count = 0;
+    }
+}
+
 qs_status qs__alone_measure(qs__profiler *profiler) {
     qs_status status = QS_OK;
     int left = 0;
+    contexts_forget(profiler);
     for (int i = 0; i < profiler->cases.count; i++)
         left += profiler->cases.entry[i].as_kernel && profiler->cases.entry[i].kernel_us.count == 0;
     if (left > 0) qs__progress(profiler, 0.45, "kernels by themselves");

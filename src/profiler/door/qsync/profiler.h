@@ -22,11 +22,19 @@
 #include "qsync/costmodel.h"
 #include "qsync/train.h"
 
+/* Where kernels are timed. Steps is right; the others are kept to show by how much (bench/prediction.sh). */
+typedef enum qs_context {
+    QS_CONTEXT_STEPS, /* inside training steps */
+    QS_CONTEXT_COLD,  /* by themselves, operands out of cache */
+    QS_CONTEXT_HOT    /* by themselves, again and again */
+} qs_context;
+
 typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
     const char *data_folder;
     int repetitions;           /* steps timed per plan at least, at most twice as many: 10; at least 2 */
+    qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
