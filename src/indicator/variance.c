@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variance that quantizing one tensor adds (qsync.md §3): from a bound on its steps, or exact sums, measured or estimated from the histogram
- * of binary exponents. */
+/* Variance that quantizing one tensor adds (qsync.md §3): from a bound on its steps, or exact sums, measured or estimated from the
+ * histogram of binary exponents. */
 #include <math.h>
 
 #include "qsync/indicator.h"

@@ -108,9 +108,9 @@ static void sample_fill(sample *out, double scale, bool relu) {
                               .histogram_factor = 1};
 }
 
-/* Within a binary exponent the density of a normal distribution falls, which the estimate takes as even: at most by 1/e^(3/2 · 4^e) from one
- * end to the other, of which only sums over remainders of more than one step feel anything. A tenth is far above what is left (coarsest:
- * int4, whose step spans several exponents) and far below the factors at stake: 2 after ReLU, 7 and more for floats. */
+/* Within a binary exponent the density of a normal distribution falls, which the estimate takes as even: at most by 1/e^(3/2 · 4^e) from
+ * one end to the other, of which only sums over remainders of more than one step feel anything. A tenth is far above what is left
+ * (coarsest: int4, whose step spans several exponents) and far below the factors at stake: 2 after ReLU, 7 and more for floats. */
 static void estimate_check(const sample *one, const char *name) {
     char text[64];
     const qs_format *format = qs_format_of(name);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Proposition 1 (qsync.md §3) on operators: with stochastic rounding of every operand, the expectation of an output, of an input gradient and
- * of a weight gradient is the fp32 one, for every adjustable operator and format. The mean over many draws must lie within standard errors
- * formed from the exact rounding variances, element by element and in the mean square, whose value also says that the product's variance is
- * E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same bounds. */
+/* Proposition 1 (qsync.md §3) on operators: with stochastic rounding of every operand, the expectation of an output, of an input gradient
+ * and of a weight gradient is the fp32 one, for every adjustable operator and format. The mean over many draws must lie within standard
+ * errors formed from the exact rounding variances, element by element and in the mean square, whose value also says that the product's
+ * variance is E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -153,8 +153,8 @@ static float bias_of(const noisy *one, int64_t i) {
     return one->unit[i] * 0x1p-16f;
 }
 
-/* Var[Σ a b] = Σ (a² Var b + b² Var a + Var a Var b), by passes over squares and variances; and how far draws and fp32 results may be off in
- * the mean. */
+/* Var[Σ a b] = Σ (a² Var b + b² Var a + Var a Var b), by passes over squares and variances; and how far draws and fp32 results may be off
+ * in the mean. */
 static void expectations(bound *scratch, const bilinear *pass, noisy operand[2], double *variance, double *allowed) {
     float *squares[2], *magnitudes[2], *biases[2];
     for (int i = 0; i < 2; i++) {
@@ -232,10 +232,10 @@ static verdict judge(const layer *one, const bilinear *pass, const char *quantiz
     return out;
 }
 
-/* The largest of a thousand deviations stays below 6 standard errors but for a chance of 2e-6 each pass (their sums are nearly normal at 200
- * draws). Their mean square is 1 in expectation; outputs share operands, so that at least a dozen of them are independent of one another
- * (channels of the depthwise layer, samples of the linear one): its own deviation is below sqrt(2 / 12) = 0.4, and 1 + 5 × 0.4 = 3 bounds it. Rounding to
- * nearest is off by q²/12 in the mean square where a standard error is q²/6 / TRIALS: about TRIALS / 2 = 100. */
+/* The largest of a thousand deviations stays below 6 standard errors but for a chance of 2e-6 each pass (their sums are nearly normal at
+ * 200 draws). Their mean square is 1 in expectation; outputs share operands, so that at least a dozen of them are independent of one
+ * another (channels of the depthwise layer, samples of the linear one): its own deviation is below sqrt(2 / 12) = 0.4, and 1 + 5 × 0.4 = 3
+ * bounds it. Rounding to nearest is off by q²/12 in the mean square where a standard error is q²/6 / TRIALS: about TRIALS / 2 = 100. */
 static void expect_unbiased(const layer *one, const bilinear *pass, const char *format) {
     char quantizer[64];
     snprintf(quantizer, sizeof quantizer, "%s:stochastic", format);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Proposition 2 (qsync.md §3) on the operators that round: the squared error of stochastic rounding, measured over many draws. It is q² D / 6
- * where remainders are uniform; on real tensors it is the exact sum Σ q² f (1 - f), as the statistics operator has it for what it measures,
- * and q² D / 6 with the step of the largest element is a bound: far above it for floats, twice as much after ReLU. */
+/* Proposition 2 (qsync.md §3) on the operators that round: the squared error of stochastic rounding, measured over many draws. It is q² D /
+ * 6 where remainders are uniform; on real tensors it is the exact sum Σ q² f (1 - f), as the statistics operator has it for what it
+ * measures, and q² D / 6 with the step of the largest element is a bound: far above it for floats, twice as much after ReLU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,8 +93,8 @@ static rounding judge(const char *format, const float *values) {
     return one;
 }
 
-/* Remainders uniform: f (1 - f) has mean 1/6 and deviation sqrt(1/180), so that the sum over D elements lies within 5 × 0.45 / sqrt(D) of q² D / 6.
- * Every value lies in [1, 2), where floats have one step; the first is the largest, so that a channel's step is the tensor's. */
+/* Remainders uniform: f (1 - f) has mean 1/6 and deviation sqrt(1/180), so that the sum over D elements lies within 5 × 0.45 / sqrt(D) of
+ * q² D / 6. Every value lies in [1, 2), where floats have one step; the first is the largest, so that a channel's step is the tensor's. */
 static void uniform_remainders(void **state) {
     (void)state;
     static float values[COUNT];

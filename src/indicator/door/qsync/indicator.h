@@ -15,8 +15,8 @@
 
 /* ---- Conventions ----------------------------------------------------------------------------------------------------- */
 
-/* Depth factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L and
- * d_o. */
+/* Depth factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L
+ * and d_o. */
 typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT } qs_depth;
 
 /* How the inner dimensions of the products enter. As variances, formulas (4) and (5) sum over too many products:
@@ -59,8 +59,8 @@ typedef struct qs_spread {
  * the float formula with ε = 2^-23. That is for stochastic rounding; nearest gives half of it; floor and toward-zero twice, the square of
  * their bias included.
  *
- * `exact` takes Σ q² f (1 - f), which zeros and values below the step make smaller, floats with a step per element, max(2^e_i, min_normal) ·
- * ε: measured ones for int8 (symmetric, per tensor and per channel), bf16 and fp16; any other format's is estimated from the histogram,
+ * `exact` takes Σ q² f (1 - f), which zeros and values below the step make smaller, floats with a step per element, max(2^e_i, min_normal)
+ * · ε: measured ones for int8 (symmetric, per tensor and per channel), bf16 and fp16; any other format's is estimated from the histogram,
  * values taken as uniform within a binary exponent (1/6 of q² each well above the step, a step per channel as their root mean square).
  * Histograms are means over iterations, so such an estimate follows an iteration in its extremes only. Without a histogram: as plain. The
  * measured ones of fp16 gradients hold at the loss scale that was profiled with.
