@@ -95,6 +95,7 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     out->predicted.arena_bytes = (int64_t)predicted->arena_bytes;
     out->predicted.communication_bytes = predicted->communication_bytes;
     out->predicted.base_bytes = predicted->base_bytes;
+    out->predicted.program_bytes = predicted->program_bytes;
     out->predicted.sum_omega = qs__draft_sum_omega(draft, c);
     return QS_OK;
 }

@@ -50,6 +50,9 @@ void qs__process_bytes(qs__process *process, const qs_schedule *schedule, int64_
         *program += row->held_bytes;
         process->met[row - profile->kernel] = true;
     }
-    for (int i = 0; i < profile->kernels; i++)
-        if (process->met[i]) *shared += profile->kernel[i].shared_bytes + code_bytes(process, i);
+    for (int i = 0; i < profile->kernels; i++) {
+        if (!process->met[i]) continue;
+        *program += profile->kernel[i].shared_bytes;
+        *shared += code_bytes(process, i);
+    }
 }

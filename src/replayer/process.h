@@ -13,7 +13,7 @@ typedef struct qs__process {
 
 qs_status qs__process_create(const qs_class_profile *profile, qs__process *out);
 void qs__process_release(qs__process *process);
-/* Of each kernel (`program`), and once for its cases and kernels (`shared`). */
+/* Of the schedule's own (`program`): each kernel, and once each case. `shared` with other programs of the process: pages of code. */
 void qs__process_bytes(qs__process *process, const qs_schedule *schedule, int64_t *program, int64_t *shared);
 
 #endif
