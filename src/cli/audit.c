@@ -94,9 +94,10 @@ static void memory_print(const json_t *rank, size_t index) {
                  *arena = json_object_get(memory, "arena");
     printf("rank %zu: process %s", index, bytes_text(number_at(rss, "measured")));
     if (isfinite(number_at(rss, "predicted")))
-        printf(", predicted %s (%+.1f %%): base %s, arena %s, data %s, all-reduce %s\n", bytes_text(number_at(rss, "predicted")),
-               number_at(rss, "error_percent"), bytes_text(number_at(memory, "base")), bytes_text(number_at(arena, "predicted")),
-               bytes_text(number_at(memory, "data")), bytes_text(number_at(memory, "communication")));
+        printf(", predicted %s (%+.1f %%): base %s, kernels %s, arena %s, data %s, all-reduce %s\n",
+               bytes_text(number_at(rss, "predicted")), number_at(rss, "error_percent"), bytes_text(number_at(memory, "base")),
+               bytes_text(number_at(memory, "programs")), bytes_text(number_at(arena, "predicted")), bytes_text(number_at(memory, "data")),
+               bytes_text(number_at(memory, "communication")));
     else
         printf(": arena %s, data %s\n", bytes_text(number_at(arena, "reserved")), bytes_text(number_at(memory, "data")));
 }

@@ -44,6 +44,7 @@ void qs_audit_release(qs_audit *audit) {
 typedef struct rank_figures {
     double medians[QS_PHASE_TIMES + 1];
     int64_t steps, arena_bytes, data_bytes, resident_bytes;
+    int64_t programs; /* of training: a smaller last step has one of its own */
 } rank_figures;
 
 static int64_t set_bytes(const qs_dataset *set, const qs_sharding *sharding) {
@@ -53,6 +54,7 @@ static int64_t set_bytes(const qs_dataset *set, const qs_sharding *sharding) {
 
 static qs_status figures_fill(const qs__trainer *trainer, rank_figures *out) {
     *out = (rank_figures){.arena_bytes = (int64_t)trainer->arena.bytes, .resident_bytes = trainer->resident_bytes};
+    out->programs = trainer->partial.schedule ? 2 : 1;
     out->data_bytes = set_bytes(&trainer->training, &trainer->sharding) + set_bytes(&trainer->test, &trainer->test_sharding);
     return qs__watch_medians(&trainer->watch, out->medians, &out->steps);
 }
@@ -89,9 +91,10 @@ static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *
     if (!plan) return;
     out->predicted = plan->predicted.phases;
     out->base_bytes = plan->predicted.base_bytes;
+    out->program_bytes = plan->predicted.program_bytes * from->programs;
     out->communication_bytes = plan->predicted.communication_bytes;
     if (out->base_bytes > 0 && out->predicted_arena >= 0)
-        out->predicted_rss = out->base_bytes + out->data_bytes + out->communication_bytes + out->predicted_arena;
+        out->predicted_rss = out->base_bytes + out->program_bytes + out->data_bytes + out->communication_bytes + out->predicted_arena;
 }
 
 /* ---- The warning ------------------------------------------------------------------------------------------------------------------ */

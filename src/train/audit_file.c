@@ -58,6 +58,8 @@ static void memory_put(qs__text *text, const qs_audit_rank *one) {
     if (one->predicted_rss >= 0) {
         integer_put(text, "base", one->base_bytes);
         fputs(", ", text->stream);
+        integer_put(text, "programs", one->program_bytes);
+        fputs(", ", text->stream);
         integer_put(text, "communication", one->communication_bytes);
         fputs(", \"rss\": {", text->stream);
         integer_put(text, "predicted", one->predicted_rss);
