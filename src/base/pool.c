@@ -4,7 +4,7 @@
  *
  * The job is passed through a static with explicit release and acquire steps instead of the team's own barriers: thread sanitizers do not
  * see inside the OpenMP runtime, and would report every hand-over as a race. */
-#include "qsync/base.h"
+#include "base_internal.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -66,6 +66,7 @@ static void run_team(int64_t count, int64_t grain, int64_t pieces, int workers, 
 #pragma omp parallel num_threads(workers)
     {
         (void)atomic_load_explicit(&job.posted, memory_order_acquire);
+        qs__thread_place(omp_get_thread_num());
         /* A system short of threads may give a smaller team: each member then takes several shares. */
         for (int worker = omp_get_thread_num(); worker < job.workers; worker += omp_get_num_threads()) {
             run_share(worker);

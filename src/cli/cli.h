@@ -68,7 +68,8 @@ qs_status job_options_finish(job_options *options);
 typedef struct session_options {
     const char *cluster, *backend;
     int threads;
-    const char *command; /* what all ranks must have in common */
+    const char *class_name; /* of the cluster, this class alone on one rank; NULL: all of them */
+    const char *command;    /* what all ranks must have in common */
     const qs_job *job;
 } session_options;
 void session_options_add(session_options *options, const char *command, const qs_job *job, option_table *table);
@@ -79,8 +80,9 @@ typedef struct session {
     qs_cluster cluster;
     int class_index;
     qs_device *device;
+    bool pinned; /* every thread of this rank has a core of its own */
 } session;
-/* Opens communicator, cluster (file, or a single rank), and this rank's device; `before` is what came of this rank's options and files, so
+/* Opens communicator, cluster (file, or a single rank), and this rank's device, and pins its threads where cores suffice; `before` is what came of this rank's options and files, so
  * that what fails on one rank alone is told and stops all. QS_USAGE when the number of ranks does not match. */
 qs_status session_open(const session_options *options, qs_status before, session *out);
 /* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the

@@ -165,11 +165,23 @@ static void formats_limit(const qs_device *device, qs_class *one) {
     one->formats = kept;
 }
 
+/* One rank of this class is left. */
+static qs_status class_keep(const char *name, qs_cluster *cluster) {
+    int kept = 0;
+    QS_TRY(qs_cluster_find(cluster, name, &kept));
+    cluster->class_[0] = cluster->class_[kept];
+    cluster->class_[0].count = 1;
+    cluster->classes = 1;
+    cluster->links = 0;
+    return QS_OK;
+}
+
 static qs_status session_start(const session_options *options, session *one) {
     if (options->cluster)
         QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
     else
         QS_TRY(qs_cluster_single(options->backend, options->threads, &one->cluster));
+    if (options->class_name) QS_TRY(class_keep(options->class_name, &one->cluster));
     QS_TRY(ranks_check(options, one));
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
     QS_TRY(host_check(&one->cluster.class_[one->class_index]));
@@ -227,11 +239,34 @@ static qs_status session_compare(const session_options *options, const session *
     return qs_comm_compare(one->comm, "job", qs_hash(job, strlen(job), 0));
 }
 
+/* All ranks learn what each may run on; every rank deals the cores of its machine in the same way. */
+static qs_status session_pin(session *one) {
+    const int ranks = qs_comm_size(one->comm), rank = qs_comm_rank(one->comm), threads = one->cluster.class_[one->class_index].threads;
+    qs_cores mine, *all = NULL;
+    int core[QS_MOST_CORES];
+    char *data = NULL;
+    int64_t *sizes = NULL;
+    qs_status status = QS_OK;
+    qs_cores_read(threads, &mine);
+    QS_GOTO(qs_comm_agree(one->comm, qs_allocate((size_t)ranks, sizeof *all, &all)));
+    QS_GOTO(qs_comm_gather(one->comm, &mine, (int64_t)sizeof mine, &data, &sizes));
+    if (rank == 0) memcpy(all, data, (size_t)ranks * sizeof *all);
+    QS_GOTO(qs_comm_broadcast(one->comm, all, (int64_t)((size_t)ranks * sizeof *all), 0));
+    one->pinned = qs_cores_deal(ranks, all, rank, core) && qs_threads_pin(threads, core) == QS_OK;
+    if (!one->pinned && rank == 0) qs_log(QS_LOG_INFO, "ranks and threads outnumber the cores: threads are not pinned, times will vary");
+done:
+    free(all);
+    free(data);
+    free(sizes);
+    return status;
+}
+
 qs_status session_open(const session_options *options, qs_status before, session *out) {
     *out = (session){0};
     QS_TRY(qs_comm_open(NULL, &out->comm));
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
     if (status == QS_OK) status = session_compare(options, out);
+    if (status == QS_OK) status = session_pin(out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 
