@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans and predictions as people read them, and as JSON. */
+/* Plans as people read them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,34 +49,4 @@ void plan_explain(const qs_plan *plan) {
                    why->next[0] ? bytes_text((double)why->bytes) : "-");
         }
     }
-}
-
-void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction) {
-    printf("iteration %s, %.1f images/s%s\n", time_text(prediction->iteration_us), prediction->images_per_second,
-           prediction->fits ? "" : ", does NOT fit the memory");
-    for (int c = 0; c < prediction->classes; c++) {
-        const qs_prediction_class *one = &prediction->class_[c];
-        printf("  %-10s compute %s, waiting %s, memory %s of %s\n", cluster->class_[c].name, time_text(one->compute_us),
-               time_text(one->waiting_us), bytes_text((double)one->arena_bytes), bytes_text((double)cluster->class_[c].memory_limit));
-        for (int k = 0; k < QS_CATEGORY_COUNT; k++)
-            if (one->category_bytes[k] > 0)
-                printf("             %-24s %s\n", qs_category_name((qs_category)k), bytes_text((double)one->category_bytes[k]));
-    }
-}
-
-static json_t *class_json(const char *name, const qs_prediction_class *one) {
-    json_t *categories = json_object();
-    for (int k = 0; categories && k < QS_CATEGORY_COUNT; k++)
-        json_object_set_new(categories, qs_category_name((qs_category)k), json_integer((json_int_t)one->category_bytes[k]));
-    return json_pack("{s:s,s:f,s:f,s:I,s:I,s:I,s:b,s:s,s:o}", "class", name, "compute_us", one->compute_us, "waiting_us", one->waiting_us,
-                     "arena_bytes", (json_int_t)one->arena_bytes, "communication_bytes", (json_int_t)one->communication_bytes, "base_bytes",
-                     (json_int_t)one->base_bytes, "fits", (int)one->fits, "schedule", one->schedule, "categories_at_peak", categories);
-}
-
-json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *prediction) {
-    json_t *classes = json_array();
-    for (int c = 0; classes && c < prediction->classes; c++)
-        json_array_append_new(classes, class_json(cluster->class_[c].name, &prediction->class_[c]));
-    return json_pack("{s:f,s:f,s:b,s:o}", "iteration_us", prediction->iteration_us, "images_per_second", prediction->images_per_second,
-                     "fits", (int)prediction->fits, "classes", classes);
 }

@@ -7,6 +7,8 @@
 
 #include "replayer_internal.h"
 
+static const double most_jitter = 0.1; /* a profile with more than this is told of: its machine had other work */
+
 static bool concerns(const qs_cluster *cluster, const qs_slowdown *slowdown, int rank) {
     if (!slowdown->class_name) return slowdown->rank == rank;
     return strcmp(slowdown->class_name, cluster->class_[qs_cluster_class_of(cluster, rank)].name) == 0;
@@ -121,6 +123,8 @@ void qs__notes_fill(const qs_profile *profile, int buckets, const qs__ranks *ran
              ranks->count);
     for (int c = 0; c < ranks->cluster->classes; c++) {
         const char *name = ranks->cluster->class_[c].name;
-        if (qs_profile_class(profile, name)->estimated) note(out, "kernel times of class %s are estimated, not measured", name);
+        const qs_class_profile *one = qs_profile_class(profile, name);
+        if (one->estimated) note(out, "kernel times of class %s are estimated, not measured", name);
+        if (one->jitter > most_jitter) note(out, "steps of class %s were profiled under noise of %.0f %%", name, 100 * one->jitter);
     }
 }
