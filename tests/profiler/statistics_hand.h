@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the tests of the profiler's statistics: the first iteration of a small mlp by hand, on any number of ranks: the same samples and
- * start weights, plain loops in double; then the figures of each tensor as its definition has them, brought together over ranks. */
+/* Shared by the tests of the profiler's statistics: the first iteration of a small mlp by hand, on any number of ranks: the same samples
+ * and start weights, plain loops in double; then the figures of each tensor as its definition has them, brought together over ranks. */
 #ifndef QSYNC_TESTS_STATISTICS_HAND_H
 #define QSYNC_TESTS_STATISTICS_HAND_H
 
