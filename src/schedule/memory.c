@@ -66,63 +66,73 @@ static void persistent_place(qs_schedule *schedule) {
     schedule->persistent_bytes = offset;
 }
 
-static bool overlaps(const qs_buffer *a, const qs_buffer *b) {
+/* What placing looks at of a buffer, close together: buffers number in the thousands and every one is held against all placed before. */
+typedef struct span {
+    size_t offset, end;
+    int first, last, buffer;
+} span;
+
+static bool overlaps(const span *a, const span *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* `placed` lists buffers by offset; the lowest gap that holds `one` among those living at the same time. */
-static size_t offset_find(const qs_schedule *schedule, const int *placed, int count, const qs_buffer *one) {
-    size_t offset = schedule->persistent_bytes;
+static int larger_first(const void *left, const void *right) {
+    const span *a = left, *b = right;
+    if (a->end != b->end) return a->end > b->end ? -1 : 1;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return a->buffer < b->buffer ? -1 : 1;
+}
+
+/* The transient buffers, largest first; until they are placed `end` holds their bytes. */
+static int spans_list(const qs_schedule *schedule, span *out) {
+    int count = 0;
+    for (int b = 0; b < schedule->buffers; b++) {
+        const qs_buffer *one = &schedule->buffer[b];
+        if (!one->persistent && one->first != -2) out[count++] = (span){0, one->bytes, one->first, one->last, b};
+    }
+    qsort(out, (size_t)count, sizeof *out, larger_first);
+    return count;
+}
+
+/* `placed` lists spans by offset; the lowest gap above `offset` that holds `bytes` among those living at the same time. */
+static size_t offset_find(const span *all, const int *placed, int count, const span *one, size_t offset, size_t bytes) {
     for (int i = 0; i < count; i++) {
-        const qs_buffer *other = &schedule->buffer[placed[i]];
+        const span *other = &all[placed[i]];
         if (!overlaps(one, other)) continue;
-        if (other->offset >= offset + qs__aligned(one->bytes)) break;
-        const size_t end = other->offset + qs__aligned(other->bytes);
-        if (end > offset) offset = end;
+        if (other->offset >= offset + bytes) break;
+        if (other->end > offset) offset = other->end;
     }
     return offset;
 }
 
-typedef struct size_order {
-    size_t bytes;
-    int first, index;
-} size_order;
-
-static int larger_first(const void *left, const void *right) {
-    const size_order *a = left, *b = right;
-    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
-    if (a->first != b->first) return a->first < b->first ? -1 : 1;
-    return a->index < b->index ? -1 : 1;
-}
-
-static void insert_by_offset(const qs_schedule *schedule, int *placed, int count, int buffer) {
+static void insert_by_offset(const span *all, int *placed, int count, int index) {
     int i = count;
-    while (i > 0 && schedule->buffer[placed[i - 1]].offset > schedule->buffer[buffer].offset) {
+    while (i > 0 && all[placed[i - 1]].offset > all[index].offset) {
         placed[i] = placed[i - 1];
         i--;
     }
-    placed[i] = buffer;
+    placed[i] = index;
 }
 
 static qs_status transient_place(qs_schedule *schedule) {
-    size_order *order = NULL;
-    int *placed = NULL, count = 0;
+    span *all = NULL;
+    int *placed = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *order, &order));
+    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *all, &all));
     QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *placed, &placed));
-    for (int b = 0; b < schedule->buffers; b++)
-        if (!schedule->buffer[b].persistent && schedule->buffer[b].first != -2)
-            order[count++] = (size_order){schedule->buffer[b].bytes, schedule->buffer[b].first, b};
-    qsort(order, (size_t)count, sizeof *order, larger_first);
+    const int count = spans_list(schedule, all);
     schedule->arena_bytes = schedule->persistent_bytes;
     for (int i = 0; i < count; i++) {
-        qs_buffer *one = &schedule->buffer[order[i].index];
-        one->offset = offset_find(schedule, placed, i, one);
-        insert_by_offset(schedule, placed, i, order[i].index);
-        if (one->offset + qs__aligned(one->bytes) > schedule->arena_bytes) schedule->arena_bytes = one->offset + qs__aligned(one->bytes);
+        span *one = &all[i];
+        const size_t bytes = qs__aligned(one->end);
+        one->offset = offset_find(all, placed, i, one, schedule->persistent_bytes, bytes);
+        one->end = one->offset + bytes;
+        insert_by_offset(all, placed, i, i);
+        schedule->buffer[one->buffer].offset = one->offset;
+        if (one->end > schedule->arena_bytes) schedule->arena_bytes = one->end;
     }
 done:
-    free(order);
+    free(all);
     free(placed);
     return status;
 }

@@ -2,8 +2,9 @@
 /* costmodel: a profile's figures for any step of any schedule, and the fits behind the conversions.
  *
  * Kernels are priced by the row of their case (measured on the model's shapes): its mean over places in plans, and, for a whole schedule,
- * what its place there adds (bytes found cold). Conversions placed by lowering (cast, absmax, quantize, dequantize, gradient sums) are priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces
- * where caches bend the line (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
+ * what its place there adds (bytes found cold). Conversions placed by lowering (cast, absmax, quantize, dequantize, gradient sums) are
+ * priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces where caches bend the line
+ * (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
 #ifndef QSYNC_COSTMODEL_H
 #define QSYNC_COSTMODEL_H
 
@@ -28,8 +29,9 @@ typedef struct qs_cost_options {
     const qs_slowdown *slowdown;
 } qs_cost_options;
 
-/* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). Where the
- * class has cache_bytes, kernels are corrected for what they find in a cache of that size: the only cost that depends on the packed arena. */
+/* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). Where
+ * the class has cache_bytes, kernels are corrected for what they find in a cache of that size: the only cost that depends on the packed
+ * arena. */
 QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options, double *us);
 /* The same while the other ranks of the host wait, into alone_us[schedule->steps]: us, from qs_cost_schedule, times what each row has
  * measured. False (and nothing is written) when the profile has no such times: us holds. */
