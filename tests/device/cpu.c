@@ -50,6 +50,10 @@ static const char *const extra[] = {
     "padding=1x1 groups=40",
     "conv2d/input_gradient weights=bf16[40,1,3,3] diff_dst=bf16[5,40,17,16] diff_src=bf16[5,40,33,31] kernel=3x3 stride=2x2 padding=1x1 "
     "groups=40",
+    "conv2d/forward src=bf16[5,37,33,31] weights=bf16[37,1,3,3] bias=fp32[37] dst=bf16[5,37,33,31] kernel=3x3 padding=1x1 groups=37",
+    "conv2d/forward src=bf16[2,48,9,8] weights=bf16[48,1,3,3] dst=fp32[2,48,9,8] kernel=3x3 padding=1x1 groups=48",
+    "conv2d/input_gradient weights=bf16[37,1,3,3] diff_dst=bf16[5,37,33,31] diff_src=bf16[5,37,33,31] kernel=3x3 padding=1x1 groups=37",
+    "conv2d/input_gradient weights=fp32[48,1,3,3] diff_dst=fp32[2,48,8,9] diff_src=fp32[2,48,8,9] kernel=3x3 padding=1x1 groups=48",
     "conv2d/weight_gradient src=bf16[5,40,33,31] diff_dst=bf16[5,40,17,16] diff_weights=fp32[40,1,3,3] kernel=3x3 stride=2x2 padding=1x1 "
     "groups=40",
     "conv2d/weight_gradient src=fp32[40,40,13,31] diff_dst=fp32[40,40,13,31] diff_weights=fp32[40,1,3,3] kernel=3x3 padding=1x1 groups=40",

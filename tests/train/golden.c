@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11 and lenet5 on every backend. Results are stored
+/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11, lenet5 and mobilenet_v2 on every backend. Results are stored
  * (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both sides compute. */
 #include "train_support.h"
 
@@ -48,7 +48,7 @@ typedef struct one_step {
     qs_executor *executor;
 } one_step;
 
-static void inputs_fill(one_step *here, uint32_t seed) {
+static void inputs_fill(one_step *here, uint32_t seed, int size) {
     const qs_schedule *schedule = here->schedule;
     float *masters = qs_executor_buffer(here->executor, schedule->masters);
     float *images = qs_executor_buffer(here->executor, schedule->images);
@@ -57,14 +57,14 @@ static void inputs_fill(one_step *here, uint32_t seed) {
         const qs_parameter *parameter = &here->graph->parameter[i];
         if (parameter->gradient != QS_ROLE_COUNT) parameter_fill(seed, parameter, masters + parameter->offset);
     }
-    for (int64_t i = 0; i < BATCH * 32 * 32 * 3; i++)
+    for (int64_t i = 0; i < BATCH * size * size * 3; i++)
         images[i] = 4 * uniform(seed, "images", i);
     for (int64_t i = 0; i < BATCH; i++)
         labels[i] = (int32_t)(bits(seed, "labels", "", i) % 10);
 }
 
-static void step_run(one_step *out, bench *here, const char *model, uint32_t seed) {
-    const qs_model_input input = {3, 32, 32, 10};
+static void step_run(one_step *out, bench *here, const char *model, int size, uint32_t seed) {
+    const qs_model_input input = {3, size, size, 10};
     assert_ok(qs_model_build(model, &input, &out->graph));
     const qs_lowering lowering = {.graph = out->graph,
                                   .batch = BATCH,
@@ -76,7 +76,7 @@ static void step_run(one_step *out, bench *here, const char *model, uint32_t see
     assert_ok(qs_schedule_lower(&lowering, &out->schedule));
     assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
     assert_ok(qs_executor_create(out->schedule, here->device, here->comm, out->arena.memory, &out->executor));
-    inputs_fill(out, seed);
+    inputs_fill(out, seed, size);
     assert_ok(qs_executor_run(out->executor, &(qs_run){.samples = BATCH, .global_samples = BATCH, .loss_scale = 1}));
 }
 
@@ -89,10 +89,17 @@ static void step_release(one_step *here) {
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------------------- */
 
-/* Part of a tensor's largest gradient. Values pass up to 24 layers forward and backward, each rounding sums of up to 4·32·32 = 4096 terms
- * of random sign, whose error grows with the root of the length: 2^-24 × 24 × sqrt(4096) = 9.2e-5. The seeds keep every branch (ReLU, max
- * pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
-static const double tolerance = 0x1p-24 * 24 * 64;
+/* Part of a tensor's largest gradient. Values pass as many layers forward and backward as the graph is deep (resnet8: 28), each rounding sums
+ * of up to 4·32·32 = 4096 terms of random sign, whose error grows with the root of the length: 2^-24 × 28 × sqrt(4096) = 1.1e-4. The seeds
+ * keep every branch (ReLU, max pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
+static double tolerance_of(const qs_graph *graph) {
+    int *depth = calloc((size_t)graph->nodes, sizeof *depth);
+    assert_non_null(depth);
+    qs_graph_depths(graph, depth);
+    const double tolerance = 0x1p-24 * 64 * depth[graph->nodes - 1];
+    free(depth);
+    return tolerance;
+}
 
 static const qs_parameter *parameter_named(const qs_graph *graph, const char *name) {
     for (int i = 0; i < graph->parameters; i++) {
@@ -139,7 +146,12 @@ static void tensor_compare(FILE *file, uint32_t seed, const qs_graph *graph, con
     const qs_parameter *parameter = parameter_named(graph, name);
     assert_int_equal(qs_shape_count(&parameter->shape), count);
     const float *actual = gradients + parameter->offset;
-    const double bound = tolerance * largest(actual, count);
+    double magnitude = largest(actual, count);
+    if (parameter->role == QS_SHIFT) { /* its terms may cancel; those of the scale's gradient are as large */
+        const qs_parameter *scale = qs_graph_parameter(graph, parameter->node, QS_SCALE);
+        magnitude = fmax(magnitude, largest(gradients + scale->offset, count));
+    }
+    const double bound = tolerance_of(graph) * magnitude;
     for (int64_t i = 0; i < count; i += stride) {
         float expected;
         read_exactly(file, &expected, sizeof expected);
@@ -157,7 +169,7 @@ static int trained_parameters(const qs_graph *graph) {
     return count;
 }
 
-static void file_compare(bench *here, const char *model, FILE *file) {
+static void file_compare(bench *here, const char *model, int size, FILE *file) {
     char magic[8];
     uint32_t head[2];
     double loss;
@@ -166,9 +178,10 @@ static void file_compare(bench *here, const char *model, FILE *file) {
     assert_memory_equal(magic, "qsstep1\n", sizeof magic);
     read_exactly(file, head, sizeof head);
     read_exactly(file, &loss, sizeof loss);
-    step_run(&step, here, model, head[0]);
+    step_run(&step, here, model, size, head[0]);
     const float *actual = qs_executor_buffer(step.executor, step.schedule->loss);
-    if (!(fabs((double)actual[0] / BATCH - loss) <= tolerance * loss)) fail_msg("loss %.9g, PyTorch's %.9g", actual[0] / BATCH, loss);
+    if (!(fabs((double)actual[0] / BATCH - loss) <= tolerance_of(step.graph) * loss))
+        fail_msg("loss %.9g, PyTorch's %.9g", actual[0] / BATCH, loss);
     assert_int_equal(head[1], trained_parameters(step.graph));
     for (uint32_t i = 0; i < head[1]; i++) {
         tensor_compare(file, head[0], step.graph, qs_executor_buffer(step.executor, step.schedule->gradients));
@@ -177,7 +190,7 @@ static void file_compare(bench *here, const char *model, FILE *file) {
     step_release(&step);
 }
 
-static void model_compare(const char *backend, const char *model, const char *stored) {
+static void model_compare(const char *backend, const char *model, int size, const char *stored) {
     if (!backend_exists(backend)) skip();
     char path[512];
     bench here;
@@ -185,27 +198,29 @@ static void model_compare(const char *backend, const char *model, const char *st
     FILE *file = fopen(path, "rb");
     if (!file) fail_msg("%s is missing", path);
     bench_open(&here, backend, "self", model, BATCH);
-    file_compare(&here, model, file);
+    file_compare(&here, model, size, file);
     fclose(file);
     bench_close(&here);
 }
 
-#define COMPARE(backend, stored, model)            \
-    static void backend##_##stored(void **state) { \
-        (void)state;                               \
-        model_compare(#backend, model, #stored);   \
+#define COMPARE(backend, stored, model, size)          \
+    static void backend##_##stored(void **state) {     \
+        (void)state;                                   \
+        model_compare(#backend, model, size, #stored); \
     }
-COMPARE(ref, resnet8, "resnet8:width=0.5")
-COMPARE(ref, vgg11, "vgg11:width=0.125")
-COMPARE(ref, lenet5, "lenet5")
-COMPARE(cpu, resnet8, "resnet8:width=0.5")
-COMPARE(cpu, vgg11, "vgg11:width=0.125")
-COMPARE(cpu, lenet5, "lenet5")
+COMPARE(ref, resnet8, "resnet8:width=0.5", 32)
+COMPARE(ref, vgg11, "vgg11:width=0.125", 32)
+COMPARE(ref, lenet5, "lenet5", 32)
+COMPARE(ref, mobilenet_v2, "mobilenet_v2:width=0.25", 16)
+COMPARE(cpu, resnet8, "resnet8:width=0.5", 32)
+COMPARE(cpu, vgg11, "vgg11:width=0.125", 32)
+COMPARE(cpu, lenet5, "lenet5", 32)
+COMPARE(cpu, mobilenet_v2, "mobilenet_v2:width=0.25", 16)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_resnet8), cmocka_unit_test(ref_vgg11), cmocka_unit_test(ref_lenet5),
-        cmocka_unit_test(cpu_resnet8), cmocka_unit_test(cpu_vgg11), cmocka_unit_test(cpu_lenet5),
+        cmocka_unit_test(ref_resnet8), cmocka_unit_test(ref_vgg11), cmocka_unit_test(ref_lenet5), cmocka_unit_test(ref_mobilenet_v2),
+        cmocka_unit_test(cpu_resnet8), cmocka_unit_test(cpu_vgg11), cmocka_unit_test(cpu_lenet5), cmocka_unit_test(cpu_mobilenet_v2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

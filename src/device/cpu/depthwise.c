@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), in fp32, bf16 and int8. They are bound by memory.
- * Two families: one goes before oneDNN's kernels where it was measured to be the faster one, the other fills their gaps. Threads take lines
- * of results or pixels; a weight gradient is summed in slots that depend on the shape alone, so that no bit depends on threads. */
+/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), forward in fp32, bf16 and int8, and the gradient
+ * of the input. They are bound by memory; oneDNN has such kernels too, see is_ours. Threads take lines of results or pixels. */
 #include "gemm.h"
 #include "own.h"
-#include "reduce.h"
 
 #include <string.h>
 
-enum { TAPS = 9, SLOTS = 32, SLOT_PIXELS = 1024, LINE_GRAIN = 4096 };
+enum { TAPS = 9, LINE_GRAIN = 4096 };
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
@@ -16,12 +14,10 @@ typedef struct job {
     qs__in src, diff;
     qs__out dst;
     const float *weights, *factor, *shift;
-    int64_t lines, slot_lines, slots, blocks;
-    double *sums; /* [slots][channels][9] */
 } job;
 
-static bool is_depthwise(const qs_case *one, qs_role weights) {
-    const qs_shape *shape = &qs__cpu_operand(one, weights)->shape;
+static bool is_depthwise(const qs_case *one) {
+    const qs_shape *shape = &qs__cpu_operand(one, QS_WEIGHTS)->shape;
     const qs_attributes *with = &one->attributes;
     return with->groups > 1 && shape->dim[0] == with->groups && shape->dim[1] == 1 && with->kernel[0] == 3 && with->kernel[1] == 3 &&
            with->stride[0] == with->stride[1] && with->stride[0] <= 2 && with->padding[0] <= 2 && with->padding[1] <= 2;
@@ -164,69 +160,6 @@ static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-/* ---- Weight gradient ---- */
-
-/* Slots and blocks of channels by the shape alone. */
-static void cut(job *j, int64_t images) {
-    j->lines = images * j->size.out_height;
-    int64_t slots = (j->lines * j->size.out_width + SLOT_PIXELS - 1) / SLOT_PIXELS;
-    if (slots > SLOTS) slots = SLOTS;
-    j->slot_lines = (j->lines + slots - 1) / slots;
-    j->slots = (j->lines + j->slot_lines - 1) / j->slot_lines;
-    j->blocks = (j->size.channels + QS__DEPTHWISE_CHANNELS - 1) / QS__DEPTHWISE_CHANNELS;
-}
-
-/* One slot of one block of channels: chunks of lines in fp32, their sums in double. */
-static void sum_slot(const job *j, int64_t slot, int64_t channel) {
-    int64_t count = j->size.channels - channel < QS__DEPTHWISE_CHANNELS ? j->size.channels - channel : QS__DEPTHWISE_CHANNELS;
-    int64_t chunk = QS__CHUNK_ROWS / j->size.out_width + 1, line = slot * j->slot_lines;
-    int64_t stop = line + j->slot_lines < j->lines ? line + j->slot_lines : j->lines;
-    double *sums = j->sums + (slot * j->size.channels + channel) * TAPS;
-    float sum[TAPS * QS__DEPTHWISE_CHANNELS];
-    memset(sums, 0, (size_t)(count * TAPS) * sizeof *sums);
-    for (; line < stop; line += chunk) {
-        int64_t end = line + chunk < stop ? line + chunk : stop;
-        j->kernels->depthwise_weights(&j->size, line, end, channel, count, j->src, j->diff, sum);
-        for (int64_t c = 0; c < count; c++) {
-            for (int k = 0; k < TAPS; k++) {
-                sums[c * TAPS + k] += (double)sum[k * QS__DEPTHWISE_CHANNELS + c];
-            }
-        }
-    }
-}
-
-static void slot_range(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    for (int64_t i = begin; i < end; i++) {
-        sum_slot(j, i / j->blocks, i % j->blocks * QS__DEPTHWISE_CHANNELS);
-    }
-}
-
-static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) {
-    (void)run;
-    const qs_case *one = &chain->one;
-    job j = {.kernels = chain->cpu->own,
-             .size = geometry(one, QS_SRC, QS_DIFF_DST),
-             .src = qs__own_in(chain, QS_SRC),
-             .diff = qs__own_in(chain, QS_DIFF_DST),
-             .sums = (double *)(chain->scratch + chain->offset[0])};
-    const qs_shape *results = &qs__cpu_operand(one, QS_DIFF_DST)->shape;
-    cut(&j, results->dim[0]);
-    qs_parallel(j.slots * j.blocks, 1, slot_range, &j);
-    float *diff_weights = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
-    for (int64_t i = 0; i < j.size.channels * TAPS; i++) {
-        double sum = 0;
-        for (int64_t slot = 0; slot < j.slots; slot++) {
-            sum += j.sums[slot * j.size.channels * TAPS + i];
-        }
-        diff_weights[i] = (float)sum;
-    }
-    if (!qs__cpu_has(one, QS_DIFF_BIAS)) return QS_OK;
-    qs__sum_columns(chain->cpu, qs__cpu_format(one, QS_DIFF_DST), j.lines * j.size.out_width, j.size.channels, j.diff.at,
-                    qs__cpu_data(chain, QS_DIFF_BIAS));
-    return QS_OK;
-}
-
 /* ---- Building ---- */
 
 static bool is_pass(const qs__chain *chain, const char *pass) {
@@ -234,40 +167,19 @@ static bool is_pass(const qs__chain *chain, const char *pass) {
 }
 
 /* Formats come first: what a plan lacks is told by the first family's refusal. */
-static qs_status check(const qs__chain *chain) {
+static qs_status check_formats(const qs__chain *chain) {
     qs__gemm_types types;
-    bool weight_gradient = is_pass(chain, "weight_gradient");
-    if (is_pass(chain, "forward")) {
-        QS_TRY(qs__gemm_forward_types(chain, &types));
-    } else if (weight_gradient) {
-        QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
-    } else {
-        QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
-    }
-    if (is_depthwise(&chain->one, weight_gradient ? QS_DIFF_WEIGHTS : QS_WEIGHTS)) return QS_OK;
-    return qs_fail(QS_UNSUPPORTED, "depthwise kernels take 3x3 filters of one channel with stride 1 or 2");
-}
-
-qs_status qs__build_depthwise_spare(qs__chain *chain) {
-    const qs_case *one = &chain->one;
-    QS_TRY(check(chain));
-    if (is_pass(chain, "weight_gradient")) {
-        job j = {.size = geometry(one, QS_SRC, QS_DIFF_DST)};
-        cut(&j, qs__cpu_operand(one, QS_DIFF_DST)->shape.dim[0]);
-        chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.slots * j.size.channels * TAPS) * sizeof(double));
-        return qs__own_build(chain, "depthwise", run_weight_gradient);
-    }
-    chain->offset[0] = qs__chain_reserve(chain, (size_t)(one->attributes.groups * TAPS) * sizeof(float));
-    chain->offset[1] = qs__chain_reserve(chain, (size_t)one->attributes.groups * sizeof(float));
-    return qs__own_build(chain, "depthwise", is_pass(chain, "forward") ? run_forward : run_input_gradient);
+    if (is_pass(chain, "forward")) return qs__gemm_forward_types(chain, &types);
+    bool weights = is_pass(chain, "weight_gradient");
+    return qs__gemm_gradient_types(chain, weights ? QS_SRC : QS_WEIGHTS, QS_DIFF_DST, weights ? QS_DIFF_WEIGHTS : QS_DIFF_SRC, &types);
 }
 
 /* Codes are ours alone: oneDNN 2.6.3 gives wrong sums for 8-bit channels of no multiple of 8 under avx2_vnni. Floats were measured on Zen 5:
- * below AVX-512 and for weight gradients oneDNN is ahead; its bf16 kernels with stride 2 and for maps below 8 × 8 as well. */
-static bool is_first(const qs__chain *chain) {
+ * below AVX-512 and for weight gradients oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps below 8 × 8. */
+static bool is_ours(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;
-    if (is_pass(chain, "weight_gradient")) return false;
+    if (is_pass(chain, "weight_gradient") || !is_depthwise(one)) return false;
     dnnl_data_type_t type = qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS));
     if (type == dnnl_s8) return true;
     if (strcmp(chain->cpu->own->name, "avx512")) return false;
@@ -276,7 +188,9 @@ static bool is_first(const qs__chain *chain) {
 }
 
 qs_status qs__build_depthwise(qs__chain *chain) {
-    QS_TRY(check(chain));
-    if (is_first(chain)) return qs__build_depthwise_spare(chain);
-    return qs_fail(QS_UNSUPPORTED, "oneDNN's kernel is the faster one");
+    QS_TRY(check_formats(chain));
+    if (!is_ours(chain)) return qs_fail(QS_UNSUPPORTED, "no depthwise 3x3 convolution, or one that oneDNN is faster at");
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)(chain->one.attributes.groups * TAPS) * sizeof(float));
+    chain->offset[1] = qs__chain_reserve(chain, (size_t)chain->one.attributes.groups * sizeof(float));
+    return qs__own_build(chain, "depthwise", is_pass(chain, "forward") ? run_forward : run_input_gradient);
 }

@@ -28,8 +28,7 @@ typedef struct qs__out {
 } qs__out;
 
 enum {
-    QS__CHUNK_ROWS = 256,       /* rows of one fp32 partial sum */
-    QS__DEPTHWISE_CHANNELS = 32 /* that one call of depthwise_weights takes at most */
+    QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
 };
 
 /* One image of a pool and its results. */
@@ -79,10 +78,6 @@ typedef struct qs__cpu_kernels {
                             const float *shift, qs__out dst);
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
     void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
-    /* Lines begin ... end - 1 of the results of all images, channels channel ... channel + count - 1: sum[9][QS__DEPTHWISE_CHANNELS] =
-     * Σ x dy for each place in the window. src and diff have one type. */
-    void (*depthwise_weights)(const qs__depthwise *size, int64_t begin, int64_t end, int64_t channel, int64_t count, qs__in src,
-                              qs__in diff, float *sum);
 } qs__cpu_kernels;
 
 extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;
