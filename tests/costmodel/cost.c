@@ -85,6 +85,39 @@ static void casts_can_be_left_out(void **state) {
     free(all);
 }
 
+/* A class with a cache: kernels move from their mean by what their place finds cold, conversions and unknown slopes stay, and however hot a
+ * place is, the arithmetic remains. */
+static void places_in_the_schedule_count(void **state) {
+    (void)state;
+    enum { CACHE = 64 << 10 };
+    double *us = calloc((size_t)schedule->steps, sizeof *us), *plain = calloc((size_t)schedule->steps, sizeof *plain);
+    int64_t *cold = calloc((size_t)schedule->steps, sizeof *cold);
+    qs_class_profile *one = &profile.class_[0];
+    assert_ok(qs_cost_schedule(one, schedule, NULL, plain));
+    for (int i = 0; i < one->kernels; i++) {
+        one->kernel[i].cold_bytes = i % 3 == 2 ? 1e12 : 1000;
+        one->kernel[i].us_per_cold_byte = i % 3 ? 1e-4 : 0;
+    }
+    one->cache_bytes = CACHE;
+    assert_ok(qs_schedule_cold_bytes(schedule, CACHE, cold));
+    assert_ok(qs_cost_schedule(one, schedule, NULL, us));
+    int moved = 0, least = 0;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        const qs_kernel_cost *row = step->kind == QS_STEP_KERNEL ? qs_class_profile_kernel(one, step->case_text) : NULL;
+        const double added = row && !step->conversion ? row->us_per_cold_byte * ((double)cold[s] - row->cold_bytes) : 0;
+        const double expected = fmax(plain[s] + added, 0.3 * plain[s]);
+        assert_true(fabs(us[s] - expected) <= 1e-9 * (1 + expected));
+        moved += us[s] != plain[s];
+        least += added < -plain[s];
+    }
+    assert_true(moved > 10 && least > 5);
+    one->cache_bytes = 0;
+    free(us);
+    free(plain);
+    free(cold);
+}
+
 static void what_is_not_known_is_an_error(void **state) {
     (void)state;
     qs_class_profile poor = profile.class_[0];
@@ -136,6 +169,7 @@ static void plans_hold_kernel_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price), cmocka_unit_test(casts_can_be_left_out),
-                                       cmocka_unit_test(what_is_not_known_is_an_error), cmocka_unit_test(plans_hold_kernel_rows)};
+                                       cmocka_unit_test(places_in_the_schedule_count), cmocka_unit_test(what_is_not_known_is_an_error),
+                                       cmocka_unit_test(plans_hold_kernel_rows)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
