@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "inspect.h"
 
 #define SAVED_FORMATS 3
 static const char *const saved_names[SAVED_FORMATS] = {"fp32", "bf16", "int8"};
@@ -107,17 +107,28 @@ qs_status verb_inspect(int argc, char **argv) {
     const verb_usage usage = {
         "inspect", "MODEL",
         "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
-        "saves for backward when computing in fp32, bf16 or int8.",
-        "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"};
+        "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.",
+        "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
+        "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n"};
     inspection one = {.batch = 1};
     const char *input = NULL;
     int classes = 0;
-    bool json = false, done = false;
+    bool memory = false, json = false, done = false;
     int first = 0;
+    memory_question question = {.recipe = "fp32", .optimizer = "sgd", .momentum = -1};
     option_table table = {0};
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (1)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &input, "CxHxW", "input shape (the model's own)", 0});
     options_add(&table, (option_row){"classes", OPTION_INT, &classes, "N", "classes (the model's own)", 1});
+    options_add(&table, (option_row){"memory", OPTION_FLAG, &memory, NULL, "what a training step keeps in memory, and when", 0});
+    options_add(&table,
+                (option_row){"recipe", OPTION_TEXT, &question.recipe, "NAME", "with --memory: of every adjustable operator (fp32)", 0});
+    options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
+    options_add(&table, (option_row){"class", OPTION_TEXT, &question.class_name, "NAME", "with --plan: device class (the first)", 0});
+    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", "with --memory: sgd (sgd)", 0});
+    options_add(&table, (option_row){"momentum", OPTION_REAL, &question.momentum, "X", "with --memory: of sgd (0.9)", 0});
+    options_add(&table, (option_row){"backend", OPTION_TEXT, &question.backend, "NAME",
+                                     "with --memory: whose kernels (cpu, or ref in builds without it)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
@@ -125,8 +136,16 @@ qs_status verb_inspect(int argc, char **argv) {
     if (first == argc) return qs_fail(QS_USAGE, "inspect needs a model name; see qsync inspect --help");
     qs_model_input shape;
     qs_status status = QS_OK;
+    QS_TRY(memory_options_check(&table, memory));
     QS_TRY(input_parse(input, classes, argv[first], &shape));
     QS_TRY(qs_model_build(argv[first], &shape, &one.graph));
+    if (memory) {
+        question.graph = one.graph;
+        question.own_input = input != NULL || classes > 0;
+        question.batch = option_given(&table, "batch") ? one.batch : 0;
+        status = memory_inspect(&question, json);
+        goto done;
+    }
     QS_GOTO(summaries_make(&one));
     if (json)
         QS_GOTO(json_out(&one));

@@ -99,15 +99,17 @@ static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *
 
 /* ---- The warning ------------------------------------------------------------------------------------------------------------------ */
 
-/* The phase that is furthest off, in time: waiting follows from the others and is blamed only when it is off by more than all of them. */
+/* The phase that is furthest off, in time, to the side to which the iteration is. Waiting follows from the others, and is blamed only when it
+ * is off by twice as much. */
 static void worst_find(const qs_audit *audit, int *rank, int *phase) {
+    const double side = audit->measured_us > audit->predicted_us ? 1 : -1;
     double worst = 0;
     *rank = -1;
     for (int r = 0; r < audit->ranks; r++) {
         const qs_audit_rank *one = &audit->rank[r];
         for (int i = 0; i < QS_PHASE_TIMES && is_predicted(&one->predicted); i++) {
-            const double off =
-                fabs(qs_phase_times_at(&one->predicted, i) - qs_phase_times_at(&one->measured, i)) * (i == WAITING ? 0.5 : 1);
+            const double weight = i == WAITING ? 0.5 : 1;
+            const double off = weight * side * (qs_phase_times_at(&one->measured, i) - qs_phase_times_at(&one->predicted, i));
             if (off <= worst) continue;
             worst = off;
             *rank = r;

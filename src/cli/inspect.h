@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync inspect --memory: the arena of a training step, before anything is profiled. */
+#ifndef QSYNC_CLI_INSPECT_H
+#define QSYNC_CLI_INSPECT_H
+
+#include "cli.h"
+
+typedef struct memory_question {
+    const qs_graph *graph;
+    bool own_input;                  /* its input was asked for; else a plan's data set decides */
+    int64_t batch;                   /* 0: the plan's, or 1 */
+    const char *recipe;              /* of every adjustable operator, unless there is a plan */
+    const char *plan, *class_name;   /* file and class; NULL: none, its first */
+    const char *optimizer, *backend; /* backend NULL: the best of this build */
+    double momentum;                 /* below 0: the job's default */
+} memory_question;
+
+/* QS_USAGE when an option of --memory stands without it. */
+qs_status memory_options_check(const option_table *table, bool memory);
+qs_status memory_inspect(const memory_question *question, bool json);
+
+#endif
