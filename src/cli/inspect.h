@@ -12,7 +12,6 @@ typedef struct memory_question {
     const char *recipe;              /* of every adjustable operator, unless there is a plan */
     const char *plan, *class_name;   /* file and class; NULL: none, its first */
     const char *optimizer, *backend; /* backend NULL: the best of this build */
-    double momentum;                 /* below 0: the job's default */
 } memory_question;
 
 /* QS_USAGE when an option of --memory stands without it. */

@@ -22,7 +22,7 @@ typedef struct lowered {
 } lowered;
 
 qs_status memory_options_check(const option_table *table, bool memory) {
-    static const char *const names[] = {"recipe", "plan", "class", "optimizer", "momentum", "backend"};
+    static const char *const names[] = {"recipe", "plan", "class", "optimizer", "backend"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!memory && option_given(table, names[i]))
             return qs_fail(QS_USAGE, "--%s tells how memory is used: give --memory with it", names[i]);
@@ -84,7 +84,6 @@ static qs_status lower(const memory_question *question, lowered *out) {
     QS_TRY(recipes_bind(question, out));
     if (question->batch > 0) out->job.batch = question->batch;
     if (!question->plan) snprintf(out->job.optimizer.name, sizeof out->job.optimizer.name, "%s", question->optimizer);
-    if (question->momentum >= 0) out->job.optimizer.momentum = question->momentum;
     QS_TRY(qs_cluster_single(backend, 1, &out->cluster));
     QS_TRY(qs_device_open(&(qs_device_options){.backend = backend, .threads = 1, .speed = 1}, &out->device));
     const qs_lowering lowering = {.graph = out->graph,
@@ -137,7 +136,7 @@ static qs_status largest_find(const qs_schedule *schedule, const qs_buffer ***ou
     QS_TRY(qs_allocate((size_t)schedule->buffers, sizeof *live, &live));
     *count = 0;
     for (int b = 0; b < schedule->buffers; b++)
-        if (is_live(schedule, &schedule->buffer[b])) live[(*count)++] = &schedule->buffer[b];
+        if (schedule->buffer[b].bytes > 0 && is_live(schedule, &schedule->buffer[b])) live[(*count)++] = &schedule->buffer[b];
     qsort(live, (size_t)*count, sizeof *live, larger_first);
     if (*count > LARGEST) *count = LARGEST;
     *out = live;

@@ -8,4 +8,24 @@ expect 0 inspect lenet5 --batch 4 < "$(dirname "$0")/inspect-lenet5.expected"
 "$QSYNC" inspect resnet50 --json > "$work/json" || failures=$((failures + 1))
 grep -q '"parameters": 25557032' "$work/json" || { echo "resnet50 without its 25557032 parameters"; failures=$((failures + 1)); }
 grep -q '"adjustable": 54' "$work/json" || { echo "resnet50 without its 54 adjustable operators"; failures=$((failures + 1)); }
+
+# Memory by the kernels of ref, which every build has: to the letter. Categories are what lives at the peak, and less precision is less memory.
+expect 0 inspect lenet5 --memory --batch 4 --backend ref < "$(dirname "$0")/inspect-memory.expected"
+memory() { "$QSYNC" inspect resnet8 --memory --batch 16 --backend ref --json "$@"; }
+for recipe in fp32 bf16 int8/bf16; do
+    memory --recipe $recipe > "$work/json" || failures=$((failures + 1))
+    jq -e '([.categories[].bytes] | add) == .live_bytes and .live_bytes <= .arena_bytes and .persistent_bytes < .arena_bytes and
+        ([.categories[].persistent_bytes] | add) == .persistent_bytes and (.largest | length) == 10' "$work/json" > "$work/out" ||
+        { echo "memory under $recipe does not add up"; cat "$work/json"; failures=$((failures + 1)); }
+    jq .arena_bytes "$work/json" >> "$work/arenas"
+done
+sort -n -r -c "$work/arenas" || { echo "less precision takes more memory"; cat "$work/arenas"; failures=$((failures + 1)); }
+refuse 2 'give --memory with it' inspect lenet5 --recipe bf16
+refuse 2 'give one of them' inspect lenet5 --memory --recipe bf16 --plan plan.json
+refuse 2 'give --plan' inspect lenet5 --memory --class weak
+refuse 2 'no recipe "int4"' inspect lenet5 --memory --recipe int4
+refuse 2 "device backend 'gpu'" inspect lenet5 --memory --backend gpu
+echo '{"schema": "qsync/plan/1", "classes": {"single": {"operators": {"fc9": "bf16"}}}}' > "$work/plan.json"
+refuse 1 'fc9' inspect lenet5 --memory --plan "$work/plan.json"
+refuse 2 'no class strong' inspect lenet5 --memory --plan "$work/plan.json" --class strong
 finish
