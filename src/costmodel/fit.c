@@ -45,17 +45,21 @@ static line line_fit(int points, const double *x, const double *y) {
 }
 
 static void piece_fill(int points, const double *x, const double *y, const line *fit, qs_fit_piece *piece) {
-    double mean = 0, total = 0, left = 0, worst = 0;
+    double mean = 0, total = 0, left = 0, worst = 0, residuals = 0;
     for (int i = 0; i < points; i++)
         mean += y[i] / points;
     for (int i = 0; i < points; i++) {
         const double residual = fit->slope * x[i] + fit->intercept - y[i];
         total += (y[i] - mean) * (y[i] - mean);
         left += residual * residual;
-        if (fabs(residual) / y[i] > worst) worst = fabs(residual) / y[i];
+        worst = fmax(worst, fabs(residual) / y[i]);
+        residuals += fabs(residual) / y[i] / points;
     }
-    *piece =
-        (qs_fit_piece){.to_elements = (int64_t)x[points - 1], .us_per_element = fit->slope, .us = fit->intercept, .worst_residual = worst};
+    *piece = (qs_fit_piece){.to_elements = (int64_t)x[points - 1],
+                            .us_per_element = fit->slope,
+                            .us = fit->intercept,
+                            .worst_residual = worst,
+                            .mean_residual = residuals};
     piece->r2 = total > 0 ? 1 - left / total : 1;
 }
 
@@ -112,6 +116,12 @@ qs_status qs_fit_line(int points, const double *x, const double *us, qs_fit_piec
     return QS_OK;
 }
 
+/* Between the last size of a piece and the first of the next nothing was measured: they change where they cross, or in the middle. */
+static double border_of(const qs_fit_piece *left, const qs_fit_piece *right, double from, double to) {
+    const double slopes = left->us_per_element - right->us_per_element, cross = slopes == 0 ? 0 : (right->us - left->us) / slopes;
+    return cross >= from && cross < to ? cross : sqrt(from * to);
+}
+
 qs_status qs_fit_make(int points, const double *elements, const double *us, qs_fit *out) {
     QS_TRY(points_check(points, PIECE_POINTS, elements, us));
     const cut best = cut_best(points, elements, us);
@@ -120,6 +130,8 @@ qs_status qs_fit_make(int points, const double *elements, const double *us, qs_f
         const int begin = p ? best.end[p - 1] : 0, count = best.end[p] - begin;
         const line fit = line_fit(count, elements + begin, us + begin);
         piece_fill(count, elements + begin, us + begin, &fit, &out->piece[p]);
+        if (p == 0) continue;
+        out->piece[p - 1].to_elements = (int64_t)border_of(&out->piece[p - 1], &out->piece[p], elements[begin - 1], elements[begin]);
     }
     return QS_OK;
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fits of what lowering converts (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from
- * 2^10 to 2^24 that are not the model's own.
+/* Fits of conversions (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10 to 2^24
+ * that are not the model's own.
  *
- * A conversion follows the kernel that made its source, in memory that this kernel has not seen for long; its destination is memory that
- * the arena gave away a few steps ago. So sources go round in a region beyond the last-level cache's share and are copied from elsewhere
- * before each run, as by a kernel that reads and writes; the destination stays in place. Quantization comes behind absmax, which has just
- * read the source. Dequantization and weights read what was left long before: nothing of theirs is made fresh. */
-#include "profiler_internal.h"
+ * Memory as a step leaves it. A conversion follows the kernel that made its source; its destination is memory that the arena gave away some
+ * kernels ago. So sources are copied from elsewhere before each run, as by a kernel that reads and writes, and between two runs as much is
+ * moved as kernels move between two uses of the same memory: a part of what a whole step holds, which is how small batches come to run in
+ * caches. Layers come in rows of equal ones: sizes of activations are run a few times in a row and the last run counts. Quantization comes
+ * behind absmax, which has just read the source. What was left long before is not made fresh: saved codes, weights with a step per channel,
+ * the older one of two gradients. Measured on resnet20: within 20 % of whole steps for every kind at batches 32 and 128.
+ *
+ * Time. All sizes are run once, then all again, so that a machine that drifts drifts under all of them, and small operands have left the
+ * caches when their turn comes again. A size is done when its median is known (samples.c), a kind when its sizes are or its time is up. */
+#include "kinds.h"
 
 #include "qsync/costmodel.h"
 
@@ -14,42 +19,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BITS = 10, LAST_BITS = 24, SIZES = LAST_BITS - FIRST_BITS + 1, PLACES = 2, MOST_RUNS = 9, LEAST_RUNS = 3, LEAST_SIZES = 4 };
-static const size_t region_bytes = (size_t)64 << 20, flush_bytes = (size_t)4 << 20;
-static const double off_powers = 1.15;  /* sizes lie beside the powers of two that models use */
-static const double budget_us = 25000;  /* of timed runs per size */
-static const double longest_us = 10000; /* no larger size after a run of this length: slow kernels are linear long before */
+enum { FIRST_BITS = 10, LAST_BITS = 24, HALVES_FROM = 18, MOST_SIZES = 2 * (LAST_BITS - FIRST_BITS), LEAST_SIZES = 4, WHOLE = 3 };
+enum { LEAST_SWEEPS = 3, WARM_UPS = 2, MOST_SWEEPS = 25, COPY_BYTES = 4096 };
+static const double off_powers = 1.15, off_halves = 1.6; /* sizes lie beside the products of small numbers that models use */
+static const double last_share = 0.97;                   /* of 2^24 */
+static const double tolerance = 0.02;                    /* of a median, with the confidence of qs__median_is_known */
+/* Sizes up to `own` elements have memory of their own; larger ones, no two of which fit into caches, share it. */
+static const int64_t own_elements = 1 << 20;
+static const size_t own_bytes = (size_t)20 << 20, shared_bytes = (size_t)80 << 20, input_bytes = (size_t)66 << 20;
+/* What other kernels move between two uses of the same memory: a part of all that a step holds. */
+static const size_t least_traffic = (size_t)4 << 20, most_traffic = (size_t)32 << 20, traffic_part = 8;
+static const double row_from = 1 << 17, row_to = 1 << 22;
 
-typedef const qs_case *kind; /* a case of the model that stands for all with the same fit */
+typedef struct size_bench {
+    qs_case one;
+    double elements;
+    void *data[QS_MAX_OPERANDS];
+    qs_kernel *kernel;
+    qs__samples us;
+    bool done;
+} size_bench;
 
-static const qs_format *format_of(const qs_case *one, qs_role role) {
-    const int position = qs_case_position(one, role);
-    return position >= 0 ? one->operand[position].format : NULL;
-}
-
-/* What tells fits apart, as the cost model looks them up. */
-static bool same_kind(const qs_case *a, const qs_case *b) {
-    return a->op == b->op && format_of(a, QS_SRC) == format_of(b, QS_SRC) && format_of(a, QS_DST) == format_of(b, QS_DST) &&
-           a->attributes.per_channel == b->attributes.per_channel && a->attributes.rounding == b->attributes.rounding;
-}
-
-/* Samples carry most of the elements: a batched case stands for its kind where there is one. */
-static qs_status kinds_find(const qs__cases *cases, kind **out, int *count) {
-    kind *kinds = NULL;
-    *count = 0;
-    QS_TRY(qs_allocate((size_t)cases->count, sizeof *kinds, &kinds));
-    for (int i = 0; i < cases->count; i++) {
-        const qs_case *one = &cases->entry[i].case_;
-        if (!cases->entry[i].as_conversion) continue;
-        int k = 0;
-        while (k < *count && !same_kind(kinds[k], one))
-            k++;
-        if (k == *count) (*count)++;
-        if (!kinds[k] || (one->attributes.batched && !kinds[k]->attributes.batched)) kinds[k] = one;
-    }
-    *out = kinds;
-    return QS_OK;
-}
+typedef struct bench {
+    qs__profiler *profiler;
+    const qs_case *pattern;
+    int sizes;
+    size_bench size[MOST_SIZES];
+    char *region[WHOLE];            /* src, src2, dst */
+    const qs_format *filled[WHOLE]; /* what the regions hold */
+    char *input;                    /* what the kernel before reads, and its format */
+    const qs_format *input_filled;
+    char *small, *traffic; /* steps and maxima; what other kernels move */
+    size_t traffic_bytes;
+} bench;
 
 /* ---- A case of a size ------------------------------------------------------------------------------------------------------------- */
 
@@ -63,179 +65,249 @@ static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch)
     return qs_shape_of(2, rows, columns);
 }
 
+static int whole_index(qs_role role) {
+    return role == QS_SRC ? 0 : role == QS_SRC2 ? 1 : role == QS_DST ? 2 : -1;
+}
+
 static qs_case case_of(const qs_case *pattern, qs_shape shape) {
     qs_case one = *pattern;
     const qs_shape steps = qs_shape_of(1, pattern->attributes.per_channel ? shape.dim[0] : (int64_t)1);
-    for (int i = 0; i < one.operands; i++) {
-        const qs_role role = one.operand[i].role;
-        one.operand[i].shape = role == QS_SRC || role == QS_SRC2 || role == QS_DST ? shape : steps;
-    }
+    for (int i = 0; i < one.operands; i++)
+        one.operand[i].shape = whole_index(one.operand[i].role) >= 0 ? shape : steps;
     return one;
+}
+
+/* Ascending: one size an octave, two where caches end. 0 past the end. */
+static double size_at(int index) {
+    const int whole = HALVES_FROM - FIRST_BITS;
+    if (index < whole) return ldexp(off_powers, FIRST_BITS + index);
+    const int bits = HALVES_FROM + (index - whole) / 2;
+    if (bits < LAST_BITS) return ldexp((index - whole) % 2 ? off_halves : off_powers, bits);
+    return bits == LAST_BITS && (index - whole) % 2 == 0 ? ldexp(last_share, LAST_BITS) : 0;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------------------------ */
+
+static size_t bytes_of(const qs_operand *operand) {
+    return qs_tensor_bytes(&operand->shape, operand->format);
+}
+
+/* Where a size's whole operands begin in their regions: behind those of smaller ones, or at one end of the shared part. */
+static size_t place_of(const bench *here, int index, size_t bytes) {
+    size_t at = 0;
+    if (size_at(index) > (double)own_elements) return own_bytes + (index % 2 ? 0 : (shared_bytes - bytes) / COPY_BYTES * COPY_BYTES);
+    for (int i = 0; i < index; i++)
+        at += ((size_t)here->size[i].elements * sizeof(float) + COPY_BYTES) / COPY_BYTES * COPY_BYTES;
+    return at;
+}
+
+static void operands_place(bench *here, int index) {
+    size_bench *one = &here->size[index];
+    char *small = here->small;
+    for (int i = 0; i < one->one.operands; i++) {
+        const qs_operand *operand = &one->one.operand[i];
+        const int whole = whole_index(operand->role);
+        one->data[i] = whole >= 0 ? here->region[whole] + place_of(here, index, bytes_of(operand)) : small;
+        if (whole < 0) small += COPY_BYTES;
+    }
+}
+
+/* Ordinary values wherever a kernel may read, whichever size has written there. */
+static void regions_fill(bench *here) {
+    for (int i = 0; i < here->pattern->operands; i++) {
+        qs_operand operand = here->pattern->operand[i];
+        const int whole = whole_index(operand.role);
+        if (whole < 0 || whole == 2 || here->filled[whole] == operand.format) continue;
+        operand.shape = qs_shape_of(1, (int64_t)((own_bytes + shared_bytes) * 8 / (size_t)operand.format->bits));
+        qs__operand_fill(&operand, here->region[whole]);
+        here->filled[whole] = operand.format;
+        if (here->input_filled == operand.format) continue;
+        operand.shape = qs_shape_of(1, (int64_t)(input_bytes * 8 / (size_t)operand.format->bits));
+        qs__operand_fill(&operand, here->input);
+        here->input_filled = operand.format;
+    }
+    here->filled[2] = NULL;
 }
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Does the step before leave this operand in the caches, as far as it fits? */
-static bool is_fresh(const qs_case *one, int operand) {
-    const qs_role role = one->operand[operand].role;
+static bool is_fresh(const qs_case *one, qs_role role) {
     if (strcmp(one->op->name, "dequantize") == 0 || (one->attributes.per_channel && strcmp(one->op->name, "absmax") == 0)) return false;
-    return role == QS_SRC || role == QS_SRC2;
+    return role == (qs_case_position(one, QS_SRC2) >= 0 ? QS_SRC2 : QS_SRC);
 }
 
-typedef struct bench {
-    qs__profiler *profiler;
-    qs_case one;
-    size_t place_bytes;
-    int places;
-    qs_kernel *kernel[PLACES];
-    char *memory; /* operands; all but the written ones have `places` places */
-    char *input;  /* what the kernel before reads */
-    char *flush;
-    double us; /* median of the size at hand */
-} bench;
-
-static void bench_end(bench *here) {
-    for (int p = 0; p < PLACES; p++) {
-        qs_kernel_release(here->kernel[p]);
-        here->kernel[p] = NULL;
-    }
-}
-
-static void places_spread(bench *here, size_t scratch_bytes) {
-    here->place_bytes = qs__operands_place(&here->one, scratch_bytes, NULL, NULL, NULL);
-    here->places = here->place_bytes * PLACES <= region_bytes ? PLACES : (int)(region_bytes / here->place_bytes);
-    if (here->places < 1) here->places = 1;
-}
-
-/* Operands at a place of the region; what is written stays at the first one. */
-static void operands_at(const bench *here, int place, size_t scratch_bytes, void **data, void **scratch) {
-    void *first[QS_MAX_OPERANDS] = {0};
-    qs__operands_place(&here->one, scratch_bytes, here->memory, first, scratch);
-    qs__operands_place(&here->one, scratch_bytes, here->memory + (size_t)place * (region_bytes / (size_t)here->places), data, scratch);
-    for (int i = 0; i < here->one.operands; i++)
-        if (here->one.pass->written >> i & 1) data[i] = first[i];
-}
-
-static qs_status bench_start(bench *here) {
-    qs_kernel_row row;
-    char text[QS_CASE_TEXT];
-    QS_TRY(qs_lookup_device(here->profiler->device, &here->one, qs_case_text(&here->one, text), &row));
-    places_spread(here, row.scratch_bytes);
-    for (int p = 0; p < here->places; p++) {
-        void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
-        operands_at(here, p, row.scratch_bytes, data, &scratch);
-        qs__operands_fill(&here->one, data);
-        QS_TRY(qs_device_prepare(here->profiler->device, &here->one, data, scratch, &here->kernel[p]));
-    }
-    qs__operand_fill(&here->one.operand[qs_case_position(&here->one, QS_SRC)], here->input);
-    return QS_OK;
+/* In pieces: large copies pass the caches by, which kernels do not. */
+static void produce(char *to, const char *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += COPY_BYTES)
+        memcpy(to + at, from + at, bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES);
 }
 
 /* What the steps before leave in the caches. */
-static void caches_prepare(const bench *here, int place) {
-    const bool read = strcmp(here->one.op->name, "quantize") == 0;
-    void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
-    operands_at(here, place, 0, data, &scratch);
-    qs__cache_flush(here->flush, flush_bytes);
-    for (int i = 0; i < here->one.operands; i++) {
-        const qs_operand *operand = &here->one.operand[i];
-        if (!is_fresh(&here->one, i)) continue;
-        memcpy(data[i], here->input, qs_tensor_bytes(&operand->shape, operand->format));
-        if (read) qs__cache_read(data[i], qs_tensor_bytes(&operand->shape, operand->format));
+static void caches_prepare(const bench *here, const size_bench *one) {
+    qs__cache_flush(here->traffic, here->traffic_bytes);
+    for (int i = 0; i < one->one.operands; i++) {
+        const qs_operand *operand = &one->one.operand[i];
+        if (whole_index(operand->role) < 0 || !is_fresh(&one->one, operand->role)) continue;
+        produce(one->data[i], here->input, bytes_of(operand));
+        if (strcmp(one->one.op->name, "quantize") == 0) qs__cache_read(one->data[i], bytes_of(operand));
     }
 }
 
-static qs_status run_once(const bench *here, int run, double *us) {
-    const int place = run % here->places;
-    const qs_run one = {
-        .seed = 1, .step = (uint64_t)run, .samples = here->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
-    caches_prepare(here, place);
+static qs_status kernel_time(const bench *here, const size_bench *one, double *us) {
+    const qs_run run = {
+        .seed = 1, .step = (uint64_t)one->us.count, .samples = one->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
+    caches_prepare(here, one);
     const double begin = qs_clock();
-    QS_TRY(qs_kernel_run(here->kernel[place], &one));
+    QS_TRY(qs_kernel_run(one->kernel, &run));
     *us = (qs_clock() - begin) * 1e6;
     return QS_OK;
 }
 
-static qs_status runs_time(bench *here) {
-    double sample[MOST_RUNS], spent = 0;
-    int runs = 0;
-    QS_TRY(run_once(here, 0, &sample[0])); /* first touch of code and tables */
-    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || spent < budget_us); runs++) {
-        QS_TRY(run_once(here, runs, &sample[runs]));
-        spent += sample[runs];
-    }
-    here->us = qs__quartiles_of(runs, sample).median;
+/* Weights are cold: they were used a step ago. Activations come in rows of equal ones, so that their neighbours' memory is warm. */
+static int rounds_of(const size_bench *one) {
+    const bool row = !one->one.attributes.per_channel && one->elements >= row_from && one->elements <= row_to;
+    return row ? 1 + WARM_UPS : 1;
+}
+
+static qs_status size_run(const bench *here, size_bench *one) {
+    double us = 0;
+    for (int i = 0; i < rounds_of(one); i++)
+        QS_TRY(kernel_time(here, one, &us));
+    QS_TRY(qs__samples_add(&one->us, us));
+    one->done = one->us.count >= LEAST_SWEEPS && qs__median_is_known(&one->us, tolerance);
     return QS_OK;
 }
 
-static qs_status size_time(bench *here, const qs_case *pattern, int bits, double *elements) {
-    const qs_shape shape = shape_of(pattern, ldexp(off_powers, bits), here->profiler->job->batch);
-    *elements = (double)qs_shape_count(&shape);
-    here->one = case_of(pattern, shape);
-    qs_status status = bench_start(here);
-    if (status == QS_OK) status = runs_time(here);
-    bench_end(here);
-    return status;
+static qs_status size_start(bench *here, int index) {
+    size_bench *one = &here->size[index];
+    qs_kernel_row row;
+    char text[QS_CASE_TEXT];
+    const qs_shape shape = shape_of(here->pattern, size_at(index), here->profiler->job->batch);
+    *one = (size_bench){.one = case_of(here->pattern, shape), .elements = (double)qs_shape_count(&shape)};
+    here->sizes = index + 1;
+    QS_TRY(qs_lookup_device(here->profiler->device, &one->one, qs_case_text(&one->one, text), &row));
+    if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
+    operands_place(here, index);
+    for (int i = 0; i < one->one.operands; i++)
+        if (whole_index(one->one.operand[i].role) < 0) qs__operand_fill(&one->one.operand[i], one->data[i]);
+    return qs_device_prepare(here->profiler->device, &one->one, one->data, NULL, &one->kernel);
 }
 
-static qs_status kind_fit(bench *here, const qs_case *pattern, qs_conversion_cost *out) {
-    double elements[SIZES], us[SIZES];
-    int sizes = 0;
-    while (sizes < SIZES && (sizes < LEAST_SIZES || us[sizes - 1] < longest_us)) {
-        QS_TRY(size_time(here, pattern, FIRST_BITS + sizes, &elements[sizes]));
-        us[sizes++] = here->us;
+/* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out, slow kernels being linear before. */
+static qs_status sizes_start(bench *here, double until) {
+    const double begin = qs_clock(), enough = begin + (until - begin) / 4;
+    for (int i = 0; size_at(i) > 0 && (i < LEAST_SIZES || qs_clock() < enough); i++) {
+        QS_TRY(size_start(here, i));
+        QS_TRY(size_run(here, &here->size[i]));
+        here->size[i].us.count = 0;
     }
+    return QS_OK;
+}
+
+static qs_status sweeps_run(bench *here, double until) {
+    bool done = false;
+    for (int sweep = 0; sweep < MOST_SWEEPS && !done && (sweep < LEAST_SWEEPS || qs_clock() < until); sweep++) {
+        done = true;
+        for (int i = here->sizes - 1; i >= 0; i--) {
+            if (here->size[i].done) continue;
+            QS_TRY(size_run(here, &here->size[i]));
+            done = done && here->size[i].done;
+        }
+    }
+    return QS_OK;
+}
+
+static void sizes_end(bench *here) {
+    for (int i = 0; i < here->sizes; i++) {
+        qs_kernel_release(here->size[i].kernel);
+        free(here->size[i].us.value);
+    }
+    here->sizes = 0;
+}
+
+static qs_status fit_make(bench *here, qs_conversion_cost *out) {
+    const qs_case *one = &here->size[0].one;
+    const int dst = qs_case_position(one, QS_DST);
+    double elements[MOST_SIZES], us[MOST_SIZES];
     qs_fit fit;
-    QS_TRY(qs_fit_make(sizes, elements, us, &fit));
-    *out = (qs_conversion_cost){.from = format_of(pattern, QS_SRC),
-                                .to = format_of(pattern, QS_DST),
-                                .per_channel = pattern->attributes.per_channel,
-                                .rounding = pattern->attributes.rounding,
+    for (int i = 0; i < here->sizes; i++) {
+        elements[i] = here->size[i].elements;
+        us[i] = qs__quartiles_of(here->size[i].us.count, here->size[i].us.value).median;
+    }
+    QS_TRY(qs_fit_make(here->sizes, elements, us, &fit));
+    *out = (qs_conversion_cost){.from = one->operand[qs_case_position(one, QS_SRC)].format,
+                                .to = dst >= 0 ? one->operand[dst].format : NULL,
+                                .per_channel = one->attributes.per_channel,
+                                .rounding = one->attributes.rounding,
                                 .pieces = fit.pieces};
-    snprintf(out->kind, sizeof out->kind, "%s", pattern->op->name);
+    snprintf(out->kind, sizeof out->kind, "%s", one->op->name);
     memcpy(out->piece, fit.piece, sizeof out->piece);
     return QS_OK;
 }
 
-/* ---- All kinds ---------------------------------------------------------------------------------------------------------------------- */
-
-/* Operands, input and what is flushed, one behind the other. */
-static size_t largest_bytes(void) {
-    return (size_t)(sizeof(float) * ldexp(off_powers, LAST_BITS));
+static qs_status kind_fit(bench *here, const qs_case *pattern, double seconds, qs_conversion_cost *out) {
+    const double until = qs_clock() + seconds;
+    here->pattern = pattern;
+    regions_fill(here);
+    qs_status status = sizes_start(here, until);
+    if (status == QS_OK) status = sweeps_run(here, until);
+    if (status == QS_OK) status = fit_make(here, out);
+    sizes_end(here);
+    return status;
 }
 
-static size_t operands_bytes(void) {
-    const size_t largest = 3 * largest_bytes() + ((size_t)1 << 20); /* three of fp32, and steps */
-    return largest > region_bytes ? largest : region_bytes;
+/* ---- All kinds ---------------------------------------------------------------------------------------------------------------------- */
+
+static size_t arena_bytes(void) {
+    return WHOLE * (own_bytes + shared_bytes) + input_bytes + most_traffic + (size_t)QS_MAX_OPERANDS * COPY_BYTES;
+}
+
+static void regions_place(bench *here, char *memory) {
+    for (int i = 0; i < WHOLE; i++, memory += own_bytes + shared_bytes)
+        here->region[i] = memory;
+    here->input = memory;
+    here->traffic = here->input + input_bytes;
+    here->small = here->traffic + most_traffic;
+}
+
+static size_t traffic_of(const qs__profiler *profiler) {
+    const size_t part = profiler->mixes.mix[0].arena_bytes / traffic_part;
+    return part < least_traffic ? least_traffic : part > most_traffic ? most_traffic : part;
 }
 
 /* Ranks with fewer kinds than others run theirs again, so that all memory is busy for all. */
-static qs_status rounds_run(qs__profiler *profiler, const kind *kinds, int count, char *memory, qs_class_profile *out) {
-    bench here = {
-        .profiler = profiler, .memory = memory, .input = memory + operands_bytes(), .flush = memory + operands_bytes() + largest_bytes()};
-    double rounds = count;
+static qs_status rounds_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, qs_class_profile *out) {
+    double rounds = kinds->count;
     QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
     for (int i = 0; i < (int)rounds; i++) {
         qs_status status = QS_OK;
-        qs_conversion_cost again, *row = i < count ? &out->conversion[i] : &again;
+        qs_conversion_cost again, *row = i < kinds->count ? &out->conversion[i] : &again;
         qs__progress(profiler, 0.47 + 0.18 * i / rounds, "conversions");
-        if (count > 0) status = kind_fit(&here, kinds[i % count], row);
+        if (kinds->count > 0) status = kind_fit(here, &kinds->kind[i % kinds->count], profiler->options->conversion_seconds / rounds, row);
         QS_TRY(qs_comm_agree(profiler->comm, status));
-        if (i < count) out->conversions = i + 1;
+        if (i < kinds->count) out->conversions = i + 1;
     }
     return QS_OK;
 }
 
 qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out) {
-    kind *kinds = NULL;
-    int count = 0;
+    qs__kinds kinds = {0};
     qs_arena arena = {0};
-    qs_status status = kinds_find(&profiler->cases, &kinds, &count);
-    if (status == QS_OK) status = qs_allocate((size_t)count, sizeof *out->conversion, &out->conversion);
-    if (status == QS_OK && count > 0) status = qs_arena_reserve(operands_bytes() + largest_bytes() + flush_bytes, &arena);
+    bench *here = NULL;
+    qs_status status = qs__kinds_list(profiler, &kinds);
+    if (status == QS_OK) status = qs_allocate(1, sizeof *here, &here);
+    if (status == QS_OK) status = qs_allocate((size_t)kinds.count, sizeof *out->conversion, &out->conversion);
+    if (status == QS_OK && kinds.count > 0) status = qs_arena_reserve(arena_bytes(), &arena);
     status = qs_comm_agree(profiler->comm, status);
-    if (status == QS_OK) status = rounds_run(profiler, kinds, count, arena.memory, out);
+    if (status == QS_OK) {
+        here->profiler = profiler;
+        here->traffic_bytes = traffic_of(profiler);
+        regions_place(here, arena.memory);
+        status = rounds_run(profiler, &kinds, here, out);
+    }
     qs_arena_release(&arena);
-    free(kinds);
+    free(kinds.kind);
+    free(here);
     return status;
 }

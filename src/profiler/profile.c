@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One measurement from start to end: every rank its class, then rank 0 puts the classes together. */
-#include "profiler_internal.h"
+#include "kinds.h"
 
 #include "qsync/costmodel.h"
 
@@ -135,20 +135,34 @@ static qs_status kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
     return QS_OK;
 }
 
-/* How far the fits are from what steps showed; lowering places them, so they are part of every prediction. */
-static qs_status fits_compare(qs__profiler *profiler, const qs_class_profile *profile) {
-    double seen = 0, fitted = 0;
+/* Seen and fitted time of the cases of one kind. */
+static qs_status fit_compare(qs__profiler *profiler, const qs_class_profile *profile, const qs_conversion_cost *kind, double *seen,
+                             double *fitted) {
+    *seen = *fitted = 0;
     for (int i = 0; i < profiler->cases.count; i++) {
         qs__entry *entry = &profiler->cases.entry[i];
-        if (entry->conversion_us.count == 0) continue;
+        if (entry->conversion_us.count == 0 || !qs__kind_is(kind, &entry->case_)) continue;
         const double us = qs__quartiles_of(entry->conversion_us.count, entry->conversion_us.value).median;
         double fit;
         QS_TRY(conversion_us(profile, entry, &fit));
-        seen += us;
-        fitted += fit;
+        *seen += us;
+        *fitted += fit;
         qs_log(QS_LOG_DEBUG, "profile: %s took %.1f us in steps, its fit says %.1f us", entry->text, us, fit);
     }
-    if (seen > 0) qs_log(QS_LOG_INFO, "profile: fits give conversions %.1f %% of their time in steps", 100 * fitted / seen);
+    return QS_OK;
+}
+
+/* How far the fits are from what steps showed; lowering places them, so they are part of every prediction. */
+static qs_status fits_compare(qs__profiler *profiler, qs_class_profile *profile) {
+    double all_seen = 0, all_fitted = 0;
+    for (int k = 0; k < profile->conversions; k++) {
+        double seen, fitted;
+        QS_TRY(fit_compare(profiler, profile, &profile->conversion[k], &seen, &fitted));
+        profile->conversion[k].in_steps = seen > 0 ? fitted / seen : 0;
+        all_seen += seen;
+        all_fitted += fitted;
+    }
+    if (all_seen > 0) qs_log(QS_LOG_INFO, "profile: fits give conversions %.1f %% of their time in steps", 100 * all_fitted / all_seen);
     return QS_OK;
 }
 

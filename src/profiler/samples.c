@@ -28,3 +28,24 @@ qs__quartiles qs__quartiles_of(int count, double *value) {
     qsort(value, (size_t)count, sizeof *value, by_value);
     return (qs__quartiles){quantile(count, value, 0.25), quantile(count, value, 0.5), quantile(count, value, 0.75)};
 }
+
+/* How many of the smallest of `count` samples may be left out so that the rest still begins below the true median with 97.5 %: the largest r
+ * whose binomial tail P(at most r of count fall below it) stays within 2.5 %. -1: not even the smallest sample is known to lie below. */
+static int left_out(int count) {
+    double term = pow(0.5, count), tail = 0;
+    int r = -1;
+    while (r + 1 < count && tail + term <= 0.025) {
+        tail += term;
+        r++;
+        term = term * (count - r) / (r + 1);
+    }
+    return r;
+}
+
+bool qs__median_is_known(qs__samples *samples, double tolerance) {
+    const int out = left_out(samples->count);
+    if (out < 0) return false;
+    const double median = qs__quartiles_of(samples->count, samples->value).median;
+    const double low = samples->value[out], high = samples->value[samples->count - 1 - out];
+    return high - median <= tolerance * median && median - low <= tolerance * median;
+}

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "qsync/costmodel.h"
@@ -119,6 +120,41 @@ static void nothing_is_negative(void **state) {
         assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
 }
 
+/* Refitted without the intercept, the slope alone carries the points: (Σ x/y) / (Σ x²/y²), the least squares of relative errors. */
+static void refitted_without_intercept(void **state) {
+    const double x[] = {1000, 2000, 3000, 4000}, y[] = {1, 3, 5, 7};
+    double above = 0, below = 0, mean = 0, worst = 0;
+    qs_fit_piece piece;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        above += x[i] / y[i];
+        below += x[i] * x[i] / (y[i] * y[i]);
+    }
+    assert_int_equal(qs_fit_line(4, x, y, &piece), QS_OK);
+    assert_true(piece.us == 0);
+    assert_true(fabs(piece.us_per_element - above / below) < 1e-12);
+    for (int i = 0; i < 4; i++) {
+        const double residual = fabs(piece.us_per_element * x[i] - y[i]) / y[i];
+        mean += residual / 4;
+        worst = fmax(worst, residual);
+    }
+    assert_true(fabs(piece.mean_residual - mean) < 1e-12 && fabs(piece.worst_residual - worst) < 1e-12);
+}
+
+/* Nothing was measured between the last size of a piece and the first of the next: a bend there is continuous where the lines cross. */
+static void pieces_meet_between_sizes(void **state) {
+    double x[POINTS], y[POINTS];
+    qs_fit fit;
+    (void)state;
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = ldexp(1, 10 + i);
+        y[i] = x[i] < 90000 ? 10 + 1e-4 * x[i] : 13.6 + 6e-5 * x[i];
+    }
+    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_int_equal(fit.pieces, 2);
+    assert_true(llabs((long long)fit.piece[0].to_elements - 90000) <= 1);
+}
+
 static void bad_points_are_refused(void **state) {
     (void)state;
     const double x[] = {1, 2, 3}, back[] = {1, 3, 2}, y[] = {1, 2, 3}, zero[] = {1, 0, 3}, infinite[] = {1, INFINITY, 3},
@@ -150,9 +186,10 @@ static void line_is_found_again(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece), cmocka_unit_test(curves_are_recovered),
-                                       cmocka_unit_test(bends_are_found),        cmocka_unit_test(sizes_beyond_are_extrapolated),
-                                       cmocka_unit_test(nothing_is_negative),    cmocka_unit_test(bad_points_are_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece),    cmocka_unit_test(curves_are_recovered),
+                                       cmocka_unit_test(bends_are_found),           cmocka_unit_test(sizes_beyond_are_extrapolated),
+                                       cmocka_unit_test(nothing_is_negative),       cmocka_unit_test(refitted_without_intercept),
+                                       cmocka_unit_test(pieces_meet_between_sizes), cmocka_unit_test(bad_points_are_refused),
                                        cmocka_unit_test(line_is_found_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

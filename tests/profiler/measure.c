@@ -116,7 +116,8 @@ static void progress_goes_up_to_one(void **state) {
     b.options.progress_context = &all;
     assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
     assert_true(all.count > 3 && all.last == 1);
-    assert_int_equal(b.profile.class_[0].conversions, 0); /* one format: nothing to convert */
+    assert_int_equal(b.profile.class_[0].conversions, 1); /* one format: only sums of gradients */
+    assert_string_equal(b.profile.class_[0].conversion[0].kind, "add");
     bench_close(&b);
 }
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which conversions a class is fitted for: every kind that a schedule of the model was seen to place, and every kind that the class's formats
+ * allow (qsync.md §4.4), so that a recipe written by hand finds its costs too. What the device has no kernel for is left out: lowering asks
+ * the device for each step, so no schedule can place it. */
+#include "kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FLOATS = 2 * QS_MAX_FORMATS };
+
+static const qs_format *format_of(const qs_case *one, qs_role role) {
+    const int position = qs_case_position(one, role);
+    return position >= 0 ? one->operand[position].format : NULL;
+}
+
+bool qs__kind_is(const qs_conversion_cost *fit, const qs_case *one) {
+    return strcmp(fit->kind, one->op->name) == 0 && format_of(one, QS_SRC) == fit->from && format_of(one, QS_DST) == fit->to &&
+           fit->per_channel == one->attributes.per_channel && fit->rounding == one->attributes.rounding;
+}
+
+static bool same_kind(const qs_case *a, const qs_case *b) {
+    return a->op == b->op && format_of(a, QS_SRC) == format_of(b, QS_SRC) && format_of(a, QS_DST) == format_of(b, QS_DST) &&
+           a->attributes.per_channel == b->attributes.per_channel && a->attributes.rounding == b->attributes.rounding;
+}
+
+/* Samples carry most of the elements: a batched case stands for its kind where there is one. */
+static qs_status kind_add(qs__kinds *kinds, const qs_case *one) {
+    int k = 0;
+    while (k < kinds->count && !same_kind(&kinds->kind[k], one))
+        k++;
+    if (k < kinds->count) {
+        if (one->attributes.batched && !kinds->kind[k].attributes.batched) kinds->kind[k] = *one;
+        return QS_OK;
+    }
+    QS_TRY(qs_grow(&kinds->kind, &kinds->capacity, (size_t)kinds->count + 1, sizeof *kinds->kind));
+    kinds->kind[kinds->count++] = *one;
+    return QS_OK;
+}
+
+static qs_status seen_add(const qs__cases *cases, qs__kinds *kinds) {
+    for (int i = 0; i < cases->count; i++)
+        if (cases->entry[i].as_conversion) QS_TRY(kind_add(kinds, &cases->entry[i].case_));
+    return QS_OK;
+}
+
+/* ---- What the formats allow -------------------------------------------------------------------------------------------------------- */
+
+typedef struct formats {
+    const qs_format *real[MOST_FLOATS], *integer[MOST_FLOATS];
+    int reals, integers;
+} formats;
+
+static void format_add(formats *all, const qs_format *one) {
+    const bool real = one->kind == QS_KIND_FLOAT;
+    const qs_format **list = real ? all->real : all->integer;
+    int *count = real ? &all->reals : &all->integers;
+    for (int i = 0; i < *count; i++)
+        if (list[i] == one) return;
+    list[(*count)++] = one;
+}
+
+static formats formats_of(const qs_class *one) {
+    formats all = {0};
+    for (int i = 0; i < one->formats; i++)
+        format_add(&all, one->format[i]);
+    for (int i = 0; i < one->storages; i++)
+        format_add(&all, one->storage[i]);
+    return all;
+}
+
+typedef struct wish {
+    const char *op;
+    const qs_format *from, *to; /* to NULL: none */
+    bool per_channel;
+    qs_rounding rounding;
+} wish;
+
+/* Shapes are set when a size is timed; here they only have to be possible. */
+static qs_case case_make(const wish *wanted) {
+    const qs_shape shape = qs_shape_of(2, (int64_t)8, (int64_t)64), steps = qs_shape_of(1, wanted->per_channel ? (int64_t)8 : (int64_t)1);
+    const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
+    const qs_attributes attributes = {
+        .rounding = wanted->rounding, .per_channel = wanted->per_channel, .batched = draws && !wanted->per_channel};
+    qs_case one = qs_case_make(wanted->op, "forward", &attributes);
+    for (int i = 0; i < one.operands; i++) {
+        const qs_role role = one.pass->role[i];
+        const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST;
+        const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of("fp32");
+        qs_case_bind(&one, role, whole ? shape : steps, format);
+    }
+    return one;
+}
+
+static qs_status wish_add(qs__profiler *profiler, wish wanted, qs__kinds *kinds) {
+    const qs_case one = case_make(&wanted);
+    qs_kernel_fact fact;
+    const qs_status status = qs_device_fact(profiler->device, &one, &fact);
+    return status == QS_OK ? kind_add(kinds, &one) : status == QS_UNSUPPORTED || status == QS_USAGE ? QS_OK : status;
+}
+
+static qs_status casts_add(qs__profiler *profiler, const formats *all, qs__kinds *kinds) {
+    for (int from = 0; from < all->reals; from++)
+        for (int to = 0; to < all->reals; to++)
+            if (from != to) QS_TRY(wish_add(profiler, (wish){"cast", all->real[from], all->real[to], false, QS_NEAREST_EVEN}, kinds));
+    return QS_OK;
+}
+
+static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, const qs_format *integer, qs__kinds *kinds) {
+    for (int channel = 0; channel < 2; channel++) {
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, QS_STOCHASTIC}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"dequantize", integer, real, channel, QS_NEAREST_EVEN}, kinds));
+    }
+    return QS_OK;
+}
+
+static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {
+    const formats all = formats_of(profiler->class_);
+    QS_TRY(casts_add(profiler, &all, kinds));
+    for (int real = 0; real < all.reals; real++) {
+        QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], false, QS_NEAREST_EVEN}, kinds));
+        for (int channel = 0; all.integers > 0 && channel < 2; channel++)
+            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, channel, QS_NEAREST_EVEN}, kinds));
+        for (int integer = 0; integer < all.integers; integer++)
+            QS_TRY(fixed_point_add(profiler, all.real[real], all.integer[integer], kinds));
+    }
+    return QS_OK;
+}
+
+qs_status qs__kinds_list(qs__profiler *profiler, qs__kinds *out) {
+    qs__kinds kinds = {0};
+    qs_status status = seen_add(&profiler->cases, &kinds);
+    kinds.seen = kinds.count;
+    if (status == QS_OK) status = allowed_add(profiler, &kinds);
+    if (status != QS_OK) {
+        free(kinds.kind);
+        return status;
+    }
+    *out = kinds;
+    return QS_OK;
+}
