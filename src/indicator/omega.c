@@ -24,15 +24,14 @@ static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool
 }
 
 static void contract(const qs_sensitivity *one, qs_contraction contraction, double *forward, double *backward) {
-    const double products = one->inner_forward * one->gv.count;
     switch (contraction) {
     case QS_CONTRACTED:
         *forward /= one->inner_forward;
         *backward /= one->inner_backward;
         break;
     case QS_COUNTED:
-        *forward *= products / (one->x.count * one->v.count);
-        *backward *= products / (one->v.count * one->gv.count);
+        *forward *= one->products / (one->x.count * one->v.count);
+        *backward *= one->products / (one->v.count * one->gv.count);
         break;
     case QS_PLAIN:
         break;

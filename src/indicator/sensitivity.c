@@ -45,6 +45,28 @@ qs_spread qs__weights_spread(const qs_operator_statistics *raw, int iteration) {
     return spread_at(&raw->weights, iteration, 1, 1);
 }
 
+/* Along one axis: places of the window in the image, over all results. */
+static double taps_inside(int64_t src, int64_t dst, int kernel, int stride, int padding) {
+    int64_t inside = 0;
+    for (int64_t o = 0; o < dst; o++) {
+        const int64_t corner = o * stride - padding, first = corner > 0 ? corner : 0;
+        const int64_t end = corner + kernel < src ? corner + kernel : src;
+        if (end > first) inside += end - first;
+    }
+    return (double)inside;
+}
+
+/* Share of an operator's products whose input element is not padding. */
+static double inside_share(const qs_graph *graph, int node) {
+    const qs_attributes *with = &graph->node[node].attributes;
+    const qs_shape src = qs_graph_shape(graph, graph->node[node].input[0], 1), dst = qs_graph_shape(graph, node, 1);
+    double share = 1;
+    for (int axis = 2; axis < dst.axes; axis++)
+        share *= taps_inside(src.dim[axis], dst.dim[axis], with->kernel[axis - 2], with->stride[axis - 2], with->padding[axis - 2]) /
+                 (double)(dst.dim[axis] * with->kernel[axis - 2]);
+    return share;
+}
+
 qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, qs_sensitivity *out) {
     const qs_graph *graph = question->graph;
     const qs_statistics *statistics = &question->profile->statistics;
@@ -63,5 +85,6 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
                             .gv = spread_at(&raw->diff_dst, iteration, samples, gradient),
                             .inner_forward = (double)qs_shape_count(weights) / outputs};
     out->inner_backward = out->gv.count / outputs; /* batch · H_out · W_out */
+    out->products = out->inner_forward * out->gv.count * inside_share(graph, node);
     return QS_OK;
 }

@@ -85,7 +85,8 @@ static const qs_sensitivity example = {.depth = 3,
                                        .x = {.count = 1e3, .norm2 = 20, .absmax = 0.5, .channel_absmax2 = 100, NOT_MEASURED},
                                        .gv = {.count = 2e5, .norm2 = 1e-3, .absmax = 1e-3, .channel_absmax2 = 0.1, NOT_MEASURED},
                                        .inner_forward = 50,
-                                       .inner_backward = 4000};
+                                       .inner_backward = 4000,
+                                       .products = 9e6};
 
 static double omega_of(const qs_sensitivity *one, const qs_recipe *recipe, qs_depth depth, qs_contraction contraction) {
     double omega = -1;
@@ -96,7 +97,7 @@ static double omega_of(const qs_sensitivity *one, const qs_recipe *recipe, qs_de
 /* The three depths by their definition, from σ_fp and σ_bp told apart: at depth 0 paper has σ_bp alone, at the loss σ_fp alone. */
 static void depths_and_contraction(void **state) {
     (void)state;
-    const double squares = example.gamma * example.gamma, products = example.inner_forward * example.gv.count;
+    const double squares = example.gamma * example.gamma, products = example.products;
     const double inner[3][2] = {{1, 1},
                                 {example.inner_forward, example.inner_backward},
                                 {example.x.count * example.v.count / products, example.v.count * example.gv.count / products}};

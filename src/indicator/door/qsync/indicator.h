@@ -78,7 +78,8 @@ typedef struct qs_sensitivity {
     double depth, model_depth; /* d_o, d_L */
     double gamma;
     qs_spread v, x, gv;                   /* an operator without weights has x.count 0: σ_fp = Var v, σ_bp = 0 */
-    double inner_forward, inner_backward; /* what `contracted` divides by; M is inner_forward · gv.count */
+    double inner_forward, inner_backward; /* what `contracted` divides by */
+    double products;                      /* M: multiplications of a pass, those with padding left out */
 } qs_sensitivity;
 
 /* Ω of a recipe. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
