@@ -12,6 +12,7 @@
  * Time. All sizes are run once, then all again, so that a machine that drifts drifts under all of them, and small operands have left the
  * caches when their turn comes again. A size is done when its median is known (samples.c), a kind when its sizes are or its time is up. */
 #include "kinds.h"
+#include "resume.h"
 
 #include "qsync/costmodel.h"
 
@@ -280,14 +281,27 @@ static size_t traffic_of(const qs__profiler *profiler) {
 static qs_status rounds_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, qs_class_profile *out) {
     double rounds = kinds->count;
     QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
-    for (int i = 0; i < (int)rounds; i++) {
+    for (int i = profiler->rounds; i < (int)rounds; i++) {
         qs_status status = QS_OK;
         qs_conversion_cost again, *row = i < kinds->count ? &out->conversion[i] : &again;
         qs__progress(profiler, 0.47 + 0.18 * i / rounds, "conversions");
         if (kinds->count > 0) status = kind_fit(here, &kinds->kind[i % kinds->count], profiler->options->conversion_seconds / rounds, row);
         QS_TRY(qs_comm_agree(profiler->comm, status));
         if (i < kinds->count) out->conversions = i + 1;
+        profiler->rounds = i + 1;
+        if (i + 1 < (int)rounds) qs__resume_save(profiler, QS__STAGE_PLANS);
     }
+    return QS_OK;
+}
+
+/* Room for all, with what a resumed measurement has already. */
+static qs_status rows_allocate(int count, qs_class_profile *out) {
+    qs_conversion_cost *rows = NULL;
+    QS_TRY(qs_allocate((size_t)count, sizeof *rows, &rows));
+    if (out->conversions > count) out->conversions = count;
+    if (out->conversions > 0) memcpy(rows, out->conversion, (size_t)out->conversions * sizeof *rows);
+    free(out->conversion);
+    out->conversion = rows;
     return QS_OK;
 }
 
@@ -297,7 +311,7 @@ qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out)
     bench *here = NULL;
     qs_status status = qs__kinds_list(profiler, &kinds);
     if (status == QS_OK) status = qs_allocate(1, sizeof *here, &here);
-    if (status == QS_OK) status = qs_allocate((size_t)kinds.count, sizeof *out->conversion, &out->conversion);
+    if (status == QS_OK) status = rows_allocate(kinds.count, out);
     if (status == QS_OK && kinds.count > 0) status = qs_arena_reserve(arena_bytes(), &arena);
     status = qs_comm_agree(profiler->comm, status);
     if (status == QS_OK) {

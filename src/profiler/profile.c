@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One measurement from start to end: every rank its class, then rank 0 puts the classes together. */
+#include "conditions.h"
 #include "kinds.h"
+#include "resume.h"
 
 #include "qsync/costmodel.h"
 
@@ -167,7 +169,6 @@ static qs_status fits_compare(qs__profiler *profiler, qs_class_profile *profile)
 }
 
 static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
-    device_describe(profiler, out);
     out->base_bytes = (int64_t)profiler->memory.base_bytes;
     out->iteration_overhead_us = fmax(qs__quartiles_of(profiler->overhead_us.count, profiler->overhead_us.value).median, 0);
     out->data_us_per_sample = qs__quartiles_of(profiler->data_us.count, profiler->data_us.value).median / (double)profiler->job->batch;
@@ -236,18 +237,44 @@ done:
     return status;
 }
 
+/* Each stage that no earlier run has finished. */
+static qs_status stages_run(qs__profiler *profiler, qs_profile *mine, qs_profile *all) {
+    qs__stage done;
+    QS_TRY(qs__resume_load(profiler, mine, all, &done));
+    if (done < QS__STAGE_PLANS) {
+        QS_TRY(qs__plans_measure(profiler));
+        QS_TRY(qs__alone_measure(profiler));
+        qs__resume_save(profiler, QS__STAGE_PLANS);
+    }
+    if (done < QS__STAGE_CONVERSIONS) {
+        QS_TRY(qs__conversions_measure(profiler, mine->class_));
+        qs__resume_save(profiler, QS__STAGE_CONVERSIONS);
+    }
+    if (done < QS__STAGE_COLLECTIVES) {
+        QS_TRY(qs__collectives_measure(profiler, all));
+        qs__resume_save(profiler, QS__STAGE_COLLECTIVES);
+    }
+    if (done < QS__STAGE_STATISTICS) {
+        QS_TRY(qs__statistics_measure(profiler, &all->statistics));
+        qs__resume_save(profiler, QS__STAGE_STATISTICS);
+    }
+    return QS_OK;
+}
+
 static qs_status measure(qs__profiler *profiler, qs_profile *mine, qs_profile *all) {
+    qs__conditions_start start;
+    qs__conditions_begin(&start);
     QS_TRY(qs_comm_agree(profiler->comm, profiler_start(profiler)));
     model_describe(profiler, mine);
     model_describe(profiler, all);
-    QS_TRY(qs__plans_measure(profiler));
-    QS_TRY(qs__alone_measure(profiler));
     QS_TRY(qs_comm_agree(profiler->comm, qs_allocate(1, sizeof *mine->class_, &mine->class_)));
     mine->classes = 1;
-    QS_TRY(qs__conversions_measure(profiler, mine->class_));
+    device_describe(profiler, mine->class_);
+    profiler->mine = mine;
+    profiler->all = all;
+    QS_TRY(stages_run(profiler, mine, all));
     QS_TRY(qs_comm_agree(profiler->comm, class_fill(profiler, mine->class_)));
-    QS_TRY(qs__collectives_measure(profiler, all));
-    QS_TRY(qs__statistics_measure(profiler, &all->statistics));
+    qs__conditions_end(&start, profiler->options->pinned, qs_comm_name(profiler->comm), &mine->class_->conditions);
     QS_TRY(classes_merge(profiler, mine, all));
     qs__progress(profiler, 1, "done");
     return QS_OK;

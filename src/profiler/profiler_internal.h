@@ -88,6 +88,8 @@ typedef struct qs__profiler {
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
     qs_quality quality;
+    int rounds;                   /* of conversions that are done */
+    const qs_profile *mine, *all; /* what is measured so far beside that: this rank's class; all-reduces and statistics */
 } qs__profiler;
 
 /* Tells rank 0's caller how far things are. */

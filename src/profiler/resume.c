@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Resuming: after each finished stage a rank keeps what it has in a file of its own, which a later measurement with the same options takes
+ * over. The file is a line that says whose it is, lines of samples, and a profile record with the fits, all-reduces and statistics so far.
+ * Lines are written and read by one walk over the state, so a field is one line here. Whatever is not as expected, the file is left aside. */
+#include "resume.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char kind_line[] = "qsync/partial/1";
+static const size_t most_bytes = (size_t)1 << 30;
+
+/* ---- Whose it is ------------------------------------------------------------------------------------------------------------------- */
+
+/* Everything that a figure depends on: a file of other options is of no use. */
+static qs_status signature_text(const qs__profiler *profiler, char **out) {
+    const qs_profile_options *options = profiler->options;
+    qs_device_info info;
+    char cluster[32], job[32], graph[32];
+    qs_device_describe(profiler->device, &info);
+    return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu", qs_cluster_signature(options->cluster, cluster),
+                          qs_job_signature(profiler->job, job), qs_graph_signature(profiler->graph, graph), info.cpu, info.isa,
+                          info.library, __VERSION__, info.threads, options->repetitions, (int)options->context,
+                          options->statistics_iterations, options->conversion_seconds, profiler->rank, profiler->cases.count,
+                          sizeof(qs_quality));
+}
+
+static qs_status signature_of(const qs__profiler *profiler, uint64_t *out) {
+    char *text = NULL;
+    QS_TRY(signature_text(profiler, &text));
+    *out = qs_hash(text, strlen(text), 0);
+    free(text);
+    return QS_OK;
+}
+
+static qs_status path_of(const qs_profile_options *options, int rank, int ranks, char **out) {
+    if (ranks == 1) return qs_format_text(out, "%s", options->partial);
+    return qs_format_text(out, "%s.%d", options->partial, rank);
+}
+
+/* ---- The walk ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct walk {
+    FILE *out;      /* writing; NULL when reading */
+    const char *at; /* reading: the rest of the text */
+    bool wrong;
+} walk;
+
+static bool word_read(walk *one, const char *word) {
+    const size_t length = strlen(word);
+    if (strncmp(one->at, word, length) != 0)
+        one->wrong = true;
+    else
+        one->at += length;
+    return !one->wrong;
+}
+
+static double number_read(walk *one) {
+    char *end = NULL;
+    const double value = strtod(one->at, &end);
+    one->wrong = one->wrong || end == one->at;
+    one->at = end;
+    return value;
+}
+
+static void samples_write(walk *one, const char *name, const qs__samples *samples) {
+    fprintf(one->out, "%s %d", name, samples->count);
+    for (int i = 0; i < samples->count; i++)
+        fprintf(one->out, " %a", samples->value[i]);
+    fputc('\n', one->out);
+}
+
+static qs_status samples_walk(walk *one, const char *name, qs__samples *samples) {
+    if (one->out) samples_write(one, name, samples);
+    if (one->out || !word_read(one, name)) return QS_OK;
+    const double count = number_read(one);
+    if (!(count >= 0 && count < INT32_MAX)) one->wrong = true;
+    samples->count = 0;
+    for (int i = 0; !one->wrong && i < (int)count; i++)
+        QS_TRY(qs__samples_add(samples, number_read(one)));
+    (void)word_read(one, "\n");
+    return QS_OK;
+}
+
+static void bytes_walk(walk *one, const char *name, void *data, size_t bytes) {
+    unsigned char *byte = data;
+    if (one->out)
+        fprintf(one->out, "%s", name);
+    else
+        (void)word_read(one, name);
+    for (size_t i = 0; i < bytes && !one->wrong; i++) {
+        if (one->out)
+            fprintf(one->out, " %d", byte[i]);
+        else
+            byte[i] = (unsigned char)number_read(one);
+    }
+    if (one->out)
+        fputc('\n', one->out);
+    else
+        (void)word_read(one, "\n");
+}
+
+static qs_status entry_walk(walk *one, qs__entry *entry) {
+    uint64_t text = qs_hash(entry->text, strlen(entry->text), 0);
+    const uint64_t expected = text;
+    bytes_walk(one, "case", &text, sizeof text);
+    one->wrong = one->wrong || text != expected;
+    QS_TRY(samples_walk(one, "kernel_us", &entry->kernel_us));
+    QS_TRY(samples_walk(one, "conversion_us", &entry->conversion_us));
+    for (int i = 0; i < QS__CACHES; i++)
+        QS_TRY(samples_walk(one, "cold", &entry->cold[i]));
+    return samples_walk(one, "alone", &entry->alone);
+}
+
+static qs_status state_walk(walk *one, qs__profiler *profiler) {
+    QS_TRY(samples_walk(one, "whole_us", &profiler->whole_us));
+    QS_TRY(samples_walk(one, "overhead_us", &profiler->overhead_us));
+    QS_TRY(samples_walk(one, "data_us", &profiler->data_us));
+    QS_TRY(samples_walk(one, "jitter", &profiler->jitter));
+    if (!one->wrong && !profiler->measured)
+        QS_TRY(qs_allocate((size_t)profiler->whole_us.count, sizeof *profiler->measured, &profiler->measured));
+    bytes_walk(one, "measured", profiler->measured, (size_t)profiler->whole_us.count * sizeof *profiler->measured);
+    bytes_walk(one, "rounds", &profiler->rounds, sizeof profiler->rounds);
+    bytes_walk(one, "quality", &profiler->quality, sizeof profiler->quality);
+    for (int i = 0; i < profiler->cases.count && !one->wrong; i++)
+        QS_TRY(entry_walk(one, &profiler->cases.entry[i]));
+    return QS_OK;
+}
+
+static void state_drop(qs__profiler *profiler) {
+    profiler->whole_us.count = profiler->overhead_us.count = profiler->data_us.count = profiler->jitter.count = 0;
+    free(profiler->measured);
+    profiler->measured = NULL;
+    profiler->rounds = 0;
+    for (int i = 0; i < profiler->cases.count; i++) {
+        qs__entry *entry = &profiler->cases.entry[i];
+        entry->kernel_us.count = entry->conversion_us.count = entry->alone.count = 0;
+        for (int c = 0; c < QS__CACHES; c++)
+            entry->cold[c].count = 0;
+    }
+}
+
+/* ---- Saving ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A record of what the other stages gave: the class without its kernels, borrowed. */
+static qs_status record_text(const qs__profiler *profiler, char **json) {
+    qs_profile record = *profiler->mine;
+    record.collectives = profiler->all->collectives;
+    record.collective = profiler->all->collective;
+    record.statistics = profiler->all->statistics;
+    return qs_profile_text(&record, json);
+}
+
+static qs_status text_make(const qs__profiler *profiler, qs__stage stage, char **text, size_t *bytes) {
+    uint64_t signature = 0;
+    char *json = NULL;
+    QS_TRY(signature_of(profiler, &signature));
+    QS_TRY(record_text(profiler, &json));
+    walk one = {.out = open_memstream(text, bytes)};
+    qs_status status = one.out ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "a partial profile: out of memory");
+    if (one.out) {
+        fprintf(one.out, "%s %016" PRIx64 " %d\n", kind_line, signature, (int)stage);
+        status = state_walk(&one, (qs__profiler *)profiler);
+        fprintf(one.out, "%s", json);
+        if (fclose(one.out) != 0 && status == QS_OK) status = qs_fail(QS_OUT_OF_MEMORY, "a partial profile: out of memory");
+    }
+    free(json);
+    return status;
+}
+
+/* An interruption waits until the file is whole, so that no temporary file stays behind. */
+static qs_status text_write(const char *path, const char *text, size_t bytes) {
+    sigset_t interruptions, before;
+    sigemptyset(&interruptions);
+    sigaddset(&interruptions, SIGINT);
+    sigaddset(&interruptions, SIGTERM);
+    const bool held = pthread_sigmask(SIG_BLOCK, &interruptions, &before) == 0;
+    const qs_status status = qs_file_write(path, text, bytes);
+    if (held) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+void qs__resume_save(const qs__profiler *profiler, qs__stage stage) {
+    char *path = NULL, *text = NULL;
+    size_t bytes = 0;
+    if (!profiler->options->partial) return;
+    qs_status status = path_of(profiler->options, profiler->rank, profiler->ranks, &path);
+    if (status == QS_OK) status = text_make(profiler, stage, &text, &bytes);
+    if (status == QS_OK) status = text_write(path, text, bytes);
+    if (status != QS_OK) qs_log(QS_LOG_WARNING, "profile: cannot be resumed from here: %s", qs_message());
+    free(text);
+    free(path);
+}
+
+void qs_profile_partial_remove(const qs_profile_options *options, const qs_comm *comm) {
+    char *path = NULL;
+    if (options->partial && path_of(options, qs_comm_rank(comm), qs_comm_size(comm), &path) == QS_OK) (void)unlink(path);
+    free(path);
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status record_take(const char *json, qs_profile *mine, qs_profile *all) {
+    qs_profile record;
+    QS_TRY(qs_profile_parse(json, "partial profile", &record));
+    if (record.classes == 1) {
+        mine->class_[0].conversion = record.class_[0].conversion;
+        mine->class_[0].conversions = record.class_[0].conversions;
+        record.class_[0].conversion = NULL;
+    }
+    all->collective = record.collective;
+    all->collectives = record.collectives;
+    all->statistics = record.statistics;
+    record.collective = NULL;
+    record.statistics = (qs_statistics){0};
+    qs_profile_release(&record);
+    return QS_OK;
+}
+
+/* QS_MISMATCH when it belongs to other options, QS_BAD_FILE when it is not what was written. */
+static qs_status text_take(qs__profiler *profiler, const char *text, qs_profile *mine, qs_profile *all, qs__stage *stage) {
+    uint64_t signature = 0, theirs = 0;
+    int last = 0, length = 0;
+    QS_TRY(signature_of(profiler, &signature));
+    if (strncmp(text, kind_line, strlen(kind_line)) != 0 ||
+        sscanf(text + strlen(kind_line), " %" SCNx64 " %d%n", &theirs, &last, &length) != 2)
+        return qs_fail(QS_BAD_FILE, "it is no partial profile");
+    if (theirs != signature) return qs_fail(QS_MISMATCH, "it was measured with other options");
+    walk one = {.at = text + strlen(kind_line) + length};
+    (void)word_read(&one, "\n");
+    const qs_status status = state_walk(&one, profiler);
+    if (status == QS_OK && (one.wrong || last < QS__STAGE_PLANS || last > QS__STAGE_STATISTICS))
+        (void)qs_fail(QS_BAD_FILE, "it is damaged");
+    else if (status == QS_OK && record_take(one.at, mine, all) == QS_OK)
+        *stage = (qs__stage)last;
+    if (*stage == QS__STAGE_NONE) state_drop(profiler);
+    return *stage == QS__STAGE_NONE ? QS_BAD_FILE : QS_OK;
+}
+
+static void file_take(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
+    char *path = NULL, *text = NULL;
+    size_t bytes = 0;
+    qs_status status = path_of(profiler->options, profiler->rank, profiler->ranks, &path);
+    if (status == QS_OK && access(path, F_OK) == 0) {
+        status = qs_file_read(path, most_bytes, &text, &bytes);
+        if (status == QS_OK) status = text_take(profiler, text, mine, all, stage);
+        if (status != QS_OK && profiler->rank == 0) qs_log(QS_LOG_WARNING, "profile: %s is left aside: %s", path, qs_message());
+    }
+    free(text);
+    free(path);
+}
+
+/* Ranks that have more than the others forget it: they measure together. */
+static void stage_cut(qs__profiler *profiler, qs__stage stage, int rounds, qs_profile *mine, qs_profile *all) {
+    if (stage < QS__STAGE_PLANS) state_drop(profiler);
+    if (rounds < profiler->rounds) profiler->rounds = rounds;
+    if (mine->class_[0].conversions > profiler->rounds) mine->class_[0].conversions = profiler->rounds;
+    if (stage < QS__STAGE_STATISTICS) {
+        qs_profile statistics = {.statistics = all->statistics};
+        qs_profile_release(&statistics);
+        all->statistics = (qs_statistics){0};
+    }
+    if (stage < QS__STAGE_COLLECTIVES) {
+        free(all->collective);
+        all->collective = NULL;
+        all->collectives = 0;
+    }
+}
+
+qs_status qs__resume_load(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
+    *stage = QS__STAGE_NONE;
+    if (!profiler->options->partial) return QS_OK;
+    if (!profiler->options->fresh) file_take(profiler, mine, all, stage);
+    double least[2] = {-(double)*stage, -(double)profiler->rounds};
+    QS_TRY(qs_comm_max(profiler->comm, least, 2)); /* the least of all ranks */
+    *stage = (qs__stage)-least[0];
+    stage_cut(profiler, *stage, (int)-least[1], mine, all);
+    if (*stage > QS__STAGE_NONE && profiler->rank == 0)
+        qs_log(QS_LOG_INFO, "profile: resumed from %s: %d of 4 stages were done", profiler->options->partial, (int)*stage);
+    return QS_OK;
+}
