@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peer of `qsync bench`: images per second of a PyTorch training step (forward, loss, backward, SGD with momentum) on the CPU.
 
-usage: peer_torch.py MODEL FORMAT BATCH THREADS    (MODEL resnet8, resnet20, vgg11_bn; FORMAT fp32, bf16)
+usage: peer_torch.py MODEL FORMAT BATCH THREADS    (MODEL resnet8, resnet20, vgg11_bn, mobilenet_v2; FORMAT fp32, bf16)
 Prints one number: batch over the median step time. Channels-last memory; bf16 by autocast.
 """
 import statistics
@@ -49,7 +49,42 @@ def vgg11_bn():
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
 
 
-MODELS = {"resnet8": lambda: resnet(1), "resnet20": lambda: resnet(3), "vgg11_bn": vgg11_bn}
+class ReLU6(nn.ReLU6):
+    """PyTorch 1.13 has no backward of it in bf16: there a plain ReLU stands in, which is cheaper."""
+
+    def forward(self, x):
+        return functional.relu(x) if x.dtype == torch.bfloat16 else super().forward(x)
+
+
+class Inverted(nn.Module):
+    def __init__(self, inputs, outputs, stride, expansion):
+        super().__init__()
+        hidden = inputs * expansion
+        expand = [nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), ReLU6()] if expansion != 1 else []
+        self.layers = nn.Sequential(
+            *expand,
+            nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), ReLU6(),
+            nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
+        )
+        self.skip = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.layers(x) if self.skip else self.layers(x)
+
+
+def mobilenet_v2():
+    layers, inputs = [nn.Conv2d(3, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), ReLU6()], 32
+    for expansion, width, blocks, stride in (
+        (1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
+    ):
+        for block in range(blocks):
+            layers.append(Inverted(inputs, width, 1 if block else stride, expansion))
+            inputs = width
+    layers += [nn.Conv2d(320, 1280, 1, bias=False), nn.BatchNorm2d(1280), ReLU6()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10))
+
+
+MODELS = {"resnet8": lambda: resnet(1), "resnet20": lambda: resnet(3), "vgg11_bn": vgg11_bn, "mobilenet_v2": mobilenet_v2}
 
 
 def main():
