@@ -157,13 +157,23 @@ typedef struct summary {
     _Atomic int64_t exponents[FIELDS];
 } summary;
 
+static uint32_t exponent_of(float x) {
+    return qs__bits_of(x) << 1 >> 24;
+}
+
 static void count_exponents(int64_t count, const float *src, uint32_t (*table)[FIELDS]) {
     uint32_t zeros = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t magnitude = qs__bits_of(src[i]) << 1;
-        table[i % TABLES][magnitude >> 24]++;
-        zeros += magnitude == 0;
+    int64_t i = 0;
+    for (; i + TABLES <= count; i += TABLES) {
+        table[0][exponent_of(src[i])]++;
+        table[1][exponent_of(src[i + 1])]++;
+        table[2][exponent_of(src[i + 2])]++;
+        table[3][exponent_of(src[i + 3])]++;
     }
+    for (; i < count; i++)
+        table[0][exponent_of(src[i])]++;
+    for (i = 0; i < count; i++)
+        zeros += qs__bits_of(src[i]) << 1 == 0;
     table[0][0] -= zeros; /* modulo 2^32, like the sum over tables */
 }
 

@@ -64,8 +64,8 @@ static void rescaled_from_half_the_batch(void **state) {
     close_to(omega[depthwise * RECIPES + 2], by_hand(statistics_of(&model, "depthwise"), depth[depthwise], model_depth, 9, 2 * BATCH * 9));
     close_to(omega[fc * RECIPES + 2], by_hand(statistics_of(&model, "fc"), depth[fc], model_depth, 8, 2 * BATCH));
     evaluate(&model, "influence-counted", 2 * BATCH, 4 * BATCH, omega);
-    /* D_x D_v / M: C_in · positions read / positions written, and D_v D_∇v / M: batch · positions read · C_in / (kernel · channels); of nine
-     * places of the depthwise window along each axis, eight are in the image; of eighteen of the dense one, sixteen. */
+    /* D_x D_v / M: C_in · positions read / positions written, and D_v D_∇v / M: batch · positions read · C_in / (kernel · channels); of
+     * nine places of the depthwise window along each axis, eight are in the image; of eighteen of the dense one, sixteen. */
     const double inside = 8.0 / 9 * 8 / 9;
     close_to(omega[dense * RECIPES + 2],
              by_hand(statistics_of(&model, "dense"), depth[dense], model_depth, 4 / inside, 2 * BATCH * 36 / 9.0 / inside));
