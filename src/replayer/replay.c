@@ -85,7 +85,7 @@ static qs_status bucket_place(qs__replay *one) {
     if (one->noisy) window->start = fmax(one->now, qs__expected_start(one, bucket, cost->us, &window->deviation));
     window->end = window->start + cost->us;
     for (int a = 1; a < one->actors; a++)
-        if (qs__ready_of(one, a, bucket)->time > qs__ready_of(one, window->last, bucket)->time) window->last = a;
+        if (*qs__ready_of(one, a, bucket) > *qs__ready_of(one, window->last, bucket)) window->last = a;
     one->communication = QS__PLANNED;
     one->placed++;
     waits_end(one, bucket);
@@ -134,9 +134,8 @@ static qs_status work_end(qs__replay *one, int index) {
 }
 
 static qs_status bucket_start(qs__replay *one, int index, int bucket) {
-    qs__ready *ready = qs__ready_of(one, index, bucket);
-    ready->time = one->now;
-    ready->variance = qs__actor_variance(&one->actor[index]);
+    *qs__ready_of(one, index, bucket) = one->now;
+    if (one->noisy) qs__bucket_ready(one, index, bucket);
     one->waited[bucket]++;
     return bucket_place(one);
 }
@@ -207,24 +206,26 @@ static qs_status arrays_make(qs__replay *one) {
     QS_TRY(qs_allocate(actors * buckets, sizeof *one->ready, &one->ready));
     QS_TRY(qs_allocate(buckets, sizeof *one->waited, &one->waited));
     QS_TRY(qs_allocate(buckets, sizeof *one->window, &one->window));
-    QS_TRY(qs_allocate(actors, sizeof *one->normal, &one->normal));
-    QS_TRY(qs_allocate(actors, sizeof *one->times, &one->times));
+    QS_TRY(qs_allocate(actors + 1, sizeof *one->normal, &one->normal));
+    QS_TRY(qs_allocate(actors + 1, sizeof *one->times, &one->times));
+    if (one->noisy) QS_TRY(qs_allocate(actors * (actors + 1), sizeof *one->clock, &one->clock));
+    if (one->noisy) QS_TRY(qs_allocate(actors * buckets, sizeof *one->source_end, &one->source_end));
     return qs_allocate(actors * actors, sizeof *one->late, &one->late);
 }
 
 static qs_status replay_start(qs__replay *one) {
     QS_TRY(qs__actors_make(one));
+    for (int a = 0; a < one->actors; a++)
+        one->noisy = one->noisy || one->actor[a].what->jitter > 0;
     QS_TRY(arrays_make(one));
     for (int i = 0; i < one->actors * one->buckets; i++)
-        one->ready[i].time = -1;
+        one->ready[i] = -1;
+    if (one->noisy) qs__meeting_start(one);
     for (int a = 0; a < one->actors; a++) {
         qs__actor *actor = &one->actor[a];
         actor->step = -1;
         work_begin(one, actor, actor->what->data_us + actor->what->overhead_us);
-        if (actor->what->jitter > 0) {
-            one->noisy = true;
-            actor->rate = noise_rate(actor->what);
-        }
+        if (one->noisy) actor->rate = noise_rate(actor->what);
     }
     return QS_OK;
 }
@@ -300,6 +301,8 @@ done:
     free(one.window);
     free(one.normal);
     free(one.times);
+    free(one.clock);
+    free(one.source_end);
     free(one.late);
     return status;
 }

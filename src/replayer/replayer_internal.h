@@ -36,17 +36,8 @@ typedef struct qs__actor {
     int window;            /* first all-reduce that does not lie wholly before the last wait */
     qs_phase_times phases;
 
-    /* Noise: variance of its time is kept + rate * (busy - met_busy). */
-    double rate, kept, met_busy;
-    bool met; /* has waited for others: what its clock has in common with theirs is noise no more */
+    double rate, kept, met_busy; /* noise: the variance of its own clock is kept + rate * (busy - met_busy) */
 } qs__actor;
-
-/* Time at which a bucket is ready, and the end of its all-reduce as far as this actor alone is concerned. */
-typedef struct qs__ready {
-    double time, variance; /* time < 0: not reached yet */
-    qs__normal end;
-    double covariance; /* of `end` with the actor's own noise */
-} qs__ready;
 
 typedef struct qs__window {
     double start, end, deviation; /* of the end */
@@ -67,28 +58,32 @@ typedef struct qs__replay {
     double now;
     int buckets, placed;
     enum { QS__NOTHING, QS__PLANNED, QS__UNDER_WAY } communication;
-    qs__ready *ready;   /* (actors x buckets) */
+    double *ready;      /* (actors x buckets) when each was ready; < 0: is not yet */
     int *waited;        /* (buckets) actors that are ready */
     qs__window *window; /* (buckets) in the order in which they are placed: by bucket */
-    qs__normal *normal; /* (actors) for one question */
-    int *times;         /* (actors) */
     double *late;       /* (actors x actors) waiting of one for another */
+
+    qs__normal *clock;      /* (actors x (actors + 1)) see meeting.c */
+    qs__normal *source_end; /* (actors x buckets) */
+    qs__normal *normal;     /* (actors + 1) for one question */
+    int *times;             /* (actors + 1) */
 
     qs_replay_result *result;
     size_t capacity;
 } qs__replay;
 
-static inline qs__ready *qs__ready_of(const qs__replay *one, int actor, int bucket) {
+static inline double *qs__ready_of(const qs__replay *one, int actor, int bucket) {
     return &one->ready[(size_t)actor * (size_t)one->buckets + (size_t)bucket];
 }
 
 /* actors.c: actors and kinds of hosts from the ranks. */
 qs_status qs__actors_make(qs__replay *one);
 /* meeting.c: where the noise of several ranks meets. */
-double qs__actor_variance(const qs__actor *actor);
-/* Expected start of a bucket's all-reduce for which all are ready; notes every actor's `end`. */
+void qs__meeting_start(qs__replay *one);
+void qs__bucket_ready(qs__replay *one, int actor, int bucket);
+/* Expected start of a bucket's all-reduce for which all are ready; once for each bucket. */
 double qs__expected_start(qs__replay *one, int bucket, double duration, double *deviation);
-/* When an actor that comes to a wait at one->now goes on; what of its noise the all-reduce hides is gone. */
+/* When an actor that comes to a wait at one->now goes on; once for each wait, after the all-reduce has been placed. */
 double qs__expected_release(qs__replay *one, int actor, int bucket);
 double qs__expected_iteration(qs__replay *one);
 /* result.c */

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Predictions for clusters one does not have: other counts, slower ranks, no casts; and what of it stands on less than a measurement. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include "replay_support.h"
+#include "synthetic.h"
+
+static const synthetic_device device[2] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
+static qs_graph *graph;
+static qs_cluster cluster;
+static qs_profile profile;
+static qs_job job;
+static qs_recipe int8;
+static const qs_recipe **bound[2];
+
+static int setup(void **state) {
+    (void)state;
+    job = stub_job(16);
+    assert_ok(qs_model_build("resnet8:width=0.5", NULL, &graph));
+    cluster = synthetic_cluster(2, device);
+    profile = synthetic_profile(graph, &cluster, device, &job, 20);
+    assert_ok(qs_recipe_builtin("int8/bf16", &int8));
+    for (int c = 0; c < 2; c++)
+        bound[c] = calloc((size_t)graph->nodes, sizeof *bound[c]);
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) bound[1][n] = &int8;
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    free(bound[0]);
+    free(bound[1]);
+    qs_profile_release(&profile);
+    qs_cluster_release(&cluster);
+    qs_graph_release(graph);
+    return 0;
+}
+
+static qs_prediction ask(int count, const qs_cost_options *options) {
+    const qs_recipe *const *recipe[2] = {bound[0], bound[1]};
+    qs_prediction out;
+    cluster.class_[0].count = cluster.class_[1].count = count;
+    assert_ok(qs_predict(graph, &cluster, &profile, &job, recipe, options, &out));
+    return out;
+}
+
+static double phases_sum(const qs_phase_times *one) {
+    return one->forward_us + one->backward_us + one->cast_us + one->communication_us + one->waiting_us + one->optimizer_us + one->data_us;
+}
+
+static bool notes_say(const qs_prediction *one, const char *text) {
+    for (int i = 0; i < one->notes; i++)
+        if (strstr(one->note[i], text)) return true;
+    return false;
+}
+
+static void more_ranks_than_profiled_are_told(void **state) {
+    (void)state;
+    qs_prediction few = ask(1, NULL), many = ask(16, NULL);
+    assert_int_equal(few.notes, 0);
+    assert_true(notes_say(&many, "all-reduce of 32 ranks"));
+    assert_true(notes_say(&many, "from 2"));
+    assert_int_equal(few.groups, 2);
+    assert_int_equal(many.groups, 2);
+    assert_int_equal(many.group[0].ranks, 16);
+    /* A ring of 32 ranks sends more than one of 2; nothing else changes. */
+    assert_true(many.iteration_us > few.iteration_us);
+    near(many.class_[0].compute_us, few.class_[0].compute_us);
+    near(many.images_per_second * many.iteration_us, 16 * few.images_per_second * few.iteration_us);
+    qs_prediction_release(&few);
+    qs_prediction_release(&many);
+}
+
+static void phases_are_the_iteration(void **state) {
+    (void)state;
+    qs_prediction one = ask(2, NULL);
+    for (int c = 0; c < 2; c++) {
+        const qs_phase_times *phases = &one.class_[c].phases;
+        near(phases_sum(phases), one.iteration_us);
+        near(phases->waiting_us, one.class_[c].waiting_us);
+        assert_true(phases->forward_us > 0 && phases->backward_us > 0 && phases->optimizer_us > 0 && phases->data_us > 0);
+    }
+    /* Gradient sums of residual blocks are conversions in fp32 too. */
+    assert_true(one.class_[1].phases.cast_us > 2 * one.class_[0].phases.cast_us);
+    qs_prediction_release(&one);
+}
+
+static void without_casts_only_casts_are_gone(void **state) {
+    (void)state;
+    for (int c = 0; c < 2; c++) { /* the second time conversions have a time alone as well */
+        qs_prediction with = ask(1, NULL), without = ask(1, &(qs_cost_options){.no_casts = true});
+        assert_true(without.class_[1].phases.cast_us == 0);
+        near(without.class_[1].phases.forward_us, with.class_[1].phases.forward_us);
+        assert_true(without.class_[1].compute_us < with.class_[1].compute_us);
+        qs_prediction_release(&with);
+        qs_prediction_release(&without);
+        for (int i = 0; i < profile.class_[1].conversions; i++)
+            profile.class_[1].conversion[i].alone = c ? 0 : 0.8;
+    }
+}
+
+static void a_slow_rank_is_waited_for(void **state) {
+    (void)state;
+    const qs_slowdown slowdown[2] = {{.rank = 1, .factor = 3}, {.class_name = "strong", .factor = 2}};
+    qs_prediction plain = ask(2, NULL), slow = ask(2, &(qs_cost_options){.slowdowns = 2, .slowdown = slowdown});
+    assert_int_equal(slow.groups, 3);
+    assert_int_equal(slow.group[1].first, 1);
+    near(slow.group[0].slow, 2);
+    near(slow.group[1].slow, 6);
+    near(slow.group[2].slow, 1);
+    near(slow.group[1].phases.forward_us, 6 * plain.group[0].phases.forward_us);
+    assert_true(slow.late_us[2 * 3 + 1] > 0 && slow.late_us[1 * 3 + 2] == 0);
+    qs_prediction_release(&plain);
+    qs_prediction_release(&slow);
+}
+
+static void impossible_slowdowns_are_refused(void **state) {
+    (void)state;
+    const qs_recipe *const *recipe[2] = {bound[0], bound[1]};
+    const qs_slowdown wrong[] = {
+        {.rank = 4, .factor = 2}, {.rank = -1, .factor = 2}, {.rank = 0, .factor = 0}, {.class_name = "nobody", .factor = 2}};
+    qs_prediction out;
+    cluster.class_[0].count = cluster.class_[1].count = 2;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(
+            qs_predict(graph, &cluster, &profile, &job, recipe, &(qs_cost_options){.slowdowns = 1, .slowdown = &wrong[i]}, &out), QS_USAGE);
+}
+
+/* Times alone make nobody slower, and the one that is waited for faster. */
+static void company_costs_what_was_measured(void **state) {
+    (void)state;
+    qs_prediction beside = ask(1, NULL);
+    for (int c = 0; c < 2; c++)
+        for (int k = 0; k < profile.class_[c].kernels; k++)
+            profile.class_[c].kernel[k].us_alone = profile.class_[c].kernel[k].us * 0.5;
+    qs_prediction alone = ask(1, NULL);
+    const int late = beside.class_[0].waiting_us > beside.class_[1].waiting_us;
+    assert_true(alone.iteration_us < beside.iteration_us);
+    assert_true(alone.class_[late].compute_us < beside.class_[late].compute_us);
+    assert_true(alone.class_[late].compute_us > 0.5 * beside.class_[late].compute_us);
+    for (int c = 0; c < 2; c++)
+        for (int k = 0; k < profile.class_[c].kernels; k++)
+            profile.class_[c].kernel[k].us_alone = 0;
+    qs_prediction again = ask(1, NULL);
+    assert_true(again.iteration_us == beside.iteration_us);
+    qs_prediction_release(&beside);
+    qs_prediction_release(&alone);
+    qs_prediction_release(&again);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_ranks_than_profiled_are_told), cmocka_unit_test(phases_are_the_iteration),
+        cmocka_unit_test(without_casts_only_casts_are_gone), cmocka_unit_test(a_slow_rank_is_waited_for),
+        cmocka_unit_test(impossible_slowdowns_are_refused),  cmocka_unit_test(company_costs_what_was_measured)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
