@@ -33,8 +33,9 @@ typedef struct qs_convention {
     qs_depth depth;
     qs_contraction contraction;
 } qs_convention;
-/* The one that is used where nobody says otherwise. */
-#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_INFLUENCE, QS_PLAIN})
+/* The one that is used where nobody says otherwise: of all, its ranks follow the measured gradient noise best, on the mean of five models
+ * and by far on those with residuals (docs/indicator.md). */
+#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_INFLUENCE, QS_COUNTED})
 
 /* Convention by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_convention_parse(const char *name, qs_convention *out);
