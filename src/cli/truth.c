@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RECIPES = QS_MAX_FORMATS + 1, MOST_INDICATORS = 16 };
+enum { MOST_RECIPES = QS_MAX_FORMATS + 1, MOST_INDICATORS = 24 };
 
 /* An indicator under one convention. */
 typedef struct opinion {
@@ -158,8 +158,9 @@ static void correlate(const comparison *one, double *work[3], opinion *out) {
 }
 
 static qs_status opinion_add(comparison *one, const char *indicator, const char *convention_name, double *all, double *work[3]) {
-    opinion *out = &one->opinion[one->opinions];
     qs_convention convention = QS_CONVENTION_DEFAULT;
+    if (one->opinions == MOST_INDICATORS) return qs_fail(QS_FAILED, "more than %d indicators and conventions", MOST_INDICATORS);
+    opinion *out = &one->opinion[one->opinions];
     if (*convention_name) QS_TRY(qs_convention_parse(convention_name, &convention));
     QS_TRY(qs_allocate((size_t)one->truth.rows, sizeof *out->omega, &out->omega));
     const qs_status status = qs_indicator_evaluate(indicator, convention, one->graph, one->profile, one->truth.batch, one->truth.batch,
