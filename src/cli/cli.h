@@ -69,6 +69,7 @@ typedef struct session_options {
     const char *cluster, *backend;
     int threads;
     const char *class_name; /* of the cluster, this class alone on one rank; NULL: all of them */
+    bool unpinned;          /* threads go where the system likes */
     const char *command;    /* what all ranks must have in common */
     const qs_job *job;
 } session_options;

@@ -1,10 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync profile: measures on all ranks at once; rank 0 writes the profile. */
+/* qsync profile: measures on all ranks at once; rank 0 writes the profile. One class alone is put into a profile that is there. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "cli.h"
 
+/* ---- Progress ------------------------------------------------------------------------------------------------------------ */
+
+/* The rest is estimated from what was measured since the start: a resumed measurement does not begin at 0. */
 static void progress(void *context, const char *what, double fraction) {
+    static double begin, first;
+    const double now = qs_clock();
     (void)context;
-    progress_show(fraction, "profile: %s", what);
+    if (begin == 0) {
+        begin = now;
+        first = fraction;
+    }
+    if (now - begin > 2 && fraction > first + 0.02 && fraction < 1)
+        progress_show(fraction, "profile: %s; %.0f s gone, about %.0f s to go", what, now - begin,
+                      (now - begin) * (1 - fraction) / (fraction - first));
+    else
+        progress_show(fraction, "profile: %s", what);
+}
+
+/* ---- Interruption -------------------------------------------------------------------------------------------------------- */
+
+static char interruption_text[2][512]; /* without and with something kept; made before a signal can come */
+static const char *kept_file;          /* NULL: this rank is silent */
+
+/* Files are whole at any time, so the process ends at once: a launcher leaves it no more than a moment. */
+static void interrupted(int number) {
+    (void)number;
+    const char *text = interruption_text[kept_file && access(kept_file, F_OK) == 0];
+    if (kept_file && write(STDERR_FILENO, text, strlen(text)) < 0) _exit(qs_status_exit_code(QS_FAILED));
+    _exit(qs_status_exit_code(QS_PREEMPTED));
+}
+
+static void interruption_prepare(const char *kept, bool speaks) {
+    struct sigaction action = {.sa_handler = interrupted};
+    snprintf(interruption_text[0], sizeof interruption_text[0], "\nqsync: profile interrupted: nothing was finished yet\n");
+    snprintf(interruption_text[1], sizeof interruption_text[1],
+             "\nqsync: profile interrupted: the same command goes on from %.380s, --fresh starts over\n", kept ? kept : "");
+    kept_file = speaks && kept ? kept : NULL;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- One class into a file that is there ------------------------------------------------------------------------------------ */
+
+static qs_status file_check(const char *path, const qs_profile *old, const qs_job *job) {
+    qs_graph *graph = NULL;
+    char signature[32];
+    QS_TRY(qs_job_model(job, &graph));
+    qs_graph_signature(graph, signature);
+    qs_graph_release(graph);
+    if (strcmp(signature, old->graph) == 0 && old->batch == job->batch) return QS_OK;
+    return qs_fail(QS_MISMATCH,
+                   "%s is of %s at batch %lld, not of %s at batch %lld: a class is added to a profile of the same model and batch", path,
+                   old->model, (long long)old->batch, job->model, (long long)job->batch);
+}
+
+/* The class takes its old place or comes behind the others. */
+static qs_status class_put(qs_profile *old, qs_profile *measured) {
+    size_t capacity = (size_t)old->classes;
+    int at = 0;
+    while (at < old->classes && strcmp(old->class_[at].class_name, measured->class_[0].class_name) != 0)
+        at++;
+    if (at == old->classes) {
+        QS_TRY(qs_grow(&old->class_, &capacity, (size_t)at + 1, sizeof *old->class_));
+        old->classes++;
+    }
+    const qs_class_profile before = old->class_[at];
+    old->class_[at] = measured->class_[0];
+    measured->class_[0] = before;
+    if (old->statistics.iterations == 0) {
+        const qs_statistics none = old->statistics;
+        old->statistics = measured->statistics;
+        measured->statistics = none;
+    }
+    return QS_OK;
+}
+
+/* ---- Output -------------------------------------------------------------------------------------------------------------- */
+
+static void conditions_warn(const qs_class_profile *one) {
+    const qs_conditions *now = &one->conditions;
+    if (!now->known || (now->waited < 0.05 && now->stolen < 0.05 && (!one->quality.known || one->quality.drift < 0.25))) return;
+    qs_log(QS_LOG_WARNING,
+           "class %s was measured on a busy machine (it waited for a core %.0f %% of the time, the host took %.0f %%, load %.1f when it "
+           "began, "
+           "its pace changed by %.0f %%): profile again when it is quiet, or trust predictions less",
+           one->class_name, 100 * now->waited, 100 * now->stolen, now->load_average, 100 * one->quality.drift);
 }
 
 static void class_print(const qs_class_profile *one) {
@@ -12,6 +101,10 @@ static void class_print(const qs_class_profile *one) {
         "  %-10s %s, isa %s, %s, %d thread%s, speed %g\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n",
         one->class_name, one->cpu, one->isa, one->library, one->threads, one->threads == 1 ? "" : "s", one->speed, one->kernels,
         one->conversions, bytes_text((double)one->base_bytes), time_text(one->data_us_per_sample));
+    if (one->conditions.known)
+        printf("             threads %s, load %.2f when it began, waited for a core %s of the time, host took %s\n",
+               one->conditions.pinned ? "pinned" : "not pinned", one->conditions.load_average, percent_text(one->conditions.waited),
+               percent_text(one->conditions.stolen));
 }
 
 static void collective_print(const qs_collective_cost *row) {
@@ -32,6 +125,8 @@ static void profile_print(const qs_profile *profile, const char *out) {
 static qs_status profile_out(const qs_profile *profile, const char *out, bool json) {
     char signature[32];
     QS_TRY(qs_profile_write(out, profile));
+    for (int c = 0; c < profile->classes; c++)
+        conditions_warn(&profile->class_[c]);
     if (!json) {
         profile_print(profile, out);
         return QS_OK;
@@ -47,7 +142,9 @@ typedef struct profile_work {
     qs_profile_options options;
     job_options job;
     session_options where;
-    const char *out;
+    const char *out, *class_name;
+    char *partial;
+    qs_profile old; /* of --class: what is in the file */
     bool json, hessian;
 } profile_work;
 
@@ -64,22 +161,63 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     job_options_start(&work->job);
     session_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
-    options_add(&table, (option_row){"repetitions", OPTION_INT, &options->repetitions, "N",
-                                     "timed steps per measured plan, at least (10)", 2});
+    options_add(&table,
+                (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, at least (10)", 2});
     options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",
                                      "training iterations behind the statistics (50)", 0});
+    options_add(&table, (option_row){"conversion-seconds", OPTION_REAL, &options->conversion_seconds, "S",
+                                     "time for all fits of conversions together, about (7)", 0});
     options_add(&table, (option_row){"hessian", OPTION_FLAG, &work->hessian, NULL,
                                      "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
+    options_add(&table, (option_row){"class", OPTION_TEXT, &work->class_name, "NAME",
+                                     "one process: this class of the cluster alone, put into the profile that is there", 0});
+    options_add(&table, (option_row){"fresh", OPTION_FLAG, &options->fresh, NULL,
+                                     "start over, even if an interrupted measurement (FILE.partial) could go on", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "where to write (profile.json)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print a JSON summary", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
+    if (work->class_name && !work->where.cluster)
+        return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
+    work->where.class_name = work->class_name;
     return job_options_finish(&work->job);
 }
 
+/* Nothing is kept beside a device or a pipe. */
+static qs_status partial_prepare(profile_work *work, const session *here) {
+    struct stat facts;
+    if (stat(work->out, &facts) == 0 && !S_ISREG(facts.st_mode)) return QS_OK;
+    if (qs_comm_size(here->comm) == 1) return qs_format_text(&work->partial, "%s.partial", work->out);
+    return qs_format_text(&work->partial, "%s.partial.%d", work->out, qs_comm_rank(here->comm));
+}
+
+/* What is in the file keeps its statistics: they are of the model, not of a class. */
+static qs_status old_read(profile_work *work) {
+    if (!work->class_name || access(work->out, F_OK) != 0) return QS_OK;
+    QS_TRY(qs_profile_read(work->out, &work->old));
+    if (work->old.statistics.iterations > 0) work->options.statistics_iterations = 0;
+    return file_check(work->out, &work->old, &work->job.job);
+}
+
+static qs_status work_prepare(profile_work *work, const session *here) {
+    if (session_is_first(here)) QS_TRY(output_check(work->out));
+    QS_TRY(partial_prepare(work, here));
+    return old_read(work);
+}
+
+/* A class that was measured into a file that is there; else the profile as it is. */
+static qs_status profile_keep(profile_work *work, qs_profile *profile) {
+    if (work->old.classes == 0) return profile_out(profile, work->out, work->json);
+    QS_TRY(class_put(&work->old, profile));
+    return profile_out(&work->old, work->out, work->json);
+}
+
 static qs_status profiled(profile_work *work, const session *here, qs_profile *profile) {
-    QS_TRY(qs_comm_agree(here->comm, session_is_first(here) ? output_check(work->out) : QS_OK));
+    QS_TRY(qs_comm_agree(here->comm, work_prepare(work, here)));
+    interruption_prepare(work->partial, session_is_first(here));
+    work->options.partial = work->partial;
+    work->options.pinned = here->pinned;
     work->options.job = &work->job.job;
     work->options.cluster = &here->cluster;
     work->options.data_folder = work->job.data_folder;
@@ -89,9 +227,11 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     qs_status status = QS_OK;
     if (session_is_first(here)) {
         progress_end();
-        status = profile_out(profile, work->out, work->json);
+        status = profile_keep(work, profile);
     }
-    return qs_comm_agree(here->comm, status);
+    QS_TRY(qs_comm_agree(here->comm, status));
+    qs_profile_partial_remove(&work->options);
+    return QS_OK;
 }
 
 qs_status verb_profile(int argc, char **argv) {
@@ -104,5 +244,9 @@ qs_status verb_profile(int argc, char **argv) {
     QS_TRY(session_open(&work.where, status, &here));
     status = profiled(&work, &here, &profile);
     qs_profile_release(&profile);
-    return session_end(&here, status);
+    qs_profile_release(&work.old);
+    status = session_end(&here, status);
+    kept_file = NULL;
+    free(work.partial);
+    return status;
 }

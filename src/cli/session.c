@@ -128,6 +128,7 @@ void session_options_add(session_options *o, const char *command, const qs_job *
                 (option_row){"cluster", OPTION_TEXT, &o->cluster, "FILE", "device classes; without it: one rank on this machine", 0});
     options_add(table, (option_row){"backend", OPTION_TEXT, &o->backend, "NAME", "device without a cluster file: cpu or ref (cpu)", 0});
     options_add(table, (option_row){"threads", OPTION_INT, &o->threads, "N", "threads without a cluster file (1)", 1});
+    options_add(table, (option_row){"no-pinning", OPTION_FLAG, &o->unpinned, NULL, "do not give every thread a core of its own", 0});
 }
 
 static qs_status ranks_check(const session_options *options, const session *one) {
@@ -266,7 +267,7 @@ qs_status session_open(const session_options *options, qs_status before, session
     QS_TRY(qs_comm_open(NULL, &out->comm));
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
     if (status == QS_OK) status = session_compare(options, out);
-    if (status == QS_OK) status = session_pin(out);
+    if (status == QS_OK && !options->unpinned) status = session_pin(out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 

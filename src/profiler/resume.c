@@ -37,11 +37,6 @@ static qs_status signature_of(const qs__profiler *profiler, uint64_t *out) {
     return QS_OK;
 }
 
-static qs_status path_of(const qs_profile_options *options, int rank, int ranks, char **out) {
-    if (ranks == 1) return qs_format_text(out, "%s", options->partial);
-    return qs_format_text(out, "%s.%d", options->partial, rank);
-}
-
 /* ---- The walk ---------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
@@ -185,21 +180,18 @@ static qs_status text_write(const char *path, const char *text, size_t bytes) {
 }
 
 void qs__resume_save(const qs__profiler *profiler, qs__stage stage) {
-    char *path = NULL, *text = NULL;
+    const char *path = profiler->options->partial;
+    char *text = NULL;
     size_t bytes = 0;
-    if (!profiler->options->partial) return;
-    qs_status status = path_of(profiler->options, profiler->rank, profiler->ranks, &path);
-    if (status == QS_OK) status = text_make(profiler, stage, &text, &bytes);
+    if (!path) return;
+    qs_status status = text_make(profiler, stage, &text, &bytes);
     if (status == QS_OK) status = text_write(path, text, bytes);
     if (status != QS_OK) qs_log(QS_LOG_WARNING, "profile: cannot be resumed from here: %s", qs_message());
     free(text);
-    free(path);
 }
 
-void qs_profile_partial_remove(const qs_profile_options *options, const qs_comm *comm) {
-    char *path = NULL;
-    if (options->partial && path_of(options, qs_comm_rank(comm), qs_comm_size(comm), &path) == QS_OK) (void)unlink(path);
-    free(path);
+void qs_profile_partial_remove(const qs_profile_options *options) {
+    if (options->partial) (void)unlink(options->partial);
 }
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------------------------- */
@@ -242,16 +234,14 @@ static qs_status text_take(qs__profiler *profiler, const char *text, qs_profile 
 }
 
 static void file_take(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
-    char *path = NULL, *text = NULL;
+    const char *path = profiler->options->partial;
+    char *text = NULL;
     size_t bytes = 0;
-    qs_status status = path_of(profiler->options, profiler->rank, profiler->ranks, &path);
-    if (status == QS_OK && access(path, F_OK) == 0) {
-        status = qs_file_read(path, most_bytes, &text, &bytes);
-        if (status == QS_OK) status = text_take(profiler, text, mine, all, stage);
-        if (status != QS_OK && profiler->rank == 0) qs_log(QS_LOG_WARNING, "profile: %s is left aside: %s", path, qs_message());
-    }
+    if (access(path, F_OK) != 0) return;
+    qs_status status = qs_file_read(path, most_bytes, &text, &bytes);
+    if (status == QS_OK) status = text_take(profiler, text, mine, all, stage);
+    if (status != QS_OK && profiler->rank == 0) qs_log(QS_LOG_WARNING, "profile: %s is left aside: %s", path, qs_message());
     free(text);
-    free(path);
 }
 
 /* Ranks that have more than the others forget it: they measure together. */

@@ -37,7 +37,7 @@ typedef struct qs_profile_options {
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
-    const char *partial; /* file that keeps finished stages (one per rank, ".RANK" behind it, with several); NULL: none */
+    const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
     bool fresh;          /* what such a file holds is not taken over */
     bool pinned;         /* told to the reader of the profile: every thread has a core of its own */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
@@ -53,7 +53,7 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later measurement
  * with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with a warning.
  * A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */
-QS_API void qs_profile_partial_remove(const qs_profile_options *options, const qs_comm *comm);
+QS_API void qs_profile_partial_remove(const qs_profile_options *options);
 
 /* ---- Monte-Carlo ground truth of the gradient's noise (qsync.md §3) ------------------------------------------------------------ */
 
