@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan as a planner would write it: one recipe for all adjustable operators, the kernels of the device at hand, and the schedule's hash.
- */
+/* A plan as a planner would write it: recipes for all adjustable operators, the kernels of the device at hand, and the schedule's hash. */
 #ifndef QSYNC_TRAIN_PLAN_SUPPORT_H
 #define QSYNC_TRAIN_PLAN_SUPPORT_H
 
 #include "train_support.h"
 
-static inline void plan_operators_fill(const qs_graph *graph, const char *recipe, qs_class_plan *out) {
+/* Recipes in turn, from `first` on. */
+static inline void plan_operators_fill(const qs_graph *graph, const char *const *recipe, int recipes, int first, qs_class_plan *out) {
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
     for (int n = 1; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         qs_operator_choice *choice = &out->operator_[out->operators++];
         snprintf(choice->name, sizeof choice->name, "%s", graph->node[n].name);
-        snprintf(choice->recipe, sizeof choice->recipe, "%s", recipe);
+        snprintf(choice->recipe, sizeof choice->recipe, "%s", recipe[(first + out->operators - 1) % recipes]);
     }
 }
 
@@ -57,7 +57,7 @@ static inline void plan_schedule_fill(bench *here, qs_plan *plan, const qs_graph
 }
 
 /* Released by qs_plan_release. */
-static inline void plan_fill(bench *here, const char *recipe, qs_plan *out) {
+static inline void plan_mix_fill(bench *here, const char *const *recipe, int recipes, int first, qs_plan *out) {
     qs_graph *graph = NULL;
     memset(out, 0, sizeof *out);
     assert_ok(qs_job_model(&here->job, &graph));
@@ -65,16 +65,20 @@ static inline void plan_fill(bench *here, const char *recipe, qs_plan *out) {
     qs_graph_signature(graph, out->graph);
     qs_cluster_signature(&here->cluster, out->cluster);
     out->job = here->job;
-    assert_ok(qs_allocate(1, sizeof *out->recipe, &out->recipe));
-    assert_ok(qs_recipe_builtin(recipe, out->recipe));
-    out->recipes = 1;
+    assert_ok(qs_allocate((size_t)recipes, sizeof *out->recipe, &out->recipe));
+    for (; out->recipes < recipes; out->recipes++)
+        assert_ok(qs_recipe_builtin(recipe[out->recipes], &out->recipe[out->recipes]));
     assert_ok(qs_allocate(1, sizeof *out->class_, &out->class_));
     out->classes = 1;
     snprintf(out->class_->class_name, sizeof out->class_->class_name, "%s", here->cluster.class_[0].name);
     out->class_->batch = here->job.batch;
-    plan_operators_fill(graph, recipe, out->class_);
+    plan_operators_fill(graph, recipe, recipes, first, out->class_);
     plan_schedule_fill(here, out, graph);
     qs_graph_release(graph);
+}
+
+static inline void plan_fill(bench *here, const char *recipe, qs_plan *out) {
+    plan_mix_fill(here, &recipe, 1, 0, out);
 }
 
 #endif

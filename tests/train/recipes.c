@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: medium
-/* Every recipe trains: losses of bf16 and int8 runs stay near fp32's. */
+/* Every recipe trains: losses of bf16 and int8 runs stay near fp32's. Mixes of them reserve what was predicted, to the byte. */
 #include "plan_support.h"
 
 static double loss_with(const char *backend, const char *model, const char *recipe) {
@@ -53,12 +53,42 @@ static void resnet8_on_cpu(void **state) {
     model_compare("cpu", "resnet8:width=0.5");
 }
 
+static void mix_compare(const char *backend, const char *model, int first) {
+    static const char *const recipes[] = {"fp32", "bf16", "int8/bf16"};
+    bench here;
+    qs_plan plan;
+    qs_train_result result;
+    bench_open(&here, backend, "self", model, 8);
+    here.options.max_steps = 2;
+    here.options.training_limit = 32;
+    here.options.test_limit = -1;
+    plan_mix_fill(&here, recipes, 3, first, &plan);
+    here.options.plan = &plan;
+    if (qs_train(&here.options, here.device, here.comm, &result) != QS_OK) fail_msg("%s on %s: %s", model, backend, qs_message());
+    assert_int_equal(result.predicted_bytes[0], result.reserved_bytes[0]);
+    assert_int_equal(result.audit.rank[0].reserved_arena, plan.class_->predicted.arena_bytes);
+    result_release(&result);
+    qs_plan_release(&plan);
+    bench_close(&here);
+}
+
+/* Neighbours of unlike recipes in every order: conversions between them take memory that no uniform plan has. */
+static void mixes_reserve_as_predicted(void **state) {
+    static const char *const models[] = {"mlp:width=0.25", "lenet5", "resnet8:width=0.5", "vgg11_bn:width=0.25"};
+    const char *backend = backend_exists("cpu") ? "cpu" : "ref";
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int first = 0; first < 3; first++)
+            mix_compare(backend, models[m], first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mlp_on_ref),
         cmocka_unit_test(mlp_on_cpu),
         cmocka_unit_test(lenet5_on_cpu),
         cmocka_unit_test(resnet8_on_cpu),
+        cmocka_unit_test(mixes_reserve_as_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
