@@ -48,17 +48,7 @@ void qs__ranks_release(qs__ranks *ranks) {
 
 qs_status qs__ranks_price(const qs_profile *profile, const qs_job *job, const qs_schedule *schedule, qs__ranks *ranks) {
     const qs_all_reduce what = {job->algorithm, ranks->count, ranks->host, qs_cluster_network(ranks->cluster)};
-    qs_all_reduce_cost *reduce = NULL;
-    qs_status status = QS_OK;
-    if (ranks->reduce) return QS_OK;
-    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *reduce, &reduce));
-    for (int b = 0; b < schedule->buckets; b++)
-        QS_GOTO(qs_cost_all_reduce_on(profile, &what, schedule->bucket[b].count * (int64_t)sizeof(float), &reduce[b]));
-    ranks->reduce = reduce;
-    reduce = NULL;
-done:
-    free(reduce);
-    return status;
+    return ranks->reduce ? QS_OK : qs__reduces_price(profile, &what, schedule, &ranks->reduce);
 }
 
 /* ---- Predictions ----------------------------------------------------------------------------------------------------------------- */

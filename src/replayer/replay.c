@@ -260,18 +260,26 @@ static qs_status buckets_check(int ranks, const qs_replay_rank *rank) {
     return QS_OK;
 }
 
-static qs_status reduces_price(const qs_replay_case *in, qs_all_reduce_cost **out) {
-    const qs_schedule *schedule = in->rank[0].schedule;
-    int *host = NULL;
+qs_status qs__reduces_price(const qs_profile *profile, const qs_all_reduce *what, const qs_schedule *schedule, qs_all_reduce_cost **out) {
+    qs_all_reduce_cost *reduce = NULL;
     qs_status status = QS_OK;
-    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof **out, out));
-    QS_GOTO(qs_allocate((size_t)in->ranks, sizeof *host, &host));
+    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *reduce, &reduce));
+    for (int b = 0; b < schedule->buckets; b++)
+        QS_GOTO(qs_cost_all_reduce_on(profile, what, schedule->bucket[b].count * (int64_t)sizeof(float), &reduce[b]));
+    *out = reduce;
+    reduce = NULL;
+done:
+    free(reduce);
+    return status;
+}
+
+static qs_status own_price(const qs_replay_case *in, qs_all_reduce_cost **out) {
+    int *host = NULL;
+    QS_TRY(qs_allocate((size_t)in->ranks, sizeof *host, &host));
     for (int r = 0; r < in->ranks; r++)
         host[r] = in->rank[r].host;
     const qs_all_reduce what = {in->algorithm, in->ranks, host, in->network};
-    for (int b = 0; b < schedule->buckets; b++)
-        QS_GOTO(qs_cost_all_reduce_on(in->profile, &what, schedule->bucket[b].count * (int64_t)sizeof(float), &(*out)[b]));
-done:
+    const qs_status status = qs__reduces_price(in->profile, &what, in->rank[0].schedule, out);
     free(host);
     return status;
 }
@@ -282,7 +290,7 @@ qs_status qs_replay(const qs_replay_case *in, qs_replay_result *out) {
     qs_all_reduce_cost *priced = NULL;
     qs_status status = QS_OK;
     QS_TRY(buckets_check(in->ranks, in->rank));
-    if (!in->reduce) QS_GOTO(reduces_price(in, &priced));
+    if (!in->reduce) QS_GOTO(own_price(in, &priced));
     if (!in->reduce) one.reduce = priced;
     QS_GOTO(replay_start(&one));
     QS_GOTO(replay_run(&one));

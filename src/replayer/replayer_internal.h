@@ -76,6 +76,8 @@ static inline double *qs__ready_of(const qs__replay *one, int actor, int bucket)
     return &one->ready[(size_t)actor * (size_t)one->buckets + (size_t)bucket];
 }
 
+/* replay.c: the all-reduce of every bucket; caller frees. */
+qs_status qs__reduces_price(const qs_profile *profile, const qs_all_reduce *what, const qs_schedule *schedule, qs_all_reduce_cost **out);
 /* actors.c: actors and kinds of hosts from the ranks. */
 qs_status qs__actors_make(qs__replay *one);
 /* meeting.c: where the noise of several ranks meets. */

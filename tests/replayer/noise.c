@@ -151,8 +151,8 @@ static void expectation_is_monte_carlo(void **state) {
             squares += (us - silent) * (us - silent);
         }
         const double mean = sum / SAMPLES, error = sqrt((squares / SAMPLES - mean * mean) / SAMPLES);
-        /* Four standard errors of the sample, and a twentieth of a deviation: maxima of normals are taken for normal again (Clark), and what
-         * a rank does after a wait counts in its own copy alone. */
+        /* Four standard errors of the sample, and a twentieth of a deviation: maxima of normals are taken for normal again (Clark), and
+         * what a rank does after a wait counts in its own copy alone. */
         near_within(predicted - silent, mean, 4 * error + one.deviation / 20);
         assert_true(predicted >= silent);
         trial_end(&one);
