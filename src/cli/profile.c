@@ -142,11 +142,21 @@ typedef struct profile_work {
     qs_profile_options options;
     job_options job;
     session_options where;
-    const char *out, *class_name;
+    const char *out, *class_name, *context;
     char *partial;
     qs_profile old; /* of --class: what is in the file */
     bool json, hessian;
 } profile_work;
+
+static qs_status context_read(profile_work *work) {
+    static const char *const names[] = {"steps", "cold", "hot"};
+    for (int i = 0; work->context && i < 3; i++) {
+        if (strcmp(work->context, names[i])) continue;
+        work->options.context = (qs_context)i;
+        return QS_OK;
+    }
+    return work->context ? qs_fail(QS_USAGE, "--kernels %s: must be steps, cold or hot", work->context) : QS_OK;
+}
 
 static qs_status work_read(profile_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
@@ -163,6 +173,8 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
     options_add(&table,
                 (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, at least (10)", 2});
+    options_add(&table, (option_row){"kernels", OPTION_TEXT, &work->context, "WHERE",
+                                     "kernels timed in steps, or by themselves: cold or hot, to see what that is worth (steps)", 0});
     options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",
                                      "training iterations behind the statistics (50)", 0});
     options_add(&table, (option_row){"conversion-seconds", OPTION_REAL, &options->conversion_seconds, "S",
@@ -177,6 +189,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     options_add(&table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print a JSON summary", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
+    QS_TRY(context_read(work));
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     if (work->class_name && !work->where.cluster)
         return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
