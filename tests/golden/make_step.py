@@ -163,7 +163,7 @@ def step(model, seed, dtype=torch.float32):
 
 
 def largest(parameters, name):
-    """Of a shift's gradient the sum may vanish (batch norm behind it takes every shift away), not its terms: those of the scale's are as large."""
+    """A shift's gradient may vanish (batch norm behind it takes every shift away), not its terms: those of the scale's are as large."""
     names = [name, name.replace(".shift", ".scale")]
     return max(parameters[n].grad.abs().max() for n in names)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11, lenet5 and mobilenet_v2 on every backend. Results are stored
- * (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both sides compute. */
+/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11, lenet5 and mobilenet_v2 on every backend. Results
+ * are stored (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both sides compute. */
 #include "train_support.h"
 
 #define BATCH 4
@@ -89,9 +89,9 @@ static void step_release(one_step *here) {
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------------------- */
 
-/* Part of a tensor's largest gradient. Values pass as many layers forward and backward as the graph is deep (resnet8: 28), each rounding sums
- * of up to 4·32·32 = 4096 terms of random sign, whose error grows with the root of the length: 2^-24 × 28 × sqrt(4096) = 1.1e-4. The seeds
- * keep every branch (ReLU, max pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
+/* Part of a tensor's largest gradient. Values pass as many layers forward and backward as the graph is deep (resnet8: 28), each rounding
+ * sums of up to 4·32·32 = 4096 terms of random sign, whose error grows with the root of the length: 2^-24 × 28 × sqrt(4096) = 1.1e-4.
+ * The seeds keep every branch (ReLU, max pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
 static double tolerance_of(const qs_graph *graph) {
     int *depth = calloc((size_t)graph->nodes, sizeof *depth);
     assert_non_null(depth);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), forward in fp32, bf16 and int8, and the gradient
- * of the input. They are bound by memory; oneDNN has such kernels too, see is_ours. Threads take lines of results or pixels. */
+/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), forward in fp32, bf16 and int8, and the
+ * gradient of the input. They are bound by memory; oneDNN has such kernels too, see is_ours. Threads take lines of results or pixels. */
 #include "gemm.h"
 #include "own.h"
 
@@ -174,8 +174,8 @@ static qs_status check_formats(const qs__chain *chain) {
     return qs__gemm_gradient_types(chain, weights ? QS_SRC : QS_WEIGHTS, QS_DIFF_DST, weights ? QS_DIFF_WEIGHTS : QS_DIFF_SRC, &types);
 }
 
-/* Codes are ours alone: oneDNN 2.6.3 gives wrong sums for 8-bit channels of no multiple of 8 under avx2_vnni. Floats were measured on Zen 5:
- * below AVX-512 and for weight gradients oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps below 8 × 8. */
+/* Codes are ours alone: oneDNN 2.6.3 gives wrong sums for 8-bit channels of no multiple of 8 under avx2_vnni. Floats were measured on
+ * Zen 5: below AVX-512 and for weight gradients oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps below 8 × 8. */
 static bool is_ours(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;

@@ -72,8 +72,8 @@ typedef struct qs__cpu_kernels {
     /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel
      * (max_pool), or, without a mask, of diff / window size. diff and mask are all results of the image, dst is the line. */
     void (*gradient_line)(const qs__pool *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
-    /* Lines begin ... end - 1 of the results of an image: Σ of the window × weights [9][channels], × factor[c] and + shift[c] where they are
-     * not NULL. src and dst are the whole image and all its results. */
+    /* Lines begin ... end - 1 of the results of an image: Σ of the window × weights [9][channels], × factor[c] (for codes), + shift[c]
+     * where it is not NULL. src and dst are the whole image and all its results. */
     void (*depthwise_lines)(const qs__depthwise *size, int64_t begin, int64_t end, qs__in src, const float *weights, const float *factor,
                             const float *shift, qs__out dst);
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
