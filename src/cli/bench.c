@@ -60,6 +60,7 @@ qs_status verb_bench(int argc, char **argv) {
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     if (operators > 0) return bench_mapper(operators, one.json);
+    threads_pin(one.threads);
     const qs_device_options options = {.backend = backend, .threads = one.threads, .isa = isa, .speed = 1};
     QS_TRY(qs_device_open(&options, &one.device));
     one.models = json_object();

@@ -94,6 +94,8 @@ void launcher_rank_read(void);
 /* True when what all ranks know, or the failure at hand, has been told or is another rank's to tell. */
 bool failure_is_told(void);
 bool session_is_first(const session *one);
+/* For a verb without a session: each thread gets a core of its own, as far as there are any. */
+void threads_pin(int threads);
 
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */
 

@@ -240,15 +240,22 @@ static qs_status session_compare(const session_options *options, const session *
     return qs_comm_compare(one->comm, "job", qs_hash(job, strlen(job), 0));
 }
 
+void threads_pin(int threads) {
+    qs_cores mine;
+    int core[QS_MOST_CORES];
+    qs_cores_read(threads, &mine);
+    if (qs_cores_deal(1, &mine, 0, core)) (void)qs_threads_pin(threads, core);
+}
+
 /* All ranks learn what each may run on; every rank deals the cores of its machine in the same way. */
-static qs_status session_pin(session *one) {
+static qs_status session_pin(bool unpinned, session *one) {
     const int ranks = qs_comm_size(one->comm), rank = qs_comm_rank(one->comm), threads = one->cluster.class_[one->class_index].threads;
     qs_cores mine, *all = NULL;
     int core[QS_MOST_CORES];
     char *data = NULL;
     int64_t *sizes = NULL;
     qs_status status = QS_OK;
-    qs_cores_read(threads, &mine);
+    qs_cores_read(unpinned ? 0 : threads, &mine);
     QS_GOTO(qs_comm_agree(one->comm, qs_allocate((size_t)ranks, sizeof *all, &all)));
     QS_GOTO(qs_comm_gather(one->comm, &mine, (int64_t)sizeof mine, &data, &sizes));
     if (rank == 0) memcpy(all, data, (size_t)ranks * sizeof *all);
@@ -267,7 +274,7 @@ qs_status session_open(const session_options *options, qs_status before, session
     QS_TRY(qs_comm_open(NULL, &out->comm));
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
     if (status == QS_OK) status = session_compare(options, out);
-    if (status == QS_OK && !options->unpinned) status = session_pin(out);
+    if (status == QS_OK) status = session_pin(options->unpinned, out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 

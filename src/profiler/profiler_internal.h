@@ -89,6 +89,7 @@ typedef struct qs__profiler {
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
     qs_quality quality;
     int rounds;                   /* of conversions that are done */
+    int planned;                  /* cases that plans may need: the first ones; statistics lower more */
     const qs_profile *mine, *all; /* what is measured so far beside that: this rank's class; all-reduces and statistics */
 } qs__profiler;
 

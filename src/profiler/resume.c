@@ -25,7 +25,7 @@ static qs_status signature_text(const qs__profiler *profiler, char **out) {
     return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu", qs_cluster_signature(options->cluster, cluster),
                           qs_job_signature(profiler->job, job), qs_graph_signature(profiler->graph, graph), info.cpu, info.isa,
                           info.library, __VERSION__, info.threads, options->repetitions, (int)options->context,
-                          options->statistics_iterations, options->conversion_seconds, profiler->rank, profiler->cases.count,
+                          options->statistics_iterations, options->conversion_seconds, profiler->rank, profiler->planned,
                           sizeof(qs_quality));
 }
 
@@ -121,7 +121,7 @@ static qs_status state_walk(walk *one, qs__profiler *profiler) {
     bytes_walk(one, "measured", profiler->measured, (size_t)profiler->whole_us.count * sizeof *profiler->measured);
     bytes_walk(one, "rounds", &profiler->rounds, sizeof profiler->rounds);
     bytes_walk(one, "quality", &profiler->quality, sizeof profiler->quality);
-    for (int i = 0; i < profiler->cases.count && !one->wrong; i++)
+    for (int i = 0; i < profiler->planned && !one->wrong; i++)
         QS_TRY(entry_walk(one, &profiler->cases.entry[i]));
     return QS_OK;
 }
@@ -263,6 +263,7 @@ static void stage_cut(qs__profiler *profiler, qs__stage stage, int rounds, qs_pr
 
 qs_status qs__resume_load(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
     *stage = QS__STAGE_NONE;
+    profiler->planned = profiler->cases.count;
     if (!profiler->options->partial) return QS_OK;
     if (!profiler->options->fresh) file_take(profiler, mine, all, stage);
     double least[2] = {-(double)*stage, -(double)profiler->rounds};

@@ -74,7 +74,7 @@ static inline void bench_open(bench *b, const char *cluster, const char *backend
     b->options.cluster = &b->cluster;
     b->options.repetitions = 2;
     b->options.statistics_iterations = 2;
-    b->options.conversion_seconds = 0.4;
+    b->options.conversion_seconds = 0.3;
     assert_ok(qs_job_model(&b->job, &b->graph));
 }
 

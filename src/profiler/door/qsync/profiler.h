@@ -15,7 +15,7 @@
  * figures give the very plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
  *
  * Memory. The arena of the most demanding plan is reserved, even beyond the class's memory limit: that limit is for plans, and profiling
- * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 300 MiB for a short while. */
+ * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 400 MiB for a short while. */
 #ifndef QSYNC_PROFILER_H
 #define QSYNC_PROFILER_H
 
