@@ -195,7 +195,7 @@ static qs_status size_start(bench *here, int index) {
     return qs_device_prepare(here->profiler->device, &one->one, one->data, NULL, &one->kernel);
 }
 
-/* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out, slow kernels being linear before. */
+/* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out: slow kernels are linear. */
 static qs_status sizes_start(bench *here, double until) {
     const double begin = qs_clock(), enough = begin + (until - begin) / 4;
     for (int i = 0; size_at(i) > 0 && (i < LEAST_SIZES || qs_clock() < enough); i++) {

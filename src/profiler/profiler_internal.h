@@ -22,8 +22,8 @@ typedef struct qs__quartiles {
 qs_status qs__samples_add(qs__samples *samples, double value);
 /* Sorts the values. 0 values give zeros. */
 qs__quartiles qs__quartiles_of(int count, double *value);
-/* True when the median that the samples come from lies within `tolerance` (relative) of theirs with at least 95 % confidence, whatever their
- * distribution: by order statistics; never with fewer than 6 samples. Sorts the values. */
+/* True when the median that the samples come from lies within `tolerance` (relative) of theirs with at least 95 % confidence, whatever
+ * their distribution: by order statistics; never with fewer than 6 samples. Sorts the values. */
 bool qs__median_is_known(qs__samples *samples, double tolerance);
 
 /* ---- cases.c -------------------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Resuming: after each finished stage a rank keeps what it has in a file of its own, which a later measurement with the same options takes
  * over. The file is a line that says whose it is, lines of samples, and a profile record with the fits, all-reduces and statistics so far.
- * Lines are written and read by one walk over the state, so a field is one line here. Whatever is not as expected, the file is left aside. */
+ * Lines are written and read by one walk over the state, so a field is one line here. A file that is not as expected is left aside. */
 #include "resume.h"
 
 #include <inttypes.h>

@@ -29,8 +29,8 @@ qs__quartiles qs__quartiles_of(int count, double *value) {
     return (qs__quartiles){quantile(count, value, 0.25), quantile(count, value, 0.5), quantile(count, value, 0.75)};
 }
 
-/* How many of the smallest of `count` samples may be left out so that the rest still begins below the true median with 97.5 %: the largest r
- * whose binomial tail P(at most r of count fall below it) stays within 2.5 %. -1: not even the smallest sample is known to lie below. */
+/* How many of the smallest of `count` samples may be left out so that the rest still begins below the true median with 97.5 %: the largest
+ * r whose binomial tail P(at most r of count fall below it) stays within 2.5 %. -1: not even the smallest sample is known to lie below. */
 static int left_out(int count) {
     double term = pow(0.5, count), tail = 0;
     int r = -1;
