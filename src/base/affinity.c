@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cores for threads. A process tells what it may run on, every process deals the cores of its machine in the same way, and the pool's
- * threads are held to what was dealt. The first thread of several is held to all cores of its process only: threads that the kernel library makes
- * later inherit its mask, and must not all land on one core. */
+ * threads are held to what was dealt. The first thread of several is held to all cores of its process only: threads that the kernel
+ * library makes later inherit its mask, and must not all land on one core. */
 #include "base_internal.h"
 
 #include <sched.h>

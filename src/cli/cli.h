@@ -83,8 +83,9 @@ typedef struct session {
     qs_device *device;
     bool pinned; /* every thread of this rank has a core of its own */
 } session;
-/* Opens communicator, cluster (file, or a single rank), and this rank's device, and pins its threads where cores
- * suffice; `before` is what came of this rank's options and files, so that what fails on one rank alone is told and stops all. QS_USAGE when the number of ranks does not match. */
+/* Opens communicator, cluster (file, or a single rank), and this rank's device, and pins its threads where cores suffice; `before` is
+ * what came of this rank's options and files, so that what fails on one rank alone is told and stops all. QS_USAGE when the number of
+ * ranks does not match. */
 qs_status session_open(const session_options *options, qs_status before, session *out);
 /* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the
  * others cannot know of is told here and ends the whole run at once. */
