@@ -14,22 +14,80 @@ enum { FIRST_BITS = 10, LAST_BITS = 23, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS
  * most; a batch of runs whose median is more than `disturbed` times that of the quietest one does not count. */
 static const double known = 0.05, disturbed = 1.25, enough_us = 40e3;
 /* Sizes that take longer are left out: lines continue. The other algorithms are measured as well when the job's own took no longer. */
-static const double longest_us = 60e3, cheap_s = 1.0;
+static const double longest_us = 150e3, cheap_s = 1.0;
+static const double least_us = 0.01;     /* where clocks of hosts agree no better than the time they measure */
 static const double poll_every_us = 200; /* about one kernel of a small model between two polls, as in a step */
+
+/* ---- One clock ---------------------------------------------------------------------------------------------------------------- */
+
+/* How far the clock of rank 1 is ahead of rank 0's, told to both: the quickest of a few round trips, halved. */
+static qs_status pair_offset(qs_comm *pair, double *ahead) {
+    double quickest = HUGE_VAL;
+    for (int i = 0; i < 10; i++) {
+        double there = 0;
+        const double begin = qs_clock();
+        QS_TRY(qs_comm_broadcast(pair, &there, sizeof there, 0));
+        there = qs_clock();
+        QS_TRY(qs_comm_broadcast(pair, &there, sizeof there, 1));
+        const double end = qs_clock();
+        if (end - begin < quickest) *ahead = there - (begin + end) / 2;
+        quickest = fmin(quickest, end - begin);
+    }
+    return qs_comm_broadcast(pair, ahead, sizeof *ahead, 0);
+}
+
+static int first_rank_on(const qs_comm *comm, int host) {
+    int rank = 0;
+    while (qs_comm_host_of(comm, rank) != host)
+        rank++;
+    return rank;
+}
+
+/* How far this host's clock is ahead of that of rank 0's host. Barriers do not make ranks start together where messages take long: whoever
+ * comes last leaves first, and so on. */
+static qs_status clock_offset(qs_comm *comm, double *ahead) {
+    double mine = -HUGE_VAL;
+    *ahead = 0;
+    for (int host = 1; host < qs_comm_hosts(comm); host++) {
+        qs_comm *pair;
+        const int first = first_rank_on(comm, host), rank = qs_comm_rank(comm);
+        double offset = -HUGE_VAL;
+        QS_TRY(qs_comm_split(comm, rank == 0 || rank == first ? 0 : -1, &pair));
+        const qs_status status = pair ? pair_offset(pair, &offset) : QS_OK;
+        qs_comm_close(pair);
+        QS_TRY(status);
+        QS_TRY(qs_comm_max(comm, &offset, 1));
+        if (qs_comm_host_of(comm, rank) == host) mine = offset;
+    }
+    if (mine > -HUGE_VAL) *ahead = mine;
+    return QS_OK;
+}
 
 /* ---- One size ---------------------------------------------------------------------------------------------------------------- */
 
-/* Each run as the slowest rank saw it: an all-reduce ends when it ends everywhere. */
-static qs_status runs_time(qs_comm *comm, float *values, int64_t count, int runs, double *us) {
+/* Ranks that measure together. */
+typedef struct group {
+    qs_comm *comm;
+    double ahead; /* of rank 0's clock, in seconds */
+    float *values;
+    qs__samples quiet;
+} group;
+
+/* Each run from the start of the last rank to the end of the last: so a replay counts it. */
+static qs_status runs_time(const group *one, int64_t count, int runs, double *us) {
+    double stamp[2 * RUNS];
     for (int i = 0; i < runs; i++) {
         qs_request *request;
-        QS_TRY(qs_comm_barrier(comm));
-        const double begin = qs_clock();
-        QS_TRY(qs_comm_all_reduce_start(comm, values, count, &request));
-        QS_TRY(qs_comm_wait(comm, request));
-        us[i] = (qs_clock() - begin) * 1e6;
+        QS_TRY(qs_comm_barrier(one->comm));
+        stamp[2 * i] = qs_clock() - one->ahead;
+        QS_TRY(qs_comm_all_reduce_start(one->comm, one->values, count, &request));
+        QS_TRY(qs_comm_wait(one->comm, request));
+        stamp[2 * i + 1] = qs_clock() - one->ahead;
     }
-    return qs_comm_max(comm, us, runs);
+    QS_TRY(qs_comm_max(one->comm, stamp, 2 * runs));
+    for (int i = 0; i < runs; i++)
+        us[i] = fmax((stamp[2 * i + 1] - stamp[2 * i]) * 1e6, least_us);
+    return QS_OK;
 }
 
 typedef struct size_time {
@@ -49,13 +107,14 @@ static qs_status batch_take(qs__samples *quiet, double *best, int runs, double *
 }
 
 /* All ranks hold the same times, so they repeat alike. `guess_us`: of the size before; long ones are run less often. */
-static qs_status size_measure(qs_comm *comm, float *values, int64_t count, double guess_us, qs__samples *quiet, size_time *out) {
+static qs_status size_measure(group *one, int64_t count, double guess_us, size_time *out) {
     double us[RUNS], best = HUGE_VAL, spent = 0;
     const int batch = guess_us > 5e3 ? 3 : RUNS;
+    qs__samples *quiet = &one->quiet;
     quiet->count = out->runs = 0;
-    QS_TRY(runs_time(comm, values, count, 1, us));
+    QS_TRY(runs_time(one, count, 1, us));
     do {
-        QS_TRY(runs_time(comm, values, count, batch, us));
+        QS_TRY(runs_time(one, count, batch, us));
         for (int i = 0; i < batch; i++)
             spent += us[i];
         out->runs += batch;
@@ -78,36 +137,37 @@ static void compute(double us) {
     }
 }
 
-/* Pieces of work with polls between them, then the wait. */
-static qs_status overlapped_time(qs_comm *comm, float *values, int64_t count, int pieces, int runs, double *us) {
-    double sample[RUNS];
+/* Pieces of work with polls between them, then the wait: what that took beyond the work, on the slowest rank. */
+static qs_status beside_work(const group *one, int64_t count, int pieces, int runs, double *us) {
+    double beyond[RUNS];
     for (int i = 0; i < runs; i++) {
         qs_request *request;
-        QS_TRY(qs_comm_barrier(comm));
-        const double begin = qs_clock();
-        QS_TRY(qs_comm_all_reduce_start(comm, values, count, &request));
+        QS_TRY(qs_comm_barrier(one->comm));
+        beyond[i] = -qs_clock();
+        QS_TRY(qs_comm_all_reduce_start(one->comm, one->values, count, &request));
         for (int p = 0; p < pieces; p++) {
+            const double begin = qs_clock();
             compute(poll_every_us);
-            QS_TRY(qs_comm_test(comm, request, NULL));
+            beyond[i] -= qs_clock() - begin;
+            QS_TRY(qs_comm_test(one->comm, request, NULL));
         }
-        QS_TRY(qs_comm_wait(comm, request));
-        sample[i] = (qs_clock() - begin) * 1e6;
+        QS_TRY(qs_comm_wait(one->comm, request));
+        beyond[i] = (beyond[i] + qs_clock()) * 1e6;
     }
-    QS_TRY(qs_comm_max(comm, sample, runs));
-    *us = qs__quartiles_of(runs, sample).median;
+    QS_TRY(qs_comm_max(one->comm, beyond, runs));
+    *us = qs__quartiles_of(runs, beyond).median;
     return QS_OK;
 }
 
 /* With twice the all-reduce's time of work beside it, what comes on top of the work was taken from it. */
-static qs_status cpu_share_measure(qs_comm *comm, float *values, double guess_us, double *share) {
-    const int64_t count = ((int64_t)1 << 20) / (int64_t)sizeof *values;
+static qs_status cpu_share_measure(const group *one, double guess_us, double *share) {
+    const int64_t count = ((int64_t)1 << 20) / (int64_t)sizeof *one->values;
     const int runs = guess_us > 5e3 ? 3 : RUNS;
-    double sample[RUNS], both = 0;
-    QS_TRY(runs_time(comm, values, count, runs, sample));
+    double sample[RUNS], beyond = 0;
+    QS_TRY(runs_time(one, count, runs, sample));
     const double plain = qs__quartiles_of(runs, sample).median;
-    const int pieces = (int)ceil(2 * plain / poll_every_us);
-    QS_TRY(overlapped_time(comm, values, count, pieces, runs, &both));
-    *share = fmin(fmax((both - pieces * poll_every_us) / plain, 0), 1);
+    QS_TRY(beside_work(one, count, (int)ceil(2 * plain / poll_every_us), runs, &beyond));
+    *share = fmin(beyond / plain, 1);
     return QS_OK;
 }
 
@@ -128,8 +188,8 @@ static qs_status row_fit(int sizes, const double *bytes, const double *us, qs_co
     return QS_OK;
 }
 
-static int64_t size_bytes(int size) {
-    return (int64_t)1 << (FIRST_BITS + size);
+static int64_t size_count(int size) {
+    return ((int64_t)1 << (FIRST_BITS + size)) / (int64_t)sizeof(float);
 }
 
 /* Less does not take longer: a size that took longer than a larger one was disturbed all the while. */
@@ -141,39 +201,39 @@ static bool is_disturbed(int sizes, const size_time *one, int size) {
 }
 
 /* Measures the disturbed sizes again, a few times over; the quieter time holds. */
-static qs_status sizes_repair(qs_comm *comm, float *values, qs__samples *quiet, int sizes, size_time *one) {
+static qs_status sizes_repair(group *one, int sizes, size_time *time) {
     for (int sweep = 0; sweep < 3; sweep++) {
         for (int size = 0; size < sizes; size++) {
             size_time again;
-            if (!is_disturbed(sizes, one, size)) continue;
-            QS_TRY(size_measure(comm, values, size_bytes(size) / (int64_t)sizeof *values, one[size].us, quiet, &again));
-            again.runs += one[size].runs;
-            if (again.us > one[size].us) {
-                one[size].runs = again.runs;
+            if (!is_disturbed(sizes, time, size)) continue;
+            QS_TRY(size_measure(one, size_count(size), time[size].us, &again));
+            again.runs += time[size].runs;
+            if (again.us > time[size].us) {
+                time[size].runs = again.runs;
             } else {
-                one[size] = again;
+                time[size] = again;
             }
         }
     }
     return QS_OK;
 }
 
-static qs_status row_measure(qs_comm *comm, float *values, qs__samples *quiet, qs_collective_cost *row) {
+static qs_status row_measure(group *one, qs_collective_cost *row) {
     double bytes[SIZES], us[SIZES];
-    size_time one[SIZES] = {{0}};
+    size_time time[SIZES] = {{0}};
     int sizes = 0;
-    for (double last = 0; sizes < SIZES && (sizes < 3 || last < longest_us); last = one[sizes++].us) {
-        QS_TRY(size_measure(comm, values, size_bytes(sizes) / (int64_t)sizeof *values, last, quiet, &one[sizes]));
-    }
-    QS_TRY(sizes_repair(comm, values, quiet, sizes, one));
+    QS_TRY(clock_offset(one->comm, &one->ahead));
+    for (double last = 0; sizes < SIZES && (sizes < 3 || last < longest_us); last = time[sizes++].us)
+        QS_TRY(size_measure(one, size_count(sizes), last, &time[sizes]));
+    QS_TRY(sizes_repair(one, sizes, time));
     for (int size = 0; size < sizes; size++) {
-        bytes[size] = (double)size_bytes(size);
-        us[size] = one[size].us;
-        row->samples += one[size].runs;
-        row->spread = fmax(row->spread, one[size].spread);
+        bytes[size] = (double)(size_count(size) * (int64_t)sizeof *one->values);
+        us[size] = time[size].us;
+        row->samples += time[size].runs;
+        row->spread = fmax(row->spread, time[size].spread);
     }
     QS_TRY(row_fit(sizes, bytes, us, row));
-    return cpu_share_measure(comm, values, one[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
+    return cpu_share_measure(one, time[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
 }
 
 /* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured). */
@@ -184,10 +244,10 @@ static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char
     snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(profiler->options->cluster) : "shared-memory");
 }
 
-/* ---- Groups of ranks -------------------------------------------------------------------------------------------------------------- */
+/* ---- Parts of the ranks -------------------------------------------------------------------------------------------------------------- */
 
-/* Whether a rank is in the group: all ranks; the first two of the first host that has two; the first of each of the first two hosts. */
-enum { ALL, NEIGHBOURS, APART, GROUPS };
+/* Parts of the ranks: all of them; the first two of the first host that has two; the first of each of the first two hosts. */
+enum { ALL, NEIGHBOURS, APART, PARTS };
 
 static int local_rank_of(const qs_comm *comm, int rank) {
     int before = 0;
@@ -203,19 +263,19 @@ static int first_shared_host(const qs_comm *comm) {
     return -1;
 }
 
-static bool is_member(const qs_comm *comm, int group, int rank) {
+static bool is_member(const qs_comm *comm, int part, int rank) {
     const int host = qs_comm_host_of(comm, rank), local = local_rank_of(comm, rank);
-    if (group == ALL) return true;
-    return group == NEIGHBOURS ? host == first_shared_host(comm) && local < 2 : host < 2 && local == 0;
+    if (part == ALL) return true;
+    return part == NEIGHBOURS ? host == first_shared_host(comm) && local < 2 : host < 2 && local == 0;
 }
 
 /* Pairs are left out where there is none, or where it is all ranks. */
-static bool has_group(const qs_comm *comm, int group) {
-    if (group == ALL) return true;
-    return qs_comm_size(comm) > 2 && (group == NEIGHBOURS ? first_shared_host(comm) >= 0 : qs_comm_hosts(comm) > 1);
+static bool has_part(const qs_comm *comm, int part) {
+    if (part == ALL) return true;
+    return qs_comm_size(comm) > 2 && (part == NEIGHBOURS ? first_shared_host(comm) >= 0 : qs_comm_hosts(comm) > 1);
 }
 
-/* Who is not in the group sleeps while it measures: waiting MPI libraries keep their core busy. */
+/* Who is not in the part sleeps while it measures: waiting MPI libraries keep their core busy. */
 static qs_status others_wait(qs_comm *comm, bool member) {
     float nothing = 0;
     qs_request *request;
@@ -230,8 +290,7 @@ static qs_status others_wait(qs_comm *comm, bool member) {
 
 typedef struct collectives {
     qs__profiler *profiler;
-    float *values;
-    qs__samples quiet;
+    group group; /* at hand */
     qs_profile *out;
 } collectives;
 
@@ -243,28 +302,29 @@ static qs_status row_share(collectives *one, bool first, qs_collective_cost *row
     return qs_comm_broadcast(one->profiler->comm, row, sizeof *row, (int)-least);
 }
 
-static qs_status group_measure(collectives *one, int group, const char *algorithm) {
+static qs_status part_measure(collectives *one, int part_index, const char *algorithm) {
     qs_comm *comm = one->profiler->comm, *part;
-    const bool member = is_member(comm, group, one->profiler->rank);
+    const bool member = is_member(comm, part_index, one->profiler->rank);
     qs_collective_cost row = {0};
     QS_TRY(qs_comm_split(comm, member ? 0 : -1, &part));
     qs_status status = QS_OK;
     if (member) {
+        one->group.comm = part;
         row_describe(one->profiler, part, algorithm, &row);
         status = qs_comm_algorithm_set(part, algorithm);
-        if (status == QS_OK) status = row_measure(part, one->values, &one->quiet, &row);
+        if (status == QS_OK) status = row_measure(&one->group, &row);
     }
     const bool first = part && qs_comm_rank(part) == 0;
     qs_comm_close(part);
-    if (status == QS_OK && group != ALL) status = others_wait(comm, member);
+    if (status == QS_OK && part_index != ALL) status = others_wait(comm, member);
     if (status == QS_OK) status = row_share(one, first, &row);
     if (status == QS_OK) one->out->collective[one->out->collectives++] = row;
     return status;
 }
 
 static qs_status algorithm_measure(collectives *one, const char *algorithm) {
-    for (int group = 0; group < GROUPS; group++) {
-        if (has_group(one->profiler->comm, group)) QS_TRY(group_measure(one, group, algorithm));
+    for (int part = 0; part < PARTS; part++) {
+        if (has_part(one->profiler->comm, part)) QS_TRY(part_measure(one, part, algorithm));
     }
     return QS_OK;
 }
@@ -293,11 +353,11 @@ qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
     collectives one = {.profiler = profiler, .out = out};
     if (profiler->ranks < 2) return QS_OK;
     qs__progress(profiler, 0.65, "all-reduce");
-    qs_status status = qs_allocate((size_t)1 << (LAST_BITS - 2), sizeof *one.values, &one.values);
-    if (status == QS_OK) status = qs_allocate(GROUPS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
+    qs_status status = qs_allocate((size_t)1 << (LAST_BITS - 2), sizeof *one.group.values, &one.group.values);
+    if (status == QS_OK) status = qs_allocate(PARTS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
     status = qs_comm_agree(profiler->comm, status);
     if (status == QS_OK) status = algorithms_measure(&one);
-    free(one.values);
-    free(one.quiet.value);
+    free(one.group.values);
+    free(one.group.quiet.value);
     return status;
 }
