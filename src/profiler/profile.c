@@ -119,7 +119,7 @@ static qs_status row_fill(const qs__profiler *profiler, const qs_class_profile *
                             .held_bytes = (int64_t)held->held_bytes,
                             .shared_bytes = (int64_t)held->shared_bytes,
                             .code_bytes = (int64_t)qs__code_of(&profiler->memory, entry->row.kernel)};
-    qs__row_times(entry, out);
+    QS_TRY(qs__row_times(entry, out));
     if (out->samples == 0) {
         QS_TRY(conversion_us(profile, entry, &out->us));
         out->us_low = out->us_high = out->us;

@@ -120,7 +120,7 @@ int64_t qs__cache_choose(const qs__cases *cases);
 /* cold.c: what a cold byte costs every kernel of the class, for its cache_bytes. */
 void qs__cold_fill(const qs__cases *cases, qs_class_profile *out);
 /* rows.c: the times of a case. */
-void qs__row_times(qs__entry *entry, qs_kernel_cost *out);
+qs_status qs__row_times(const qs__entry *entry, qs_kernel_cost *out);
 /* rows.c: how well the finished figures of the class give the steps of the plans they came from. */
 qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile);
 /* alone.c: kernels that no plan reached. */

@@ -96,14 +96,20 @@ qs_status qs__samples_keep(qs__campaign *all) {
 
 /* ---- A case's row --------------------------------------------------------------------------------------------------------------------- */
 
-void qs__row_times(qs__entry *entry, qs_kernel_cost *out) {
-    qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
-    const qs__quartiles us = qs__quartiles_of(samples->count, samples->value);
+/* Works on a copy: every value belongs to the cold bytes of its place. */
+qs_status qs__row_times(const qs__entry *entry, qs_kernel_cost *out) {
+    const qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
+    qs__samples sorted = {0};
+    QS_TRY(qs_grow(&sorted.value, &sorted.capacity, (size_t)samples->count + 1, sizeof *sorted.value));
+    if (samples->count > 0) memcpy(sorted.value, samples->value, (size_t)samples->count * sizeof *sorted.value);
+    const qs__quartiles us = qs__quartiles_of(samples->count, sorted.value);
+    free(sorted.value);
     out->us = mean_of(samples);
     out->us_low = us.low;
     out->us_high = us.high;
     out->samples = samples->count;
     out->us_alone = out->us * mean_of(&entry->alone);
+    return QS_OK;
 }
 
 /* ---- While the others wait ----------------------------------------------------------------------------------------------------------- */
