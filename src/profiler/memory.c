@@ -201,17 +201,11 @@ const qs__held *qs__held_of(const qs__memory *memory, const char *text) {
 
 /* ---- All of it --------------------------------------------------------------------------------------------------------------------- */
 
-static double data_bytes(const qs__profiler *profiler) {
-    const qs_dataset *training = &profiler->training, *test = &profiler->test;
-    const double sample = (double)training->channels * training->height * training->width + 1;
-    return (double)(training->count + test->count) * sample + (double)training->count * (double)sizeof *profiler->order;
-}
-
 static qs_status base_read(qs__profiler *profiler, program *evaluation) {
     QS_TRY(program_lower(profiler, NULL, QS_MODE_EVALUATION, evaluation));
     QS_TRY(program_try(profiler, evaluation));
     qs_heap_trim();
-    profiler->memory.base_bytes = fmax((double)qs_resident_bytes() - data_bytes(profiler), 0);
+    profiler->memory.base_bytes = fmax((double)qs_resident_bytes() - profiler->memory.data_bytes, 0);
     return QS_OK;
 }
 

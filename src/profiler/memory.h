@@ -16,6 +16,7 @@ typedef struct qs__code {
 } qs__code;
 
 typedef struct qs__memory {
+    double data_bytes; /* that the process grew by when it read its sample sets; what the heap rounds up included */
     double base_bytes; /* of a process that evaluates in fp32, without arena and data */
     qs__held *held;    /* cases of the uniform plans */
     int count;

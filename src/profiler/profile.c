@@ -51,12 +51,15 @@ static qs_status options_check(const qs__profiler *profiler) {
 static qs_status data_load(qs__profiler *profiler) {
     const qs_profile_options *options = profiler->options;
     const qs_shape *input = &profiler->graph->node[0].shape;
+    const double before = (double)qs_resident_bytes();
     QS_TRY(qs_dataset_load(profiler->job->dataset, options->data_folder, QS_PART_TRAINING, 0, &profiler->training));
     QS_TRY(qs_dataset_load(profiler->job->dataset, options->data_folder, QS_PART_TEST, 0, &profiler->test));
     QS_TRY(qs_dataset_fit(&profiler->training, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], profiler->graph->classes));
     QS_TRY(qs_allocate((size_t)profiler->training.count, sizeof *profiler->order, &profiler->order));
     QS_TRY(qs_allocate((size_t)profiler->job->batch, sizeof *profiler->indices, &profiler->indices));
     qs_random_permutation(qs_random_key(profiler->job->seed, 0, 0, 0), profiler->training.count, profiler->order);
+    qs_heap_trim();
+    profiler->memory.data_bytes = fmax((double)qs_resident_bytes() - before, 0);
     return QS_OK;
 }
 
