@@ -1,20 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# How well iteration times and memory are predicted. Every model is profiled once for each group of ranks, with as many ranks at work as the
-# job has; then every plan of a fixed list is predicted, with and without the costs of conversions, and trained for 60 steps in a process of
-# its own. Measured is the median step of the slowest rank over the last 54. Plans: one recipe for all operators (profiling runs these too),
-# three blocks lower than the rest, random mixes that no profile has seen. The fp32 plan is measured again between the others: how far these
-# repetitions are apart is the machine's noise.
+# How well iteration times and memory are predicted. In each of several rounds every model is profiled for each group of ranks, with as many
+# ranks at work as the job has; then every plan of a fixed list is predicted, with and without the costs of conversions, and trained for 60
+# steps in a process of its own. Measured is the median step of the slowest rank over the last 54. A shared machine is faster in one minute
+# than in the next: a cell's figures are the medians over the rounds, of predictions and of measurements; how far single measurements of one
+# plan lie apart is the noise, and errors of single rounds (one profile, one run) are reported too.
 #
+# Plans: one recipe for all operators (profiling runs these too), three blocks lower than the rest, random mixes that no profile has seen.
 # Groups: native (one rank), limited (one rank under an instruction-set ceiling, fp32 and int8), two (native fp32/bf16 beside a native rank
 # with int8), four (two of each; more ranks than cores on small machines: reported, not bounded).
-# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS, PREDICTION_MIXES (20), PREDICTION_MIXES_FOUR (4), PREDICTION_OUT.
+# Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
+# beside the others (contexts).
+# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_OUT.
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${PREDICTION_MODELS:=resnet20:64 vgg11_bn:32 mobilenet_v2:32}" "${PREDICTION_MIXES:=20}" \
-    "${PREDICTION_MIXES_FOUR:=4}" "${PREDICTION_GROUPS:=native limited two four}" "${PREDICTION_OUT:=run/prediction}"
+: "${QSYNC:=build/release/qsync}" "${PREDICTION_MODELS:=resnet20:64 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
+    "${PREDICTION_GROUPS:=native:20 limited:4 two:6 four:2}" "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
 dataset=shapes
 [ -d "${QSYNC_DATA:-}/cifar10" ] && dataset=cifar10
@@ -58,54 +61,70 @@ must() { # log command...: its output is shown only when it fails
     "$@" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
 }
 
-cell() { # group model folder plan
-    count=$(ranks_of "$1")
-    must "$3/log" launch "$count" train --cluster "$3/cluster.json" --plan "$3/$4.plan.json" --dataset $dataset --max-steps 60 --test-limit 64 \
-        --out "$3/run"
-    jq -nc --arg group "$1" --arg model "$2" --arg plan "$4" --argjson ranks "$count" --slurpfile predicted "$3/$4.predicted" \
-        --slurpfile casts "$3/$4.no_casts" --slurpfile timing "$3/run/timing.json" --slurpfile audit "$3/run/audit.json" \
-        '{group: $group, model: $model, ranks: $ranks, plan: $plan, predicted_us: $predicted[0].iteration_us,
-          no_casts_us: $casts[0].iteration_us, measured_us: $timing[0].median_step_us, audit: $audit[0]}' >> "$rows"
-    tail -n 1 "$rows" | jq -r '"  \(.group) \(.model) \(.plan): \(.predicted_us / 1000) ms predicted, \(.measured_us / 1000) measured, "
-        + "\(100 * (.predicted_us / .measured_us - 1) | . * 100 | round / 100) %"' >&2
+# Predictions of a plan from a profile, whoever made it: pins carry no signature.
+simulate() { # folder plan profile options...
+    folder=$1 plan=$2 from=$3
+    shift 3
+    "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/$from.json" --plan "$folder/$plan.pins" "$@" | jq .iteration_us
+}
+cell() { # round group model folder plan
+    count=$(ranks_of "$2")
+    must "$4/log" "$QSYNC" plan --cluster "$4/cluster.json" --profile "$4/profile.json" --planner qsync --pins "$4/$5.pins" --out "$4/plan.json"
+    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --max-steps 60 --test-limit 64 \
+        --out "$4/run"
+    contexts=null
+    [ ! -f "$4/hot.json" ] || contexts="{\"hot\": $(simulate "$4" "$5" hot), \"cold\": $(simulate "$4" "$5" cold), \"mean\": $(simulate "$4" "$5" mean)}"
+    jq -nc --argjson round "$1" --arg group "$2" --arg model "$3" --arg plan "$5" --argjson ranks "$count" \
+        --argjson predicted "$(simulate "$4" "$5" profile)" --argjson casts "$(simulate "$4" "$5" profile --no-casts)" --argjson contexts "$contexts" \
+        --slurpfile timing "$4/run/timing.json" --slurpfile audit "$4/run/audit.json" \
+        '{round: $round, group: $group, model: $model, ranks: $ranks, plan: $plan, predicted_us: $predicted, no_casts_us: $casts,
+          measured_us: $timing[0].median_step_us, contexts: $contexts,
+          rss: [$audit[0].ranks[].memory.rss.error_percent], arena: [$audit[0].ranks[].memory.arena]}' >> "$rows"
+    tail -n 1 "$rows" | jq -r '"  \(.group) \(.model) \(.plan): \(.predicted_us / 10 | round / 100) ms predicted, \(.measured_us / 10 | round / 100) measured, "
+        + "\(10000 * (.predicted_us / .measured_us - 1) | round / 100) %, rss \(.rss)"' >&2
 }
 
-group_run() { # group model batch
-    folder=$out/$1-$2
-    mkdir -p "$folder"
-    cluster "$1" > "$folder/cluster.json"
-    mixes=$PREDICTION_MIXES
-    [ "$1" = four ] && mixes=$PREDICTION_MIXES_FOUR
-    echo "prediction: $1, $2, batch $3" >&2
-    must "$folder/log" launch "$(ranks_of "$1")" profile --cluster "$folder/cluster.json" --model "$2" --dataset $dataset --batch "$3" \
-        --statistics-iterations 2 --out "$folder/profile.json"
+profile() { # group model batch folder name options...
+    group=$1 model=$2 batch=$3 folder=$4 name=$5
+    shift 5
+    must "$folder/log" launch "$(ranks_of "$group")" profile --cluster "$folder/cluster.json" --model "$model" --dataset $dataset --batch "$batch" \
+        --repetitions 4 --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
+}
+
+group_run() { # round group model batch mixes
+    folder=$out/$2-$3
+    if [ ! -d "$folder" ]; then
+        mkdir -p "$folder"
+        cluster "$2" > "$folder/cluster.json"
+        "$QSYNC" inspect --json "$3" | jq --argjson mixes "$5" --argjson cluster "$(cat "$folder/cluster.json")" -f bench/prediction_plans.jq \
+            > "$folder/plans.json"
+        for plan in $(jq -r 'keys_unsorted[]' "$folder/plans.json"); do
+            jq --arg model "$3" --arg dataset $dataset --argjson batch "$4" \
+                ".[\"$plan\"] + {job: {model: \$model, dataset: \$dataset, batch: \$batch}}" "$folder/plans.json" > "$folder/$plan.pins"
+        done
+        if [ "$2" = native ]; then
+            profile "$2" "$3" "$4" "$folder" hot --kernels hot
+            profile "$2" "$3" "$4" "$folder" cold --kernels cold
+        fi
+    fi
+    echo "prediction: round $1, $2, $3, batch $4" >&2
+    profile "$2" "$3" "$4" "$folder" profile
+    jq 'del(.classes[].cache_bytes)' "$folder/profile.json" > "$folder/mean.json"
     jq -c '.classes | to_entries[] | {class: .key} + .value.quality' "$folder/profile.json" >&2
-    "$QSYNC" inspect --json "$2" | jq --argjson mixes "$mixes" \
-        -f bench/prediction_plans.jq --argjson cluster "$(cat "$folder/cluster.json")" > "$folder/plans.json"
-    plans=$(jq -r 'keys_unsorted[]' "$folder/plans.json")
-    for plan in $plans; do
-        jq ".[\"$plan\"]" "$folder/plans.json" > "$folder/$plan.pins"
-        must "$folder/log" "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$folder/profile.json" --planner qsync --pins \
-            "$folder/$plan.pins" --out "$folder/$plan.plan.json"
-        simulate="$QSYNC simulate --json --cluster $folder/cluster.json --profile $folder/profile.json --plan $folder/$plan.plan.json"
-        $simulate > "$folder/$plan.predicted"
-        $simulate --no-casts > "$folder/$plan.no_casts"
-    done
-    at=0
-    for plan in $plans; do
-        cell "$1" "$2" "$folder" "$plan"
-        at=$((at + 1))
-        [ $((at % 6)) -ne 0 ] || cell "$1" "$2" "$folder" fp32
+    for plan in $(jq -r 'keys_unsorted[]' "$folder/plans.json"); do
+        cell "$1" "$2" "$3" "$folder" "$plan"
     done
 }
 
-for entry in $PREDICTION_MODELS; do
-    for group in $PREDICTION_GROUPS; do
-        group_run "$group" "${entry%%:*}" "${entry##*:}"
+for round in $(seq "$PREDICTION_ROUNDS"); do
+    for entry in $PREDICTION_MODELS; do
+        for group in $PREDICTION_GROUPS; do
+            group_run "$round" "${group%%:*}" "${entry%%:*}" "${entry##*:}" "${group##*:}"
+        done
     done
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-jq -s -f bench/prediction_figures.jq "$rows" > "$work/figures.json"
+jq -s --rawfile indicator experiments/indicator/results.csv -f bench/prediction_figures.jq "$rows" > "$work/figures.json"
 bench_write "$work/figures.json"
 jq -r '.figures.table[]' "bench/results/$bench_name.json"

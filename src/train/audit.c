@@ -47,15 +47,10 @@ typedef struct rank_figures {
     int64_t programs; /* of training: a smaller last step has one of its own */
 } rank_figures;
 
-static int64_t set_bytes(const qs_dataset *set, const qs_sharding *sharding) {
-    const int64_t sample = (int64_t)set->channels * set->height * set->width + 1;
-    return set->count * sample + (sharding->order ? sharding->count * (int64_t)sizeof *sharding->order : 0);
-}
-
 static qs_status figures_fill(const qs__trainer *trainer, rank_figures *out) {
     *out = (rank_figures){.arena_bytes = (int64_t)trainer->arena.bytes, .resident_bytes = trainer->resident_bytes};
     out->programs = trainer->partial.schedule ? 2 : 1;
-    out->data_bytes = set_bytes(&trainer->training, &trainer->sharding) + set_bytes(&trainer->test, &trainer->test_sharding);
+    out->data_bytes = trainer->data_bytes;
     return qs__watch_medians(&trainer->watch, out->medians, &out->steps);
 }
 

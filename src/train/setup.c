@@ -61,7 +61,7 @@ static int64_t steps_of_run(const qs__trainer *trainer) {
     return limit > 0 && limit < all ? limit : all;
 }
 
-static qs_status data_load(qs__trainer *trainer) {
+static qs_status sets_load(qs__trainer *trainer) {
     const qs_train_options *options = trainer->options;
     const uint64_t seed = trainer->job->seed;
     QS_TRY(part_load(trainer, QS_PART_TRAINING, options->training_limit, &trainer->training));
@@ -74,6 +74,15 @@ static qs_status data_load(qs__trainer *trainer) {
     if (options->test_limit < 0) return QS_OK;
     QS_TRY(part_load(trainer, QS_PART_TEST, options->test_limit, &trainer->test));
     return qs_sharding_create(trainer->test.count, trainer->ranks, trainer->batch, seed, false, &trainer->test_sharding);
+}
+
+static qs_status data_load(qs__trainer *trainer) {
+    const int64_t before = qs_resident_bytes();
+    const qs_status status = sets_load(trainer);
+    qs_heap_trim();
+    const int64_t grown = qs_resident_bytes() - before;
+    trainer->data_bytes = grown > 0 ? grown : 0;
+    return status;
 }
 
 /* ---- Programs over one arena ------------------------------------------------------------------------------------------------ */

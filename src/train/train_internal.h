@@ -87,6 +87,7 @@ typedef struct qs__trainer {
     qs_dataset training, test;
     int64_t *batch; /* (ranks) */
     int64_t global_batch;
+    int64_t data_bytes; /* that the process grew by when it read its sample sets */
     qs_sharding sharding, test_sharding;
     qs_augmentation augmentation;
     qs_arena arena;
