@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # How well iteration times and memory are predicted. In each of several rounds every model is profiled for each group of ranks, with as many
-# ranks at work as the job has; then every plan of a fixed list is predicted, with and without the costs of conversions, and trained for 60
-# steps in a process of its own. Measured is the median step of the slowest rank over the last 54. A shared machine is faster in one minute
+# ranks at work as the job has; then every plan of a fixed list is predicted, with and without the costs of conversions, and trained for 56
+# steps in a process of its own. Measured is the median step of the slowest rank over the last 51. A shared machine is faster in one minute
 # than in the next: a cell's figures are the medians over the rounds, of predictions and of measurements; how far single measurements of one
 # plan lie apart is the noise, and errors of single rounds (one profile, one run) are reported too.
 #
@@ -11,21 +11,21 @@
 # with int8), four (two of each; more ranks than cores on small machines: reported, not bounded).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
-# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_OUT.
+# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_OUT: a run goes on with what is
+# there; remove the folder to start anew.
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${PREDICTION_MODELS:=resnet20:64 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
-    "${PREDICTION_GROUPS:=native:20 limited:4 two:6 four:2}" "${PREDICTION_OUT:=run/prediction}"
+: "${QSYNC:=build/release/qsync}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
+    "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
 dataset=shapes
 [ -d "${QSYNC_DATA:-}/cifar10" ] && dataset=cifar10
 out=$PREDICTION_OUT
-rm -rf "$out"
 mkdir -p "$out"
 rows=$out/rows.jsonl
-: > "$rows"
+touch "$rows"
 
 class() { # name role count isa formats
     printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "threads": 1, "isa": "%s", "speed": 1, "formats": [%s], "storage": [%s],
@@ -70,7 +70,7 @@ simulate() { # folder plan profile options...
 cell() { # round group model folder plan
     count=$(ranks_of "$2")
     must "$4/log" "$QSYNC" plan --cluster "$4/cluster.json" --profile "$4/profile.json" --planner qsync --pins "$4/$5.pins" --out "$4/plan.json"
-    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --max-steps 60 --test-limit 64 \
+    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --max-steps 56 --test-limit 64 \
         --out "$4/run"
     contexts=null
     [ ! -f "$4/hot.json" ] || contexts="{\"hot\": $(simulate "$4" "$5" hot), \"cold\": $(simulate "$4" "$5" cold), \"mean\": $(simulate "$4" "$5" mean)}"
@@ -91,6 +91,10 @@ profile() { # group model batch folder name options...
         --repetitions 4 --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
 }
 
+rows_of() { # round group model
+    jq -c --argjson round "$1" --arg group "$2" --arg model "$3" 'select(.round == $round and .group == $group and .model == $model)' "$rows"
+}
+
 group_run() { # round group model batch mixes
     folder=$out/$2-$3
     if [ ! -d "$folder" ]; then
@@ -107,6 +111,10 @@ group_run() { # round group model batch mixes
             profile "$2" "$3" "$4" "$folder" cold --kernels cold
         fi
     fi
+    [ "$(rows_of "$1" "$2" "$3" | wc -l)" -lt "$(jq length "$folder/plans.json")" ] || return 0
+    jq -c --argjson round "$1" --arg group "$2" --arg model "$3" 'select(.round != $round or .group != $group or .model != $model)' "$rows" \
+        > "$rows.new"
+    mv "$rows.new" "$rows"
     echo "prediction: round $1, $2, $3, batch $4" >&2
     profile "$2" "$3" "$4" "$folder" profile
     jq 'del(.classes[].cache_bytes)' "$folder/profile.json" > "$folder/mean.json"

@@ -126,6 +126,10 @@ const char *qs_comm_name(const qs_comm *comm) {
     return comm->kind->name;
 }
 
+const char *qs_comm_library(const qs_comm *comm) {
+    return comm->kind->library ? comm->kind->library() : comm->kind->name;
+}
+
 /* ---- All-reduce ------------------------------------------------------------------------------------------------------------ */
 
 static qs_status take_request(qs_comm *comm, qs_request **out) {

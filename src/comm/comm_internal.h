@@ -31,6 +31,7 @@ const qs__algorithm *qs__algorithm_named(const char *name);
 typedef struct qs__comm_kind {
     const char *name;
     size_t comm_bytes, request_bytes; /* sizes of the kind's structs, which begin with qs_comm and qs_request */
+    const char *(*library)(void);     /* what moves the data, with its version; NULL: nothing */
     qs_status (*open)(qs_comm *comm); /* fills rank, size and host */
     /* Fills another communicator over the ranks of a group; below 0: this rank is in none, and nothing is filled. */
     qs_status (*split)(qs_comm *comm, int group, qs_comm *part);

@@ -277,16 +277,26 @@ static size_t traffic_of(const qs__profiler *profiler) {
     return part < least_traffic ? least_traffic : part > most_traffic ? most_traffic : part;
 }
 
-/* Ranks with fewer kinds than others run theirs again, so that all memory is busy for all. */
+/* Ranks of a host take turns: two that stream at once slow each other down far more than a conversion and the kernels of another rank do in
+ * training. What company costs a conversion was seen in whole steps (rows.c adds it). */
+static qs_status turns_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, int kind, double seconds, qs_conversion_cost *row) {
+    double turns = qs_comm_local_size(profiler->comm);
+    QS_TRY(qs_comm_max(profiler->comm, &turns, 1));
+    for (int turn = 0; turn < (int)turns; turn++) {
+        qs_status status = QS_OK;
+        if (turn == qs_comm_local_rank(profiler->comm) && kind < kinds->count)
+            status = kind_fit(here, &kinds->kind[kind], seconds / turns, row);
+        QS_TRY(qs_comm_agree(profiler->comm, status));
+    }
+    return QS_OK;
+}
+
 static qs_status rounds_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, qs_class_profile *out) {
     double rounds = kinds->count;
     QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
     for (int i = profiler->rounds; i < (int)rounds; i++) {
-        qs_status status = QS_OK;
-        qs_conversion_cost again, *row = i < kinds->count ? &out->conversion[i] : &again;
         qs__progress(profiler, 0.47 + 0.18 * i / rounds, "conversions");
-        if (kinds->count > 0) status = kind_fit(here, &kinds->kind[i % kinds->count], profiler->options->conversion_seconds / rounds, row);
-        QS_TRY(qs_comm_agree(profiler->comm, status));
+        QS_TRY(turns_run(profiler, kinds, here, i, profiler->options->conversion_seconds / rounds, out->conversion + i));
         if (i < kinds->count) out->conversions = i + 1;
         profiler->rounds = i + 1;
         if (i + 1 < (int)rounds) qs__resume_save(profiler, QS__STAGE_PLANS);

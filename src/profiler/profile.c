@@ -178,6 +178,7 @@ static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
     out->base_bytes = (int64_t)profiler->memory.base_bytes;
     out->iteration_overhead_us = fmax(qs__quartiles_of(profiler->overhead_us.count, profiler->overhead_us.value).median, 0);
     out->data_us_per_sample = qs__quartiles_of(profiler->data_us.count, profiler->data_us.value).median / (double)profiler->job->batch;
+    qs__company_add(profiler, out);
     QS_TRY(fits_compare(profiler, out));
     QS_TRY(kernels_fill(profiler, out));
     return qs__quality_fill(profiler, out);
@@ -280,7 +281,7 @@ static qs_status measure(qs__profiler *profiler, qs_profile *mine, qs_profile *a
     profiler->all = all;
     QS_TRY(stages_run(profiler, mine, all));
     QS_TRY(qs_comm_agree(profiler->comm, class_fill(profiler, mine->class_)));
-    qs__conditions_end(&start, profiler->options->pinned, qs_comm_name(profiler->comm), &mine->class_->conditions);
+    qs__conditions_end(&start, profiler->options->pinned, qs_comm_library(profiler->comm), &mine->class_->conditions);
     QS_TRY(classes_merge(profiler, mine, all));
     qs__progress(profiler, 1, "done");
     return QS_OK;

@@ -121,6 +121,8 @@ int64_t qs__cache_choose(const qs__cases *cases);
 void qs__cold_fill(const qs__cases *cases, qs_class_profile *out);
 /* rows.c: the times of a case. */
 qs_status qs__row_times(const qs__entry *entry, qs_kernel_cost *out);
+/* rows.c: conversions are fitted while other ranks wait; makes them times beside busy ranks. */
+void qs__company_add(const qs__profiler *profiler, qs_class_profile *out);
 /* rows.c: how well the finished figures of the class give the steps of the plans they came from. */
 qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile);
 /* alone.c: kernels that no plan reached. */

@@ -133,22 +133,36 @@ static bool is_of(const qs__entry *entry, const qs_conversion_cost *row) {
            (dst < 0 ? NULL : entry->case_.operand[dst].format) == row->to;
 }
 
-/* Kernels and conversions that no rank met while it had the host for itself get the class's share. */
+/* Of a kind of conversion, over the cases that were met in both ways; the class's where there is none. */
+static double conversion_share(const qs__cases *cases, const qs_conversion_cost *row, double share) {
+    double sum = 0;
+    int met = 0;
+    for (int c = 0; c < cases->count; c++) {
+        if (cases->entry[c].alone.count == 0 || !is_of(&cases->entry[c], row)) continue;
+        sum += mean_of(&cases->entry[c].alone);
+        met++;
+    }
+    return met > 0 ? sum / met : share;
+}
+
+/* Fits were made while the other ranks of the host waited; what they cost beside busy ones follows by the share. */
+void qs__company_add(const qs__profiler *profiler, qs_class_profile *out) {
+    const double share = alone_share(&profiler->cases);
+    for (int i = 0; i < out->conversions && share > 0; i++) {
+        qs_conversion_cost *row = &out->conversion[i];
+        row->alone = conversion_share(&profiler->cases, row, share);
+        for (int p = 0; p < row->pieces; p++) {
+            row->piece[p].us /= row->alone;
+            row->piece[p].us_per_element /= row->alone;
+        }
+    }
+}
+
+/* Kernels that no rank met while it had the host for itself get the class's share. */
 static void alone_fill(const qs__profiler *profiler, qs_class_profile *out) {
-    const qs__cases *cases = &profiler->cases;
-    const double share = alone_share(cases);
+    const double share = alone_share(&profiler->cases);
     for (int i = 0; i < out->kernels; i++)
         if (out->kernel[i].us_alone == 0) out->kernel[i].us_alone = out->kernel[i].us * share;
-    for (int i = 0; i < out->conversions; i++) {
-        double sum = 0;
-        int met = 0;
-        for (int c = 0; c < cases->count; c++) {
-            if (cases->entry[c].alone.count == 0 || !is_of(&cases->entry[c], &out->conversion[i])) continue;
-            sum += mean_of(&cases->entry[c].alone);
-            met++;
-        }
-        out->conversion[i].alone = met > 0 ? sum / met : share;
-    }
 }
 
 /* ---- Closure ---------------------------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 static void facts(void **state) {
     (void)state;
     assert_string_equal(qs_comm_name(comm), "mpi");
+    assert_non_null(strpbrk(qs_comm_library(comm), "0123456789"));
     assert_int_equal(qs_comm_size(comm), 2);
     double ranks[] = {qs_comm_rank(comm)};
     assert_int_equal(qs_comm_sum(comm, ranks, 1), QS_OK);

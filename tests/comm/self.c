@@ -6,6 +6,7 @@
 static void facts(void **state) {
     (void)state;
     assert_string_equal(qs_comm_name(comm), "self");
+    assert_string_equal(qs_comm_library(comm), "self");
     assert_int_equal(qs_comm_rank(comm), 0);
     assert_int_equal(qs_comm_size(comm), 1);
     assert_int_equal(qs_comm_hosts(comm), 1);

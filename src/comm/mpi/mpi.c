@@ -154,8 +154,18 @@ static void abort_mpi(qs_comm *comm, int exit_code) {
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
+/* Libraries go on about their build behind a comma or in further lines. */
+static const char *library(void) {
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    if (!text[0] && MPI_Get_library_version(text, &length) != MPI_SUCCESS) snprintf(text, sizeof text, "MPI");
+    text[strcspn(text, ",\n")] = 0;
+    return text;
+}
+
 const qs__comm_kind qs__comm_mpi = {
     .name = "mpi",
+    .library = library,
     .comm_bytes = sizeof(qs__mpi_comm),
     .request_bytes = sizeof(qs__mpi_request),
     .open = open_mpi,

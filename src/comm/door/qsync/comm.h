@@ -22,6 +22,8 @@ QS_API void qs_comm_close(qs_comm *comm);
 QS_API int qs_comm_rank(const qs_comm *comm);
 QS_API int qs_comm_size(const qs_comm *comm);
 QS_API const char *qs_comm_name(const qs_comm *comm);
+/* What moves the data, with its version ("Open MPI v4.1.4"); the communicator's name where nothing does. */
+QS_API const char *qs_comm_library(const qs_comm *comm);
 /* Which ranks share a host (its memory): hosts are counted in order of their lowest rank; local ranks count from 0 on each host. */
 QS_API int qs_comm_hosts(const qs_comm *comm);
 QS_API int qs_comm_host_of(const qs_comm *comm, int rank);
