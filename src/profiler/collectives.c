@@ -15,7 +15,8 @@ enum { FIRST_BITS = 10, LAST_BITS = 23, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS
 static const double known = 0.05, disturbed = 1.25, enough_us = 40e3;
 /* Sizes that take longer are left out: lines continue. The other algorithms are measured as well when the job's own took no longer. */
 static const double longest_us = 150e3, cheap_s = 1.0;
-static const double least_us = 0.01;     /* where clocks of hosts agree no better than the time they measure */
+static const double least_us = 0.01; /* where clocks of hosts agree no better than the time they measure */
+static const int64_t region_bytes = (int64_t)64 << 20;
 static const double poll_every_us = 200; /* about one kernel of a small model between two polls, as in a step */
 
 /* ---- One clock ---------------------------------------------------------------------------------------------------------------- */
@@ -68,19 +69,27 @@ static qs_status clock_offset(qs_comm *comm, double *ahead) {
 /* Ranks that measure together. */
 typedef struct group {
     qs_comm *comm;
-    double ahead; /* of rank 0's clock, in seconds */
-    float *values;
+    double ahead;  /* of rank 0's clock, in seconds */
+    float *region; /* messages lie behind one another in it, round and round: as in training, none has just been in the caches */
+    int64_t next;
     qs__samples quiet;
 } group;
 
+static float *message_at(group *one, int64_t count) {
+    if (one->next + count > region_bytes / (int64_t)sizeof *one->region) one->next = 0;
+    float *at = one->region + one->next;
+    one->next += count;
+    return at;
+}
+
 /* Each run from the start of the last rank to the end of the last: so a replay counts it. */
-static qs_status runs_time(const group *one, int64_t count, int runs, double *us) {
+static qs_status runs_time(group *one, int64_t count, int runs, double *us) {
     double stamp[2 * RUNS];
     for (int i = 0; i < runs; i++) {
         qs_request *request;
         QS_TRY(qs_comm_barrier(one->comm));
         stamp[2 * i] = qs_clock() - one->ahead;
-        QS_TRY(qs_comm_all_reduce_start(one->comm, one->values, count, &request));
+        QS_TRY(qs_comm_all_reduce_start(one->comm, message_at(one, count), count, &request));
         QS_TRY(qs_comm_wait(one->comm, request));
         stamp[2 * i + 1] = qs_clock() - one->ahead;
     }
@@ -138,13 +147,13 @@ static void compute(double us) {
 }
 
 /* Pieces of work with polls between them, then the wait: what that took beyond the work, on the slowest rank. */
-static qs_status beside_work(const group *one, int64_t count, int pieces, int runs, double *us) {
+static qs_status beside_work(group *one, int64_t count, int pieces, int runs, double *us) {
     double beyond[RUNS];
     for (int i = 0; i < runs; i++) {
         qs_request *request;
         QS_TRY(qs_comm_barrier(one->comm));
         beyond[i] = -qs_clock();
-        QS_TRY(qs_comm_all_reduce_start(one->comm, one->values, count, &request));
+        QS_TRY(qs_comm_all_reduce_start(one->comm, message_at(one, count), count, &request));
         for (int p = 0; p < pieces; p++) {
             const double begin = qs_clock();
             compute(poll_every_us);
@@ -160,8 +169,8 @@ static qs_status beside_work(const group *one, int64_t count, int pieces, int ru
 }
 
 /* With twice the all-reduce's time of work beside it, what comes on top of the work was taken from it. */
-static qs_status cpu_share_measure(const group *one, double guess_us, double *share) {
-    const int64_t count = ((int64_t)1 << 20) / (int64_t)sizeof *one->values;
+static qs_status cpu_share_measure(group *one, double guess_us, double *share) {
+    const int64_t count = ((int64_t)1 << 20) / (int64_t)sizeof *one->region;
     const int runs = guess_us > 5e3 ? 3 : RUNS;
     double sample[RUNS], beyond = 0;
     QS_TRY(runs_time(one, count, runs, sample));
@@ -227,7 +236,7 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
         QS_TRY(size_measure(one, size_count(sizes), last, &time[sizes]));
     QS_TRY(sizes_repair(one, sizes, time));
     for (int size = 0; size < sizes; size++) {
-        bytes[size] = (double)(size_count(size) * (int64_t)sizeof *one->values);
+        bytes[size] = (double)(size_count(size) * (int64_t)sizeof *one->region);
         us[size] = time[size].us;
         row->samples += time[size].runs;
         row->spread = fmax(row->spread, time[size].spread);
@@ -353,11 +362,13 @@ qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
     collectives one = {.profiler = profiler, .out = out};
     if (profiler->ranks < 2) return QS_OK;
     qs__progress(profiler, 0.65, "all-reduce");
-    qs_status status = qs_allocate((size_t)1 << (LAST_BITS - 2), sizeof *one.group.values, &one.group.values);
+    qs_arena arena = {0};
+    qs_status status = qs_arena_reserve((size_t)region_bytes, &arena);
+    one.group.region = arena.memory;
     if (status == QS_OK) status = qs_allocate(PARTS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
     status = qs_comm_agree(profiler->comm, status);
     if (status == QS_OK) status = algorithms_measure(&one);
-    free(one.group.values);
+    qs_arena_release(&arena);
     free(one.group.quiet.value);
     return status;
 }
