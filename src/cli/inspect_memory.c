@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The arena of a training step by category at its fullest, and the buffers that fill it: lowered with the kernels of a local device, so it is
- * what training under these recipes reserves, to the byte. */
+/* The arena of a training step by category at its fullest, and the buffers that fill it: lowered with the kernels of a local device, so it
+ * is what training under these recipes reserves, to the byte. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a kernel's place in the schedule adds to its mean time: bytes that it finds cold there, more or fewer than at the places where it was
- * measured. */
+/* What a kernel's place in the schedule adds to its mean time: bytes that it finds cold there, more or fewer than at the places where it
+ * was measured. */
 #include "costmodel_internal.h"
 
 #include <math.h>

@@ -5,7 +5,8 @@
 
 #include "qsync/costmodel.h"
 
-/* cache.c: corrects the mean times of a schedule's kernels for what they find in the caches; does nothing without the class's cache_bytes. */
+/* cache.c: corrects the mean times of a schedule's kernels for what they find in the caches; does nothing without the class's cache_bytes.
+ * */
 qs_status qs__cache_adjust(const qs_class_profile *profile, const qs_schedule *schedule, double *us);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why does the same kernel take 0.6 ms here and 0.8 ms there? Because memory is cold there: what its operands were last touched for lies too
- * many bytes back. Times at all places are fitted as mean + b (cold bytes - mean cold bytes), with one cache size for the whole class: the
- * one that leaves the least error. A slope that few places support leans on the slope of its operator and pass. */
+/* Why does the same kernel take 0.6 ms here and 0.8 ms there? Because memory is cold there: what its operands were last touched for lies
+ * too many bytes back. Times at all places are fitted as mean + b (cold bytes - mean cold bytes), with one cache size for the whole class:
+ * the one that leaves the least error. A slope that few places support leans on the slope of its operator and pass. */
 #include "profiler_internal.h"
 
 #include <math.h>

@@ -245,7 +245,8 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
     return cpu_share_measure(one, time[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
 }
 
-/* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured). */
+/* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured).
+ * */
 static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
     *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1};
     if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels timed inside whole training steps, in the caches that real neighbours leave behind.
  *
- * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them alike.
- * A visit is one step unobserved (the caches still hold the plan before) and then a few timed ones; with several ranks it lasts an agreed
- * time, so that all of them compute all the while, as in training. Rounds go on until the median step of every plan is known well enough. A
- * round in which the whole machine was slower than in the others is left out and made up for.
+ * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them
+ * alike. A visit is one step unobserved (the caches still hold the plan before) and then a few timed ones; with several ranks it lasts an
+ * agreed time, so that all of them compute all the while, as in training. Rounds go on until the median step of every plan is known well
+ * enough. A round in which the whole machine was slower than in the others is left out and made up for.
  *
  * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. */
 #include "plans.h"
@@ -75,7 +75,7 @@ static qs_status visit(qs__campaign *all, qs__plan_run *run) {
     return QS_OK;
 }
 
-/* ---- Rounds --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Rounds -------------------------------------------------------------------------------------------------------------------------- */
 
 /* Collective: agreement is where ranks meet. One with fewer plans than another visits its own again. */
 static qs_status round_run(qs__campaign *all) {
@@ -223,7 +223,7 @@ static qs_status turns_run(qs__campaign *all) {
     return QS_OK;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- All of it ----------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status arena_reserve(qs__profiler *profiler, const int *chosen, int count) {
     size_t bytes = 0;

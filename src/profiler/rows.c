@@ -24,8 +24,8 @@ static double place_median(const qs__plan_run *run, qs__samples *scratch, const 
     return qs__quartiles_of(scratch->count, scratch->value).median;
 }
 
-/* Robust standard deviation of single steps, from neighbours in time: slow drift is not a step's noise. For normal differences the median of
- * |x - y| is 0.6745 √2 σ. */
+/* Robust standard deviation of single steps, from neighbours in time: slow drift is not a step's noise. For normal differences the median
+ * of |x - y| is 0.6745 √2 σ. */
 static double jitter_of(const qs__plan_run *run, qs__samples *scratch) {
     scratch->count = 0;
     for (int i = 1; i < run->timed; i++)
@@ -94,7 +94,7 @@ qs_status qs__samples_keep(qs__campaign *all) {
     return QS_OK;
 }
 
-/* ---- A case's row --------------------------------------------------------------------------------------------------------------------- */
+/* ---- A case's row -------------------------------------------------------------------------------------------------------------------- */
 
 /* Works on a copy: every value belongs to the cold bytes of its place. */
 qs_status qs__row_times(const qs__entry *entry, qs_kernel_cost *out) {
@@ -165,7 +165,7 @@ static void alone_fill(const qs__profiler *profiler, qs_class_profile *out) {
         if (out->kernel[i].us_alone == 0) out->kernel[i].us_alone = out->kernel[i].us * share;
 }
 
-/* ---- Closure ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Closure ------------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status plan_predict(qs__profiler *profiler, const qs_class_profile *profile, const qs__mix *mix, double *us) {
     qs_schedule *schedule = NULL;

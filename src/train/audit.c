@@ -94,8 +94,8 @@ static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *
 
 /* ---- The warning ------------------------------------------------------------------------------------------------------------------ */
 
-/* The phase that is furthest off, in time, to the side to which the iteration is. Waiting follows from the others, and is blamed only when it
- * is off by twice as much. */
+/* The phase that is furthest off, in time, to the side to which the iteration is. Waiting follows from the others, and is blamed only when
+ * it is off by twice as much. */
 static void worst_find(const qs_audit *audit, int *rank, int *phase) {
     const double side = audit->measured_us > audit->predicted_us ? 1 : -1;
     double worst = 0;

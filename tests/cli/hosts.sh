@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# labels: medium
+# labels: long
 # ranks: 4
 # serial: yes
 # Several hosts: network namespaces with host names of their own, joined by a slow network. What the profile says of a pair of hosts is what

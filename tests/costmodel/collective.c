@@ -125,8 +125,8 @@ static void sixteen_on_each_of_two_hosts(void **state) {
     assert_true(doubling.extrapolated && doubling.cpu_share == 0.2);
     /* One rank a host: no message shares anything. */
     close_to(cost(&pairs, "recursive-doubling", 32, deal(32, 1), bytes).us, 5 * network_message(b));
-    /* 3 + 3: of the odd positions 1 and 3, the latter folds into the other host, before and after; 0 2 4 5 first meet within their hosts, then
-     * two pairs across. */
+    /* 3 + 3: of the odd positions 1 and 3, the latter folds into the other host, before and after; 0 2 4 5 first meet within their hosts,
+     * then two pairs across. */
     const double mixed = cost(&pairs, "recursive-doubling", 6, deal(6, 3), bytes).us;
     close_to(mixed, 2 * network_message(b) + local_message(b) + network_message(2 * b));
 }

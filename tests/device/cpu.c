@@ -243,8 +243,8 @@ static void test_integer_extremes(void **state) {
     static const char *const texts[] = {
         "conv2d/forward src=int8[1,64,4,4] src_step=fp32[1] weights=int8[32,64,2,2] weights_step=fp32[1] dst=fp32[1,32,3,3] kernel=2x2",
         "conv2d/forward src=int8[2,16,4,4] src_step=fp32[1] weights=int8[16,16,1,1] weights_step=fp32[16] dst=fp32[2,16,4,4] kernel=1x1",
-        "conv2d/forward src=int8[2,40,5,5] src_step=fp32[1] weights=int8[40,1,3,3] weights_step=fp32[40] dst=fp32[2,40,5,5] kernel=3x3 "
-        "padding=1x1 groups=40",
+        ("conv2d/forward src=int8[2,40,5,5] src_step=fp32[1] weights=int8[40,1,3,3] weights_step=fp32[40] dst=fp32[2,40,5,5] kernel=3x3 "
+         "padding=1x1 groups=40"),
         "linear/forward src=int8[8,64] src_step=fp32[1] weights=int8[10,64] weights_step=fp32[1] dst=fp32[8,10]"};
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
     qs_device_info info;

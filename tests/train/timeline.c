@@ -138,8 +138,8 @@ static void audit_measures(void **state) {
     planned_close(&here);
 }
 
-/* A plan that is wrong by design: the warning names the phase that is furthest off on the slow side, and the prediction of the process is the
- * sum of its parts. */
+/* A plan that is wrong by design: the warning names the phase that is furthest off on the slow side, and the prediction of the process is
+ * the sum of its parts. */
 static void warning_names_the_phase(void **state) {
     (void)state;
     planned here;

@@ -138,8 +138,8 @@ typedef void (*qs_parallel_body)(void *context, int64_t begin, int64_t end);
 QS_API void qs_parallel(int64_t count, int64_t grain, qs_parallel_body body, void *context);
 
 /* ---- Cores ------------------------------------------------------------------------------------------------------------- */
-/* Pinned threads are measured and run alike from one run to the next. Processes of a run exchange what they may run on, each deals in the same
- * way, each pins its own threads. Results never depend on it. */
+/* Pinned threads are measured and run alike from one run to the next. Processes of a run exchange what they may run on, each deals in the
+ * same way, each pins its own threads. Results never depend on it. */
 
 #define QS_MOST_CORES 1024
 typedef struct qs_cores {
@@ -149,8 +149,8 @@ typedef struct qs_cores {
 } qs_cores;
 /* What this process may run on. Plain bytes: processes may send it to one another. */
 QS_API void qs_cores_read(int threads, qs_cores *out);
-/* Deals a core to each thread of process[mine], into core[threads]; the same answer in all processes. False when the processes of its machine
- * together want more than they may use: then none of them should pin. Masks that a launcher has bound are kept. */
+/* Deals a core to each thread of process[mine], into core[threads]; the same answer in all processes. False when the processes of its
+ * machine together want more than they may use: then none of them should pin. Masks that a launcher has bound are kept. */
 QS_API bool qs_cores_deal(int processes, const qs_cores *process, int mine, int *core);
 /* Holds the pool's threads to these cores, one each; the first thread of several to all of them. Call it before the threads exist. */
 QS_API qs_status qs_threads_pin(int threads, const int *core);

@@ -30,8 +30,8 @@ QS_API int qs_comm_host_of(const qs_comm *comm, int rank);
 QS_API int qs_comm_local_rank(const qs_comm *comm);
 QS_API int qs_comm_local_size(const qs_comm *comm);
 
-/* Communicators of parts: ranks that pass the same group, 0 or above, in their old order; below 0: none, *out is NULL. Collective over comm;
- * inherits its algorithm; close the parts first. */
+/* Communicators of parts: ranks that pass the same group, 0 or above, in their old order; below 0: none, *out is NULL. Collective over
+ * comm; inherits its algorithm; close the parts first. */
 QS_API qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out);
 
 /* How all-reduces started from now on are done, by names of the job record; all ranks choose alike. NULL past the end.

@@ -11,8 +11,8 @@
  * stands beside the fit that prices them, so the two can be compared). Rows hold the executor's time, dispatch included: step_overhead_us
  * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and the medians of its kernels. base_bytes is the resident
  * size of a process that trains, without its arena. All plans are visited in turn until every plan's median step is known to
- * 1 % (95 %); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well that went, and how well the
- * figures give the very plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
+ * 1 % (95 %); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well that went, and how well
+ * the figures give the very plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
  *
  * Memory. The arena of the most demanding plan is reserved, even beyond the class's memory limit: that limit is for plans, and profiling
  * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 400 MiB for a short while. */
@@ -37,9 +37,9 @@ typedef struct qs_profile_options {
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
-    const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
-    bool fresh;          /* what such a file holds is not taken over */
-    bool pinned;         /* told to the reader of the profile: every thread has a core of its own */
+    const char *partial;       /* file of this rank that keeps finished stages; NULL: none, on all ranks */
+    bool fresh;                /* what such a file holds is not taken over */
+    bool pinned;               /* told to the reader of the profile: every thread has a core of its own */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
     void (*progress)(void *context, const char *what, double fraction);
     void *progress_context;
@@ -50,9 +50,9 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
  * one. QS_USAGE when cluster and ranks do not match, QS_UNSUPPORTED (with class, recipe and operator) when the device lacks a format of its
  * class, QS_NUMERIC when the training behind the statistics diverges. A failure of one rank stops all with its message. */
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
-/* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later measurement
- * with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with a warning.
- * A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */
+/* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
+ * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
+ * a warning. A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */
 QS_API void qs_profile_partial_remove(const qs_profile_options *options);
 
 /* ---- Monte-Carlo ground truth of the gradient's noise (qsync.md §3) ------------------------------------------------------------ */

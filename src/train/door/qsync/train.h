@@ -160,8 +160,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * - weights.qsync: master weights and running statistics after the last step
  * - timing.json: durations, speed and memory of the run
  * - audit.json: phases and memory of every rank, predicted and measured
- * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their median,
- *   as a Chrome trace with a process a rank
+ * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their
+ * median,   as a Chrome trace with a process a rank
  * These last, and result.json which the program adds, are removed at the start: they tell that a run has ended.
  *
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
