@@ -9,7 +9,7 @@
 
 /* Bounds that only catch slips of the pen. */
 enum { MOST_RANKS = 1 << 20, MOST_THREADS = 4096 };
-static const double least_speed = 1e-3;
+static const double least_part = 1e-3, most_latency_us = 1e9;
 
 /* ---- Memory sizes ---------------------------------------------------------------------------------------------------------- */
 
@@ -56,12 +56,26 @@ static qs_status read_size(const qs__place *object, const char *key, int64_t who
     return parse_size(&field, json_string_value(field.value), whole, out);
 }
 
-static qs_status read_memory(const qs__place *member, qs_class *out) {
+/* A part of something: a number up to 1, or text like "30%". */
+static qs_status read_part(const qs__place *object, const char *key, double *out) {
+    qs__place field = qs__field(object, key);
+    if (!json_is_string(field.value)) return qs__get_number(object, key, least_part, 1, out);
+    char *rest = NULL;
+    const char *text = json_string_value(field.value);
+    const double percent = decimal_at(text, &rest);
+    if (percent < 0 || strcmp(rest, "%") != 0) return qs__refuse_field(&field, "\"%.40s\" is no part: 0.3, or text like \"30%%\"", text);
+    *out = percent / 100;
+    if (*out >= least_part && *out <= 1) return QS_OK;
+    return qs__refuse_field(&field, "\"%.40s\" is outside %g%% .. 100%%", text, 100 * least_part);
+}
+
+/* `part` of the capacity is lent where the file names no limit. */
+static qs_status read_memory(const qs__place *member, double part, qs_class *out) {
     qs__place memory = qs__field(member, "memory");
     if (!memory.value) return QS_OK;
     QS_TRY(qs__expect_fields(&memory, "capacity", "limit"));
     QS_TRY(read_size(&memory, "capacity", 0, &out->memory_capacity));
-    out->memory_limit = out->memory_capacity;
+    out->memory_limit = part < 1 ? (int64_t)fmax(part * (double)out->memory_capacity, 1) : out->memory_capacity;
     QS_TRY(read_size(&memory, "limit", out->memory_capacity, &out->memory_limit));
     if (out->memory_limit <= out->memory_capacity) return QS_OK;
     qs__place limit = qs__field(&memory, "limit");
@@ -124,17 +138,21 @@ static qs_status read_role(const qs__place *member, bool *inference) {
 static qs_status read_class(const qs__place *member, int index, void *context) {
     qs_cluster *cluster = context;
     qs_class *out = &cluster->class_[index];
-    *out = (qs_class){.count = 1, .threads = 1, .isa = "all", .speed = 1};
+    double share = 1;
+    *out = (qs_class){.count = 1, .threads = 1, .isa = "all"};
     QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    QS_TRY(qs__expect_fields(member, "role backend formats", "count hosts threads isa speed memory storage"));
+    QS_TRY(qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage"));
     QS_TRY(read_role(member, &out->inference));
     QS_TRY(qs__get_name(member, "backend", out->backend, sizeof out->backend));
+    QS_TRY(qs__get_name(member, "device", out->device, sizeof out->device));
     QS_TRY(qs__get_count(member, "count", 1, MOST_RANKS, &out->count));
     QS_TRY(read_hosts(member, out));
     QS_TRY(qs__get_count(member, "threads", 1, MOST_THREADS, &out->threads));
     QS_TRY(qs__get_name(member, "isa", out->isa, sizeof out->isa));
-    QS_TRY(qs__get_number(member, "speed", least_speed, 1, &out->speed));
-    QS_TRY(read_memory(member, out));
+    QS_TRY(read_part(member, "share", &share));
+    out->speed = share;
+    QS_TRY(read_part(member, "speed", &out->speed));
+    QS_TRY(read_memory(member, share, out));
     QS_TRY(read_formats(member, "formats", &out->formats, out->format));
     QS_TRY(read_storages(member, out));
     cluster->classes = index + 1;
@@ -161,7 +179,7 @@ static const char *class_names(const qs_cluster *cluster, char *text, size_t cap
 /* ---- Links ----------------------------------------------------------------------------------------------------------------- */
 
 static qs_status read_link(const qs__place *element, const qs_cluster *cluster, qs_link *out) {
-    QS_TRY(qs__expect_fields(element, "between kind", "ranks_per_host"));
+    QS_TRY(qs__expect_fields(element, "between kind", "ranks_per_host bytes_per_second latency_us"));
     qs__place between = qs__field(element, "between");
     QS_TRY(qs__expect_array(&between, 2, 2));
     for (size_t i = 0; i < 2; i++) {
@@ -177,6 +195,8 @@ static qs_status read_link(const qs__place *element, const qs_cluster *cluster, 
     if (spread.value && (!qs__link_is_network(out) || strcmp(out->between[0], out->between[1]) != 0))
         return qs__refuse_field(&spread, "holds between the ranks of one class that are on different hosts");
     out->ranks_per_host = 1;
+    QS_TRY(read_size(element, "bytes_per_second", 0, &out->bytes_per_second));
+    QS_TRY(qs__get_number(element, "latency_us", 0, most_latency_us, &out->latency_us));
     return qs__get_count(element, "ranks_per_host", 1, MOST_RANKS, &out->ranks_per_host);
 }
 
@@ -236,6 +256,7 @@ static void write_class(qs__writer *writer, const qs_class *one) {
     qs__open_object(writer, one->name, QS__LINES);
     qs__put_text(writer, "role", one->inference ? "inference" : "training");
     qs__put_text(writer, "backend", one->backend);
+    if (*one->device) qs__put_text(writer, "device", one->device);
     qs__put_integer(writer, "count", one->count);
     if (one->hosts > 0) {
         qs__open_array(writer, "hosts", QS__ONE_LINE);
@@ -257,6 +278,12 @@ static void write_class(qs__writer *writer, const qs_class *one) {
     qs__close(writer);
 }
 
+static void write_link_figures(qs__writer *writer, const qs_link *link) {
+    if (link->ranks_per_host > 1) qs__put_integer(writer, "ranks_per_host", link->ranks_per_host);
+    if (link->bytes_per_second > 0) qs__put_integer(writer, "bytes_per_second", link->bytes_per_second);
+    if (link->latency_us > 0) qs__put_number(writer, "latency_us", link->latency_us);
+}
+
 static void write_links(qs__writer *writer, const qs_cluster *cluster) {
     qs__open_array(writer, "links", QS__LINES);
     for (int i = 0; i < cluster->links; i++) {
@@ -266,7 +293,7 @@ static void write_links(qs__writer *writer, const qs_cluster *cluster) {
             qs__put_text(writer, NULL, cluster->link[i].between[end]);
         qs__close(writer);
         qs__put_text(writer, "kind", cluster->link[i].kind);
-        if (cluster->link[i].ranks_per_host > 1) qs__put_integer(writer, "ranks_per_host", cluster->link[i].ranks_per_host);
+        write_link_figures(writer, &cluster->link[i]);
         qs__close(writer);
     }
     qs__close(writer);

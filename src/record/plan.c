@@ -208,9 +208,29 @@ static qs_status read_signature(const qs__place *root, qs_plan *out) {
     return check_job_signature(&signature, out);
 }
 
+static qs_status read_pace(const qs__place *member, int index, void *context) {
+    qs_class_pace *out = &((qs_class_pace *)context)[index];
+    QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
+    return qs__take_number(member, 0, INFINITY, &out->images_per_second);
+}
+
+/* An object of class names with images per second, which may be absent. */
+static qs_status read_paces(const qs__place *root, const char *key, int *count, qs_class_pace **out) {
+    qs__place table = qs__field(root, key);
+    if (!table.value) return QS_OK;
+    QS_TRY(qs__expect_object(&table));
+    QS_TRY(qs__members_create(&table, sizeof **out, out));
+    QS_TRY(qs__each_member(&table, read_pace, *out));
+    *count = (int)json_object_size(table.value);
+    return QS_OK;
+}
+
 static qs_status fill(const qs__place *root, qs_plan *out) {
-    QS_TRY(qs__expect_fields(root, "schema classes", "planner signature job recipes"));
+    QS_TRY(qs__expect_fields(root, "schema classes", "planner signature job images_per_second without left_out recipes"));
     QS_TRY(qs__get_name(root, "planner", out->planner, sizeof out->planner));
+    QS_TRY(qs__get_number(root, "images_per_second", 0, INFINITY, &out->images_per_second));
+    QS_TRY(read_paces(root, "without", &out->withouts, &out->without));
+    QS_TRY(read_paces(root, "left_out", &out->left_outs, &out->left_out));
     QS_TRY(read_job(root, out));
     QS_TRY(read_signature(root, out));
     QS_TRY(read_recipes(root, out));
@@ -355,6 +375,14 @@ static void write_recipes(qs__writer *writer, const qs_plan *plan) {
     qs__close(writer);
 }
 
+static void write_paces(qs__writer *writer, const char *key, int count, const qs_class_pace *pace) {
+    if (count == 0) return;
+    qs__open_object(writer, key, QS__ONE_LINE);
+    for (int i = 0; i < count; i++)
+        qs__put_number(writer, pace[i].class_name, pace[i].images_per_second);
+    qs__close(writer);
+}
+
 qs_status qs_plan_text(const qs_plan *plan, char **json) {
     qs__writer writer = {0};
     qs__record_begin(&writer, "plan");
@@ -365,6 +393,9 @@ qs_status qs_plan_text(const qs_plan *plan, char **json) {
         qs__job_write(&writer, &plan->job);
         qs__close(&writer);
     }
+    if (plan->images_per_second > 0) qs__put_number(&writer, "images_per_second", plan->images_per_second);
+    write_paces(&writer, "without", plan->withouts, plan->without);
+    write_paces(&writer, "left_out", plan->left_outs, plan->left_out);
     write_recipes(&writer, plan);
     qs__open_object(&writer, "classes", QS__LINES);
     for (int i = 0; i < plan->classes; i++)
@@ -392,6 +423,8 @@ void qs_plan_release(qs_plan *plan) {
     }
     free(plan->class_);
     free(plan->recipe);
+    free(plan->without);
+    free(plan->left_out);
     *plan = (qs_plan){0};
 }
 

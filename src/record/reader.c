@@ -239,7 +239,7 @@ static qs_status refuse_range(const qs__place *field, double value, double low, 
     return qs__refuse_field(field, "%.9g is outside %.9g .. %.9g", value, low, high);
 }
 
-static qs_status take_number(const qs__place *field, double low, double high, double *out) {
+qs_status qs__take_number(const qs__place *field, double low, double high, double *out) {
     if (!json_is_number(field->value)) return refuse_type(field, "a number");
     double value = json_number_value(field->value);
     if (!(value >= low && value <= high)) return refuse_range(field, value, low, high);
@@ -249,7 +249,7 @@ static qs_status take_number(const qs__place *field, double low, double high, do
 
 qs_status qs__get_number(const qs__place *object, const char *key, double low, double high, double *out) {
     qs__place field = qs__field(object, key);
-    return field.value ? take_number(&field, low, high, out) : QS_OK;
+    return field.value ? qs__take_number(&field, low, high, out) : QS_OK;
 }
 
 qs_status qs__get_integer(const qs__place *object, const char *key, int64_t low, int64_t high, int64_t *out) {
@@ -283,7 +283,7 @@ qs_status qs__get_numbers(const qs__place *object, const char *key, int count, d
     QS_TRY(qs__expect_array(&field, (size_t)count, (size_t)count));
     for (int i = 0; i < count; i++) {
         qs__place element = qs__element(&field, (size_t)i);
-        QS_TRY(take_number(&element, low, INFINITY, &out[i]));
+        QS_TRY(qs__take_number(&element, low, INFINITY, &out[i]));
     }
     return QS_OK;
 }

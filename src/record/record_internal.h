@@ -47,8 +47,9 @@ qs_status qs__get_format(const qs__place *object, const char *key, const qs_form
 /* Exactly `count` numbers, none below `low`. */
 qs_status qs__get_numbers(const qs__place *object, const char *key, int count, double low, double *out);
 
-/* The text of a place itself, of an object's key. */
+/* The text or number of a place itself, of an object's key. */
 qs_status qs__take_text(const qs__place *place, char *out, size_t capacity);
+qs_status qs__take_number(const qs__place *place, double low, double high, double *out);
 qs_status qs__take_key(const qs__place *place, char *out, size_t capacity); /* not empty */
 qs_status qs__take_format(const qs__place *place, const qs_format **out);
 

@@ -41,7 +41,10 @@ static void fields(void **state) {
     assert_false(qs_class_allows_host(one, "lab-33"));
     assert_true(qs_class_allows_host(&cluster.class_[0], "anything"));
     assert_int_equal(cluster.class_[0].memory_limit, 0);
+    assert_string_equal(one->device, "t4");
     assert_string_equal(cluster.link[0].between[1], "alpha");
+    assert_int_equal(cluster.link[0].bytes_per_second, INT64_C(12500000000));
+    assert_true(cluster.link[0].latency_us == 7.5);
     qs_cluster_release(&cluster);
 }
 
@@ -137,6 +140,27 @@ static void sizes(void **state) {
     expect_limit("\"1TiB\"", "1", 1);
 }
 
+/* A part that is lent is the speed and the limit that it stands for; either may say otherwise. */
+static void expect_share(const char *fields, double speed, int64_t limit) {
+    char *text = replaced(cluster_sample, "\"speed\": 0.8,\n      \"memory\": {\"capacity\": 2147483648, \"limit\": 644245094}", fields);
+    qs_cluster cluster;
+    if (qs_cluster_parse(text, "share", &cluster) != QS_OK) fail_msg("%s", qs_message());
+    assert_true(cluster.class_[1].speed == speed);
+    assert_int_equal(cluster.class_[1].memory_limit, limit);
+    qs_cluster_release(&cluster);
+    free(text);
+}
+
+static void shares(void **state) {
+    (void)state;
+    expect_share("\"memory\": {\"capacity\": 1000}", 1, 1000);
+    expect_share("\"share\": \"30%\", \"memory\": {\"capacity\": 1000}", 0.3, 300);
+    expect_share("\"share\": 0.25", 0.25, 0);
+    expect_share("\"share\": 0.25, \"speed\": \"50%\", \"memory\": {\"capacity\": 1000}", 0.5, 250);
+    expect_share("\"share\": 0.25, \"memory\": {\"capacity\": 1000, \"limit\": \"100%\"}", 0.25, 1000);
+    expect_share("\"share\": 0.001, \"memory\": {\"capacity\": 10}", 0.001, 1);
+}
+
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(cluster_sample, from, to);
     qs_cluster untouched = {.classes = 77};
@@ -156,7 +180,13 @@ static void refusals(void **state) {
     refuse("\"count\": 3", "\"count\": 1.5", "classes.alpha.count: must be an integer, is a number");
     refuse("0.8", "1.2", "classes.alpha.speed: 1.2 is outside 0.001 .. 1");
     refuse("0.8", "0", "classes.alpha.speed");
-    refuse("0.8", "1e999", "cluster.json:21:"); /* beyond double: the parser's refusal, with its line */
+    refuse("0.8", "\"80\"", "classes.alpha.speed: \"80\" is no part");
+    refuse("0.8", "\"-3%\"", "is no part");
+    refuse("0.8", "\"101%\"", "\"101%\" is outside 0.1% .. 100%");
+    refuse("\"speed\": 0.8", "\"share\": 2", "classes.alpha.share: 2 is outside 0.001 .. 1");
+    refuse("12500000000", "\"fast\"", "links[0].bytes_per_second: \"fast\" is no size");
+    refuse("7.5", "-1", "links[0].latency_us");
+    refuse("0.8", "1e999", "cluster.json:22:"); /* beyond double: the parser's refusal, with its line */
     refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"int88\"]", "classes.alpha.formats[1]: ");
     refuse("[\"fp32\", \"int8\"]", "[\"int8\"]", "classes.alpha.formats: must contain \"fp32\"");
     refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"fp32\"]", "classes.alpha.formats[1]: \"fp32\" stands there twice");
@@ -231,9 +261,9 @@ static void examples(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(fields),       cmocka_unit_test(ranks), cmocka_unit_test(minimal),
-        cmocka_unit_test(single),     cmocka_unit_test(signature),    cmocka_unit_test(sizes), cmocka_unit_test(refusals),
-        cmocka_unit_test(examples),   cmocka_unit_test(missing_file),
+        cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),        cmocka_unit_test(minimal),
+        cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),        cmocka_unit_test(refusals),
+        cmocka_unit_test(examples),   cmocka_unit_test(shares),    cmocka_unit_test(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

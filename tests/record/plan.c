@@ -55,6 +55,12 @@ static void fields(void **state) {
     assert_int_equal(weak->predicted.arena_bytes, 83886080);
     assert_int_equal(weak->reason[0].bytes, -524288);
     assert_string_equal(weak->reason[1].next, "");
+    assert_true(plan.images_per_second == 812.5);
+    assert_int_equal(plan.withouts, 2);
+    assert_string_equal(plan.without[1].class_name, "big");
+    assert_true(plan.without[0].images_per_second == 640.25 && plan.without[1].images_per_second == 0);
+    assert_int_equal(plan.left_outs, 1);
+    assert_string_equal(plan.left_out[0].class_name, "old");
     qs_plan_release(&plan);
 }
 
@@ -139,6 +145,8 @@ static void refusals(void **state) {
            "recipes.bf16.weight_gradient.src: \"bf16\" must end in \"<saved\"");
     refuse("\"out\": \"fp32\"", "\"out\": \"bf16\"", "recipes.fp32.weight_gradient.out: must be \"fp32\", is \"bf16\"");
     refuse("\"dst\": \"bf16\"", "\"dst\": \"whatever\"", "recipes.mine.forward.dst: ");
+    refuse("640.25", "-1", "without.weak: -1 must be at least 0");
+    refuse("\"left_out\": {\"old\": 790}", "\"left_out\": 3", "left_out: must be an object");
     refuse("\"epochs\": 7", "\"epochs\": 8", "signature.job: ");
     refuse("\"arena\": 83886080", "\"arena\": -1", "classes.weak.predicted.memory.arena: -1 must be at least 0");
     refuse("\"kernel\": \"brgconv:avx512_core_vnni\"", "\"kernel\": \"\"", "kernel: must not be empty");

@@ -26,6 +26,7 @@ static const char cluster_sample[] = "{\n"
                                      "    \"alpha\": {\n"
                                      "      \"role\": \"inference\",\n"
                                      "      \"backend\": \"cpu\",\n"
+                                     "      \"device\": \"t4\",\n"
                                      "      \"count\": 3,\n"
                                      "      \"hosts\": [\"edge*\", \"lab-?\"],\n"
                                      "      \"threads\": 1,\n"
@@ -37,7 +38,8 @@ static const char cluster_sample[] = "{\n"
                                      "    }\n"
                                      "  },\n"
                                      "  \"links\": [\n"
-                                     "    {\"between\": [\"zeta\", \"alpha\"], \"kind\": \"network\"}\n"
+                                     "    {\"between\": [\"zeta\", \"alpha\"], \"kind\": \"network\", \"bytes_per_second\": "
+                                     "12500000000, \"latency_us\": 7.5}\n"
                                      "  ]\n"
                                      "}\n";
 
@@ -164,6 +166,9 @@ static const char plan_pattern[] =
     "  \"signature\": {\"graph\": \"xxh64:01\", \"cluster\": \"xxh64:02\", \"profile\": \"xxh64:03\", \"job\": \"%s\"},\n"
     "  \"job\": {\n" JOB_FIELDS(
         "    ") "  },\n"
+                "  \"images_per_second\": 812.5,\n"
+                "  \"without\": {\"weak\": 640.25, \"big\": 0},\n"
+                "  \"left_out\": {\"old\": 790},\n"
                 "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE(
                     "bf16") ",\n"
                             "    \"mine\": {\n"

@@ -21,12 +21,13 @@ typedef struct qs_class {
     char name[QS_NAME];
     bool inference; /* role "inference" or "training" */
     char backend[16];
-    int count; /* devices (ranks) of this class */
-    int hosts; /* patterns of host names it may run on; 0: any */
+    char device[32]; /* published name ("v100"): where estimated profiles take its figures from; "": not said */
+    int count;       /* devices (ranks) of this class */
+    int hosts;       /* patterns of host names it may run on; 0: any */
     char host[QS_MAX_HOSTS][QS_NAME];
     int threads;
     char isa[32];
-    double speed;
+    double speed;                            /* part of the device's compute that is lent */
     int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
     int formats;                             /* compute formats, in the file's order */
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
@@ -36,8 +37,10 @@ typedef struct qs_class {
 
 typedef struct qs_link {
     char between[2][QS_NAME];
-    char kind[32];      /* "shared-memory": on the same host; any other name ("network"): on different hosts */
-    int ranks_per_host; /* of a class whose own ranks are on different hosts (both ends the same): 1 unless said */
+    char kind[32];            /* "shared-memory": on the same host; any other name ("network"): on different hosts */
+    int ranks_per_host;       /* of a class whose own ranks are on different hosts (both ends the same): 1 unless said */
+    int64_t bytes_per_second; /* of a host's end, in one direction: for estimated profiles; 0: not said */
+    double latency_us;        /* of a message; 0: not said */
 } qs_link;
 
 typedef struct qs_cluster {
@@ -331,11 +334,22 @@ typedef struct qs_class_plan {
     qs_operator_reason *reason;
 } qs_class_plan;
 
+/* A prediction for a cluster with or without one class. Every rank keeps its local batch, so more ranks are a larger global batch. */
+typedef struct qs_class_pace {
+    char class_name[QS_NAME];
+    double images_per_second; /* of all ranks together; 0: no plan fits */
+} qs_class_pace;
+
 typedef struct qs_plan {
     char planner[QS_NAME];                    /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
     qs_job job;
-    bool without_job; /* a plan written by hand that says nothing of the job, which is the trainer's then */
+    bool without_job;         /* a plan written by hand that says nothing of the job, which is the trainer's then */
+    double images_per_second; /* predicted, of all ranks together; 0: not known */
+    int withouts;
+    qs_class_pace *without; /* what the others would reach without a class, each by its own plan */
+    int left_outs;
+    qs_class_pace *left_out; /* classes that were left out of the cluster, in this order, and the pace while each was still there */
     int recipes;
     qs_recipe *recipe;
     int classes;
