@@ -26,14 +26,15 @@ qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
     return qs__metrics_interval(trainer, epoch, &sums);
 }
 
-/* Each rank's statistics follow its own batches; what is evaluated and saved is their mean. */
-qs_status qs__statistics_average(qs_comm *comm, float *running, int64_t elements) {
-    const float share = 1.0f / (float)qs_comm_size(comm);
-    if (elements == 0 || qs_comm_size(comm) == 1) return QS_OK;
-    QS_TRY(qs_comm_all_reduce(comm, running, elements));
+/* Each rank's statistics follow its own batches; what is evaluated and saved is their mean over samples. */
+qs_status qs__statistics_average(const qs__trainer *trainer) {
+    const int64_t elements = trainer->graph->statistics_elements;
+    const float share = (float)trainer->batch[trainer->rank] / (float)trainer->global_batch;
+    float *running = qs_executor_buffer(trainer->main.executor, trainer->main.schedule->running);
+    if (elements == 0 || trainer->ranks == 1) return QS_OK;
     for (int64_t i = 0; i < elements; i++)
         running[i] *= share;
-    return QS_OK;
+    return qs_comm_all_reduce(trainer->comm, running, elements);
 }
 
 uint64_t qs__weights_hash(const qs__trainer *trainer) {

@@ -118,7 +118,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
 
 /* agree.c: what the ranks compare. */
 qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch);
-qs_status qs__statistics_average(qs_comm *comm, float *running, int64_t elements);
+qs_status qs__statistics_average(const qs__trainer *trainer);
 uint64_t qs__weights_hash(const qs__trainer *trainer);
 qs_status qs__weights_agree(const qs__trainer *trainer);
 /* Job, cluster, plan, data and weights of all ranks are those of rank 0. */

@@ -61,7 +61,7 @@ static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
     const qs_schedule *schedule = trainer->main.schedule;
     qs_executor *executor = trainer->main.executor;
     QS_TRY(qs__weights_agree(trainer));
-    QS_TRY(qs__statistics_average(trainer->comm, qs_executor_buffer(executor, schedule->running), trainer->graph->statistics_elements));
+    QS_TRY(qs__statistics_average(trainer));
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
     if (!qs__evaluates(trainer)) return QS_OK;
     qs_status status =

@@ -96,6 +96,13 @@ static void other_job(void **state) {
     refuse(here, QS_MISMATCH, "momentum 0.9, the job has 0.5");
 }
 
+/* Local batches are dealt out of the job's global batch, never more or less. */
+static void batches_that_do_not_sum_up(void **state) {
+    planned *here = *state;
+    here->plan.class_[0].batch = 6;
+    refuse(here, QS_MISMATCH, "sum to 6 samples over 1 ranks, the job's global batch is 4 (1 x 4)");
+}
+
 /* A plan that says nothing of the job fits any. */
 static void no_job(void **state) {
     planned *here = *state;
@@ -181,6 +188,7 @@ int main(void) {
         PLANNED(other_model),
         PLANNED(other_cluster),
         PLANNED(other_job),
+        PLANNED(batches_that_do_not_sum_up),
         PLANNED(no_job),
         PLANNED(transport_not_built),
         PLANNED(unknown_operators_and_recipes),

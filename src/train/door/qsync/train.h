@@ -60,7 +60,11 @@ QS_API void *qs_executor_buffer(const qs_executor *executor, int buffer);
 
 /* Learning rate of a step (counted from 0 over all epochs) of a job with so many steps an epoch. Warm-up: linear from base/10 at step 0 to
  * base after warmup_epochs. Then `constant`; `step`: base, × 0.1 from 1/2 and × 0.01 from 3/4 of all steps on; `cosine`: from base where
- * warm-up ends down to 0 behind the last step. Pure. */
+ * warm-up ends down to 0 behind the last step. Pure.
+ *
+ * The base rate belongs to the job's global batch (batch × ranks), as linear scaling would have it: another global batch would take
+ * rate × (global batch / the job's). Plans with unequal local batches keep the global batch (qs_train refuses others), so the factor is 1
+ * and does not appear. */
 QS_API double qs_learning_rate(const qs_job *job, int64_t step, int64_t steps_per_epoch);
 
 /* Loss scaling. Dynamic: starts at the job's value, halves (not below 1) after a step whose gradients were not finite (all ranks skip that
@@ -164,11 +168,17 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * median,   as a Chrome trace with a process a rank
  * These last, and result.json which the program adds, are removed at the start: they tell that a run has ended.
  *
- * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over ranks.
+ * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over
+ * ranks, weighted by the ranks' batches.
  *
  * Checks on the way: every 10 steps one all-reduce of three numbers gives all ranks loss, accuracy and whether they are finite; when an
  * epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are agreed upon. A failure
  * inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
+
+/* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
+ * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
+ * the last, smaller step included; draws are keyed by sample, not by rank. The loss gradient is scaled by 1/(samples of the global step), so
+ * that the plain sum over ranks is the mean over samples whoever computed how many. */
 
 /* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
  * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One training step shared by the ranks of the launcher, against the same step of one rank alone. */
+#ifndef QSYNC_TRAIN_EXACT_SUPPORT_H
+#define QSYNC_TRAIN_EXACT_SUPPORT_H
+
+#include "train_support.h"
+
+typedef struct one_step {
+    qs_graph *graph;
+    qs_schedule *schedule;
+    qs_arena arena;
+    qs_executor *executor;
+} one_step;
+
+static inline void step_open(one_step *out, bench *here, qs_comm *comm, int64_t batch) {
+    const qs_model_input input = {3, 32, 32, 10};
+    assert_ok(qs_model_build(here->job.model, &input, &out->graph));
+    const qs_lowering lowering = {.graph = out->graph,
+                                  .batch = batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &here->job,
+                                  .half = qs_format_of("fp32"),
+                                  .lookup = qs_lookup_device,
+                                  .context = here->device};
+    assert_ok(qs_schedule_lower(&lowering, &out->schedule));
+    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
+    assert_ok(qs_executor_create(out->schedule, here->device, comm, out->arena.memory, &out->executor));
+    qs_graph_initialize(out->graph, 5, qs_executor_buffer(out->executor, out->schedule->masters),
+                        qs_executor_buffer(out->executor, out->schedule->running));
+}
+
+/* Samples first .. first+count of a set that both ranks make. */
+static inline void step_run(one_step *here, const qs_dataset *dataset, int64_t first, int64_t count, int64_t global) {
+    int64_t indices[64];
+    const qs_schedule *schedule = here->schedule;
+    for (int64_t i = 0; i < count; i++)
+        indices[i] = first + i;
+    qs_batch_fill(dataset, NULL, indices, count, 32, 32, qs_executor_buffer(here->executor, schedule->images),
+                  qs_executor_buffer(here->executor, schedule->labels));
+    const qs_run run = {.first_sample = first, .samples = count, .global_samples = global, .loss_scale = 1, .learning_rate = 0.01};
+    assert_ok(qs_executor_run(here->executor, &run));
+}
+
+static inline void step_close(one_step *here) {
+    qs_executor_release(here->executor);
+    qs_arena_release(&here->arena);
+    qs_schedule_release(here->schedule);
+    qs_graph_release(here->graph);
+}
+
+/* A gradient sums at most 64 samples × 1024 places, twice in another order; errors of random sign grow with the root of the length, through
+ * the layers before (11 of them at most, each with sums of at most 4608): 2^-24 × (sqrt(65536) + 11 × sqrt(4608)) = 6e-5 of the largest. */
+static const double tolerance = 0x1p-24 * (256 + 11 * 68);
+
+static inline void tensor_compare(const qs_parameter *parameter, const float *expected, const float *actual) {
+    const int64_t count = qs_shape_count(&parameter->shape);
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs((double)expected[i]));
+    for (int64_t i = 0; i < count; i++) {
+        if (!(fabs((double)actual[i] - (double)expected[i]) <= tolerance * largest)) {
+            fail_msg("%s[%lld]: %.9g, alone %.9g", parameter->name, (long long)i, actual[i], expected[i]);
+        }
+    }
+}
+
+/* counts: samples of every rank; 0 leaves a rank with nothing to do but to add zeros. Gradients and the summed loss must be those of one rank
+ * with all samples. */
+static inline void compare_with_one(const char *backend, const char *model, int64_t batch, const int64_t *counts) {
+    bench here;
+    qs_comm *self = NULL;
+    qs_dataset dataset = {0};
+    one_step shared, alone;
+    bench_open(&here, backend, NULL, model, batch);
+    const int rank = qs_comm_rank(here.comm);
+    int64_t all = 0, before = 0;
+    for (int r = 0; r < qs_comm_size(here.comm); r++) {
+        if (r < rank) before += counts[r];
+        all += counts[r];
+    }
+    assert_ok(qs_comm_open("self", &self));
+    assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, all, &dataset));
+    step_open(&shared, &here, here.comm, counts[rank] ? counts[rank] : batch);
+    step_open(&alone, &here, self, all);
+    step_run(&shared, &dataset, before, counts[rank], all);
+    step_run(&alone, &dataset, 0, all, all);
+    const float *expected = qs_executor_buffer(alone.executor, alone.schedule->gradients);
+    const float *actual = qs_executor_buffer(shared.executor, shared.schedule->gradients);
+    for (int i = 0; i < shared.graph->parameters; i++) {
+        const qs_parameter *parameter = &shared.graph->parameter[i];
+        if (parameter->gradient != QS_ROLE_COUNT) tensor_compare(parameter, expected + parameter->offset, actual + parameter->offset);
+    }
+    double loss = counts[rank] ? *(const float *)qs_executor_buffer(shared.executor, shared.schedule->loss) : 0;
+    const double alone_loss = *(const float *)qs_executor_buffer(alone.executor, alone.schedule->loss);
+    assert_ok(qs_comm_sum(here.comm, &loss, 1));
+    assert_true(fabs(loss - alone_loss) <= tolerance * alone_loss);
+    step_close(&alone);
+    step_close(&shared);
+    qs_dataset_release(&dataset);
+    qs_comm_close(self);
+    bench_close(&here);
+}
+
+#endif
