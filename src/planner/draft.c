@@ -74,8 +74,8 @@ qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, con
     if (strcmp(profile->graph, qs_graph_signature(graph, signature)) != 0)
         return qs_fail(QS_MISMATCH, "the profile is of model %s (%s), the plan is wanted for %s (%s): profile that model", profile->model,
                        profile->graph, graph->name, signature);
-    *out = (qs_draft_plan){graph, cluster, profile, job, options, NULL, NULL, NULL};
-    QS_TRY(qs_predictor_create(graph, cluster, profile, job, NULL, &out->predictor));
+    *out = (qs_draft_plan){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .options = options};
+    QS_TRY(qs_predictor_create(graph, cluster, profile, job, &out->costs, &out->predictor));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
     QS_TRY(pins_check(out));
@@ -114,12 +114,15 @@ void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe) {
     }
 }
 
+void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice) {
+    qs_draft_class *one = &draft->class_[class_index];
+    for (int n = 0; n < draft->graph->nodes; n++)
+        one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[choice[n]] : NULL;
+}
+
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
-    for (int c = 0; c < draft->cluster->classes; c++) {
-        qs_draft_class *one = &draft->class_[c];
-        for (int n = 0; n < draft->graph->nodes; n++)
-            one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[one->choice[n]] : NULL;
-    }
+    for (int c = 0; c < draft->cluster->classes; c++)
+        qs__draft_bind(draft, c, draft->class_[c].choice);
     return qs_predictor_ask(draft->predictor, draft->bound, NULL, out);
 }
 

@@ -25,6 +25,7 @@ typedef struct qs_draft_plan {
     const qs_profile *profile;
     const qs_job *job;
     const qs_plan_options *options;
+    qs_cost_options costs;          /* by which plans are decided */
     qs_draft_class *class_;         /* (cluster->classes) */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
@@ -40,6 +41,8 @@ typedef qs_status (*qs_planner)(qs_draft_plan *draft);
 qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                            const qs_plan_options *options, qs_draft_plan *out);
 void qs__draft_release(qs_draft_plan *draft);
+/* Writes the recipes of choices (nodes) of a class into its `bound`. */
+void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice);
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out);
 bool qs__is_adjustable(const qs_draft_plan *draft, int node);
 /* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */

@@ -154,3 +154,7 @@ int qs_schedule_draft_steps(const qs_schedule_draft *draft, int segment, const q
 int qs_schedule_draft_buckets(const qs_schedule_draft *draft) {
     return draft->frame->buckets;
 }
+
+int64_t qs_schedule_draft_bucket_elements(const qs_schedule_draft *draft, int bucket) {
+    return draft->frame->bucket[bucket].count;
+}

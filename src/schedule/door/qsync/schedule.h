@@ -194,8 +194,9 @@ QS_API const qs_recipe *qs_schedule_draft_recipe(const qs_schedule_draft *draft,
 QS_API int qs_schedule_draft_segments(const qs_schedule_draft *draft);
 /* A segment's steps into *step (valid until the next change); returns how many. */
 QS_API int qs_schedule_draft_steps(const qs_schedule_draft *draft, int segment, const qs_draft_step **step);
-/* Buckets, by graph and job only. */
+/* Buckets, by graph and job only; and the elements of one. */
 QS_API int qs_schedule_draft_buckets(const qs_schedule_draft *draft);
+QS_API int64_t qs_schedule_draft_bucket_elements(const qs_schedule_draft *draft, int bucket);
 
 /* What a step finds cold: bytes of its operands and scratch that a least-recently-used cache of cache_bytes has thrown out since they were
  * last touched, in this iteration or the one before, into cold[schedule->steps]; 0 for all-reduce steps. Needs the packed arena: which

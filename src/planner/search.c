@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The search's state: one cost mapper a class, the changes that can be taken back, the calibration. */
+#include "search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pace.h"
+
+typedef struct search_class {
+    qs_cost_mapper *mapper;
+    int items;
+    qs__update_item *item;
+    double update_us; /* of all items */
+    /* What the last full prediction found beyond the mapper's answers. */
+    double rest_offset;    /* work before the update */
+    int64_t packing_bytes; /* arena - live */
+    double *ready;         /* (buckets) scratch */
+} search_class;
+
+typedef struct change {
+    int class_index, node, recipe; /* recipe: before */
+} change;
+
+struct qs__search {
+    qs_draft_plan *draft;
+    search_class *class_; /* (classes) */
+    size_t capacity;
+    int changes;
+    change *change;
+    qs_all_reduce_cost *reduce;
+    qs__pace pace;
+    double iteration_offset;
+    int64_t changed; /* so far */
+};
+
+/* ---- Making ---- */
+
+static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, qs_cost_mapper **out) {
+    const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
+    qs__draft_bind(draft, c, choice);
+    const qs_lowering lowering = {.graph = draft->graph,
+                                  .batch = draft->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = draft->job,
+                                  .recipe = draft->bound[c],
+                                  .half = qs_class_half(&draft->cluster->class_[c]),
+                                  .lookup = qs_lookup_profile,
+                                  .context = (void *)profile};
+    return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &draft->costs, out), "class %s", draft->cluster->class_[c].name);
+}
+
+/* The update depends on graph and job only: its steps are priced once. */
+static qs_status items_list(search_class *one) {
+    const qs_schedule_draft *draft = qs_cost_mapper_draft(one->mapper);
+    const qs_draft_step *step = NULL;
+    double *us = NULL;
+    qs_status status = QS_OK;
+    const int last = qs_schedule_draft_segments(draft) - 1, steps = qs_schedule_draft_steps(draft, last, &step);
+    const int all = qs_cost_mapper_steps(one->mapper, NULL);
+    QS_TRY(qs_allocate((size_t)all, sizeof *us, &us));
+    QS_GOTO(qs_allocate((size_t)steps, sizeof *one->item, &one->item));
+    qs_cost_mapper_steps(one->mapper, us);
+    for (int s = 0; s < steps; s++) {
+        const bool wait = step[s].kind == QS_STEP_REDUCE_WAIT;
+        one->item[one->items++] = (qs__update_item){wait ? step[s].bucket : -1, wait ? 0 : us[all - steps + s]};
+        one->update_us += us[all - steps + s];
+    }
+done:
+    free(us);
+    return status;
+}
+
+static qs_status reduces_price(qs__search *one) {
+    const qs_draft_plan *draft = one->draft;
+    const qs_schedule_draft *schedule = qs_cost_mapper_draft(one->class_[0].mapper);
+    qs_all_reduce what = {draft->job->algorithm, qs_cluster_ranks(draft->cluster), NULL, qs_cluster_network(draft->cluster)};
+    int *host = NULL, hosts = 0;
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate((size_t)what.ranks, sizeof *host, &host));
+    qs_cluster_hosts(draft->cluster, host, &hosts);
+    what.host = host;
+    QS_GOTO(qs_allocate((size_t)one->pace.buckets, sizeof *one->reduce, &one->reduce));
+    for (int b = 0; b < one->pace.buckets; b++)
+        QS_GOTO(qs_cost_all_reduce_on(draft->profile, &what, qs_schedule_draft_bucket_elements(schedule, b) * (int64_t)sizeof(float),
+                                      &one->reduce[b]));
+done:
+    free(host);
+    return status;
+}
+
+static qs_status pace_make(qs__search *one) {
+    qs__pace *pace = &one->pace;
+    pace->classes = one->draft->cluster->classes;
+    pace->buckets = qs_schedule_draft_buckets(qs_cost_mapper_draft(one->class_[0].mapper));
+    const size_t classes = (size_t)pace->classes, buckets = (size_t)pace->buckets;
+    QS_TRY(reduces_price(one));
+    pace->reduce = one->reduce;
+    QS_TRY(qs_allocate(classes, sizeof *pace->class_, &pace->class_));
+    QS_TRY(qs_allocate(classes, sizeof *pace->clock, &pace->clock));
+    QS_TRY(qs_allocate(buckets, sizeof *pace->start, &pace->start));
+    QS_TRY(qs_allocate(buckets, sizeof *pace->end, &pace->end));
+    for (int c = 0; c < pace->classes; c++) {
+        const qs_class *class_ = &one->draft->cluster->class_[c];
+        const qs_class_profile *profile = qs_profile_class(one->draft->profile, class_->name);
+        QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
+        pace->class_[c] =
+            (qs__pace_class){.present = class_->count > 0,
+                             .start_us = profile->data_us_per_sample * (double)one->draft->job->batch + profile->iteration_overhead_us,
+                             .ready = one->class_[c].ready,
+                             .items = one->class_[c].items,
+                             .item = one->class_[c].item};
+    }
+    return QS_OK;
+}
+
+qs_status qs__search_create(qs_draft_plan *draft, qs__search **out) {
+    qs__search *one = NULL;
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate(1, sizeof *one, &one));
+    one->draft = draft;
+    QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *one->class_, &one->class_));
+    for (int c = 0; c < draft->cluster->classes; c++) {
+        QS_GOTO(mapper_create(draft, c, draft->class_[c].choice, &one->class_[c].mapper));
+        QS_GOTO(items_list(&one->class_[c]));
+    }
+    QS_GOTO(pace_make(one));
+    *out = one;
+    one = NULL;
+done:
+    qs__search_release(one);
+    return status;
+}
+
+void qs__search_release(qs__search *search) {
+    if (!search) return;
+    for (int c = 0; search->class_ && c < search->draft->cluster->classes; c++) {
+        qs_cost_mapper_release(search->class_[c].mapper);
+        free(search->class_[c].item);
+        free(search->class_[c].ready);
+    }
+    free(search->class_);
+    free(search->change);
+    free(search->reduce);
+    free(search->pace.class_);
+    free(search->pace.clock);
+    free(search->pace.start);
+    free(search->pace.end);
+    free(search);
+}
+
+/* ---- Changing ---- */
+
+qs_status qs__search_set(qs__search *search, int class_index, int node, int recipe) {
+    qs_draft_class *one = &search->draft->class_[class_index];
+    QS_TRY(qs_grow(&search->change, &search->capacity, (size_t)search->changes + 1, sizeof *search->change));
+    QS_TRY(qs_cost_mapper_change(search->class_[class_index].mapper, node, &one->recipe[recipe], NULL));
+    search->change[search->changes++] = (change){class_index, node, one->choice[node]};
+    one->choice[node] = recipe;
+    search->changed++;
+    return QS_OK;
+}
+
+int qs__search_mark(const qs__search *search) {
+    return search->changes;
+}
+
+qs_status qs__search_undo(qs__search *search) {
+    const change *last = &search->change[search->changes - 1];
+    QS_TRY(qs_cost_mapper_undo(search->class_[last->class_index].mapper, NULL));
+    search->draft->class_[last->class_index].choice[last->node] = last->recipe;
+    search->changes--;
+    search->changed++;
+    return QS_OK;
+}
+
+qs_status qs__search_back(qs__search *search, int mark) {
+    while (search->changes > mark)
+        QS_TRY(qs__search_undo(search));
+    return QS_OK;
+}
+
+void qs__search_keep(qs__search *search) {
+    for (int c = 0; c < search->draft->cluster->classes; c++)
+        qs_cost_mapper_keep(search->class_[c].mapper);
+    search->changes = 0;
+}
+
+void qs__search_choices(const qs__search *search, int *choice) {
+    const size_t nodes = (size_t)search->draft->graph->nodes;
+    for (int c = 0; c < search->draft->cluster->classes; c++)
+        memcpy(&choice[nodes * (size_t)c], search->draft->class_[c].choice, nodes * sizeof *choice);
+}
+
+/* One operator after the other, again and again while that brings it nearer: a cost that one mix lacks another may not need. */
+static qs_status class_walk(qs__search *one, int c, const int *choice, int *missing) {
+    const int *present = one->draft->class_[c].choice;
+    for (int before = INT32_MAX;; before = *missing) {
+        *missing = 0;
+        for (int n = 1; n < one->draft->graph->nodes; n++) {
+            if (present[n] == choice[n]) continue;
+            const qs_status status = qs__search_set(one, c, n, choice[n]);
+            if (status != QS_OK && status != QS_MISMATCH) return status;
+            *missing += status != QS_OK;
+        }
+        if (*missing == 0 || *missing >= before) return QS_OK;
+    }
+}
+
+/* Where no way of single changes leads there: from scratch into *made. */
+static qs_status classes_walk(qs__search *one, const int *choice, qs_cost_mapper **made) {
+    for (int c = 0; c < one->draft->cluster->classes; c++) {
+        const int *wanted = &choice[(size_t)one->draft->graph->nodes * (size_t)c];
+        int missing = 0;
+        QS_TRY(class_walk(one, c, wanted, &missing));
+        if (missing > 0) QS_TRY(mapper_create(one->draft, c, wanted, &made[c]));
+    }
+    return QS_OK;
+}
+
+qs_status qs__search_go(qs__search *search, const int *choice) {
+    const int classes = search->draft->cluster->classes, nodes = search->draft->graph->nodes, mark = search->changes;
+    qs_cost_mapper **made = NULL;
+    QS_TRY(qs_allocate((size_t)classes, sizeof *made, &made));
+    qs_status status = classes_walk(search, choice, made);
+    if (status == QS_OK) {
+        qs__search_keep(search);
+        for (int c = 0; c < classes; c++) {
+            memcpy(search->draft->class_[c].choice, &choice[(size_t)nodes * (size_t)c], (size_t)nodes * sizeof *choice);
+            if (!made[c]) continue;
+            qs_cost_mapper_release(search->class_[c].mapper);
+            search->class_[c].mapper = made[c];
+        }
+    } else {
+        for (int c = 0; c < classes; c++)
+            qs_cost_mapper_release(made[c]);
+        const qs_status back = qs__search_back(search, mark);
+        if (back != QS_OK) status = back;
+    }
+    free(made);
+    return status;
+}
+
+/* ---- Asking ---- */
+
+/* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share. */
+static void class_pace(const qs__search *one, int c) {
+    const search_class *from = &one->class_[c];
+    qs__pace_class *to = &one->pace.class_[c];
+    const double rest_us = qs_cost_mapper_us(from->mapper) - from->update_us;
+    const double factor = rest_us > 0 ? fmax(1 + from->rest_offset / rest_us, 0) : 1;
+    qs_cost_mapper_ready(from->mapper, from->ready);
+    for (int b = 0; b < one->pace.buckets; b++)
+        to->ready[b] *= factor;
+    to->rest_us = rest_us * factor;
+}
+
+double qs__search_iteration_us(qs__search *search) {
+    for (int c = 0; c < search->pace.classes; c++)
+        if (search->pace.class_[c].present) class_pace(search, c);
+    return qs__pace_iteration(&search->pace, -1) + search->iteration_offset;
+}
+
+double qs__search_alone_us(qs__search *search, int class_index) {
+    class_pace(search, class_index);
+    return qs__pace_iteration(&search->pace, class_index) + search->iteration_offset;
+}
+
+double qs__search_compute_us(const qs__search *search, int class_index) {
+    const search_class *one = &search->class_[class_index];
+    return search->pace.class_[class_index].start_us + qs_cost_mapper_us(one->mapper) + one->rest_offset;
+}
+
+int64_t qs__search_live_bytes(const qs__search *search, int class_index) {
+    return (int64_t)qs_schedule_draft_live_bytes(qs_cost_mapper_draft(search->class_[class_index].mapper));
+}
+
+int64_t qs__search_arena_bytes(const qs__search *search, int class_index) {
+    return qs__search_live_bytes(search, class_index) + search->class_[class_index].packing_bytes;
+}
+
+bool qs__search_fits(const qs__search *search, int class_index) {
+    const int64_t limit = search->draft->cluster->class_[class_index].memory_limit;
+    return limit <= 0 || qs__search_arena_bytes(search, class_index) <= limit;
+}
+
+double qs__search_omega(const qs__search *search) {
+    double sum = 0;
+    for (int c = 0; c < search->draft->cluster->classes; c++)
+        sum += search->draft->cluster->class_[c].count * qs__draft_sum_omega(search->draft, c);
+    return sum;
+}
+
+int64_t qs__search_changes(const qs__search *search) {
+    return search->changed;
+}
+
+/* ---- The truth ---- */
+
+static void calibrate(qs__search *one, const qs_prediction *truth) {
+    for (int c = 0; c < truth->classes; c++) {
+        search_class *class_ = &one->class_[c];
+        const qs_phase_times *phases = &truth->class_[c].phases;
+        const double rest_us = phases->forward_us + phases->backward_us + phases->cast_us;
+        if (one->pace.class_[c].present) class_->rest_offset = rest_us - (qs_cost_mapper_us(class_->mapper) - class_->update_us);
+        class_->packing_bytes = (int64_t)truth->class_[c].arena_bytes - qs__search_live_bytes(one, c);
+    }
+    one->iteration_offset = 0;
+    one->iteration_offset = truth->iteration_us - qs__search_iteration_us(one);
+}
+
+qs_status qs__search_accept(qs__search *search, qs__truth *out) {
+    qs_prediction prediction;
+    *out = (qs__truth){0};
+    const qs_status status = qs__draft_predict(search->draft, &prediction);
+    if (status == QS_MISMATCH) return QS_OK;
+    if (status != QS_OK) return status;
+    *out = (qs__truth){true, prediction.fits, prediction.iteration_us};
+    calibrate(search, &prediction);
+    qs_prediction_release(&prediction);
+    return QS_OK;
+}
