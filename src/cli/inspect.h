@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync inspect --memory: the arena of a training step, before anything is profiled. */
+/* What qsync inspect answers in files of their own: --memory, the arena of a training step, before anything is profiled; --blocks, the
+ * model's repeating parts. */
 #ifndef QSYNC_CLI_INSPECT_H
 #define QSYNC_CLI_INSPECT_H
 
@@ -17,5 +18,6 @@ typedef struct memory_question {
 /* QS_USAGE when an option of --memory stands without it. */
 qs_status memory_options_check(const option_table *table, bool memory);
 qs_status memory_inspect(const memory_question *question, bool json);
+qs_status blocks_inspect(const qs_graph *graph, bool json);
 
 #endif

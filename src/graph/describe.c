@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, and its signature. */
-#include "qsync/graph.h"
-
 #include <inttypes.h>
 #include <string.h>
+
+#include "graph_internal.h"
 
 void qs_graph_depths(const qs_graph *graph, int *depth) {
     for (int i = 0; i < graph->nodes; i++) {
@@ -40,13 +40,12 @@ const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role 
 }
 
 /* ---- Signature -------------------------------------------------------------------------------------------------------------- */
-/* The hash runs over text, so it does not depend on padding, byte order or ordinals. */
 
 static uint64_t hash_text(const char *text, uint64_t seed) {
     return qs_hash(text, strlen(text), seed);
 }
 
-static uint64_t hash_attributes(const qs_attributes *a, uint64_t seed) {
+uint64_t qs__attributes_hash(const qs_attributes *a, uint64_t seed) {
     char text[256];
     snprintf(text, sizeof text,
              " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d value=%a value2=%a rounding=%s batched=%d per_channel=%d", a->kernel[0],
@@ -55,21 +54,27 @@ static uint64_t hash_attributes(const qs_attributes *a, uint64_t seed) {
     return hash_text(text, seed);
 }
 
+uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
+    const qs_node *node = &graph->node[index];
+    char shape[96], text[256];
+    for (int i = 0; i < node->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
+        snprintf(text, sizeof text, " %s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape));
+        seed = hash_text(text, seed);
+    }
+    return seed;
+}
+
 static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
     const qs_node *node = &graph->node[index];
     char shape[96], text[256];
     snprintf(text, sizeof text, "\n%s %s %s", node->name, node->op ? node->op->name : "input", qs_shape_text(&node->shape, shape));
-    uint64_t hash = hash_attributes(&node->attributes, hash_text(text, seed));
+    uint64_t hash = qs__attributes_hash(&node->attributes, hash_text(text, seed));
     for (int i = 0; i < node->inputs; i++) {
         snprintf(text, sizeof text, " <%s", graph->node[node->input[i]].name);
         hash = hash_text(text, hash);
     }
-    for (int i = 0; i < node->parameters; i++) {
-        const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
-        snprintf(text, sizeof text, " %s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape));
-        hash = hash_text(text, hash);
-    }
-    return hash;
+    return qs__parameters_hash(graph, index, hash);
 }
 
 const char *qs_graph_signature(const qs_graph *graph, char *buffer) {

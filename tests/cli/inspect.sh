@@ -9,6 +9,14 @@ expect 0 inspect lenet5 --batch 4 < "$(dirname "$0")/inspect-lenet5.expected"
 grep -q '"parameters": 25557032' "$work/json" || { echo "resnet50 without its 25557032 parameters"; failures=$((failures + 1)); }
 grep -q '"adjustable": 54' "$work/json" || { echo "resnet50 without its 54 adjustable operators"; failures=$((failures + 1)); }
 
+# Blocks: resnet20's stem, its residual blocks of which five are copies, its head; every copy names the operators that correspond.
+expect 0 inspect lenet5 --blocks < "$(dirname "$0")/inspect-blocks.expected"
+"$QSYNC" inspect resnet20 --blocks --json > "$work/json" || failures=$((failures + 1))
+jq -e '(.kinds | length) == 7 and ([.kinds[].copies[]] | length) == 11 and ([.kinds[].copies[].adjustable[]] | unique | length) == 22 and
+    all(.kinds[]; (.copies | map(.adjustable | length) | unique | length) == 1)' "$work/json" > "$work/out" ||
+    { echo "resnet20 in other blocks"; cat "$work/json"; failures=$((failures + 1)); }
+refuse 2 'give one of them' inspect lenet5 --memory --blocks
+
 # Memory by the kernels of ref, which every build has: to the letter. Categories are what lives at the peak, and less precision is less memory.
 expect 0 inspect lenet5 --memory --batch 4 --backend ref < "$(dirname "$0")/inspect-memory.expected"
 memory() { "$QSYNC" inspect resnet8 --memory --batch 16 --backend ref --json "$@"; }

@@ -98,6 +98,31 @@ typedef struct qs_node_summary {
 QS_API qs_status qs_graph_summarize(const qs_graph *graph, int64_t batch, const qs_format *compute, const qs_format *storage,
                                     qs_node_summary *out);
 
+/* ---- Blocks ---------------------------------------------------------------------------------------------------------------- */
+
+/* A block: nodes first .. end - 1. Blocks of one kind are isomorphic: operators, attributes, shapes, parameters and the edges among their
+ * nodes agree, and the i-th node of one corresponds to the i-th of another. What a block reads from outside and who reads it are not part
+ * of its kind. */
+typedef struct qs_block {
+    int first, end;
+    int adjustable;  /* how many of its nodes are */
+    int kind;        /* counted from 0 as kinds first appear */
+    const int *node; /* (end - first): ascending in the first block of a kind, in the others by correspondence */
+} qs_block;
+typedef struct qs_blocks {
+    int blocks;
+    qs_block *block; /* in the order of nodes; every node but the input is in exactly one */
+    int kinds;
+    int *representative; /* (kinds) the first block of each */
+    int *node;           /* what the blocks' lists point into */
+} qs_blocks;
+/* Cuts the graph where all that follows depends on one value alone, so that a residual or attention block stays whole and a chain falls
+ * into its operators; batch norms and relus belong to the block before them, pooling and flatten to the one behind. Kinds are found by
+ * hashes of the neighbourhood and confirmed node by node: blocks of one kind are isomorphic for certain, and copies made by the same code
+ * are found. Near linear in nodes. Release with qs_blocks_release. */
+QS_API qs_status qs_graph_blocks(const qs_graph *graph, qs_blocks *out);
+QS_API void qs_blocks_release(qs_blocks *blocks);
+
 /* ---- Models --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_model_input {
