@@ -62,7 +62,7 @@ static qs_status kernel_add(qs_class_plan *out, size_t *capacity, const qs_step 
 static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     const qs_lowering lowering = {.graph = draft->graph,
-                                  .batch = draft->job->batch,
+                                  .batch = draft->batch[c],
                                   .mode = QS_MODE_TRAIN,
                                   .job = draft->job,
                                   .recipe = draft->bound[c],
@@ -84,7 +84,7 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     qs_class_plan *out = &plan->class_[c];
     const qs_prediction_class *predicted = &prediction->class_[c];
     snprintf(out->class_name, sizeof out->class_name, "%s", draft->cluster->class_[c].name);
-    out->batch = draft->job->batch;
+    out->batch = draft->batch[c];
     QS_TRY(operators_fill(draft, &draft->class_[c], plan, out));
     QS_TRY(kernels_fill(draft, c, out));
     memcpy(out->schedule, predicted->schedule, sizeof out->schedule);

@@ -14,6 +14,14 @@ bool qs__class_is_lowered(const qs_draft_plan *draft, int class_index) {
     return draft->cluster->class_[class_index].inference && draft->class_[class_index].recipes > 1;
 }
 
+qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch) {
+    qs_draft_class *one = &draft->class_[class_index];
+    const int64_t ranks = qs_cluster_ranks(draft->cluster);
+    draft->batch[class_index] = batch;
+    return qs_indicator_evaluate(draft->options->indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, batch,
+                                 draft->job->batch * ranks, one->recipes, one->recipe, draft->job->seed, one->omega);
+}
+
 static qs_status class_create(qs_draft_plan *draft, int c) {
     qs_draft_class *one = &draft->class_[c];
     const size_t nodes = (size_t)draft->graph->nodes;
@@ -26,9 +34,7 @@ static qs_status class_create(qs_draft_plan *draft, int c) {
     QS_TRY(qs_allocate(nodes, sizeof *one->raise_bytes, &one->raise_bytes));
     QS_TRY(qs_allocate(nodes, sizeof *one->bound, &one->bound));
     draft->bound[c] = one->bound;
-    const int64_t ranks = qs_cluster_ranks(draft->cluster);
-    return qs_indicator_evaluate(draft->options->indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, draft->job->batch,
-                                 draft->job->batch * ranks, one->recipes, one->recipe, draft->job->seed, one->omega);
+    return qs__draft_batch_set(draft, c, draft->job->batch);
 }
 
 static int recipe_index(const qs_draft_class *one, const char *name) {
@@ -77,6 +83,7 @@ qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, con
     *out = (qs_draft_plan){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .options = options};
     QS_TRY(qs_predictor_create(graph, cluster, profile, job, &out->costs, &out->predictor));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
+    QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->batch, &out->batch));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
     QS_TRY(pins_check(out));
     for (int c = 0; c < cluster->classes; c++) {
@@ -98,6 +105,7 @@ void qs__draft_release(qs_draft_plan *draft) {
         free(one->bound);
     }
     free(draft->class_);
+    free(draft->batch);
     free(draft->bound);
     qs_predictor_release(draft->predictor);
     *draft = (qs_draft_plan){0};
@@ -123,6 +131,7 @@ void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice) {
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
     for (int c = 0; c < draft->cluster->classes; c++)
         qs__draft_bind(draft, c, draft->class_[c].choice);
+    QS_TRY(qs_predictor_batches(draft->predictor, draft->batch));
     return qs_predictor_ask(draft->predictor, draft->bound, NULL, out);
 }
 

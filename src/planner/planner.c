@@ -67,12 +67,25 @@ static qs_status operator_bind(const qs_plan *plan, const qs_graph *graph, const
 static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_recipe **bound) {
     const qs_class_plan *one = qs_plan_class(plan, class_->name);
     if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_->name);
-    if (one->batch > 0 && one->batch != plan->job.batch)
-        return qs_fail(QS_UNSUPPORTED, "class %s has batch %lld, the job %lld: unequal batches cannot be predicted yet", class_->name,
-                       (long long)one->batch, (long long)plan->job.batch);
     for (int i = 0; i < one->operators; i++)
         QS_TRY(operator_bind(plan, graph, class_, &one->operator_[i], bound));
     return QS_OK;
+}
+
+static qs_status bound_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
+                               const qs_cost_options *options, const qs_recipe *const *const *bound, char **trace, qs_prediction *out) {
+    qs_predictor *predictor = NULL;
+    int64_t *batch = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *batch, &batch));
+    QS_GOTO(qs_plan_batches(plan, cluster, plan->job.batch, batch));
+    QS_GOTO(qs_predictor_create(graph, cluster, profile, &plan->job, options, &predictor));
+    QS_GOTO(qs_predictor_batches(predictor, batch));
+    QS_GOTO(qs_predictor_ask(predictor, bound, trace, out));
+done:
+    qs_predictor_release(predictor);
+    free(batch);
+    return status;
 }
 
 qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
@@ -86,7 +99,7 @@ qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_c
         by_class[c] = &bound[nodes * (size_t)c];
         QS_GOTO(class_bind(plan, graph, &cluster->class_[c], &bound[nodes * (size_t)c]));
     }
-    QS_GOTO(qs_predict_trace(graph, cluster, profile, &plan->job, by_class, options, trace, out));
+    QS_GOTO(bound_predict(plan, graph, cluster, profile, options, by_class, trace, out));
 done:
     free(by_class);
     free(bound);

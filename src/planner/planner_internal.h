@@ -27,6 +27,7 @@ typedef struct qs_draft_plan {
     const qs_plan_options *options;
     qs_cost_options costs;          /* by which plans are decided */
     qs_draft_class *class_;         /* (cluster->classes) */
+    int64_t *batch;                 /* (classes) of a rank; the job's unless qs__draft_batch_set changes it */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
 } qs_draft_plan;
@@ -44,6 +45,8 @@ void qs__draft_release(qs_draft_plan *draft);
 /* Writes the recipes of choices (nodes) of a class into its `bound`. */
 void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice);
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out);
+/* Gives a class another local batch, and its operators the Ω of that. */
+qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch);
 bool qs__is_adjustable(const qs_draft_plan *draft, int node);
 /* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */
 void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe);

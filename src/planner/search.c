@@ -41,7 +41,7 @@ static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, q
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     qs__draft_bind(draft, c, choice);
     const qs_lowering lowering = {.graph = draft->graph,
-                                  .batch = draft->job->batch,
+                                  .batch = draft->batch[c],
                                   .mode = QS_MODE_TRAIN,
                                   .job = draft->job,
                                   .recipe = draft->bound[c],
@@ -107,7 +107,7 @@ static qs_status pace_make(qs__search *one) {
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
         pace->class_[c] =
             (qs__pace_class){.present = class_->count > 0,
-                             .start_us = profile->data_us_per_sample * (double)one->draft->job->batch + profile->iteration_overhead_us,
+                             .start_us = profile->data_us_per_sample * (double)one->draft->batch[c] + profile->iteration_overhead_us,
                              .ready = one->class_[c].ready,
                              .items = one->class_[c].items,
                              .item = one->class_[c].item};

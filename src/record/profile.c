@@ -204,10 +204,11 @@ static qs_status read_model(const qs__place *root, qs_profile *out) {
 }
 
 static qs_status fill(const qs__place *root, qs_profile *out) {
-    QS_TRY(qs__expect_fields(root, "schema graph model batch classes collectives statistics", ""));
+    QS_TRY(qs__expect_fields(root, "schema graph model batch classes collectives statistics", "batches"));
     QS_TRY(qs__get_text(root, "graph", out->graph, sizeof out->graph));
     QS_TRY(read_model(root, out));
     QS_TRY(qs__get_integer(root, "batch", 1, INT32_MAX, &out->batch));
+    QS_TRY(qs__batches_read(root, out));
     qs__place classes = qs__field(root, "classes");
     QS_TRY(qs__expect_object(&classes));
     QS_TRY(qs__members_create(&classes, sizeof(qs_class_profile), &out->class_));
@@ -382,6 +383,7 @@ qs_status qs_profile_text(const qs_profile *profile, char **json) {
     qs__put_text(&writer, "graph", profile->graph);
     write_model(&writer, profile);
     qs__put_integer(&writer, "batch", profile->batch);
+    qs__batches_write(&writer, profile);
     qs__open_object(&writer, "classes", QS__LINES);
     for (int i = 0; i < profile->classes; i++)
         write_class(&writer, &profile->class_[i]);
@@ -408,6 +410,7 @@ void qs_profile_release(qs_profile *profile) {
         free(one->conversion);
     }
     free(profile->class_);
+    free(profile->batch_row);
     free(profile->collective);
     qs__statistics_release(&profile->statistics);
     *profile = (qs_profile){0};

@@ -9,6 +9,7 @@
 
 typedef struct class_work {
     const qs_class_profile *profile;
+    int64_t batch;            /* of a rank */
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     qs_schedule *schedule;    /* NULL: none yet */
     double *us, *alone_us;
@@ -37,7 +38,7 @@ static void class_forget(class_work *work) {
 
 static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
     const qs_lowering lowering = {.graph = one->graph,
-                                  .batch = one->job->batch,
+                                  .batch = work->batch,
                                   .mode = QS_MODE_TRAIN,
                                   .job = one->job,
                                   .recipe = work->recipe,
@@ -56,7 +57,7 @@ static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
 static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *const *recipe) {
     class_work *work = &one->work[c];
     const size_t bytes = (size_t)one->graph->nodes * sizeof(qs_recipe *);
-    if (work->schedule && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
+    if (work->schedule && work->schedule->batch == work->batch && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
     class_forget(work);
     memcpy(work->recipe, recipe, bytes);
     const qs_status status = class_lower(one, c, work);
@@ -93,13 +94,20 @@ static void ranks_fill(const qs_predictor *one, qs_replay_rank *rank) {
         rank[r] = (qs_replay_rank){.class_name = one->cluster->class_[c].name,
                                    .schedule = work->schedule,
                                    .step_us = work->us,
-                                   .data_us = work->profile->data_us_per_sample * (double)one->job->batch,
+                                   .data_us = work->profile->data_us_per_sample * (double)work->batch,
                                    .overhead_us = work->profile->iteration_overhead_us,
                                    .step_alone_us = work->knows_alone ? work->alone_us : NULL,
                                    .host = one->ranks.host[r],
                                    .slow = one->ranks.slow[r],
                                    .jitter = work->profile->jitter};
     }
+}
+
+static double samples_of_step(const qs_predictor *one) {
+    double sum = 0;
+    for (int c = 0; c < one->cluster->classes; c++)
+        sum += (double)one->cluster->class_[c].count * (double)one->work[c].batch;
+    return sum;
 }
 
 static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
@@ -113,7 +121,7 @@ static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_predicti
     QS_GOTO(qs_replay(&in, &result));
     if (trace) QS_GOTO(qs_replay_trace(&result, rank, trace));
     out->iteration_us = result.iteration_us;
-    out->images_per_second = (double)in.ranks * (double)one->job->batch / result.iteration_us * 1e6;
+    out->images_per_second = samples_of_step(one) / result.iteration_us * 1e6;
     status = qs__prediction_fill(&one->ranks, &result, out);
 done:
     qs_replay_release(&result);
@@ -139,6 +147,7 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
     for (int c = 0; c < cluster->classes; c++) {
         one->work[c].profile = qs_profile_class(profile, cluster->class_[c].name);
+        one->work[c].batch = job->batch;
         QS_GOTO(class_check(&cluster->class_[c], one->work[c].profile));
         QS_GOTO(qs__process_create(one->work[c].profile, &one->work[c].process));
         QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one->work[c].recipe, &one->work[c].recipe));
@@ -149,6 +158,27 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
 done:
     qs_predictor_release(one);
     return status;
+}
+
+/* Any batch but the job's has to be one that the profile says it knows: else the message would be about the first case that lacks a row. */
+static qs_status batch_check(const qs_predictor *one, int c, int64_t batch) {
+    const qs_profile *profile = one->profile;
+    if (batch == one->job->batch || qs_profile_batch_find(profile, batch)) return QS_OK;
+    const int last = profile->batches - 1;
+    if (last < 0)
+        return qs_fail(QS_MISMATCH, "class %s has batch %lld, the profile knows only %lld: profile with --batches",
+                       one->cluster->class_[c].name, (long long)batch, (long long)profile->batch);
+    return qs_fail(QS_MISMATCH, "class %s has batch %lld, which is none of the %d from %lld to %lld that the profile knows",
+                   one->cluster->class_[c].name, (long long)batch, profile->batches, (long long)profile->batch_row[0].samples,
+                   (long long)profile->batch_row[last].samples);
+}
+
+qs_status qs_predictor_batches(qs_predictor *one, const int64_t *batch) {
+    for (int c = 0; c < one->cluster->classes; c++)
+        if (batch) QS_TRY(batch_check(one, c, batch[c]));
+    for (int c = 0; c < one->cluster->classes; c++)
+        one->work[c].batch = batch ? batch[c] : one->job->batch;
+    return QS_OK;
 }
 
 qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {

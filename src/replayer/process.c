@@ -17,6 +17,7 @@ qs_status qs__process_create(const qs_class_profile *profile, qs__process *out) 
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)profile->kernels, sizeof *process.first_of_kernel, &process.first_of_kernel));
     QS_GOTO(qs_allocate((size_t)profile->kernels, sizeof *process.met, &process.met));
+    QS_GOTO(qs_allocate((size_t)profile->kernels, sizeof *process.counted, &process.counted));
     for (int i = 0; i < profile->kernels; i++)
         process.first_of_kernel[i] = first_with(profile, profile->kernel[i].kernel);
     *out = process;
@@ -29,14 +30,8 @@ done:
 void qs__process_release(qs__process *process) {
     free(process->first_of_kernel);
     free(process->met);
+    free(process->counted);
     *process = (qs__process){0};
-}
-
-/* A kernel's code counts with the lowest row of its name that the schedule has. */
-static int64_t code_bytes(const qs__process *process, int row) {
-    for (int i = process->first_of_kernel[row]; i < row; i++)
-        if (process->met[i] && process->first_of_kernel[i] == process->first_of_kernel[row]) return 0;
-    return process->profile->kernel[row].code_bytes;
 }
 
 void qs__process_bytes(qs__process *process, const qs_schedule *schedule, int64_t *program, int64_t *shared) {
@@ -50,9 +45,12 @@ void qs__process_bytes(qs__process *process, const qs_schedule *schedule, int64_
         *program += row->held_bytes;
         process->met[row - profile->kernel] = true;
     }
+    memset(process->counted, 0, (size_t)profile->kernels * sizeof *process->counted);
     for (int i = 0; i < profile->kernels; i++) {
         if (!process->met[i]) continue;
+        bool *counted = &process->counted[process->first_of_kernel[i]];
         *program += profile->kernel[i].shared_bytes;
-        *shared += code_bytes(process, i);
+        if (!*counted) *shared += profile->kernel[i].code_bytes;
+        *counted = true;
     }
 }

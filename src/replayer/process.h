@@ -9,6 +9,7 @@ typedef struct qs__process {
     const qs_class_profile *profile;
     int *first_of_kernel; /* (kernels of the profile) the first row with the same kernel: its code is there once */
     bool *met;            /* (kernels of the profile) by the schedule at hand */
+    bool *counted;        /* (kernels of the profile) at a kernel's first row: its code is in the sum */
 } qs__process;
 
 qs_status qs__process_create(const qs_class_profile *profile, qs__process *out);

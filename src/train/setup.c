@@ -46,19 +46,20 @@ static qs_status part_load(qs__trainer *trainer, qs_part part, int64_t limit, qs
     return qs_dataset_fit(out, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], trainer->graph->classes);
 }
 
-/* A plan deals the job's global batch out anew, never another one: what is learned must not depend on who computes. */
 static qs_status batches_share(qs__trainer *trainer) {
-    const int64_t wanted = trainer->job->batch * trainer->ranks;
-    QS_TRY(qs_allocate((size_t)trainer->ranks, sizeof *trainer->batch, &trainer->batch));
+    const qs_cluster *cluster = trainer->options->cluster;
+    int64_t *of_class = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *of_class, &of_class));
+    QS_GOTO(qs_allocate((size_t)trainer->ranks, sizeof *trainer->batch, &trainer->batch));
+    QS_GOTO(qs_plan_batches(trainer->options->plan, cluster, trainer->job->batch, of_class));
     for (int rank = 0; rank < trainer->ranks; rank++) {
-        const qs_class_plan *plan = class_plan_of(trainer, rank);
-        trainer->batch[rank] = plan && plan->batch > 0 ? plan->batch : trainer->job->batch;
+        trainer->batch[rank] = of_class[qs_cluster_class_of(cluster, rank)];
         trainer->global_batch += trainer->batch[rank];
     }
-    if (trainer->global_batch == wanted) return QS_OK;
-    return qs_fail(QS_MISMATCH, "the plan's batches sum to %lld samples over %d ranks, the job's global batch is %lld (%d x %lld); %s",
-                   (long long)trainer->global_batch, trainer->ranks, (long long)wanted, trainer->ranks, (long long)trainer->job->batch,
-                   "plan again for this cluster, or write batches that sum to it");
+done:
+    free(of_class);
+    return status;
 }
 
 static int64_t steps_of_run(const qs__trainer *trainer) {

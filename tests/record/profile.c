@@ -35,6 +35,9 @@ static void fields(void **state) {
     assert_non_null(weak);
     assert_null(qs_profile_class(&profile, "big"));
     assert_int_equal(weak->base_bytes, 19000000);
+    assert_int_equal(profile.batches, 3);
+    assert_true(qs_profile_batch_find(&profile, 32)->measured && !qs_profile_batch_find(&profile, 48)->measured);
+    assert_null(qs_profile_batch_find(&profile, 40));
     assert_int_equal(weak->conversions, 2);
     assert_null(weak->conversion[0].to);
     assert_int_equal(weak->conversion[1].rounding, QS_STOCHASTIC);

@@ -257,10 +257,18 @@ typedef struct qs_statistics {
     qs_operator_statistics *operator_;
 } qs_statistics;
 
+/* A local batch that kernels have rows for: their cases hold it in their shapes. */
+typedef struct qs_profile_batch {
+    int64_t samples;
+    bool measured; /* false: times lie on straight lines between the measured batches around it; kernels and scratch are the device's own */
+} qs_profile_batch;
+
 typedef struct qs_profile {
     char graph[32]; /* signature */
     char model[QS_NAME];
     int64_t batch;
+    int batches;                                /* 0: only `batch` */
+    qs_profile_batch *batch_row;                /* (batches) ascending, `batch` among them */
     int channels, height, width, model_classes; /* model input profiled with */
     int classes;
     qs_class_profile *class_;
@@ -279,6 +287,8 @@ QS_API const qs_class_profile *qs_profile_class(const qs_profile *profile, const
 QS_API void qs_class_profile_sort(qs_class_profile *profile);
 /* Row of a case, by binary search; NULL when absent. */
 QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text);
+/* NULL when the profile knows nothing of such a local batch; also for its own one when it has no list of them. */
+QS_API const qs_profile_batch *qs_profile_batch_find(const qs_profile *profile, int64_t samples);
 QS_API const char *qs_profile_signature(const qs_profile *profile, char *buffer);
 /* Allocates the per-iteration arrays of an operator's three tensors; what is optional starts as NaN. */
 QS_API qs_status qs_operator_statistics_create(int iterations, qs_operator_statistics *out);
@@ -362,6 +372,9 @@ QS_API qs_status qs_plan_parse(const char *json, const char *source, qs_plan *ou
 QS_API qs_status qs_plan_text(const qs_plan *plan, char **json);
 QS_API void qs_plan_release(qs_plan *plan);
 QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name); /* NULL when absent */
+/* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL: the
+ * job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
+QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_t job_batch, int64_t *batch);
 /* NULL when absent. After reading, "fp32" and every recipe that an operator names are there, built-in ones included. */
 QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);
 /* Recipe of an operator in a class plan; operators that the plan does not name run in "fp32". */

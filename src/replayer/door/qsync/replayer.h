@@ -119,6 +119,9 @@ QS_API void qs_prediction_release(qs_prediction *prediction);
 typedef struct qs_predictor qs_predictor;
 QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                      const qs_cost_options *options, qs_predictor **out);
+/* Local batch of every class (classes) for the questions that follow; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
+ * nothing of a batch; all stay as they were. Nothing is said here about their sum. */
+QS_API qs_status qs_predictor_batches(qs_predictor *predictor, const int64_t *batch);
 /* trace NULL: not wanted. */
 QS_API qs_status qs_predictor_ask(qs_predictor *predictor, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
 QS_API void qs_predictor_release(qs_predictor *predictor);
