@@ -99,7 +99,8 @@ static void ranks_fill(const qs_predictor *one, qs_replay_rank *rank) {
                                    .step_alone_us = work->knows_alone ? work->alone_us : NULL,
                                    .host = one->ranks.host[r],
                                    .slow = one->ranks.slow[r],
-                                   .jitter = work->profile->jitter};
+                                   .jitter = work->profile->jitter,
+                                   .graph = one->graph};
     }
 }
 

@@ -46,21 +46,28 @@ static void event_name(const qs_replay_event *event, const qs_schedule *schedule
         snprintf(text, size, "%s", qs__tracks[track_of(event->track)].name);
 }
 
-static bool event_append(json_t *list, const qs_replay_event *event, const qs_schedule *schedule) {
+/* What a kernel's event says beyond its name; nothing for other events. */
+static json_t *event_args(const qs_replay_event *event, const qs_replay_rank *rank) {
+    const qs_step *step = event->step >= 0 ? &rank->schedule->step[event->step] : NULL;
+    if (!step || !step->case_text) return json_object();
+    const char *node = rank->graph && step->node >= 0 ? rank->graph->node[step->node].name : NULL;
+    return json_pack("{s:s,s:s,s:s*}", "case", step->case_text, "phase", qs_phase_name(step->phase), "operator", node);
+}
+
+static bool event_append(json_t *list, const qs_replay_event *event, const qs_replay_rank *rank) {
     char name[128];
-    event_name(event, schedule, name, sizeof name);
-    const char *detail = event->step >= 0 && schedule->step[event->step].case_text ? schedule->step[event->step].case_text : "";
+    event_name(event, rank->schedule, name, sizeof name);
     const int track = track_of(event->track);
-    return append(list, json_pack("{s:s,s:s,s:f,s:f,s:i,s:i,s:s,s:{s:s}}", "name", name, "ph", "X", "ts", event->start, "dur",
+    return append(list, json_pack("{s:s,s:s,s:f,s:f,s:i,s:i,s:s,s:o}", "name", name, "ph", "X", "ts", event->start, "dur",
                                   event->end - event->start, "pid", event->rank, "tid", track, "cname", qs__tracks[track].color, "args",
-                                  "case", detail));
+                                  event_args(event, rank)));
 }
 
 qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay_rank *rank, char **json) {
     json_t *list = json_array();
     bool good = list && names_add(list, result, rank);
     for (int e = 0; good && e < result->events; e++)
-        good = event_append(list, &result->event[e], rank[result->event[e].rank].schedule);
+        good = event_append(list, &result->event[e], &rank[result->event[e].rank]);
     json_t *root = good ? json_pack("{s:{s:s,s:f,s:i},s:s,s:O}", "qsync", "source", "predicted", "iteration_us", result->iteration_us,
                                     "ranks", result->ranks, "displayTimeUnit", "ms", "traceEvents", list)
                         : NULL;

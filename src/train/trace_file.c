@@ -34,6 +34,7 @@ typedef struct writer {
     qs__text text;
     int rank;
     double zero; /* qs_clock at the start of the iteration */
+    const qs_graph *graph;
 } writer;
 
 static void name_put(writer *out, const char *what, int thread, const char *name) {
@@ -57,6 +58,11 @@ static void kernel_put(writer *out, const qs_step *step, double begin, double en
     event_open(out, step->conversion ? TRACK_CAST : TRACK_COMPUTE, begin, end, name);
     fputs("\"case\":", out->text.stream);
     qs__text_quote(&out->text, step->case_text);
+    fprintf(out->text.stream, ",\"phase\":\"%s\"", qs_phase_name(step->phase));
+    if (step->node >= 0) {
+        fputs(",\"operator\":", out->text.stream);
+        qs__text_quote(&out->text, out->graph->node[step->node].name);
+    }
     event_close(out);
 }
 
@@ -103,7 +109,7 @@ static void process_put(writer *out, const char *class_name) {
 static qs_status rank_text(const qs__trainer *trainer, const qs__traced *traced, char **events) {
     const qs_schedule *schedule = trainer->watch.schedule;
     const qs_timeline *timeline = &traced->timeline;
-    writer out = {.rank = trainer->rank, .zero = traced->begin};
+    writer out = {.rank = trainer->rank, .zero = traced->begin, .graph = trainer->graph};
     QS_TRY(qs__text_start(&out.text));
     process_put(&out, trainer->class_->name);
     event_open(&out, TRACK_DATA, traced->begin, timeline->begin, "data");

@@ -35,7 +35,8 @@ holds "$trace" "the trace does not say what it is" '.qsync | .source == "measure
 holds "$trace" "a rank or a track has no name" '[.traceEvents[] | select(.ph == "M")] | length == 12 and
     ([.[] | select(.pid == 1 and .name == "thread_name") | .args.name] == ["data", "compute", "cast", "communication", "idle"])'
 holds "$trace" "both ranks have kernels, all-reduces and waits" '[.traceEvents[] | select(.ph == "X")] |
-    ([.[] | select(.name == "conv2d/forward" and (.args.case | startswith("conv2d")))] | length) == 4 and
+    ([.[] | select(.name == "conv2d/forward" and (.args.case | startswith("conv2d"))) | .args.phase + " " + .args.operator] ==
+        ["forward conv1", "forward conv2", "forward conv1", "forward conv2"]) and
     ([.[] | select(.tid == 3 and (.name | startswith("all-reduce of bucket")))] | length) ==
     ([.[] | select(.tid == 4 and (.name | startswith("wait for bucket")))] | length)'
 # Times are printed to the nanosecond. All tracks but communication are one thread: none of its events meets another.

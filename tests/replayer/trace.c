@@ -108,6 +108,7 @@ static int setup(void **state) {
             if (schedule[r]->step[s].kind == QS_STEP_KERNEL) us[r][s] = 1 + s % 7 + r;
         rank[r] = (qs_replay_rank){
             .class_name = r ? "weak" : "strong", .schedule = schedule[r], .step_us = us[r], .data_us = 9, .overhead_us = 2, .jitter = 0.02};
+        if (r == 0) rank[r].graph = graph;
     }
     for (int b = 0; b < schedule[0]->buckets; b++)
         reduce[b] = (qs_all_reduce_cost){.us = 40, .cpu_share = 0.25};
@@ -176,6 +177,33 @@ static void both_stand_side_by_side(void **state) {
     free(both);
 }
 
+/* Whom a kernel serves and in which phase is told; the rank without a graph knows no names. */
+static void kernels_name_their_operators(void **state) {
+    (void)state;
+    seen all;
+    int named = 0, updates = 0;
+    size_t i;
+    json_t *event, *root = trace_check(predicted, &all);
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+        const json_t *args = json_object_get(event, "args");
+        const char *node = json_string_value(json_object_get(args, "operator"));
+        const char *phase = json_string_value(json_object_get(args, "phase"));
+        const char *what = json_string_value(json_object_get(args, "case"));
+        if (strcmp(json_string_value(json_object_get(event, "ph")), "X") != 0) continue;
+        assert_int_equal(what != NULL, phase != NULL);
+        if (node) assert_int_equal(json_integer_value(json_object_get(event, "pid")), 0);
+        if (node && strncmp(what, "linear/forward", 14) == 0) {
+            assert_string_equal(node, "fc");
+            assert_string_equal(phase, "forward");
+        }
+        if (node && strncmp(what, "conv2d/weight_gradient", 22) == 0) assert_string_equal(phase, "backward");
+        named += node != NULL;
+        updates += phase && strcmp(phase, "update") == 0;
+    }
+    assert_true(named > 0 && updates > 0);
+    json_decref(root);
+}
+
 /* Same track, same colour, whichever of the two it is. */
 static void colours_are_those_of_tracks(void **state) {
     (void)state;
@@ -224,6 +252,7 @@ static void bad_traces_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_prediction_is_a_timeline), cmocka_unit_test(both_stand_side_by_side),
-                                       cmocka_unit_test(colours_are_those_of_tracks), cmocka_unit_test(bad_traces_are_refused)};
+                                       cmocka_unit_test(kernels_name_their_operators), cmocka_unit_test(colours_are_those_of_tracks),
+                                       cmocka_unit_test(bad_traces_are_refused)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -31,6 +31,7 @@ typedef struct qs_replay_rank {
     int host;                    /* 0 .. ranks - 1; ranks with equal numbers share a host */
     double slow;                 /* steps take so many times as long (a straggler); 0: 1 */
     double jitter;               /* standard deviation of its whole step, as a share of the step */
+    const qs_graph *graph;       /* what the schedule was lowered from: names operators in traces; NULL: they stay nameless */
 } qs_replay_rank;
 
 typedef struct qs_replay_case {
@@ -70,8 +71,8 @@ typedef struct qs_replay_result {
 
 QS_API qs_status qs_replay(const qs_replay_case *in, qs_replay_result *out);
 QS_API void qs_replay_release(qs_replay_result *result);
-/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads data, compute, cast, communication, idle (0 to 4). Caller frees
- * *json. */
+/* Chrome trace (opens in Perfetto) of a replay: one process a rank, threads data, compute, cast, communication, idle (0 to 4). Events of
+ * kernels have args: case, phase (forward, backward, update) and, with a graph, the operator that they serve. Caller frees *json. */
 QS_API qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay_rank *rank, char **json);
 /* A predicted trace and the measured one of a training run (its trace.json) in one file: "rank 0 (weak) predicted" beside "rank 0 (weak)
  * measured". QS_BAD_FILE names what is wrong with `measured`, which came from the file `source`. Caller frees *json. */
