@@ -248,4 +248,42 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     return profile;
 }
 
+/* ---- Other batches ---- */
+
+static inline void synthetic_rows_add(qs_class_profile *out, qs_class_profile *from) {
+    size_t capacity = (size_t)out->kernels;
+    const int before = out->kernels;
+    for (int i = 0; i < from->kernels; i++) {
+        bool known = false;
+        for (int k = 0; k < before && !known; k++)
+            known = strcmp(out->kernel[k].case_text, from->kernel[i].case_text) == 0;
+        if (known) {
+            free(from->kernel[i].case_text);
+            continue;
+        }
+        assert_ok(qs_grow(&out->kernel, &capacity, (size_t)out->kernels + 1, sizeof *out->kernel));
+        out->kernel[out->kernels++] = from->kernel[i];
+    }
+    free(from->kernel);
+    free(from->conversion);
+    qs_class_profile_sort(out);
+}
+
+/* Rows of a profile that was made for job->batch at so many ascending batches, that one among them. */
+static inline void synthetic_batches_add(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device,
+                                         const qs_job *job, int random, int batches, const int64_t *batch, qs_profile *profile) {
+    profile->batch_row = calloc((size_t)batches, sizeof *profile->batch_row);
+    assert_non_null(profile->batch_row);
+    for (int b = 0; b < batches; b++) {
+        qs_job other = *job;
+        other.batch = batch[b];
+        profile->batch_row[profile->batches++] = (qs_profile_batch){batch[b], true};
+        for (int c = 0; c < cluster->classes && batch[b] != job->batch; c++) {
+            qs_class_profile rows = {0};
+            synthetic_class_profile(graph, &cluster->class_[c], &device[c], &other, random, &rows);
+            synthetic_rows_add(&profile->class_[c], &rows);
+        }
+    }
+}
+
 #endif

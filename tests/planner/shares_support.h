@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Made-up clusters whose profile knows local batches from half to one and a half of the job's. Include after cmocka.h. */
+#ifndef QSYNC_PLANNER_SHARES_SUPPORT_H
+#define QSYNC_PLANNER_SHARES_SUPPORT_H
+
+#include "qsync/planner.h"
+#include "synthetic.h"
+
+#define SHARES_BATCH 16
+enum { SHARES_BATCHES = 9, SHARES_MIXES = 60 };
+static const int64_t shares_batch[SHARES_BATCHES] = {8, 10, 12, 14, 16, 18, 20, 22, 24};
+
+typedef struct shares_scene {
+    qs_graph *graph;
+    synthetic_device device[3];
+    qs_cluster cluster;
+    qs_job job;
+    qs_profile profile;
+    qs_plan_options options;
+} shares_scene;
+
+static inline synthetic_device shares_strong(int count) {
+    synthetic_device one = SYNTHETIC_STRONG;
+    one.count = count;
+    return one;
+}
+
+/* fp32 only, memory as quick as the strong one's. */
+static inline synthetic_device shares_named(const char *name, int count, double fp32) {
+    synthetic_device one = shares_strong(count);
+    one.name = name;
+    one.fp32 = fp32;
+    return one;
+}
+
+/* Twice as quick in half, four times in int8. */
+static inline synthetic_device shares_weak(int count, double fp32) {
+    synthetic_device one = SYNTHETIC_WEAK;
+    one.count = count;
+    one.fp32 = fp32;
+    one.half = 2 * fp32;
+    one.int8 = 4 * fp32;
+    return one;
+}
+
+static inline shares_scene shares_scene_make(const char *model, int classes, const synthetic_device *device) {
+    shares_scene one = {.job = stub_job(SHARES_BATCH)};
+    memcpy(one.device, device, (size_t)classes * sizeof *device);
+    assert_ok(qs_model_build(model, NULL, &one.graph));
+    snprintf(one.job.model, sizeof one.job.model, "%s", model);
+    one.cluster = synthetic_cluster(classes, one.device);
+    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, SHARES_MIXES);
+    synthetic_batches_add(one.graph, &one.cluster, one.device, &one.job, SHARES_MIXES, SHARES_BATCHES, shares_batch, &one.profile);
+    qs_plan_options_default(&one.options);
+    return one;
+}
+
+static inline void shares_scene_end(shares_scene *one) {
+    qs_profile_release(&one->profile);
+    qs_cluster_release(&one->cluster);
+    qs_graph_release(one->graph);
+}
+
+static inline qs_plan shares_planned(const shares_scene *one, const char *planner) {
+    qs_plan plan;
+    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
+    return plan;
+}
+
+static inline void shares_refused(const shares_scene *one, const char *planner, qs_status expected, const char *word) {
+    qs_plan plan;
+    assert_int_equal(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), expected);
+    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
+}
+
+/* The plan sums up, fits, and predicts itself again. */
+static inline void shares_plan_check(const shares_scene *one, const qs_plan *plan) {
+    int64_t sum = 0, batch[3];
+    qs_prediction prediction;
+    for (int c = 0; c < plan->classes; c++)
+        sum += plan->class_[c].batch * one->cluster.class_[c].count;
+    assert_int_equal(sum, SHARES_BATCH * qs_cluster_ranks(&one->cluster));
+    assert_ok(qs_plan_batches(plan, &one->cluster, SHARES_BATCH, batch));
+    assert_ok(qs_plan_predict(plan, one->graph, &one->cluster, &one->profile, NULL, NULL, &prediction));
+    assert_true(prediction.fits);
+    assert_true(fabs(prediction.iteration_us - plan->class_[0].predicted.iteration_us) <= 1e-9 * prediction.iteration_us);
+    assert_true(fabs(prediction.images_per_second * prediction.iteration_us * 1e-6 - (double)sum) <= 1e-9 * (double)sum);
+    for (int c = 0; c < plan->classes; c++) {
+        assert_int_equal(prediction.class_[c].arena_bytes, plan->class_[c].predicted.arena_bytes);
+        assert_string_equal(prediction.class_[c].schedule, plan->class_[c].schedule);
+    }
+    qs_prediction_release(&prediction);
+}
+
+/* Two classes, all shares one after the other, fp32. */
+static inline double shares_best_fp32_us(const shares_scene *one) {
+    const qs_recipe **none = calloc((size_t)one->graph->nodes, sizeof *none);
+    const qs_recipe *const *const bound[] = {none, none};
+    qs_predictor *predictor = NULL;
+    double best = INFINITY;
+    assert_non_null(none);
+    assert_ok(qs_predictor_create(one->graph, &one->cluster, &one->profile, &one->job, NULL, &predictor));
+    for (int i = 0; i < SHARES_BATCHES; i++) {
+        const int64_t count[] = {one->cluster.class_[0].count, one->cluster.class_[1].count};
+        const int64_t rest = SHARES_BATCH * (count[0] + count[1]) - count[0] * shares_batch[i];
+        const int64_t batch[] = {shares_batch[i], rest / count[1]};
+        qs_prediction prediction;
+        if (rest % count[1] != 0 || !qs_profile_batch_find(&one->profile, batch[1])) continue;
+        assert_ok(qs_predictor_batches(predictor, batch));
+        assert_ok(qs_predictor_ask(predictor, bound, NULL, &prediction));
+        if (prediction.fits) best = fmin(best, prediction.iteration_us);
+        qs_prediction_release(&prediction);
+    }
+    qs_predictor_release(predictor);
+    free(none);
+    return best;
+}
+
+#endif
