@@ -84,6 +84,31 @@ QS_API void qs_cost_mapper_ready(const qs_cost_mapper *mapper, double *us);
 /* Microseconds of every step in order into us (NULL: only counted); returns how many there are. */
 QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, double *us);
 
+/* ---- Estimated profiles ------------------------------------------------------------------------------------------------------ */
+
+/* A device as its maker describes it (published.def): rates in 1e12 operations a second, 0 where it has none; memory and link (to other
+ * devices of its host, both directions together) in 1e9 bytes a second; capacity in GiB. */
+typedef struct qs_published_device {
+    const char *name, *product;
+    double fp32, fp16, bf16, int8, memory, link, capacity;
+} qs_published_device;
+QS_API const char *qs_published_name_at(size_t index);
+/* By name, "v100"; QS_USAGE lists. */
+QS_API qs_status qs_published_find(const char *name, const qs_published_device **out);
+/* Of dense matrix products in a format; 0 when none is published. */
+QS_API double qs_published_rate(const qs_published_device *device, const qs_format *format);
+
+/* A profile without the hardware, marked `estimated`: every class of the cluster names a published device. Kernels are priced by a
+ * roofline: 4 us of launch and the larger of operations over half of the published rate and bytes over three quarters of the bandwidth
+ * (grouped convolutions, and what is no matrix product, at the fp32 rate), divided by the class's speed; conversions by bytes alone;
+ * messages by 70 % of a link: the slowest device link within a host, the slowest bytes_per_second between hosts. Scratch, the process and
+ * the loading of data count 0. Right for comparing devices and formats; for absolute times measure. No statistics: those are of data, and
+ * come from a measured profile of the same model.
+ *
+ * QS_USAGE for a class without a device or with one that is not published, QS_UNSUPPORTED for a format that it has no rate for, QS_MISMATCH
+ * for more memory than it has, or several hosts whose links do not tell their pace. Release with qs_profile_release. */
+QS_API qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, qs_profile *out);
+
 /* ---- Fits ---------------------------------------------------------------------------------------------------------------- */
 typedef struct qs_fit {
     int pieces;

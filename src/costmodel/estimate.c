@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Profiles of devices that are not at hand: rooflines over published figures. A kernel takes its launch and the larger of operations over
+ * rate and bytes over bandwidth; every case is met by walking a draft through plans, since a draft asks for each case once. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/costmodel.h"
+
+/* Of the published figures, what good kernels and libraries reach in training; the same for all devices, so that the ratios between devices
+ * and formats are those of the data sheets. */
+static const double compute_share = 0.5, memory_share = 0.75, link_share = 0.7;
+static const double launch_us = 4, local_latency_us = 5, network_latency_us = 10;
+/* A walk of single changes ends when so many have met no new case, or here. */
+enum { QUIET_CHANGES = 1500, MOST_CHANGES = 40000 };
+
+/* ---- One step ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct pace {
+    const qs_published_device *device;
+    double slower; /* rests of a device that is lent in part */
+} pace;
+
+static double memory_us(const pace *at, double bytes) {
+    return bytes / (at->device->memory * memory_share * 1e3);
+}
+
+/* Tensor units take whole matrices: grouped convolutions, and all that is no GEMM, run on the ordinary cores. */
+static double rate_of(const pace *at, const qs_case *one) {
+    const bool dense = one->op->kind == QS_ADJUSTABLE && one->attributes.groups <= 1;
+    return (dense ? qs_published_rate(at->device, one->operand[0].format) : at->device->fp32) * compute_share * 1e6;
+}
+
+static double kernel_us(const pace *at, const qs_case *one) {
+    return at->slower * (launch_us + fmax(qs_case_flops(one) / rate_of(at, one), memory_us(at, qs_case_bytes(one))));
+}
+
+/* ---- Cases --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct recorder {
+    pace at;
+    qs_class_profile *out;
+    size_t kernels, conversions; /* capacities */
+} recorder;
+
+static qs_status record(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    recorder *to = context;
+    *out = (qs_kernel_row){.kernel = "estimated"};
+    QS_TRY(qs_grow(&to->out->kernel, &to->kernels, (size_t)to->out->kernels + 1, sizeof *to->out->kernel));
+    qs_kernel_cost *row = &to->out->kernel[to->out->kernels];
+    *row = (qs_kernel_cost){.us = kernel_us(&to->at, one)};
+    row->us_low = row->us_high = row->us;
+    snprintf(row->kernel, sizeof row->kernel, "%s", out->kernel);
+    QS_TRY(qs_format_text(&row->case_text, "%s", case_text));
+    to->out->kernels++;
+    return QS_OK;
+}
+
+typedef struct walk {
+    qs_schedule_draft *draft;
+    const qs_class_profile *profile;
+    const qs_recipe *recipe;
+    int recipes, operators;
+    int *operator_; /* (operators) nodes that take recipes */
+} walk;
+
+static qs_status all_change(walk *one, int recipe) {
+    for (int i = 0; i < one->operators; i++)
+        QS_TRY(qs_schedule_change(one->draft, one->operator_[i], &one->recipe[recipe], NULL));
+    qs_schedule_keep(one->draft);
+    return QS_OK;
+}
+
+/* All in one recipe, but one or two neighbours in another. */
+static qs_status neighbours_change(walk *one, int recipe) {
+    for (int i = 0; i < one->operators; i++) {
+        QS_TRY(qs_schedule_change(one->draft, one->operator_[i], &one->recipe[recipe], NULL));
+        if (i + 1 < one->operators) {
+            QS_TRY(qs_schedule_change(one->draft, one->operator_[i + 1], &one->recipe[recipe], NULL));
+            QS_TRY(qs_schedule_undo(one->draft, NULL));
+        }
+        QS_TRY(qs_schedule_undo(one->draft, NULL));
+    }
+    return QS_OK;
+}
+
+/* From mixture to mixture, one operator at a time. */
+static qs_status wander(walk *one) {
+    int quiet = 0;
+    for (uint64_t i = 0; i < MOST_CHANGES && quiet < QUIET_CHANGES; i++) {
+        const int before = one->profile->kernels;
+        const uint64_t key = qs_random_key(i, 0, 0, 0);
+        const int node = one->operator_[qs_random_bits(key, 0) % (unsigned)one->operators];
+        QS_TRY(qs_schedule_change(one->draft, node, &one->recipe[qs_random_bits(key, 1) % (unsigned)one->recipes], NULL));
+        qs_schedule_keep(one->draft);
+        quiet = one->profile->kernels > before ? 0 : quiet + 1;
+    }
+    return QS_OK;
+}
+
+static qs_status cases_meet(walk *one) {
+    for (int a = 0; a < one->recipes; a++) {
+        QS_TRY(all_change(one, a));
+        for (int b = 0; b < one->recipes; b++)
+            if (b != a) QS_TRY(neighbours_change(one, b));
+    }
+    return one->recipes > 1 && one->operators > 0 ? wander(one) : QS_OK;
+}
+
+static qs_status kernels_estimate(const qs_lowering *lowering, int recipes, const qs_recipe *recipe, const qs_class_profile *profile) {
+    const qs_graph *graph = lowering->graph;
+    walk one = {.profile = profile, .recipe = recipe, .recipes = recipes};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one.operator_, &one.operator_));
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) one.operator_[one.operators++] = n;
+    QS_GOTO(qs_schedule_draft_create(lowering, &one.draft));
+    QS_GOTO(cases_meet(&one));
+done:
+    qs_schedule_draft_release(one.draft);
+    free(one.operator_);
+    return status;
+}
+
+/* ---- Conversions ------------------------------------------------------------------------------------------------------------- */
+
+/* `bits` move for every element of the source. */
+static qs_status conversion_add(recorder *to, qs_conversion_cost row, const char *kind, int bits) {
+    row.pieces = 1;
+    row.piece[0] = (qs_fit_piece){.to_elements = INT64_C(1) << 24,
+                                  .us_per_element = to->at.slower * memory_us(&to->at, bits / 8.0),
+                                  .us = to->at.slower * launch_us,
+                                  .r2 = 1};
+    snprintf(row.kind, sizeof row.kind, "%s", kind);
+    QS_TRY(qs_grow(&to->out->conversion, &to->conversions, (size_t)to->out->conversions + 1, sizeof row));
+    to->out->conversion[to->out->conversions++] = row;
+    return QS_OK;
+}
+
+static qs_status casts_add(recorder *to, const qs_format *from, const qs_format *into) {
+    static const qs_rounding rounding[] = {QS_NEAREST_EVEN, QS_STOCHASTIC};
+    for (int r = 0; r < 2; r++)
+        QS_TRY(
+            conversion_add(to, (qs_conversion_cost){.from = from, .to = into, .rounding = rounding[r]}, "cast", from->bits + into->bits));
+    return QS_OK;
+}
+
+static qs_status fixed_point_add(recorder *to, const qs_format *real, const qs_format *integer) {
+    const int bits = real->bits + integer->bits;
+    for (int channel = 0; channel < 2; channel++) {
+        qs_conversion_cost down = {.from = real, .to = integer, .per_channel = channel, .rounding = QS_NEAREST_EVEN};
+        const qs_conversion_cost up = {.from = integer, .to = real, .per_channel = channel, .rounding = QS_NEAREST_EVEN};
+        QS_TRY(conversion_add(to, down, "quantize", bits));
+        down.rounding = QS_STOCHASTIC;
+        QS_TRY(conversion_add(to, down, "quantize", bits));
+        QS_TRY(conversion_add(to, up, "dequantize", bits));
+    }
+    return QS_OK;
+}
+
+/* The formats of a class, each once. */
+static int formats_list(const qs_class *class_, const qs_format **all) {
+    int count = class_->formats;
+    memcpy(all, class_->format, (size_t)count * sizeof *all);
+    for (int i = 0; i < class_->storages; i++) {
+        bool known = false;
+        for (int k = 0; k < class_->formats; k++)
+            known = known || all[k] == class_->storage[i];
+        if (!known) all[count++] = class_->storage[i];
+    }
+    return count;
+}
+
+static qs_status pair_add(recorder *to, const qs_format *from, const qs_format *into) {
+    if (from->kind != QS_KIND_FLOAT) return QS_OK;
+    return into->kind == QS_KIND_FLOAT ? casts_add(to, from, into) : fixed_point_add(to, from, into);
+}
+
+static qs_status conversions_estimate(recorder *to, const qs_class *class_) {
+    const qs_format *all[2 * QS_MAX_FORMATS];
+    const int count = formats_list(class_, all);
+    for (int a = 0; a < count; a++) {
+        for (int b = 0; b < count; b++)
+            if (a != b) QS_TRY(pair_add(to, all[a], all[b]));
+        if (all[a]->kind != QS_KIND_FLOAT) continue;
+        QS_TRY(
+            conversion_add(to, (qs_conversion_cost){.from = all[a], .to = all[a], .rounding = QS_NEAREST_EVEN}, "add", 3 * all[a]->bits));
+        for (int channel = 0; channel < 2; channel++)
+            QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .per_channel = channel, .rounding = QS_NEAREST_EVEN}, "absmax",
+                                  all[a]->bits));
+    }
+    return QS_OK;
+}
+
+/* ---- A class ------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status class_check(const qs_class *class_, const qs_published_device *device) {
+    const double capacity = device->capacity * 1073741824.0;
+    const qs_format *all[2 * QS_MAX_FORMATS];
+    const int count = formats_list(class_, all);
+    for (int i = 0; i < count; i++)
+        if (qs_published_rate(device, all[i]) <= 0)
+            return qs_fail(QS_UNSUPPORTED, "class %s: %s has no published rate in %s; leave it out of the class's formats and storage",
+                           class_->name, device->product, all[i]->name);
+    if ((double)class_->memory_capacity <= capacity) return QS_OK;
+    return qs_fail(QS_MISMATCH, "class %s: a capacity of %lld bytes, but %s has %g GiB", class_->name, (long long)class_->memory_capacity,
+                   device->product, device->capacity);
+}
+
+static qs_status device_find(const qs_class *class_, const qs_published_device **out) {
+    if (*class_->device) return qs_fail_within(qs_published_find(class_->device, out), "class %s", class_->name);
+    size_t count = 0;
+    while (qs_published_name_at(count))
+        count++;
+    return qs_fail(QS_USAGE, "class %s names no \"device\" to estimate it by; published are %s", class_->name,
+                   qs_names_join(count, qs_published_name_at));
+}
+
+static void class_describe(const qs_class *class_, const qs_published_device *device, qs_class_profile *out) {
+    *out = (qs_class_profile){.threads = class_->threads, .speed = class_->speed, .estimated = true};
+    snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
+    snprintf(out->cpu, sizeof out->cpu, "%s", device->product);
+    snprintf(out->isa, sizeof out->isa, "published");
+    snprintf(out->library, sizeof out->library, "roofline");
+}
+
+static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, const qs_job *job, qs_class_profile *out) {
+    const qs_published_device *device = NULL;
+    qs_recipe recipe[QS_MAX_FORMATS];
+    int recipes = 0;
+    QS_TRY(device_find(class_, &device));
+    QS_TRY(class_check(class_, device));
+    QS_TRY(qs_class_recipes(class_, QS_MAX_FORMATS, recipe, &recipes));
+    class_describe(class_, device, out);
+    recorder to = {.at = {device, 1 / class_->speed}, .out = out};
+    const qs_recipe **first = NULL;
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *first, &first));
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = job,
+                                  .recipe = first,
+                                  .half = qs_class_half(class_),
+                                  .lookup = record,
+                                  .context = &to};
+    qs_status status = qs_fail_within(kernels_estimate(&lowering, recipes, recipe, out), "class %s", class_->name);
+    if (status == QS_OK) status = conversions_estimate(&to, class_);
+    free(first);
+    qs_class_profile_sort(out);
+    return status;
+}
+
+/* ---- All-reduces --------------------------------------------------------------------------------------------------------------- */
+
+/* Two ranks at the ends of one link: two messages of half the bytes in a ring, one of all of them in recursive doubling. */
+static qs_collective_cost link_row(const qs_job *job, int hosts, const char *link, double bytes_per_us, double latency_us) {
+    const int messages = strcmp(job->algorithm, "recursive-doubling") == 0 ? 1 : 2;
+    qs_collective_cost row = {
+        .ranks = 2, .hosts = hosts, .alpha_us = messages * latency_us, .us_per_byte = 1 / (bytes_per_us * link_share), .r2 = 1};
+    snprintf(row.algorithm, sizeof row.algorithm, "%s", job->algorithm);
+    snprintf(row.link, sizeof row.link, "%s", link);
+    return row;
+}
+
+/* The slowest link within a host sets the pace; published figures count both directions. */
+static qs_collective_cost local_row(const qs_cluster *cluster, const qs_job *job) {
+    double slowest = INFINITY;
+    for (int c = 0; c < cluster->classes; c++) {
+        const qs_published_device *device = NULL;
+        if (qs_published_find(cluster->class_[c].device, &device) == QS_OK) slowest = fmin(slowest, device->link / 2);
+    }
+    return link_row(job, 1, "shared-memory", slowest * 1e3, local_latency_us);
+}
+
+/* The slowest link between hosts, of those that tell. */
+static qs_status network_row(const qs_cluster *cluster, const qs_job *job, qs_collective_cost *out) {
+    const char *kind = qs_cluster_network(cluster);
+    double slowest = INFINITY, latency_us = 0;
+    for (int i = 0; i < cluster->links; i++) {
+        const qs_link *link = &cluster->link[i];
+        if (strcmp(link->kind, "shared-memory") == 0 || link->bytes_per_second <= 0) continue;
+        slowest = fmin(slowest, (double)link->bytes_per_second / 1e6);
+        latency_us = fmax(latency_us, link->latency_us);
+    }
+    if (isinf(slowest))
+        return qs_fail(QS_MISMATCH, "the cluster does not say how fast its hosts are linked: add \"bytes_per_second\" to a link of kind %s",
+                       kind);
+    *out = link_row(job, 2, kind, slowest, latency_us > 0 ? latency_us : network_latency_us);
+    return QS_OK;
+}
+
+static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *job, qs_profile *out) {
+    const int ranks = qs_cluster_ranks(cluster);
+    int *host = NULL, hosts = 0;
+    QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
+    qs_cluster_hosts(cluster, host, &hosts);
+    free(host);
+    QS_TRY(qs_allocate(2, sizeof *out->collective, &out->collective));
+    out->collective[out->collectives++] = local_row(cluster, job);
+    if (hosts < 2) return QS_OK;
+    QS_TRY(network_row(cluster, job, &out->collective[out->collectives]));
+    out->collectives++;
+    return QS_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------------------------------------------- */
+
+static void model_describe(const qs_graph *graph, const qs_job *job, qs_profile *out) {
+    const qs_shape *input = &graph->node[0].shape;
+    *out = (qs_profile){.batch = job->batch, .channels = (int)input->dim[1], .model_classes = graph->classes};
+    if (input->axes > 2) out->height = (int)input->dim[2];
+    if (input->axes > 2) out->width = (int)input->dim[3];
+    snprintf(out->model, sizeof out->model, "%s", graph->name);
+    qs_graph_signature(graph, out->graph);
+}
+
+qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, qs_profile *out) {
+    qs_profile profile;
+    qs_status status = QS_OK;
+    model_describe(graph, job, &profile);
+    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *profile.class_, &profile.class_));
+    for (int c = 0; c < cluster->classes; c++) {
+        profile.classes = c + 1;
+        QS_GOTO(class_estimate(graph, &cluster->class_[c], job, &profile.class_[c]));
+    }
+    QS_GOTO(collectives_estimate(cluster, job, &profile));
+    *out = profile;
+    profile = (qs_profile){0};
+done:
+    qs_profile_release(&profile);
+    return status;
+}
