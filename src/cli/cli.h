@@ -98,6 +98,15 @@ bool session_is_first(const session *one);
 /* For a verb without a session: each thread gets a core of its own, as far as there are any. */
 void threads_pin(int threads);
 
+/* ---- Estimated profiles --------------------------------------------------------------------------------------------------- */
+
+/* qs_profile_estimate of a cluster file; opens no device. */
+qs_status profile_estimate(const char *cluster_file, const qs_job *job, qs_profile *out);
+/* The statistics of another profile of the same model, in the place of the profile's own. */
+qs_status statistics_take(const char *file, qs_profile *profile);
+/* QS_MISMATCH, with the way out, where an indicator lacks statistics. */
+qs_status statistics_check(const qs_profile *profile, const char *indicator);
+
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */
 
 /* Prints a JSON value on stdout and releases it; a NULL value is QS_OUT_OF_MEMORY. */

@@ -97,6 +97,11 @@ static void conditions_warn(const qs_class_profile *one) {
 }
 
 static void class_print(const qs_class_profile *one) {
+    if (one->estimated) {
+        printf("  %-10s %s, speed %g: ESTIMATED from published figures, not measured\n             %d kernels, %d conversions\n",
+               one->class_name, one->cpu, one->speed, one->kernels, one->conversions);
+        return;
+    }
     printf(
         "  %-10s %s, isa %s, %s, %d thread%s, speed %g\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n",
         one->class_name, one->cpu, one->isa, one->library, one->threads, one->threads == 1 ? "" : "s", one->speed, one->kernels,
@@ -143,9 +148,10 @@ typedef struct profile_work {
     job_options job;
     session_options where;
     const char *out, *class_name, *context;
+    const char *statistics_from; /* of --estimate */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
-    bool json, hessian;
+    bool json, hessian, estimate;
 } profile_work;
 
 static qs_status context_read(profile_work *work) {
@@ -163,7 +169,8 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
         "profile", "",
         "Measures, on every rank at once and inside real training steps, what the predictor needs: kernel times, conversion fits,\n"
         "all-reduce, and the tensor statistics behind the sensitivity indicator.",
-        "  mpirun -n 2 qsync profile --cluster cluster.json --model resnet8 --dataset fashion-mnist --out profile.json\n"};
+        "  mpirun -n 2 qsync profile --cluster cluster.json --model resnet8 --dataset fashion-mnist --out profile.json\n"
+        "  qsync profile --estimate --cluster examples/cluster-a.json --model resnet50 --dataset 3x224x224:1000 --out profile.json\n"};
     qs_profile_options *options = &work->options;
     int first = 0;
     option_table table = {0};
@@ -183,6 +190,10 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
                                      "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &work->class_name, "NAME",
                                      "one process: this class of the cluster alone, put into the profile that is there", 0});
+    options_add(&table, (option_row){"estimate", OPTION_FLAG, &work->estimate, NULL,
+                                     "measure nothing: figures from the published devices of the cluster file, opening none", 0});
+    options_add(&table, (option_row){"statistics-from", OPTION_TEXT, &work->statistics_from, "FILE",
+                                     "with --estimate: tensor statistics of a measured profile of the same model", 0});
     options_add(&table, (option_row){"fresh", OPTION_FLAG, &options->fresh, NULL,
                                      "start over, even if an interrupted measurement (FILE.partial) could go on", 0});
     options_add(&table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "where to write (profile.json)", 0});
@@ -193,6 +204,11 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     if (work->class_name && !work->where.cluster)
         return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
+    if (work->estimate && (!work->where.cluster || work->class_name || work->hessian))
+        return qs_fail(QS_USAGE,
+                       "--estimate needs --cluster, whose classes name their devices, and measures nothing: no --class, no --hessian");
+    if (work->statistics_from && !work->estimate)
+        return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
     work->where.class_name = work->class_name;
     return job_options_finish(&work->job);
 }
@@ -247,6 +263,18 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     return QS_OK;
 }
 
+static qs_status estimated(const profile_work *work) {
+    qs_profile profile = {0};
+    qs_status status = QS_OK;
+    QS_TRY(output_check(work->out));
+    QS_GOTO(profile_estimate(work->where.cluster, &work->job.job, &profile));
+    if (work->statistics_from) QS_GOTO(statistics_take(work->statistics_from, &profile));
+    QS_GOTO(profile_out(&profile, work->out, work->json));
+done:
+    qs_profile_release(&profile);
+    return status;
+}
+
 qs_status verb_profile(int argc, char **argv) {
     profile_work work = {.out = "profile.json"};
     session here;
@@ -254,6 +282,7 @@ qs_status verb_profile(int argc, char **argv) {
     bool done = false;
     qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
+    if (status == QS_OK && work.estimate) return estimated(&work);
     QS_TRY(session_open(&work.where, status, &here));
     status = profiled(&work, &here, &profile);
     qs_profile_release(&profile);

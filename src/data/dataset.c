@@ -11,6 +11,7 @@ static const qs__source *const sources[] = {
 #include "datasets.def"
 };
 #undef QS_DATASET
+enum { most_extent = 1 << 16 };
 enum { source_count = sizeof sources / sizeof sources[0] };
 
 const char *qs_dataset_name_at(size_t index) {
@@ -25,6 +26,16 @@ static qs_status find_source(const char *name, const qs__source **source) {
         }
     }
     return qs_fail(QS_USAGE, "unknown data set '%s'; there are: %s", name, qs_names_join(source_count, qs_dataset_name_at));
+}
+
+/* "3x224x224:1000", spelt just so: channels, height, width, classes of a set that nobody has to have. */
+static bool parse_shape(const char *name, int shape[4]) {
+    char again[64];
+    if (sscanf(name, "%dx%dx%d:%d", &shape[0], &shape[1], &shape[2], &shape[3]) != 4) return false;
+    for (int i = 0; i < 4; i++)
+        if (shape[i] < 1 || shape[i] > most_extent) return false;
+    snprintf(again, sizeof again, "%dx%dx%d:%d", shape[0], shape[1], shape[2], shape[3]);
+    return strcmp(again, name) == 0;
 }
 
 /* ---- Files ---------------------------------------------------------------------------------------------------------------- */
@@ -127,6 +138,10 @@ static qs_status choose_folder(const qs__source *source, const char **folder) {
 qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
     const qs__source *source = NULL;
     qs_dataset dataset;
+    int shape[4];
+    if (parse_shape(name, shape))
+        return qs_fail(QS_USAGE, "data set %s is a shape without images: plans can be made for it, training needs one of %s", name,
+                       qs_names_join(source_count, qs_dataset_name_at));
     QS_TRY(find_source(name, &source));
     QS_TRY(choose_folder(source, &folder));
     describe(source, &dataset);
@@ -147,11 +162,15 @@ void qs_dataset_release(qs_dataset *dataset) {
 
 qs_status qs_dataset_shape(const char *name, int *channels, int *height, int *width, int *classes) {
     const qs__source *source = NULL;
-    QS_TRY(find_source(name, &source));
-    *channels = source->channels;
-    *height = source->height;
-    *width = source->width;
-    *classes = source->classes;
+    int shape[4];
+    if (!parse_shape(name, shape)) {
+        QS_TRY(find_source(name, &source));
+        memcpy(shape, (const int[]){source->channels, source->height, source->width, source->classes}, sizeof shape);
+    }
+    *channels = shape[0];
+    *height = shape[1];
+    *width = shape[2];
+    *classes = shape[3];
     return QS_OK;
 }
 

@@ -143,10 +143,24 @@ static void beyond_a_linear_classifier(void **state) {
     assert_true(unseen < 0.80);
 }
 
+/* A shape stands for a set that nobody has. */
+static void shape_alone(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"3x224x224", "3x224x224:0", "3x-2x3:4", "3x224x224:10 ", "03x2x2:2", "3x2x70000:2", "x"};
+    int channels, height, width, labels;
+    qs_dataset set;
+    assert_int_equal(qs_dataset_shape("3x224x160:1000", &channels, &height, &width, &labels), QS_OK);
+    assert_true(channels == 3 && height == 224 && width == 160 && labels == 1000);
+    assert_int_equal(qs_dataset_load("3x224x160:1000", NULL, QS_PART_TRAINING, 0, &set), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "shape without images"));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(qs_dataset_shape(wrong[i], &channels, &height, &width, &labels), QS_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_its_counts),         cmocka_unit_test(same_for_any_limit_and_threads), cmocka_unit_test(same_on_every_machine),
-        cmocka_unit_test(constants_are_measured), cmocka_unit_test(beyond_a_linear_classifier),
+        cmocka_unit_test(constants_are_measured), cmocka_unit_test(beyond_a_linear_classifier),     cmocka_unit_test(shape_alone),
     };
     return cmocka_run_group_tests_name("data.shapes", tests, setup, teardown);
 }

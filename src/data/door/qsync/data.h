@@ -31,7 +31,8 @@ QS_API const char *qs_dataset_name_at(size_t index);
  * hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release. */
 QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
 QS_API void qs_dataset_release(qs_dataset *dataset);
-/* Shape and classes of a set by name without reading it. */
+/* Shape and classes of a set by name without reading it. "3x224x224:1000" (channels, height, width, classes) is a set of which only that is
+ * known: for plans and predictions; loading it is QS_USAGE. */
 QS_API qs_status qs_dataset_shape(const char *name, int *channels, int *height, int *width, int *classes);
 
 /* ---- Sharding ------------------------------------------------------------------------------------------------------- */
