@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync indicator: Ω of every operator and recipe, and how stable the ranking is over the profiled iterations. */
+/* qsync indicator: Ω of every operator and recipe, and how stable the ranking is over the profiled iterations where it follows them: random
+ * and hess are the same in each. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "truth.h"
 
@@ -12,9 +14,9 @@ typedef struct table_work {
     qs_profile profile;
     qs_graph *graph;
     qs_recipe recipe[MOST_RECIPES];
-    int recipes, adjustable;
+    int recipes;
     double *omega;     /* (nodes × recipes) */
-    double *stability; /* (iterations) Spearman with the mean, lowest recipe */
+    double *stability; /* (iterations) Spearman with the mean, lowest recipe; NULL: the indicator does not vary over iterations */
 } table_work;
 
 static qs_status recipe_add(void *context, const char *name) {
@@ -40,7 +42,6 @@ static qs_status stability_compute(table_work *work, int64_t global_batch) {
             mean[count] = work->omega[n * work->recipes + work->recipes - 1];
             now[count++] = trace[i * nodes + n];
         }
-        work->adjustable = count;
         work->stability[i] = qs_spearman(count, now, mean);
     }
 done:
@@ -48,6 +49,18 @@ done:
     free(mean);
     free(now);
     return status;
+}
+
+static void stability_print(const table_work *work) {
+    const int iterations = work->profile.statistics.iterations;
+    double sum = 0, lowest = 1;
+    if (!work->stability) return;
+    for (int i = 0; i < iterations; i++) {
+        sum += work->stability[i] / iterations;
+        lowest = fmin(lowest, work->stability[i]);
+    }
+    printf("\nrank stability over %d iterations (Spearman with the mean, %s): mean %.3f, lowest %.3f\n", iterations,
+           work->recipe[work->recipes - 1].name, sum, lowest);
 }
 
 static void table_print(const table_work *work) {
@@ -62,17 +75,11 @@ static void table_print(const table_work *work) {
             printf(" %14.5g", work->omega[n * work->recipes + r]);
         printf("\n");
     }
-    double sum = 0, lowest = 1;
-    for (int i = 0; i < work->profile.statistics.iterations; i++) {
-        sum += work->stability[i] / work->profile.statistics.iterations;
-        lowest = fmin(lowest, work->stability[i]);
-    }
-    printf("\nrank stability over %d iterations (Spearman with the mean, %s): mean %.3f, lowest %.3f\n",
-           work->profile.statistics.iterations, work->recipe[work->recipes - 1].name, sum, lowest);
+    stability_print(work);
 }
 
 static qs_status table_json(const table_work *work) {
-    json_t *operators = json_object(), *stability = json_array();
+    json_t *operators = json_object();
     for (int n = 1; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         json_t *row = json_object();
@@ -82,6 +89,8 @@ static qs_status table_json(const table_work *work) {
         }
         json_object_set_new(operators, work->graph->node[n].name, row);
     }
+    if (!work->stability) return json_print(json_pack("{s:o}", "omega", operators));
+    json_t *stability = json_array();
     for (int i = 0; i < work->profile.statistics.iterations; i++)
         json_array_append_new(stability, json_number(work->stability[i]));
     return json_print(json_pack("{s:o,s:o}", "omega", operators, "rank_stability", stability));
@@ -95,7 +104,7 @@ static qs_status table_make(table_work *work, const char *name, int64_t global_b
     QS_TRY(qs_allocate((size_t)work->graph->nodes * (size_t)work->recipes, sizeof *work->omega, &work->omega));
     QS_TRY(qs_indicator_evaluate(name, work->convention, work->graph, profile, profile->batch, global_batch, work->recipes, work->recipe,
                                  seed, work->omega));
-    return stability_compute(work, global_batch);
+    return strcmp(name, "qsync") == 0 ? stability_compute(work, global_batch) : QS_OK;
 }
 
 typedef struct indicator_options {
@@ -124,8 +133,8 @@ static void rows_add(indicator_options *o) {
 static qs_status options_read(indicator_options *o, int argc, char **argv, bool *done) {
     const verb_usage usage = {
         "indicator", "",
-        "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and how stable the\n"
-        "ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each operator alone\n"
+        "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and, of qsync, how\n"
+        "stable the ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each operator alone\n"
         "in each recipe, many seeds; and every indicator is compared with it.",
         "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"
         "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};

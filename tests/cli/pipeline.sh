@@ -16,6 +16,11 @@ launch profile --cluster "$folder/cluster.json" $job --repetitions 3 --statistic
     { cat "$work/err"; fail "profile"; }
 "$QSYNC" indicator --profile "$work/profile.json" > "$work/out" || fail "indicator"
 grep -q 'rank stability over 3 iterations' "$work/out" || fail "indicator without stability"
+# What is the same in every iteration has no stability to tell.
+"$QSYNC" indicator --profile "$work/profile.json" --indicator random > "$work/out" || fail "indicator random"
+if grep -q 'rank stability' "$work/out"; then fail "a stability that is not the indicator's"; fi
+"$QSYNC" indicator --profile "$work/profile.json" --indicator random --json > "$work/out" || fail "indicator random --json"
+if grep -q 'rank_stability' "$work/out" || ! grep -q '"omega"' "$work/out"; then fail "JSON of an indicator without iterations"; fi
 for planner in fp32 uniform qsync; do
     "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --planner $planner $job --epochs 1 --out "$work/$planner.json" --explain > "$work/out" ||
         fail "plan $planner"
