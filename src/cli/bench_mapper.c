@@ -74,18 +74,9 @@ static qs_status chain_fill(qs_graph *graph, int operators) {
 
 /* ---- The costs ---- */
 
-static bool conversion_known(const qs_class_profile *profile, const qs_conversion_cost *row) {
-    for (int i = 0; i < profile->conversions; i++) {
-        const qs_conversion_cost *other = &profile->conversion[i];
-        if (strcmp(other->kind, row->kind) == 0 && other->from == row->from && other->to == row->to &&
-            other->per_channel == row->per_channel && other->rounding == row->rounding)
-            return true;
-    }
-    return false;
-}
-
 static qs_status conversion_note(made_up *costs, const qs_case *one) {
     const int src = qs_case_position(one, QS_SRC), dst = qs_case_position(one, QS_DST);
+    if (qs_cost_conversion(&costs->profile, one)) return QS_OK;
     qs_conversion_cost row = {.from = one->operand[src].format,
                               .to = dst < 0 ? NULL : one->operand[dst].format,
                               .per_channel = one->attributes.per_channel,
@@ -93,7 +84,6 @@ static qs_status conversion_note(made_up *costs, const qs_case *one) {
                               .pieces = 1,
                               .piece = {{.us_per_element = 1e-4, .us = 1}}};
     snprintf(row.kind, sizeof row.kind, "%s", one->op->name);
-    if (conversion_known(&costs->profile, &row)) return QS_OK;
     QS_TRY(qs_grow(&costs->profile.conversion, &costs->conversions, (size_t)costs->profile.conversions + 1, sizeof row));
     costs->profile.conversion[costs->profile.conversions++] = row;
     return QS_OK;

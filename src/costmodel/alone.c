@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Microseconds of steps while the other ranks of a host wait: what rows and fits hold, as a share of the time beside busy ranks. */
-#include <string.h>
-
 #include "qsync/costmodel.h"
 
 static bool knows_alone(const qs_class_profile *profile) {
@@ -13,15 +11,8 @@ static bool knows_alone(const qs_class_profile *profile) {
 }
 
 static double conversion_share(const qs_class_profile *profile, const qs_case *one) {
-    const int dst = qs_case_position(one, QS_DST);
-    for (int i = 0; i < profile->conversions; i++) {
-        const qs_conversion_cost *row = &profile->conversion[i];
-        if (strcmp(row->kind, one->op->name) == 0 && row->from == one->operand[qs_case_position(one, QS_SRC)].format &&
-            row->to == (dst >= 0 ? one->operand[dst].format : NULL) && row->per_channel == one->attributes.per_channel &&
-            row->rounding == one->attributes.rounding)
-            return row->alone > 0 ? row->alone : 1;
-    }
-    return 1;
+    const qs_conversion_cost *row = qs_cost_conversion(profile, one);
+    return row && row->alone > 0 ? row->alone : 1;
 }
 
 static double kernel_share(const qs_class_profile *profile, const char *case_text) {

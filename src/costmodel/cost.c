@@ -4,21 +4,32 @@
 
 #include "costmodel_internal.h"
 
-static const qs_conversion_cost *conversion_find(const qs_class_profile *profile, const qs_case *one) {
-    const qs_format *from = one->operand[qs_case_position(one, QS_SRC)].format;
-    const int dst = qs_case_position(one, QS_DST);
-    const qs_format *to = dst >= 0 ? one->operand[dst].format : NULL;
+bool qs_conversion_of_weights(const qs_case *one) {
+    if (strcmp(one->op->name, "absmax") == 0) return one->attributes.per_channel;
+    return !one->attributes.batched && (strcmp(one->op->name, "cast") == 0 || strcmp(one->op->name, "quantize") == 0);
+}
+
+static bool same_kind(const qs_conversion_cost *row, const qs_case *one) {
+    const int src = qs_case_position(one, QS_SRC), dst = qs_case_position(one, QS_DST);
+    return strcmp(row->kind, one->op->name) == 0 && row->from == one->operand[src].format &&
+           row->to == (dst >= 0 ? one->operand[dst].format : NULL) && row->per_channel == one->attributes.per_channel &&
+           row->rounding == one->attributes.rounding;
+}
+
+const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, const qs_case *one) {
+    const bool weights = qs_conversion_of_weights(one);
+    const qs_conversion_cost *other = NULL;
     for (int i = 0; i < profile->conversions; i++) {
         const qs_conversion_cost *row = &profile->conversion[i];
-        if (strcmp(row->kind, one->op->name) == 0 && row->from == from && row->to == to &&
-            row->per_channel == one->attributes.per_channel && row->rounding == one->attributes.rounding)
-            return row;
+        if (!same_kind(row, one)) continue;
+        if (row->weights == weights) return row;
+        other = row;
     }
-    return NULL;
+    return other;
 }
 
 static qs_status conversion_cost(const qs_class_profile *profile, const qs_step *step, double *us) {
-    const qs_conversion_cost *row = conversion_find(profile, &step->case_);
+    const qs_conversion_cost *row = qs_cost_conversion(profile, &step->case_);
     if (!row)
         return qs_fail(QS_MISMATCH, "the profile of class %s has no fit for the conversion %s: profile again", profile->class_name,
                        step->case_text);

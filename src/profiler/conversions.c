@@ -28,7 +28,7 @@ static const double tolerance = 0.02;                    /* of a median, with th
 /* Sizes up to `own` elements have memory of their own; larger ones, no two of which fit into caches, share it. */
 static const int64_t own_elements = 1 << 20;
 static const size_t own_bytes = (size_t)20 << 20, shared_bytes = (size_t)80 << 20, input_bytes = (size_t)66 << 20;
-/* What other kernels move between two uses of the same memory: a part of all that a step holds. */
+/* What other kernels move between two uses of the same memory: a part of all that a step holds; between two uses of weights, all of it. */
 static const size_t least_traffic = (size_t)4 << 20, most_traffic = (size_t)32 << 20, traffic_part = 8;
 static const double row_from = 1 << 17, row_to = 1 << 22;
 
@@ -51,7 +51,7 @@ typedef struct bench {
     char *input;                    /* what the kernel before reads, and its format */
     const qs_format *input_filled;
     char *small, *traffic; /* steps and maxima; what other kernels move */
-    size_t traffic_bytes;
+    size_t traffic_bytes, step_bytes; /* between two uses of a value's memory; of weights */
 } bench;
 
 /* ---- A case of a size ------------------------------------------------------------------------------------------------------------- */
@@ -132,9 +132,10 @@ static void regions_fill(bench *here) {
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Does the step before leave this operand in the caches, as far as it fits? */
+/* Does the step before leave this operand in the caches, as far as it fits? Weights are quantized after their maxima were looked for. */
 static bool is_fresh(const qs_case *one, qs_role role) {
-    if (strcmp(one->op->name, "dequantize") == 0 || (one->attributes.per_channel && strcmp(one->op->name, "absmax") == 0)) return false;
+    if (strcmp(one->op->name, "dequantize") == 0) return false;
+    if (qs_conversion_of_weights(one) && strcmp(one->op->name, "quantize") != 0) return false;
     return role == (qs_case_position(one, QS_SRC2) >= 0 ? QS_SRC2 : QS_SRC);
 }
 
@@ -146,7 +147,7 @@ static void produce(char *to, const char *from, size_t bytes) {
 
 /* What the steps before leave in the caches. */
 static void caches_prepare(const bench *here, const size_bench *one) {
-    qs__cache_flush(here->traffic, here->traffic_bytes);
+    qs__cache_flush(here->traffic, qs_conversion_of_weights(&one->one) ? here->step_bytes : here->traffic_bytes);
     for (int i = 0; i < one->one.operands; i++) {
         const qs_operand *operand = &one->one.operand[i];
         if (whole_index(operand->role) < 0 || !is_fresh(&one->one, operand->role)) continue;
@@ -167,7 +168,7 @@ static qs_status kernel_time(const bench *here, const size_bench *one, double *u
 
 /* Weights are cold: they were used a step ago. Activations come in rows of equal ones, so that their neighbours' memory is warm. */
 static int rounds_of(const size_bench *one) {
-    const bool row = !one->one.attributes.per_channel && one->elements >= row_from && one->elements <= row_to;
+    const bool row = !qs_conversion_of_weights(&one->one) && one->elements >= row_from && one->elements <= row_to;
     return row ? 1 + WARM_UPS : 1;
 }
 
@@ -241,6 +242,7 @@ static qs_status fit_make(bench *here, qs_conversion_cost *out) {
                                 .to = dst >= 0 ? one->operand[dst].format : NULL,
                                 .per_channel = one->attributes.per_channel,
                                 .rounding = one->attributes.rounding,
+                                .weights = qs_conversion_of_weights(one),
                                 .pieces = fit.pieces};
     snprintf(out->kind, sizeof out->kind, "%s", one->op->name);
     memcpy(out->piece, fit.piece, sizeof out->piece);
@@ -272,9 +274,8 @@ static void regions_place(bench *here, char *memory) {
     here->small = here->traffic + most_traffic;
 }
 
-static size_t traffic_of(const qs__profiler *profiler) {
-    const size_t part = profiler->mixes.mix[0].arena_bytes / traffic_part;
-    return part < least_traffic ? least_traffic : part > most_traffic ? most_traffic : part;
+static size_t traffic_within(size_t bytes) {
+    return bytes < least_traffic ? least_traffic : bytes > most_traffic ? most_traffic : bytes;
 }
 
 /* Ranks of a host take turns: two that stream at once slow each other down far more than a conversion and the kernels of another rank do in
@@ -326,7 +327,9 @@ qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out)
     status = qs_comm_agree(profiler->comm, status);
     if (status == QS_OK) {
         here->profiler = profiler;
-        here->traffic_bytes = traffic_of(profiler);
+        const size_t step = profiler->mixes.mix[0].arena_bytes;
+        here->traffic_bytes = traffic_within(step / traffic_part);
+        here->step_bytes = traffic_within(step);
         regions_place(here, arena.memory);
         status = rounds_run(profiler, &kinds, here, out);
     }

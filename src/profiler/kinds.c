@@ -14,25 +14,17 @@ static const qs_format *format_of(const qs_case *one, qs_role role) {
     return position >= 0 ? one->operand[position].format : NULL;
 }
 
-bool qs__kind_is(const qs_conversion_cost *fit, const qs_case *one) {
-    return strcmp(fit->kind, one->op->name) == 0 && format_of(one, QS_SRC) == fit->from && format_of(one, QS_DST) == fit->to &&
-           fit->per_channel == one->attributes.per_channel && fit->rounding == one->attributes.rounding;
-}
-
 static bool same_kind(const qs_case *a, const qs_case *b) {
     return a->op == b->op && format_of(a, QS_SRC) == format_of(b, QS_SRC) && format_of(a, QS_DST) == format_of(b, QS_DST) &&
-           a->attributes.per_channel == b->attributes.per_channel && a->attributes.rounding == b->attributes.rounding;
+           a->attributes.per_channel == b->attributes.per_channel && a->attributes.rounding == b->attributes.rounding &&
+           qs_conversion_of_weights(a) == qs_conversion_of_weights(b);
 }
 
-/* Samples carry most of the elements: a batched case stands for its kind where there is one. */
 static qs_status kind_add(qs__kinds *kinds, const qs_case *one) {
     int k = 0;
     while (k < kinds->count && !same_kind(&kinds->kind[k], one))
         k++;
-    if (k < kinds->count) {
-        if (one->attributes.batched && !kinds->kind[k].attributes.batched) kinds->kind[k] = *one;
-        return QS_OK;
-    }
+    if (k < kinds->count) return QS_OK;
     QS_TRY(qs_grow(&kinds->kind, &kinds->capacity, (size_t)kinds->count + 1, sizeof *kinds->kind));
     kinds->kind[kinds->count++] = *one;
     return QS_OK;
@@ -72,7 +64,7 @@ static formats formats_of(const qs_class *one) {
 typedef struct wish {
     const char *op;
     const qs_format *from, *to; /* to NULL: none */
-    bool per_channel;
+    bool per_channel, weights;
     qs_rounding rounding;
 } wish;
 
@@ -81,7 +73,7 @@ static qs_case case_make(const wish *wanted) {
     const qs_shape shape = qs_shape_of(2, (int64_t)8, (int64_t)64), steps = qs_shape_of(1, wanted->per_channel ? (int64_t)8 : (int64_t)1);
     const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
     const qs_attributes attributes = {
-        .rounding = wanted->rounding, .per_channel = wanted->per_channel, .batched = draws && !wanted->per_channel};
+        .rounding = wanted->rounding, .per_channel = wanted->per_channel, .batched = draws && !wanted->per_channel && !wanted->weights};
     qs_case one = qs_case_make(wanted->op, "forward", &attributes);
     for (int i = 0; i < one.operands; i++) {
         const qs_role role = one.pass->role[i];
@@ -99,18 +91,24 @@ static qs_status wish_add(qs__profiler *profiler, wish wanted, qs__kinds *kinds)
     return status == QS_OK ? kind_add(kinds, &one) : status == QS_UNSUPPORTED || status == QS_USAGE ? QS_OK : status;
 }
 
+/* Weights are kept in fp32. */
+static qs_status cast_add(qs__profiler *profiler, const qs_format *from, const qs_format *to, qs__kinds *kinds) {
+    QS_TRY(wish_add(profiler, (wish){"cast", from, to, false, false, QS_NEAREST_EVEN}, kinds));
+    return from == qs_format_of("fp32") ? wish_add(profiler, (wish){"cast", from, to, false, true, QS_NEAREST_EVEN}, kinds) : QS_OK;
+}
+
 static qs_status casts_add(qs__profiler *profiler, const formats *all, qs__kinds *kinds) {
     for (int from = 0; from < all->reals; from++)
         for (int to = 0; to < all->reals; to++)
-            if (from != to) QS_TRY(wish_add(profiler, (wish){"cast", all->real[from], all->real[to], false, QS_NEAREST_EVEN}, kinds));
+            if (from != to) QS_TRY(cast_add(profiler, all->real[from], all->real[to], kinds));
     return QS_OK;
 }
 
 static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, const qs_format *integer, qs__kinds *kinds) {
     for (int channel = 0; channel < 2; channel++) {
-        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, QS_NEAREST_EVEN}, kinds));
-        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, QS_STOCHASTIC}, kinds));
-        QS_TRY(wish_add(profiler, (wish){"dequantize", integer, real, channel, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, channel, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, channel, QS_STOCHASTIC}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"dequantize", integer, real, channel, false, QS_NEAREST_EVEN}, kinds));
     }
     return QS_OK;
 }
@@ -119,9 +117,9 @@ static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {
     const formats all = formats_of(profiler->class_);
     QS_TRY(casts_add(profiler, &all, kinds));
     for (int real = 0; real < all.reals; real++) {
-        QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], false, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], false, false, QS_NEAREST_EVEN}, kinds));
         for (int channel = 0; all.integers > 0 && channel < 2; channel++)
-            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, channel, QS_NEAREST_EVEN}, kinds));
+            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, channel, channel, QS_NEAREST_EVEN}, kinds));
         for (int integer = 0; integer < all.integers; integer++)
             QS_TRY(fixed_point_add(profiler, all.real[real], all.integer[integer], kinds));
     }

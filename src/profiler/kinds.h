@@ -12,7 +12,5 @@ typedef struct qs__kinds {
 } qs__kinds;
 /* Caller frees out->kind. */
 qs_status qs__kinds_list(qs__profiler *profiler, qs__kinds *out);
-/* Does the cost model price this case by this fit? */
-bool qs__kind_is(const qs_conversion_cost *fit, const qs_case *one);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One measurement from start to end: every rank its class, then rank 0 puts the classes together. */
 #include "conditions.h"
-#include "kinds.h"
 #include "resume.h"
 
 #include "qsync/costmodel.h"
@@ -143,13 +142,13 @@ static qs_status kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
     return QS_OK;
 }
 
-/* Seen and fitted time of the cases of one kind. */
-static qs_status fit_compare(qs__profiler *profiler, const qs_class_profile *profile, const qs_conversion_cost *kind, double *seen,
+/* Seen and fitted time of the cases that a row prices. */
+static qs_status fit_compare(qs__profiler *profiler, const qs_class_profile *profile, const qs_conversion_cost *row, double *seen,
                              double *fitted) {
     *seen = *fitted = 0;
     for (int i = 0; i < profiler->cases.count; i++) {
         qs__entry *entry = &profiler->cases.entry[i];
-        if (entry->conversion_us.count == 0 || !qs__kind_is(kind, &entry->case_)) continue;
+        if (entry->conversion_us.count == 0 || qs_cost_conversion(profile, &entry->case_) != row) continue;
         const double us = qs__quartiles_of(entry->conversion_us.count, entry->conversion_us.value).median;
         double fit;
         QS_TRY(conversion_us(profile, entry, &fit));

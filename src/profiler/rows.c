@@ -127,19 +127,14 @@ static double alone_share(const qs__cases *cases) {
     return both > 0 ? alone / both : 0;
 }
 
-static bool is_of(const qs__entry *entry, const qs_conversion_cost *row) {
-    const int src = qs_case_position(&entry->case_, QS_SRC), dst = qs_case_position(&entry->case_, QS_DST);
-    return entry->as_conversion && strcmp(entry->case_.op->name, row->kind) == 0 && entry->case_.operand[src].format == row->from &&
-           (dst < 0 ? NULL : entry->case_.operand[dst].format) == row->to;
-}
-
 /* Of a kind of conversion, over the cases that were met in both ways; the class's where there is none. */
-static double conversion_share(const qs__cases *cases, const qs_conversion_cost *row, double share) {
+static double conversion_share(const qs__cases *cases, const qs_class_profile *profile, const qs_conversion_cost *row, double share) {
     double sum = 0;
     int met = 0;
     for (int c = 0; c < cases->count; c++) {
-        if (cases->entry[c].alone.count == 0 || !is_of(&cases->entry[c], row)) continue;
-        sum += mean_of(&cases->entry[c].alone);
+        const qs__entry *entry = &cases->entry[c];
+        if (entry->alone.count == 0 || !entry->as_conversion || qs_cost_conversion(profile, &entry->case_) != row) continue;
+        sum += mean_of(&entry->alone);
         met++;
     }
     return met > 0 ? sum / met : share;
@@ -150,7 +145,7 @@ void qs__company_add(const qs__profiler *profiler, qs_class_profile *out) {
     const double share = alone_share(&profiler->cases);
     for (int i = 0; i < out->conversions && share > 0; i++) {
         qs_conversion_cost *row = &out->conversion[i];
-        row->alone = conversion_share(&profiler->cases, row, share);
+        row->alone = conversion_share(&profiler->cases, out, row, share);
         for (int p = 0; p < row->pieces; p++) {
             row->piece[p].us /= row->alone;
             row->piece[p].us_per_element /= row->alone;

@@ -103,7 +103,7 @@ static qs_status read_granularity(const qs__place *row, bool *per_channel) {
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
     char rounding[32];
-    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to in_steps alone"));
+    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to weights in_steps alone"));
     QS_TRY(qs__get_name(row, "kind", out->kind, sizeof out->kind));
     QS_TRY(qs__get_format(row, "from", &out->from));
     QS_TRY(qs__get_format(row, "to", &out->to));
@@ -111,6 +111,7 @@ static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) 
     QS_TRY(qs__get_text(row, "rounding", rounding, sizeof rounding));
     qs__place field = qs__field(row, "rounding");
     if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
+    QS_TRY(qs__get_flag(row, "weights", &out->weights));
     QS_TRY(qs__get_number(row, "in_steps", 0, most_us, &out->in_steps));
     QS_TRY(qs__get_number(row, "alone", 0, most_us, &out->alone));
     return read_pieces(row, out);
@@ -296,6 +297,7 @@ static void write_conversion(qs__writer *writer, const qs_conversion_cost *row) 
     if (row->to) qs__put_text(writer, "to", row->to->name);
     qs__put_text(writer, "granularity", granularity_names[row->per_channel]);
     qs__put_text(writer, "rounding", qs_rounding_name(row->rounding));
+    if (row->weights) qs__put_flag(writer, "weights", true);
     qs__open_array(writer, "pieces", QS__ONE_LINE);
     for (int i = 0; i < row->pieces; i++) {
         const qs_fit_piece *piece = &row->piece[i];

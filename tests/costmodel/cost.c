@@ -118,6 +118,74 @@ static void places_in_the_schedule_count(void **state) {
     free(cold);
 }
 
+/* A case tells what lowering knows: it reads the master weights, or it does not. */
+static int weights_check(const char *recipe) {
+    qs_schedule *one = NULL;
+    int weights = 0;
+    assert_ok(lower_by(qs_lookup_profile, &profile.class_[0], recipe, &one));
+    for (int s = 0; s < one->steps; s++) {
+        const qs_step *step = &one->step[s];
+        if (!step->conversion) continue;
+        const bool told = qs_conversion_of_weights(&step->case_);
+        if (told != (step->place[qs_case_position(&step->case_, QS_SRC)].buffer == one->masters)) fail_msg("%s: %s", recipe, step->case_text);
+        weights += told;
+    }
+    qs_schedule_release(one);
+    return weights;
+}
+
+static void cases_tell_weights(void **state) {
+    (void)state;
+    const int bf16 = weights_check("bf16");
+    assert_true(bf16 > 0);
+    assert_int_equal(weights_check("fp32"), 0);
+    assert_true(weights_check("int8/bf16") > bf16); /* maxima first */
+}
+
+static void prices(const qs_class_profile *from, const qs_schedule *of, double *us) {
+    for (int s = 0; s < of->steps; s++)
+        assert_ok(qs_cost_step(from, &of->step[s], &us[s]));
+}
+
+/* Rows of weights, twice as dear, price weights alone; a kind that has one row of either sort is priced by it. */
+static void weights_have_rows_of_their_own(void **state) {
+    (void)state;
+    qs_class_profile both = profile.class_[0];
+    const int kinds = both.conversions;
+    qs_schedule *one = NULL;
+    int weights = 0;
+    assert_ok(lower_by(qs_lookup_profile, &profile.class_[0], "bf16", &one));
+    double *plain = calloc((size_t)one->steps, sizeof *plain), *us = calloc((size_t)one->steps, sizeof *us);
+    both.step_overhead_us = 0;
+    prices(&both, one, plain);
+    both.conversion = calloc(2 * (size_t)kinds, sizeof *both.conversion);
+    both.conversions = 2 * kinds;
+    for (int i = 0; i < both.conversions; i++) {
+        qs_conversion_cost *row = &both.conversion[i];
+        *row = profile.class_[0].conversion[i % kinds];
+        row->weights = i < kinds;
+        for (int p = 0; row->weights && p < row->pieces; p++) {
+            row->piece[p].us *= 2;
+            row->piece[p].us_per_element *= 2;
+        }
+    }
+    prices(&both, one, us);
+    for (int s = 0; s < one->steps; s++) {
+        const bool doubled = one->step[s].conversion && qs_conversion_of_weights(&one->step[s].case_);
+        assert_true(us[s] == (doubled ? 2 : 1) * plain[s]);
+        weights += doubled;
+    }
+    assert_true(weights > 0);
+    both.conversions = kinds; /* of weights only */
+    prices(&both, one, us);
+    for (int s = 0; s < one->steps; s++)
+        assert_true(us[s] == (one->step[s].conversion ? 2 : 1) * plain[s]);
+    free(both.conversion);
+    free(plain);
+    free(us);
+    qs_schedule_release(one);
+}
+
 static void what_is_not_known_is_an_error(void **state) {
     (void)state;
     qs_class_profile poor = profile.class_[0];
@@ -169,7 +237,8 @@ static void plans_hold_kernel_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price), cmocka_unit_test(casts_can_be_left_out),
-                                       cmocka_unit_test(places_in_the_schedule_count), cmocka_unit_test(what_is_not_known_is_an_error),
+                                       cmocka_unit_test(places_in_the_schedule_count), cmocka_unit_test(cases_tell_weights),
+                                       cmocka_unit_test(weights_have_rows_of_their_own), cmocka_unit_test(what_is_not_known_is_an_error),
                                        cmocka_unit_test(plans_hold_kernel_rows)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

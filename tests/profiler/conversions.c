@@ -6,13 +6,13 @@
 static const char *const reals[] = {"fp32", "bf16"};
 
 static const qs_conversion_cost *find(const qs_class_profile *one, const char *kind, const char *from, const char *to, bool channel,
-                                      qs_rounding rounding) {
+                                      qs_rounding rounding, bool weights) {
     const qs_conversion_cost *found = NULL;
     for (int i = 0; i < one->conversions; i++) {
         const qs_conversion_cost *row = &one->conversion[i];
         const bool same_to = to ? row->to && strcmp(row->to->name, to) == 0 : !row->to;
         if (strcmp(row->kind, kind) != 0 || strcmp(row->from->name, from) != 0 || !same_to || row->per_channel != channel ||
-            row->rounding != rounding)
+            row->rounding != rounding || row->weights != weights)
             continue;
         assert_null(found);
         found = row;
@@ -21,12 +21,12 @@ static const qs_conversion_cost *find(const qs_class_profile *one, const char *k
 }
 
 static void kinds_of_a_float(const qs_class_profile *one, const char *real) {
-    assert_non_null(find(one, "add", real, real, false, QS_NEAREST_EVEN));
-    assert_non_null(find(one, "dequantize", "int8", real, false, QS_NEAREST_EVEN));
+    assert_non_null(find(one, "add", real, real, false, QS_NEAREST_EVEN, false));
+    assert_non_null(find(one, "dequantize", "int8", real, false, QS_NEAREST_EVEN, false));
     for (int channel = 0; channel < 2; channel++) {
-        assert_non_null(find(one, "absmax", real, NULL, channel, QS_NEAREST_EVEN));
-        assert_non_null(find(one, "quantize", real, "int8", channel, QS_NEAREST_EVEN));
-        assert_non_null(find(one, "quantize", real, "int8", channel, QS_STOCHASTIC));
+        assert_non_null(find(one, "absmax", real, NULL, channel, QS_NEAREST_EVEN, channel));
+        assert_non_null(find(one, "quantize", real, "int8", channel, QS_NEAREST_EVEN, channel));
+        assert_non_null(find(one, "quantize", real, "int8", channel, QS_STOCHASTIC, channel));
     }
 }
 
@@ -45,9 +45,12 @@ static void every_kind_has_a_fit(void **state) {
     const qs_class_profile *one = &((bench *)*state)->profile.class_[0];
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         kinds_of_a_float(one, reals[i]);
-        assert_non_null(find(one, "cast", reals[i], reals[1 - i], false, QS_NEAREST_EVEN));
-        assert_null(find(one, "cast", reals[i], reals[i], false, QS_NEAREST_EVEN));
+        assert_non_null(find(one, "cast", reals[i], reals[1 - i], false, QS_NEAREST_EVEN, false));
+        assert_null(find(one, "cast", reals[i], reals[i], false, QS_NEAREST_EVEN, false));
     }
+    /* Weights are kept in fp32, and steps per channel are for weights alone. */
+    assert_non_null(find(one, "cast", "fp32", "bf16", false, QS_NEAREST_EVEN, true));
+    assert_null(find(one, "cast", "bf16", "fp32", false, QS_NEAREST_EVEN, true));
     for (int i = 0; i < one->conversions; i++)
         quality_of(&one->conversion[i]);
 }

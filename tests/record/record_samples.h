@@ -93,7 +93,7 @@ static const char profile_sample[] =
     "[{\"to_elements\": 1024, \"us_per_element\": 0.0001, \"us\": 0.5, \"r2\": 0.999, \"worst_residual\": 0.02, \"mean_residual\": "
     "0.01}]},\n"
     "        {\"kind\": \"quantize\", \"from\": \"bf16\", \"to\": \"int8\", \"granularity\": \"channel\", \"rounding\": \"stochastic\", "
-    "\"pieces\": [{\"to_elements\": 1024, \"us_per_element\": 0.0001, \"us\": 0.5, \"r2\": 0.999, \"worst_residual\": 0.02, "
+    "\"weights\": true, \"pieces\": [{\"to_elements\": 1024, \"us_per_element\": 0.0001, \"us\": 0.5, \"r2\": 0.999, \"worst_residual\": 0.02, "
     "\"mean_residual\": 0.01}, "
     "{\"to_elements\": 16777216, \"us_per_element\": 1.1e-05, \"us\": 3, \"r2\": 1, \"worst_residual\": 0, \"mean_residual\": 0}], "
     "\"in_steps\": 1.02, \"alone\": 0.875}\n"

@@ -29,6 +29,12 @@ typedef struct qs_cost_options {
     const qs_slowdown *slowdown;
 } qs_cost_options;
 
+/* Does this conversion read weights? Values and gradients are converted sample by sample and in one step for all; so a cast or quantize
+ * pass that is not batched, and an absmax pass per channel, read weights. (An absmax pass over all of a tensor does not tell.) */
+QS_API bool qs_conversion_of_weights(const qs_case *one);
+/* The row that prices a conversion: of weights for weights and of values for values where the profile has it, else the other one; NULL
+ * when it has neither. */
+QS_API const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, const qs_case *one);
 /* Microseconds of every step of a schedule on a class, into us[schedule->steps]; all-reduce steps get 0 (the replayer places them). Where
  * the class has cache_bytes, kernels are corrected for what they find in a cache of that size: the only cost that depends on the packed
  * arena. */

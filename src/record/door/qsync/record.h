@@ -162,6 +162,7 @@ typedef struct qs_conversion_cost {
     const qs_format *from, *to; /* to NULL for absmax */
     bool per_channel;
     qs_rounding rounding;
+    bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
     qs_fit_piece piece[3];
     double in_steps; /* fitted over seen time of this kind in whole steps, for information; 0: no step showed it */
