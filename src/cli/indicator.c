@@ -134,8 +134,8 @@ static qs_status options_read(indicator_options *o, int argc, char **argv, bool 
     const verb_usage usage = {
         "indicator", "",
         "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and, of qsync, how\n"
-        "stable the ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each operator alone\n"
-        "in each recipe, many seeds; and every indicator is compared with it.",
+        "stable the ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each\n"
+        "operator alone in each recipe, many seeds; and every indicator is compared with it.",
         "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"
         "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};
     int first = 0;

@@ -50,7 +50,7 @@ typedef struct bench {
     const qs_format *filled[WHOLE]; /* what the regions hold */
     char *input;                    /* what the kernel before reads, and its format */
     const qs_format *input_filled;
-    char *small, *traffic; /* steps and maxima; what other kernels move */
+    char *small, *traffic;            /* steps and maxima; what other kernels move */
     size_t traffic_bytes, step_bytes; /* between two uses of a value's memory; of weights */
 } bench;
 

@@ -127,7 +127,8 @@ static int weights_check(const char *recipe) {
         const qs_step *step = &one->step[s];
         if (!step->conversion) continue;
         const bool told = qs_conversion_of_weights(&step->case_);
-        if (told != (step->place[qs_case_position(&step->case_, QS_SRC)].buffer == one->masters)) fail_msg("%s: %s", recipe, step->case_text);
+        const bool reads = step->place[qs_case_position(&step->case_, QS_SRC)].buffer == one->masters;
+        if (told != reads) fail_msg("%s: %s", recipe, step->case_text);
         weights += told;
     }
     qs_schedule_release(one);
@@ -236,8 +237,8 @@ static void plans_hold_kernel_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price), cmocka_unit_test(casts_can_be_left_out),
-                                       cmocka_unit_test(places_in_the_schedule_count), cmocka_unit_test(cases_tell_weights),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price),       cmocka_unit_test(casts_can_be_left_out),
+                                       cmocka_unit_test(places_in_the_schedule_count),   cmocka_unit_test(cases_tell_weights),
                                        cmocka_unit_test(weights_have_rows_of_their_own), cmocka_unit_test(what_is_not_known_is_an_error),
                                        cmocka_unit_test(plans_hold_kernel_rows)};
     return cmocka_run_group_tests(tests, setup, teardown);
