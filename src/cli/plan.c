@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync plan: from cluster and profile to a plan. Reads files only; opens no device. */
+/* qsync plan: from cluster and profile to a plan, and what two plans differ in. Reads files only; opens no device. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan_output.h"
 
 typedef struct plan_work {
+    const char *cluster_file, *profile_file, *planner, *out, *pins_file, *statistics_from, *cluster_out;
+    bool json, explain, diff, drop;
+    qs_plan_options options;
+    job_options job;
     qs_cluster cluster;
     qs_profile profile;
     qs_graph *graph;
@@ -18,6 +23,8 @@ static void work_release(plan_work *work) {
     qs_profile_release(&work->profile);
     qs_cluster_release(&work->cluster);
 }
+
+/* ---- Reading --------------------------------------------------------------------------------------------------------------------- */
 
 /* A plan is made for what was profiled, as far as the command line leaves it open. */
 static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
@@ -41,64 +48,155 @@ static qs_status batch_check(const qs_job *job, const qs_profile *profile) {
                    (long long)profile->batch, (long long)job->batch);
 }
 
-static qs_status plan_out(const plan_work *work, const char *out, bool json, bool explain) {
-    if (out) QS_TRY(qs_plan_write(out, &work->plan));
-    if (json) {
-        char *text = NULL;
-        QS_TRY(qs_plan_text(&work->plan, &text));
-        puts(text);
-        free(text);
-        return QS_OK;
-    }
-    plan_print(&work->plan, &work->cluster);
-    if (explain) plan_explain(&work->plan);
+static qs_status work_read(plan_work *work, const option_table *table) {
+    if (work->out) QS_TRY(output_check(work->out));
+    if (work->cluster_out) QS_TRY(output_check(work->cluster_out));
+    QS_TRY(qs_cluster_read(work->cluster_file, &work->cluster));
+    QS_TRY(qs_profile_read(work->profile_file, &work->profile));
+    if (work->statistics_from) QS_TRY(statistics_take(work->statistics_from, &work->profile));
+    QS_TRY(statistics_check(&work->profile, work->options.indicator));
+    job_from_profile(&work->profile, table, &work->job);
+    QS_TRY(job_options_finish(&work->job));
+    QS_TRY(input_check(&work->job.job, &work->profile));
+    QS_TRY(batch_check(&work->job.job, &work->profile));
+    QS_TRY(qs_job_model(&work->job.job, &work->graph));
+    if (!work->pins_file) return QS_OK;
+    work->options.pins = &work->pins;
+    return qs_plan_read(work->pins_file, &work->pins);
+}
+
+/* ---- Planning ------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status work_plan(plan_work *work) {
+    const qs_plan_question ask = {work->planner, work->graph, &work->cluster, &work->profile, &work->job.job, &work->options};
+    qs_cluster rest = {0};
+    QS_TRY(qs_plan_make(ask.planner, ask.graph, ask.cluster, ask.profile, ask.job, ask.options, &work->plan));
+    QS_TRY(qs_plan_weigh_classes(&ask, &work->plan));
+    if (!work->drop) return QS_OK;
+    QS_TRY(qs_plan_drop_unhelpful(&ask, &rest, &work->plan));
+    qs_cluster_release(&work->cluster);
+    work->cluster = rest;
     return QS_OK;
 }
 
-qs_status verb_plan(int argc, char **argv) {
-    const verb_usage usage = {
-        "plan", "",
-        "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
-        "memory and recovers precision where the gradients gain most, while memory and throughput allow; `uniform` takes one\n"
-        "precision for all; `fp32` is the oracle.",
-        "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"};
-    const char *cluster = NULL, *profile = NULL, *planner = "qsync", *out = NULL, *pins = NULL;
-    bool json = false, explain = false, done = false;
-    int first = 0;
-    plan_work work = {0};
-    qs_plan_options options;
-    job_options job;
-    option_table table = {0};
+/* ---- Output ----------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status cluster_write(const char *path, const qs_cluster *cluster) {
+    char *text = NULL;
+    QS_TRY(qs_cluster_text(cluster, &text));
+    const qs_status status = qs_file_write(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+static qs_status explanation_out(const plan_work *work) {
+    qs_prediction prediction = {0};
     qs_status status = QS_OK;
-    qs_plan_options_default(&options);
-    job_options_start(&job);
-    options_add(&table, (option_row){"cluster", OPTION_TEXT, &cluster, "FILE", "device classes (required)", 0});
-    options_add(&table, (option_row){"profile", OPTION_TEXT, &profile, "FILE", "what qsync profile measured (required)", 0});
-    options_add(&table, (option_row){"planner", OPTION_TEXT, &planner, "NAME", "fp32, uniform or qsync (qsync)", 0});
-    options_add(&table, (option_row){"indicator", OPTION_TEXT, &options.indicator, "NAME", "qsync or random (qsync)", 0});
-    options_add(&table,
-                (option_row){"tolerance", OPTION_REAL, &options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
-    options_add(&table, (option_row){"until-fits", OPTION_FLAG, &options.until_fits, NULL, "uniform: lower only until memory fits", 0});
-    options_add(&table, (option_row){"pins", OPTION_TEXT, &pins, "FILE", "plan whose pinned operators keep their recipe", 0});
-    options_add(&table, (option_row){"out", OPTION_TEXT, &out, "FILE", "write the plan here", 0});
-    options_add(&table, (option_row){"explain", OPTION_FLAG, &explain, NULL, "per operator: recipe, omega, what stopped it", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print the plan as JSON", 0});
-    job_options_add(&job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
+    QS_TRY(qs_plan_predict(&work->plan, work->graph, &work->cluster, &work->profile, NULL, NULL, &prediction));
+    if (work->json)
+        status = json_print(plan_explain_json(&work->plan, &work->cluster, &prediction));
+    else
+        plan_explain_print(&work->plan, &work->cluster, &prediction);
+    qs_prediction_release(&prediction);
+    return status;
+}
+
+static qs_status work_out(const plan_work *work) {
+    if (work->out) QS_TRY(qs_plan_write(work->out, &work->plan));
+    if (work->cluster_out) QS_TRY(cluster_write(work->cluster_out, &work->cluster));
+    if (!work->json) plan_print(&work->plan, &work->cluster, &work->profile);
+    if (work->explain) return explanation_out(work);
+    if (!work->json) return QS_OK;
+    char *text = NULL;
+    QS_TRY(qs_plan_text(&work->plan, &text));
+    puts(text);
+    free(text);
+    return QS_OK;
+}
+
+/* ---- Options ---------------------------------------------------------------------------------------------------------------------- */
+
+/* "fp32, uniform, ... (qsync)": the members of a list and the default. */
+typedef struct choice_text {
+    char text[256];
+} choice_text;
+static const char *choice_list(const char *(*name_at)(size_t), const char *standard, choice_text *out) {
+    size_t count = 0;
+    while (name_at(count))
+        count++;
+    snprintf(out->text, sizeof out->text, "%s (%s)", qs_names_join(count, name_at), standard);
+    return out->text;
+}
+
+static void files_add(plan_work *work, option_table *table) {
+    options_add(table, (option_row){"cluster", OPTION_TEXT, &work->cluster_file, "FILE", "device classes (required)", 0});
+    options_add(table, (option_row){"profile", OPTION_TEXT, &work->profile_file, "FILE", "what qsync profile measured (required)", 0});
+    options_add(table, (option_row){"statistics-from", OPTION_TEXT, &work->statistics_from, "FILE",
+                                    "tensor statistics of another profile of the model: for estimated ones, which have none", 0});
+    options_add(table, (option_row){"pins", OPTION_TEXT, &work->pins_file, "FILE", "plan whose pinned operators keep their recipe", 0});
+    options_add(table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "write the plan here", 0});
+    options_add(table, (option_row){"explain", OPTION_FLAG, &work->explain, NULL,
+                                    "a summary, and per operator: recipe, omega, what stopped it, what the next recipe would cost", 0});
+    options_add(table, (option_row){"diff", OPTION_FLAG, &work->diff, NULL,
+                                    "what plan files A and B differ in; exit code 0: nothing, 1: something, 2: trouble", 0});
+    options_add(table, (option_row){"drop-unhelpful", OPTION_FLAG, &work->drop, NULL,
+                                    "leave out classes without which the others are as fast, and plan for the rest", 0});
+    options_add(table, (option_row){"cluster-out", OPTION_TEXT, &work->cluster_out, "FILE",
+                                    "with --drop-unhelpful: write the cluster that remains, for training", 0});
+    options_add(table,
+                (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the plan (the explanation, the differences) as JSON", 0});
+}
+
+static void planner_add(plan_work *work, option_table *table, choice_text list[2]) {
+    options_add(table, (option_row){"planner", OPTION_TEXT, &work->planner, "NAME", choice_list(qs_planner_name_at, "qsync", &list[0]), 0});
+    options_add(table, (option_row){"indicator", OPTION_TEXT, &work->options.indicator, "NAME",
+                                    choice_list(qs_indicator_name_at, "qsync", &list[1]), 0});
+    options_add(
+        table, (option_row){"tolerance", OPTION_REAL, &work->options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
+    options_add(table,
+                (option_row){"until-fits", OPTION_FLAG, &work->options.until_fits, NULL, "uniform: lower only until memory fits", 0});
+}
+
+static qs_status arguments_agree(const plan_work *work, int plans) {
+    if (work->diff && plans != 2) return qs_fail(QS_USAGE, "--diff needs two plan files, not %d; see qsync plan --help", plans);
+    if (work->diff) return QS_OK;
+    if (!work->cluster_file || !work->profile_file) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
+    if (work->drop && !work->cluster_out)
+        return qs_fail(QS_USAGE, "--drop-unhelpful needs --cluster-out FILE: the plan is for the cluster that remains, and so is training");
+    if (work->cluster_out && !work->drop) return qs_fail(QS_USAGE, "--cluster-out goes with --drop-unhelpful");
+    return QS_OK;
+}
+
+static const verb_usage usage = {
+    "plan", "[A B]",
+    "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
+    "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
+    "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
+    "local batch, so throughput is images per second, and a class less is a smaller global batch.",
+    "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
+    "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
+    "  qsync plan --diff before.json after.json\n"};
+
+qs_status verb_plan(int argc, char **argv) {
+    plan_work work = {.planner = "qsync"};
+    option_table table = {0};
+    choice_text lists[2];
+    bool done = false;
+    int first = 0;
+    qs_status status = QS_OK;
+    qs_plan_options_default(&work.options);
+    job_options_start(&work.job);
+    files_add(&work, &table);
+    planner_add(&work, &table, lists);
+    job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (!cluster || !profile) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
-    QS_GOTO(qs_cluster_read(cluster, &work.cluster));
-    QS_GOTO(qs_profile_read(profile, &work.profile));
-    job_from_profile(&work.profile, &table, &job);
-    QS_GOTO(job_options_finish(&job));
-    QS_GOTO(input_check(&job.job, &work.profile));
-    QS_GOTO(batch_check(&job.job, &work.profile));
-    QS_GOTO(qs_job_model(&job.job, &work.graph));
-    if (pins) QS_GOTO(qs_plan_read(pins, &work.pins));
-    if (pins) options.pins = &work.pins;
-    QS_GOTO(qs_plan_make(planner, work.graph, &work.cluster, &work.profile, &job.job, &options, &work.plan));
-    QS_GOTO(plan_out(&work, out, json, explain));
+    QS_TRY(arguments_check(&usage, argc, argv, first, work.diff ? 2 : 0));
+    QS_TRY(arguments_agree(&work, argc - first));
+    if (work.diff) return plan_diff(argv[first], argv[first + 1], work.json);
+    QS_GOTO(work_read(&work, &table));
+    QS_GOTO(work_plan(&work));
+    QS_GOTO(work_out(&work));
 done:
     work_release(&work);
     return status;

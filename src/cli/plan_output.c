@@ -20,33 +20,52 @@ void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *tex
     }
 }
 
-void plan_print(const qs_plan *plan, const qs_cluster *cluster) {
-    if (plan->classes > 0)
-        printf("plan by %s for %s, batch %lld a rank: predicted iteration %s\n", plan->planner, plan->job.model, (long long)plan->job.batch,
-               time_text(plan->class_[0].predicted.iteration_us));
+static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_cluster *cluster) {
+    char counts[256];
+    int class_index = 0;
+    recipe_counts_text(plan, one, counts, sizeof counts);
+    printf("  %-10s %s\n             compute %s, waiting %s, memory %s", one->class_name, counts, time_text(one->predicted.compute_us),
+           time_text(one->predicted.waiting_us), bytes_text((double)one->predicted.arena_bytes));
+    if (qs_cluster_find(cluster, one->class_name, &class_index) == QS_OK && cluster->class_[class_index].memory_limit > 0)
+        printf(" of %s", bytes_text((double)cluster->class_[class_index].memory_limit));
+    printf(", sum of omega %.4g", one->predicted.sum_omega);
+    if (one->batch != plan->job.batch) printf(", batch %lld", (long long)one->batch);
+    printf("\n");
+}
+
+static void helpful_print(const qs_plan *plan) {
+    const int worst = qs_plan_unhelpful(plan);
+    for (int i = 0; i < plan->left_outs; i++)
+        printf("  left out: %s; with it %.1f images/s\n", plan->left_out[i].class_name, plan->left_out[i].images_per_second);
+    for (int i = 0; i < plan->withouts; i++)
+        if (plan->without[i].images_per_second > 0)
+            printf("  without %s: %.1f images/s%s\n", plan->without[i].class_name, plan->without[i].images_per_second,
+                   i == worst ? ": leave it out (--drop-unhelpful)" : "");
+        else
+            printf("  without %s: no plan\n", plan->without[i].class_name);
+}
+
+static void estimated_print(const qs_plan *plan, const qs_profile *profile) {
     for (int c = 0; c < plan->classes; c++) {
-        const qs_class_plan *one = &plan->class_[c];
-        char counts[256];
-        int class_index = 0;
-        recipe_counts_text(plan, one, counts, sizeof counts);
-        printf("  %-10s %s\n             compute %s, waiting %s, memory %s", one->class_name, counts, time_text(one->predicted.compute_us),
-               time_text(one->predicted.waiting_us), bytes_text((double)one->predicted.arena_bytes));
-        if (qs_cluster_find(cluster, one->class_name, &class_index) == QS_OK && cluster->class_[class_index].memory_limit > 0)
-            printf(" of %s", bytes_text((double)cluster->class_[class_index].memory_limit));
-        printf(", sum of omega %.4g\n", one->predicted.sum_omega);
+        const qs_class_profile *one = qs_profile_class(profile, plan->class_[c].class_name);
+        if (one && one->estimated)
+            printf("  times of %s are ESTIMATED from published figures of %s, not measured\n", one->class_name, one->cpu);
     }
 }
 
-void plan_explain(const qs_plan *plan) {
-    for (int c = 0; c < plan->classes; c++) {
-        const qs_class_plan *one = &plan->class_[c];
-        printf("\n%s\n  %-26s %-12s %12s  %-12s %-12s %12s %12s\n", one->class_name, "operator", "recipe", "omega", "stopped by", "next",
-               "time", "memory");
-        for (int i = 0; i < one->reasons; i++) {
-            const qs_operator_reason *why = &one->reason[i];
-            printf("  %-26s %-12s %12.4g  %-12s %-12s %12s %12s\n", why->name, qs_class_plan_recipe(one, why->name), why->omega,
-                   why->stopped_by, why->next[0] ? why->next : "-", why->next[0] ? time_text(why->time_us) : "-",
-                   why->next[0] ? bytes_text((double)why->bytes) : "-");
-        }
-    }
+void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile) {
+    if (plan->classes > 0)
+        printf("plan by %s for %s, batch %lld a rank: predicted iteration %s, %.1f images/s\n", plan->planner, plan->job.model,
+               (long long)plan->job.batch, time_text(plan->class_[0].predicted.iteration_us), plan->images_per_second);
+    for (int c = 0; c < plan->classes; c++)
+        class_print(plan, &plan->class_[c], cluster);
+    helpful_print(plan);
+    estimated_print(plan, profile);
+}
+
+json_t *paces_json(int count, const qs_class_pace *pace) {
+    json_t *object = json_object();
+    for (int i = 0; object && i < count; i++)
+        json_object_set_new(object, pace[i].class_name, json_real(pace[i].images_per_second));
+    return object;
 }

@@ -6,9 +6,16 @@
 #include "cli.h"
 
 void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *text, size_t size);
-void plan_print(const qs_plan *plan, const qs_cluster *cluster);
-void plan_explain(const qs_plan *plan);
+void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile);
+json_t *paces_json(int count, const qs_class_pace *pace);
 void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction);
 json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *prediction);
+void waits_print(const qs_cluster *cluster, const qs_prediction *prediction);
+
+/* plan_explain.c: why the plan is as it is. */
+void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction);
+json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction);
+/* plan_diff.c: prints what two plan files differ in. QS_OK: nothing; QS_FAILED: they differ; QS_USAGE: a file is no plan. */
+qs_status plan_diff(const char *a, const char *b, bool json);
 
 #endif

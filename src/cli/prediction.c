@@ -45,7 +45,7 @@ static void phases_print(const qs_cluster *cluster, const qs_prediction *predict
     }
 }
 
-static void waits_print(const qs_cluster *cluster, const qs_prediction *prediction) {
+void waits_print(const qs_cluster *cluster, const qs_prediction *prediction) {
     char text[128];
     if (qs_cluster_ranks(cluster) < 2) return;
     printf("\n  who waits\n");

@@ -122,6 +122,7 @@ qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan 
     qs_profile_signature(draft->profile, plan.profile);
     QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *plan.class_, &plan.class_));
     plan.classes = draft->cluster->classes;
+    plan.images_per_second = prediction.images_per_second;
     for (int c = 0; c < plan.classes; c++)
         QS_GOTO(class_fill(draft, c, &prediction, &plan));
     *out = plan;

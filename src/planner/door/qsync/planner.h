@@ -30,4 +30,28 @@ QS_API const char *qs_planner_name_at(size_t index);
 QS_API qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                                  const qs_cost_options *options, char **trace, qs_prediction *out);
 
+/* ---- Which classes help (qsync.md §1) -------------------------------------------------------------------------------------------- */
+
+/* Every rank keeps its local batch: a class more means a larger global batch, and throughput is images per second of all ranks together. A
+ * class does not help when the others reach as much without it. */
+typedef struct qs_plan_question {
+    const char *planner;
+    const qs_graph *graph;
+    const qs_cluster *cluster;
+    const qs_profile *profile;
+    const qs_job *job;
+    const qs_plan_options *options;
+} qs_plan_question;
+/* A cluster without one of its classes and the links to it. QS_USAGE for the only class. Release with qs_cluster_release. */
+QS_API qs_status qs_cluster_without(const qs_cluster *cluster, int class_index, qs_cluster *out);
+/* Fills the `without` rows of the question's plan, in the order of the cluster's classes: throughput of the others alone, by a plan of
+ * their own; 0 where they have none. One class: no rows. */
+QS_API qs_status qs_plan_weigh_classes(const qs_plan_question *ask, qs_plan *plan);
+/* Index among the `without` rows, and the classes, of the class without which the others reach the most, when that is not less than the
+ * plan's own throughput; -1: every class helps. */
+QS_API int qs_plan_unhelpful(const qs_plan *plan);
+/* Takes classes that do not help out of the cluster, one after the other, and plans again: `plan`, weighed, becomes the plan of *rest (the
+ * caller releases it) and names them in `left_out`. On failure the plan is one of the plans on the way. */
+QS_API qs_status qs_plan_drop_unhelpful(const qs_plan_question *ask, qs_cluster *rest, qs_plan *plan);
+
 #endif

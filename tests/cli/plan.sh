@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: medium
+# Plans without the hardware: estimated profiles of the shipped clusters, explanations, differences, classes that do not help.
+. "$(dirname "$0")/check.inc"
+fail() { echo "$1"; failures=$((failures + 1)); }
+# holds FILTER: true of the last JSON.
+holds() { jq -e "$1" "$work/json" > /dev/null || { fail "not so: $1"; head -c 2000 "$work/json"; }; }
+ask() { "$QSYNC" "$@" > "$work/json" 2> "$work/err" || { fail "qsync $*: $(cat "$work/err")"; }; }
+examples=$QS_SOURCE/examples
+model="--model resnet20 --dataset cifar10 --batch 64"
+
+# Estimates: every class marked, no device opened, the same each time.
+# shellcheck disable=SC2086
+for c in a b; do
+    ask profile --estimate --cluster "$examples/cluster-$c.json" $model --out "$work/$c.json" --json
+    holds '.classes == 2 and .kernels > 100'
+    jq -e '[.classes[].estimated] == [true, true]' "$work/$c.json" > /dev/null || fail "an estimate is not marked"
+done
+# shellcheck disable=SC2086
+ask profile --estimate --cluster "$examples/cluster-a.json" $model --out "$work/again.json"
+grep -q 'ESTIMATED from published figures, not measured' "$work/json" || fail "an estimate is printed like a measurement"
+cmp -s "$work/a.json" "$work/again.json" || fail "two estimates differ"
+refuse 2 '--estimate needs --cluster' profile --estimate --out "$work/x.json"
+refuse 2 'class big names no "device"' profile --estimate --cluster "$examples/cluster.json" --out "$work/x.json"
+refuse 2 '--statistics-from goes with --estimate' profile --statistics-from "$work/a.json" --out "$work/x.json"
+refuse 1 'has no statistics either' profile --estimate --cluster "$examples/cluster-a.json" --model resnet20 --dataset cifar10 --batch 64 \
+    --statistics-from "$work/a.json" --out "$work/x.json"
+[ -e "$work/x.json" ] && fail "a refused estimate was written"
+
+# Statistics: told when they lack, taken from a measured profile at another batch, refused from another model.
+"$QSYNC" profile --model lenet5 --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 --conversion-seconds 0.1 \
+    --out "$work/measured.json" > "$work/out" 2> "$work/err" || fail "profile: $(cat "$work/err")"
+ask profile --estimate --cluster "$examples/cluster-b.json" --model lenet5 --dataset shapes --batch 64 --out "$work/bare.json"
+bare="--cluster $examples/cluster-b.json --profile $work/bare.json --dataset shapes"
+# shellcheck disable=SC2086
+{
+    refuse 1 '--statistics-from FILE' plan $bare
+    refuse 1 'no tensor statistics, which indicator hess needs' plan $bare --indicator hess
+    refuse 1 'not of resnet20' plan --cluster "$examples/cluster-a.json" --profile "$work/a.json" --dataset cifar10 \
+        --statistics-from "$work/measured.json"
+    ask plan $bare --statistics-from "$work/measured.json" --out "$work/lent.json"
+}
+grep -q 'times of t4 are ESTIMATED from published figures of NVIDIA T4' "$work/json" || fail "a plan hides that its times are estimated"
+ask profile --estimate --cluster "$examples/cluster-b.json" --model lenet5 --dataset shapes --batch 64 \
+    --statistics-from "$work/measured.json" --out "$work/full.json"
+full="--cluster $examples/cluster-b.json --profile $work/full.json --dataset shapes"
+# shellcheck disable=SC2086
+ask plan $full --out "$work/full-plan.json"
+ask plan --diff "$work/lent.json" "$work/full-plan.json"
+ask simulate --cluster "$examples/cluster-b.json" --profile "$work/full.json" --plan "$work/lent.json"
+grep -q 'note: kernel times of class t4 are estimated' "$work/json" || fail "a simulation hides that its times are estimated"
+
+# Explanations: for people, and for programs.
+# shellcheck disable=SC2086
+{
+    ask plan $full --planner uniform --out "$work/uniform.json"
+    cp "$work/json" "$work/text"
+    ask plan $full --planner qsync --explain --out "$work/qsync.json"
+    for line in 'summary: iteration' 'images/s of 32 ranks' 'sum of omega' 'who waits' 'operator  *recipe  *omega  *stopped by  *next  *time  *memory'; do
+        grep -q "$line" "$work/json" || fail "the explanation lacks: $line"
+    done
+    grep -Eq 'without (v100|t4): [0-9.]+ images/s' "$work/text" || fail "throughput without a class is not told"
+    ask plan $full --planner qsync --explain --json
+}
+holds '.ranks == 32 and (.classes | map(.class)) == ["v100", "t4"] and (.without | keys) == ["t4", "v100"]'
+holds '.classes | all((.recipes | add) == (.operators | length) and (.operators | length) == 5)'
+holds '.classes | all(([.stopped_by[]] | add // 0) == (.operators | map(select(.stopped_by != "highest")) | length))'
+holds '.classes[1] | .limit_bytes == 5153960755 and .arena_bytes < .limit_bytes'
+holds '.classes[] | select(.binds != null) | .dearest | length <= 3'
+"$QSYNC" plan --help > "$work/out"
+for planner in fp32 uniform qsync; do
+    grep -q -- "--planner NAME .*$planner" "$work/out" || fail "--help does not list planner $planner"
+done
+
+# Differences: exit codes as diff has them.
+expect 0 plan --diff "$work/qsync.json" "$work/qsync.json" < /dev/null
+cp "$work/qsync.json" "$work/other.json"
+operator=$(jq -r '.classes.t4.operators | keys_unsorted[0]' "$work/qsync.json")
+jq --arg o "$operator" '.classes.t4.operators[$o] = "int8/fp16" | .classes.t4.batch = 32 | .planner = "hand"' "$work/qsync.json" > "$work/other.json"
+"$QSYNC" plan --diff "$work/qsync.json" "$work/other.json" --json > "$work/json" 2> "$work/err"
+[ $? -eq 1 ] || fail "plans that differ do not end with 1"
+holds '.same == false and (.differences | map(select(.field == "batch" and .class == "t4" and .from == 64 and .to == 32)) | length) == 1'
+holds '.differences | map(select(.field == "planner" and .to == "hand")) | length == 1'
+jq -e --arg o "$operator" '.differences | map(select(.operator == $o and .field == "recipe" and .to == "int8/fp16")) | length == 1' "$work/json" \
+    > /dev/null || fail "the changed recipe is not told"
+"$QSYNC" plan --diff "$work/qsync.json" "$work/other.json" > "$work/out" 2> "$work/err"
+grep -q "t4 .*$operator .*recipe .*-> int8/fp16" "$work/out" || fail "the changed recipe is not printed"
+jq 'del(.classes.v100) | .classes.t4.kernels = {}' "$work/qsync.json" > "$work/less.json"
+"$QSYNC" plan --diff "$work/less.json" "$work/qsync.json" > "$work/out" 2> "$work/err" && fail "a class more is no difference"
+grep -q 'class .*- -> v100' "$work/out" || fail "the class that one plan lacks is not told"
+jq '.classes.t4.kernels = {}' "$work/qsync.json" > "$work/less.json"
+"$QSYNC" plan --diff "$work/less.json" "$work/qsync.json" > "$work/out" 2> "$work/err" && fail "other kernels are no difference"
+refuse 2 'nosuch.json' plan --diff "$work/qsync.json" "$work/nosuch.json"
+refuse 2 'needs two plan files, not 1' plan --diff "$work/qsync.json"
+refuse 2 'unexpected argument' plan "$work/qsync.json"
+
+# A class that the others are as fast without: told, taken out when asked, and the cluster that remains is written for training.
+jq '.classes.slow = (.classes.t4 | .share = "1%" | .count = 1 | .memory.limit = "100%") |
+    .links += [{"between": ["slow", "v100"], "kind": "network"}, {"between": ["slow", "t4"], "kind": "network"}]' \
+    "$examples/cluster-b.json" > "$work/three.json"
+ask profile --estimate --cluster "$work/three.json" --model lenet5 --dataset shapes --batch 64 --statistics-from "$work/measured.json" \
+    --out "$work/three-profile.json"
+three="--cluster $work/three.json --profile $work/three-profile.json --dataset shapes --planner uniform"
+# shellcheck disable=SC2086
+{
+    ask plan $three
+    grep -q 'without slow: .*: leave it out (--drop-unhelpful)' "$work/json" || fail "the class that holds all up is not named"
+    ask plan $three --drop-unhelpful --cluster-out "$work/rest.json" --out "$work/rest-plan.json"
+    refuse 2 '--drop-unhelpful needs --cluster-out' plan $three --drop-unhelpful
+    refuse 2 '--cluster-out goes with' plan $three --cluster-out "$work/x.json"
+}
+grep -q 'left out: slow; with it' "$work/json" || fail "what was left out is not told"
+jq -e '(.classes | has("slow") | not) and (.links | all(.between | index("slow") | not))' "$work/rest.json" > /dev/null || fail "the class is still there"
+jq -e '(.left_out | keys) == ["slow"] and .images_per_second > .left_out.slow and (.classes | keys) == ["t4", "v100"]' "$work/rest-plan.json" \
+    > /dev/null || fail "the plan of the rest does not say what was left out"
+ask simulate --cluster "$work/rest.json" --profile "$work/three-profile.json" --plan "$work/rest-plan.json" --json
+holds '.ranks == 32'
+finish

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Planning without the hardware: the clusters of the paper as they are shipped, resnet50 for 224x224 images on 32 GPUs. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "qsync/planner.h"
+#include "synthetic.h"
+
+#define BATCH 128
+
+typedef struct scene {
+    qs_graph *graph;
+    qs_cluster cluster;
+    qs_job job;
+    qs_profile profile;
+    qs_plan_options options;
+} scene;
+
+static scene scene_make(const char *example) {
+    const char *file = __FILE__, *slash = strrchr(file, '/');
+    char path[4096];
+    scene one = {.job = stub_job(BATCH)};
+    assert_ok(qs_model_build("resnet50", NULL, &one.graph));
+    snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, example);
+    assert_ok(qs_cluster_read(path, &one.cluster));
+    assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, &one.profile));
+    synthetic_statistics(one.graph, BATCH / 2, qs_cluster_ranks(&one.cluster), 7, &one.profile.statistics);
+    qs_plan_options_default(&one.options);
+    return one;
+}
+
+static void scene_end(scene *one) {
+    qs_profile_release(&one->profile);
+    qs_cluster_release(&one->cluster);
+    qs_graph_release(one->graph);
+}
+
+static qs_plan planned(const scene *one, const char *planner) {
+    qs_plan plan;
+    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
+    return plan;
+}
+
+static int count_of(const qs_class_plan *plan, const char *recipe) {
+    int count = 0;
+    for (int i = 0; i < plan->operators; i++)
+        count += strcmp(plan->operator_[i].recipe, recipe) == 0;
+    return count;
+}
+
+/* What it computes alone under one recipe, in µs. */
+static double compute_us(const scene *one, int c, const char *name) {
+    const qs_recipe recipe = recipe_of(name);
+    const qs_recipe **list = recipes_uniform(one->graph, &recipe), **none = calloc((size_t)one->graph->nodes, sizeof *none);
+    const qs_recipe *const *const bound[] = {c == 0 ? list : none, c == 1 ? list : none};
+    qs_prediction prediction;
+    assert_ok(qs_predict(one->graph, &one->cluster, &one->profile, &one->job, bound, NULL, &prediction));
+    const double us = prediction.class_[c].compute_us;
+    qs_prediction_release(&prediction);
+    free(list);
+    free(none);
+    return us;
+}
+
+static void order(void **state) {
+    (void)state;
+    scene one = scene_make("cluster-a.json");
+    assert_int_equal(qs_cluster_ranks(&one.cluster), 32);
+    const double v100 = compute_us(&one, 0, "fp32"), t4 = compute_us(&one, 1, "fp32"), half = compute_us(&one, 1, "fp16");
+    assert_true(t4 > v100 * 15.7 / 8.1 * 0.9 && t4 < v100 * 900 / 320 * 1.1);
+    assert_true(half < t4 && half < v100 && compute_us(&one, 0, "fp16") < half);
+    scene_end(&one);
+}
+
+/* Whole T4s: half precision keeps the pace of the V100s, and their waiting for the T4s is what pays for operators in fp32. */
+static void cluster_a(void **state) {
+    (void)state;
+    scene one = scene_make("cluster-a.json");
+    qs_plan uniform = planned(&one, "uniform"), plan = planned(&one, "qsync");
+    const qs_class_plan *t4 = qs_plan_class(&plan, "t4"), *flat = qs_plan_class(&uniform, "t4");
+    assert_int_equal(count_of(qs_plan_class(&plan, "v100"), "fp32"), 54);
+    assert_int_equal(count_of(flat, "fp16"), 54);
+    assert_true(count_of(t4, "fp32") > 0 && count_of(t4, "int8/fp16") == 0);
+    assert_true(t4->predicted.sum_omega < flat->predicted.sum_omega);
+    assert_true(t4->predicted.waiting_us < flat->predicted.waiting_us);
+    assert_true(plan.images_per_second >= uniform.images_per_second * (1 - 0.0051));
+    qs_plan_release(&plan);
+    qs_plan_release(&uniform);
+    scene_end(&one);
+}
+
+/* 30 % of a T4: neither fp32 nor fp16 everywhere fits, so some operators are integers, and no more than memory asks for. */
+static void cluster_b(void **state) {
+    (void)state;
+    scene one = scene_make("cluster-b.json");
+    qs_plan uniform = planned(&one, "uniform"), plan = planned(&one, "qsync");
+    const qs_class_plan *t4 = qs_plan_class(&plan, "t4");
+    const int64_t limit = one.cluster.class_[1].memory_limit;
+    assert_int_equal(limit, (INT64_C(16) << 30) * 3 / 10);
+    assert_int_equal(count_of(qs_plan_class(&uniform, "t4"), "int8/fp16"), 54);
+    assert_in_range(count_of(t4, "int8/fp16"), 1, 53);
+    assert_true(t4->predicted.arena_bytes <= limit && t4->predicted.arena_bytes > limit * 9 / 10);
+    qs_plan_release(&plan);
+    qs_plan_release(&uniform);
+    scene_end(&one);
+}
+
+/* Both classes help in both clusters. */
+static void helpful(void **state) {
+    (void)state;
+    scene one = scene_make("cluster-a.json");
+    const qs_plan_question ask = {"uniform", one.graph, &one.cluster, &one.profile, &one.job, &one.options};
+    qs_plan plan = planned(&one, "uniform");
+    assert_ok(qs_plan_weigh_classes(&ask, &plan));
+    assert_int_equal(qs_plan_unhelpful(&plan), -1);
+    assert_true(plan.without[0].images_per_second > 0 && plan.without[1].images_per_second > 0);
+    qs_plan_release(&plan);
+    scene_end(&one);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order),
+        cmocka_unit_test(cluster_a),
+        cmocka_unit_test(cluster_b),
+        cmocka_unit_test(helpful),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
