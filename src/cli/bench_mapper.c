@@ -4,17 +4,15 @@
 #include "bench_mapper.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "made_up.h"
 
 enum { CHANGES = 2000, LOWERINGS = 5, BATCH = 32, STAGES = 3, BLOCK_OPERATORS = 7 };
 
 static const char *const recipe_names[] = {"fp32", "bf16", "fp16", "int8/bf16", "int8/fp32"};
 enum { RECIPES = sizeof recipe_names / sizeof *recipe_names };
 
-typedef struct made_up {
-    qs_class_profile profile;
-    size_t kernels, conversions; /* capacities */
-} made_up;
+static const made_up_device device = {.name = "made up", .fp32 = 100e3, .half = 200e3, .int8 = 400e3, .bytes = 30e3};
 
 typedef struct timing {
     double us[CHANGES], undo_us[CHANGES], removed_and_added[CHANGES];
@@ -26,7 +24,7 @@ typedef struct mapper_bench {
     qs_job job;
     qs_recipe recipe[RECIPES];
     qs_lowering lowering;
-    made_up costs;
+    made_up_costs costs;
     timing timing;
     double full_us, packing_us;
     int steps;
@@ -72,39 +70,6 @@ static qs_status chain_fill(qs_graph *graph, int operators) {
     return qs_graph_finish(graph, at);
 }
 
-/* ---- The costs ---- */
-
-static qs_status conversion_note(made_up *costs, const qs_case *one) {
-    const int src = qs_case_position(one, QS_SRC), dst = qs_case_position(one, QS_DST);
-    if (qs_cost_conversion(&costs->profile, one)) return QS_OK;
-    qs_conversion_cost row = {.from = one->operand[src].format,
-                              .to = dst < 0 ? NULL : one->operand[dst].format,
-                              .per_channel = one->attributes.per_channel,
-                              .rounding = one->attributes.rounding,
-                              .pieces = 1,
-                              .piece = {{.us_per_element = 1e-4, .us = 1}}};
-    snprintf(row.kind, sizeof row.kind, "%s", one->op->name);
-    QS_TRY(qs_grow(&costs->profile.conversion, &costs->conversions, (size_t)costs->profile.conversions + 1, sizeof row));
-    costs->profile.conversion[costs->profile.conversions++] = row;
-    return QS_OK;
-}
-
-/* A draft asks for each case once. */
-static qs_status case_note(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
-    made_up *costs = context;
-    qs_class_profile *profile = &costs->profile;
-    *out = (qs_kernel_row){.kernel = "made up", .scratch_bytes = one->op->kind == QS_ADJUSTABLE ? 4096 : 0};
-    if (one->op->kind == QS_AUXILIARY || strcmp(one->op->name, "add") == 0) QS_TRY(conversion_note(costs, one));
-    QS_TRY(qs_grow(&profile->kernel, &costs->kernels, (size_t)profile->kernels + 1, sizeof *profile->kernel));
-    qs_kernel_cost *row = &profile->kernel[profile->kernels];
-    row->us = 1 + qs_case_bytes(one) / 30e3;
-    row->scratch_bytes = (int64_t)out->scratch_bytes;
-    memcpy(row->kernel, out->kernel, sizeof row->kernel);
-    QS_TRY(qs_format_text(&row->case_text, "%s", case_text));
-    profile->kernels++;
-    return QS_OK;
-}
-
 /* ---- The changes ---- */
 
 static int change_node(const mapper_bench *one, int i) {
@@ -115,11 +80,12 @@ static const qs_recipe *change_recipe(const mapper_bench *one, int i) {
     return &one->recipe[qs_random_bits(2, (uint64_t)i) % RECIPES];
 }
 
-/* Every case that the changes meet. */
+/* Every case that the changes meet: those of changes_run. */
 static qs_status costs_make(mapper_bench *one) {
     qs_schedule_draft *draft = NULL;
+    one->costs.device = &device;
     one->costs.profile.step_overhead_us = 0.5;
-    one->lowering.lookup = case_note;
+    one->lowering.lookup = made_up_lookup;
     one->lowering.context = &one->costs;
     QS_TRY(qs_schedule_draft_create(&one->lowering, &draft));
     qs_status status = QS_OK;
@@ -242,11 +208,7 @@ static qs_status figures_print(mapper_bench *one, bool json) {
 }
 
 static void bench_release(mapper_bench *one) {
-    qs_class_profile *profile = &one->costs.profile;
-    for (int i = 0; i < profile->kernels; i++)
-        free(profile->kernel[i].case_text);
-    free(profile->kernel);
-    free(profile->conversion);
+    made_up_release(&one->costs);
     free(one->node);
     qs_graph_release(one->graph);
     free(one);

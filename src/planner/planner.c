@@ -30,20 +30,42 @@ static qs_planner planner_find(const char *name) {
     return NULL;
 }
 
-qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                       const qs_plan_options *options, qs_plan *out) {
+struct qs_plan_session {
+    const qs_graph *graph;
+    const qs_profile *profile;
+    const qs_job *job;
+};
+
+qs_status qs_plan_session_create(const qs_graph *graph, const qs_profile *profile, const qs_job *job, qs_plan_session **out) {
+    QS_TRY(qs_allocate(1, sizeof **out, out));
+    **out = (qs_plan_session){graph, profile, job};
+    return QS_OK;
+}
+
+void qs_plan_session_release(qs_plan_session *session) {
+    free(session);
+}
+
+qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *cluster, const char *planner, const qs_plan_options *options,
+                               qs_plan *out) {
     qs_planner plan = planner_find(planner);
     qs_draft_plan draft = {0};
     qs_status status = QS_OK;
     if (!plan) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
-    QS_GOTO(qs__draft_create(graph, cluster, profile, job, options, &draft));
+    QS_GOTO(qs__draft_create(session->graph, cluster, session->profile, session->job, options, &draft));
     QS_GOTO(plan(&draft));
     QS_GOTO(qs__draft_assemble(&draft, planner, out));
 done:
     qs__draft_release(&draft);
     return status;
+}
+
+qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                       const qs_plan_options *options, qs_plan *out) {
+    qs_plan_session session = {graph, profile, job};
+    return qs_plan_session_make(&session, cluster, planner, options, out);
 }
 
 static bool computes(const qs_class *one, const qs_format *format) {

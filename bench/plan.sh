@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Milliseconds to plan for 32 devices on graphs of the size of resnet50 and BERT-base with made-up costs: from scratch, and again for
+# another memory budget or other devices. Several runs, the median of each figure is kept. BENCH_ROUNDS (5).
+set -eu
+cd "$(dirname "$0")/.."
+bench_name=plan
+. bench/common.sh
+: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for round in $(seq "$BENCH_ROUNDS"); do
+    "$QSYNC" bench --plan --json >> "$work/rows"
+    echo "bench: round $round of $BENCH_ROUNDS done" >&2
+done
+
+jq -s 'def median: sort | .[length / 2 | floor];
+    . as $runs | .[0] | [paths(numbers)] as $keys
+    | reduce $keys[] as $key ({}; setpath($key; [$runs[] | getpath($key)] | median))' "$work/rows" > "$work/figures.json"
+bench_write "$work/figures.json"
+jq .figures bench/results/plan.json

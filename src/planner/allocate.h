@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The allocator (qsync.md §5): what planners that lower and recover precision are put together from. Searching goes by quick answers;
+ * a plan counts only once the full prediction has accepted it. */
+#ifndef QSYNC_PLANNER_ALLOCATE_H
+#define QSYNC_PLANNER_ALLOCATE_H
+
+#include "search.h"
+
+typedef struct qs__allocation {
+    qs_draft_plan *draft;
+    qs__search *search;
+    double limit_us; /* longest iteration allowed: 1/T_min with the tolerance */
+    int *best;       /* (classes × nodes) the plan with the least ΣΩ that was accepted */
+    double best_omega;
+    int64_t most_changes; /* the search stops where it has asked so often: a bound by counting, so that plans are reproducible */
+} qs__allocation;
+
+/* From the draft's present choices, which must be a plan that the full prediction accepts. Release with qs__allocation_end: the draft then
+ * holds the best plan. */
+qs_status qs__allocation_start(qs_draft_plan *draft, double limit_us, qs__allocation *out);
+qs_status qs__allocation_end(qs__allocation *one);
+
+/* Whether a class's operator may be changed at all. */
+bool qs__is_free(const qs_draft_plan *draft, int class_index, int node);
+/* By quick answers: memory of all classes and T_min. */
+bool qs__is_feasible(qs__allocation *one);
+bool qs__is_spent(const qs__allocation *one);
+
+/* recover.c: raises operators, those first whose next recipe saves most Ω, as long as the plan stays feasible. By the paper's rule an
+ * operator whose step was refused is dropped; otherwise the step after that is tried, and all again when a neighbour's rise has changed
+ * what a step costs. */
+qs_status qs__recover(qs__allocation *one, bool paper);
+/* repair.c: lowers operators until the plan is feasible by quick answers, least Ω for the relief first; *done: it is. */
+qs_status qs__repair(qs__allocation *one, bool *done);
+/* descend.c: changes operators to what makes their class faster, as far as memory allows. */
+qs_status qs__descend(qs__allocation *one);
+/* improve.c: exchanges: operators raised for others lowered, together for less ΣΩ. */
+qs_status qs__improve(qs__allocation *one);
+/* branch.c: classes with few operators by branch and bound. */
+qs_status qs__branch(qs__allocation *one);
+/* settle.c: the full prediction of the present choices, repaired and asked again where it refuses. In the end the present plan is an
+ * accepted one: these choices, or the best. */
+qs_status qs__settle(qs__allocation *one);
+/* Recovers and settles until that gains nothing. */
+qs_status qs__polish(qs__allocation *one, bool paper);
+/* reasons.c: what keeps every operator of the finished plan from its next recipe. */
+qs_status qs__reasons_find(qs__allocation *one);
+/* qsync.c: all of it, under whatever Ω and costs the draft has. */
+qs_status qs__allocate_precision(qs_draft_plan *draft);
+
+#endif
