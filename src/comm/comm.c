@@ -8,6 +8,8 @@
 enum { MESSAGE_BYTES = 2048 };
 
 int64_t qs__comm_piece = (int64_t)1 << 28;
+int qs__comm_direct_most = QS__DIRECT_MOST;
+int qs__comm_ranks_per_host = 0;
 
 static const qs__comm_kind *const kinds[] = {
 #define QS_COMM(identifier) &qs__comm_##identifier,

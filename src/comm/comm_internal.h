@@ -22,7 +22,8 @@ typedef struct qs__round {
 
 typedef struct qs__algorithm {
     const char *name;
-    int (*rounds)(int size); /* NULL: the MPI library's own way */
+    enum { QS__LIBRARY, QS__WINDOW, QS__ROUNDS } way;
+    int (*rounds)(int size); /* of rounds of messages; NULL for other ways, as `at` */
     qs__round (*at)(int size, int position, int64_t count, int index);
 } qs__algorithm;
 /* NULL when there is none. */
@@ -71,5 +72,12 @@ qs_status qs__comm_order(qs_comm *comm);
 
 /* Longest message in elements or bytes; longer ones go in pieces, because MPI counts in int. Tests make it small. */
 extern int64_t qs__comm_piece;
+/* hosts.c: chunks of a rank's share of the window of `shared` (mpi/window.c). */
+enum { QS__WINDOW_CHUNK = 64 << 10 /* bytes */, QS__DIRECT_MOST = 4 };
+int qs__window_slots(int ranks);
+/* Up to so many ranks of a host each add up whole messages; more share the additions out (mpi/window.c). Tests make it small. */
+extern int qs__comm_direct_most;
+/* Ranks of a machine that count as a host of their own, for tests; 0: all of them. */
+extern int qs__comm_ranks_per_host;
 
 #endif

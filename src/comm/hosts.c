@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which ranks share a host, and the order of ranks host by host: derived from comm->host, which the communicator fills when it opens (NULL:
+/* Which ranks share a host, the order of ranks host by host, and how much memory they share: derived from comm->host, which the communicator fills when it opens (NULL:
  * all on one). */
 #include "comm_internal.h"
 
@@ -43,4 +43,17 @@ qs_status qs__comm_order(qs_comm *comm) {
         }
     }
     return QS_OK;
+}
+
+/* ---- The window that the ranks of a host share --------------------------------------------------------------------------------- */
+
+enum { MOST_SLOTS = 32, LEAST_SLOTS = 4, ALL_SLOTS = 256 };
+
+int qs__window_slots(int ranks) {
+    const int share = ALL_SLOTS / ranks;
+    return share > MOST_SLOTS ? MOST_SLOTS : share < LEAST_SLOTS ? LEAST_SLOTS : share;
+}
+
+int64_t qs_comm_window_bytes(int ranks) {
+    return ranks < 2 ? 0 : ranks * (int64_t)qs__window_slots(ranks) * QS__WINDOW_CHUNK;
 }

@@ -70,8 +70,10 @@ static qs__round doubling_at(int size, int position, int64_t count, int index) {
 
 /* ---- By name ----------------------------------------------------------------------------------------------------------------- */
 
-static const qs__algorithm algorithms[] = {
-    {"library", NULL, NULL}, {"ring", ring_rounds, ring_at}, {"recursive-doubling", doubling_rounds, doubling_at}};
+static const qs__algorithm algorithms[] = {{"shared", QS__WINDOW, NULL, NULL},
+                                           {"library", QS__LIBRARY, NULL, NULL},
+                                           {"ring", QS__ROUNDS, ring_rounds, ring_at},
+                                           {"recursive-doubling", QS__ROUNDS, doubling_rounds, doubling_at}};
 enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
 
 const qs__algorithm *qs__algorithm_named(const char *name) {

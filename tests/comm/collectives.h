@@ -93,10 +93,85 @@ static void all_reduces(void **state) {
     with_every_algorithm(waits_cross);
 }
 
+/* Through memory that ranks share: added up in order of ranks, whoever adds, also where the message is far longer than the window. */
+static void in_order_of_ranks(void) {
+    enum { COUNT = 20011 };
+    const int64_t usual = qs__comm_piece;
+    float *values = vector_of(qs_comm_rank(comm), COUNT);
+    qs__comm_piece = 100;
+    assert_int_equal(qs_comm_all_reduce(comm, values, COUNT), QS_OK);
+    qs__comm_piece = usual;
+    for (int64_t i = 0; i < COUNT; i++) {
+        float sum = value_of(0, i);
+        for (int rank = 1; rank < qs_comm_size(comm); rank++)
+            sum += value_of(rank, i);
+        assert_true(values[i] == sum);
+    }
+    free(values);
+}
+
+/* Ranks come late by turns, one of them after the others have filled the window. */
+static void late_ranks(void) {
+    enum { COUNT = 1 << 20 };
+    for (int late = 0; late < qs_comm_size(comm); late++) {
+        float *values = vector_of(qs_comm_rank(comm), COUNT);
+        qs_request *request;
+        if (qs_comm_rank(comm) == late) usleep(3000);
+        assert_int_equal(qs_comm_all_reduce_start(comm, values, COUNT, &request), QS_OK);
+        if (qs_comm_rank(comm) != late) usleep(2000);
+        assert_int_equal(qs_comm_wait(comm, request), QS_OK);
+        expect_equal_everywhere(values, COUNT);
+        free(values);
+    }
+}
+
+static void every_sum(void) {
+    all_reduce();
+    several_under_way();
+    pieces();
+    waits_cross();
+    late_ranks();
+}
+
+/* Additions of each rank for itself, and shared out, with an algorithm that is set. */
+static void both_ways(void (*test)(void)) {
+    const int usual = qs__comm_direct_most;
+    for (int most = 1; most <= 100; most += 99) {
+        qs__comm_direct_most = most;
+        test();
+    }
+    qs__comm_direct_most = usual;
+}
+
+static void shared_memory(void **state) {
+    (void)state;
+    assert_int_equal(qs_comm_algorithm_set(comm, "shared"), QS_OK);
+    both_ways(every_sum);
+    both_ways(in_order_of_ranks);
+    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+    assert_true(qs_comm_window_bytes(1) == 0 && qs_comm_window_bytes(2) == 4 << 20 && qs_comm_window_bytes(100) == 25 << 20);
+}
+
+/* Hosts of one rank and of two, as if the machine were several: leaders meet by the ring. */
+static void shared_memory_of_hosts(void **state) {
+    (void)state;
+    qs_comm *all = comm, *hosts;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        qs__comm_ranks_per_host = ranks;
+        assert_int_equal(qs_comm_split(all, 0, &hosts), QS_OK);
+        assert_int_equal(qs_comm_algorithm_set(hosts, "shared"), QS_OK);
+        comm = hosts;
+        both_ways(every_sum);
+        comm = all;
+        qs_comm_close(hosts);
+        qs__comm_ranks_per_host = 0;
+    }
+}
+
 static void unknown_algorithm(void **state) {
     (void)state;
     assert_int_equal(qs_comm_algorithm_set(comm, "tree"), QS_UNSUPPORTED);
-    assert_non_null(strstr(qs_message(), "library, ring, recursive-doubling"));
+    assert_non_null(strstr(qs_message(), "shared, library, ring, recursive-doubling"));
     assert_string_equal(qs_comm_algorithm(comm), "library");
 }
 
@@ -193,16 +268,17 @@ static void agree_on_success(void **state) {
 /* Still under way when the communicator closes: close waits. */
 static void left_under_way(void **state) {
     (void)state;
-    static float values[3][1000];
+    static float values[4][1000];
     qs_request *request;
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(qs_comm_algorithm_set(comm, qs_comm_algorithm_at((size_t)i)), QS_OK);
+    for (size_t i = 0; qs_comm_algorithm_at(i); i++) {
+        assert_int_equal(qs_comm_algorithm_set(comm, qs_comm_algorithm_at(i)), QS_OK);
         assert_int_equal(qs_comm_all_reduce_start(comm, values[i], 1000, &request), QS_OK);
     }
 }
 
 #define COLLECTIVES                                                                                                         \
-    cmocka_unit_test(all_reduces), cmocka_unit_test(unknown_algorithm), cmocka_unit_test(split), cmocka_unit_test(doubles), \
+    cmocka_unit_test(all_reduces), cmocka_unit_test(shared_memory), cmocka_unit_test(shared_memory_of_hosts),               \
+        cmocka_unit_test(unknown_algorithm), cmocka_unit_test(split), cmocka_unit_test(doubles), \
         cmocka_unit_test(broadcast), cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
 /* To be the last one. */
 #define LEFT_UNDER_WAY cmocka_unit_test(left_under_way)

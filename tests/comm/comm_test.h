@@ -19,6 +19,7 @@
 
 /* Elements a message may have; see comm_internal.h. */
 extern int64_t qs__comm_piece;
+extern int qs__comm_direct_most, qs__comm_ranks_per_host;
 
 static qs_comm *comm;
 

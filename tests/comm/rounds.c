@@ -85,9 +85,9 @@ static void numbers_of_messages(void **state) {
 static void names(void **state) {
     (void)state;
     assert_null(qs__algorithm_named("tree"));
-    assert_string_equal(qs_comm_algorithm_at(0), "library");
-    assert_string_equal(qs_comm_algorithm_at(2), "recursive-doubling");
-    assert_null(qs_comm_algorithm_at(3));
+    assert_string_equal(qs_comm_algorithm_at(0), "shared");
+    assert_string_equal(qs_comm_algorithm_at(3), "recursive-doubling");
+    assert_null(qs_comm_algorithm_at(4));
 }
 
 /* Ranks dealt out to hosts in turn are taken host by host. */

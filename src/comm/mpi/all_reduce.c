@@ -141,24 +141,46 @@ static qs_status rounds_start(qs__mpi_comm *comm, float *values, int64_t count, 
     return status;
 }
 
-/* ---- Both -------------------------------------------------------------------------------------------------------------------- */
-
-static bool is_library(const qs__mpi_request *request) {
-    return !request->algorithm->at;
+qs_status qs__mpi_rounds_test(qs__mpi_comm *comm) {
+    return rounds_progress(comm, NULL);
 }
 
-qs_status qs__mpi_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request *base) {
-    qs__mpi_request *request = (qs__mpi_request *)base;
-    request->algorithm = comm->algorithm;
-    return is_library(request) ? library_start(comm, values, count, request) : rounds_start((qs__mpi_comm *)comm, values, count, request);
+/* ---- By algorithm ------------------------------------------------------------------------------------------------------------ */
+
+qs_status qs__mpi_all_reduce_start(qs_comm *base, float *values, int64_t count, qs_request *base_request) {
+    qs__mpi_comm *comm = (qs__mpi_comm *)base;
+    qs__mpi_request *request = (qs__mpi_request *)base_request;
+    request->algorithm = base->algorithm;
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return library_start(base, values, count, request);
+    case QS__WINDOW:
+        return qs__mpi_window_start(comm, values, count, request);
+    default:
+        return rounds_start(comm, values, count, request);
+    }
 }
 
 qs_status qs__mpi_all_reduce_test(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
-    return is_library(request) ? library_test(request) : rounds_progress((qs__mpi_comm *)comm, NULL);
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return library_test(request);
+    case QS__WINDOW:
+        return qs__mpi_window_test((qs__mpi_comm *)comm);
+    default:
+        return qs__mpi_rounds_test((qs__mpi_comm *)comm);
+    }
 }
 
 qs_status qs__mpi_all_reduce_wait(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
-    return is_library(request) ? library_wait(request) : rounds_progress((qs__mpi_comm *)comm, request);
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return library_wait(request);
+    case QS__WINDOW:
+        return qs__mpi_window_wait((qs__mpi_comm *)comm, request);
+    default:
+        return rounds_progress((qs__mpi_comm *)comm, request);
+    }
 }

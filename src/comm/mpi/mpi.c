@@ -39,13 +39,20 @@ static qs_status start_library(bool *started) {
     return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");
 }
 
+qs_status qs__mpi_host_split(const qs__mpi_comm *comm, MPI_Comm *out) {
+    const int rank = comm->base.rank;
+    if (qs__comm_ranks_per_host > 0)
+        return qs__mpi_check(MPI_Comm_split(comm->ranks, rank / qs__comm_ranks_per_host, rank, out), "hosts");
+    return qs__mpi_check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out), "hosts");
+}
+
 /* Every rank tells the lowest rank with which it shares memory; hosts are counted in that order. */
 static qs_status find_hosts(qs__mpi_comm *comm) {
     MPI_Comm local;
     int lowest = comm->base.rank, hosts = 0;
     QS_TRY(qs_allocate((size_t)comm->base.size, sizeof(int), &comm->base.host));
     int *host = comm->base.host;
-    QS_TRY(qs__mpi_check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, comm->base.rank, MPI_INFO_NULL, &local), "hosts"));
+    QS_TRY(qs__mpi_host_split(comm, &local));
     QS_TRY(qs__mpi_check(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "hosts"));
     QS_TRY(qs__mpi_check(MPI_Comm_free(&local), "hosts"));
     QS_TRY(qs__mpi_check(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, comm->ranks), "hosts"));
@@ -89,6 +96,7 @@ static void close_mpi(qs_comm *base) {
     for (qs_request *request = base->under_way; request; request = request->next)
         free(((qs__mpi_request *)request)->piece);
     free(comm->incoming);
+    qs__mpi_window_release(comm);
     MPI_Comm_free(&comm->ranks);
     if (comm->started) MPI_Finalize();
 }

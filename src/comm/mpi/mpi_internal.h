@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the mpi communicator: its structs, and the all-reduces (all_reduce.c). */
+/* Inside the mpi communicator: its structs, and the all-reduces (all_reduce.c, window.c, sums.c). */
 #ifndef QSYNC_COMM_MPI_INTERNAL_H
 #define QSYNC_COMM_MPI_INTERNAL_H
 
@@ -20,6 +20,12 @@ typedef struct qs__mpi_request {
     float *values;
     int64_t left; /* elements from values on, the piece at hand among them */
     int round;    /* at hand, of the piece at hand */
+    /* Of the window, `later` and `values` too: */
+    int64_t count, chunk; /* elements in all, and of a slot */
+    bool scattered;       /* additions are shared out */
+    qs_request *between;  /* hosts, on a leader; NULL before and after */
+    bool met;             /* that has ended */
+    int cursors;          /* that have passed it */
 } qs__mpi_request;
 
 typedef struct qs__mpi_comm {
@@ -31,6 +37,7 @@ typedef struct qs__mpi_comm {
     MPI_Request sending, receiving;
     float *incoming; /* what is to be added */
     size_t incoming_capacity;
+    struct qs__window *window; /* NULL: not used yet */
 } qs__mpi_comm;
 
 static inline MPI_Comm qs__mpi_ranks(const qs_comm *comm) {
@@ -40,8 +47,23 @@ static inline MPI_Comm qs__mpi_ranks(const qs_comm *comm) {
 /* QS_PEER_LOST with MPI's text. */
 qs_status qs__mpi_check(int code, const char *what);
 
+/* The ranks of comm's host, in their order; caller frees. Collective. */
+qs_status qs__mpi_host_split(const qs__mpi_comm *comm, MPI_Comm *out);
+
 qs_status qs__mpi_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request *request);
 qs_status qs__mpi_all_reduce_test(qs_comm *comm, qs_request *request);
 qs_status qs__mpi_all_reduce_wait(qs_comm *comm, qs_request *request);
+/* Lets all-reduces made of rounds go on. */
+qs_status qs__mpi_rounds_test(qs__mpi_comm *comm);
+
+/* window.c. The first start makes the window: collective. */
+qs_status qs__mpi_window_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request);
+qs_status qs__mpi_window_test(qs__mpi_comm *comm);
+qs_status qs__mpi_window_wait(qs__mpi_comm *comm, qs__mpi_request *request);
+/* Collective where there is one. */
+void qs__mpi_window_release(qs__mpi_comm *comm);
+
+/* sums.c: into[i] = term[0][i] + term[1][i] + ... in this order; `into` may be one of the terms. */
+void qs__mpi_terms_add(int terms, const float *const *term, int64_t count, float *into);
 
 #endif

@@ -35,13 +35,21 @@ QS_API int qs_comm_local_size(const qs_comm *comm);
 QS_API qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out);
 
 /* How all-reduces started from now on are done, by names of the job record; all ranks choose alike. NULL past the end.
- *   library             the MPI library's own way (the first choice; Open MPI is asked for its ring)
+ *   shared              ranks of a host add up through memory that they share: each leaves its values there in chunks and goes on, and adds
+ *                       up as soon as it finds those of all; hosts meet by the ring, one rank of each (job records' first choice)
+ *   library             the MPI library's own way (a communicator's first choice; Open MPI is asked for its ring)
  *   ring                2 (n - 1) messages of bytes/n in series: n chunks are passed round, summed and passed round again
  *   recursive-doubling  log2 n messages of all bytes in series, between pairs 1, 2, 4, ... apart; where n is no power of two, rounded down
  *                       and two more
- * The latter two are messages between pairs over any MPI library. They go host by host, so that neighbours share memory where they can, run
- * one after the other, and take bytes/n (ring) or bytes (recursive-doubling) of memory, once. One process has nothing to choose. */
+ * All but the library's run one after the other and go on only while one of them is tested or waited for: end them before another collective
+ * that waits. Rings and recursive doubling are messages between pairs over any MPI library; they go host by host, so that neighbours share
+ * memory where they can, and take bytes/n (ring) or bytes (recursive-doubling) of memory, once. `shared` takes qs_comm_window_bytes, made
+ * when the first one starts, for which all ranks wait. Up to 4 ranks of a host each add up whole messages; of more, each adds up a part of
+ * every chunk and copies the others'. Both add in order of ranks, so they give equal bits. One process has nothing to choose. */
 QS_API const char *qs_comm_algorithm_at(size_t index);
+/* Bytes that `shared` takes of the memory that so many ranks of a host share; a process counts all of them as its own. Every rank has room
+ * for 2 MiB; beyond 8 ranks for 16 MiB over their number, at least 256 KiB. One rank needs none. */
+QS_API int64_t qs_comm_window_bytes(int ranks);
 /* QS_UNSUPPORTED lists the names. */
 QS_API qs_status qs_comm_algorithm_set(qs_comm *comm, const char *name);
 QS_API const char *qs_comm_algorithm(const qs_comm *comm);
