@@ -25,6 +25,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters in shared memory must be f
 enum { WRITE, SUM, TAKE, CURSORS };
 enum { LINE = 128 };                  /* bytes; counters that different ranks write lie apart, also from the line that is fetched along */
 enum { PART = LINE / sizeof(float) }; /* parts of a chunk end at such multiples, so that no two ranks write to one line */
+enum { PAGE = 4096 };
 enum { CHUNK = QS__WINDOW_CHUNK / sizeof(float) };
 enum { SPINS = 200, ROUND_OF_YIELDS = 16, NO_TAG = 2 /* of messages that nobody sends */ };
 
@@ -59,6 +60,13 @@ typedef struct qs__window {
 
 /* ---- Making and releasing ---------------------------------------------------------------------------------------------------- */
 
+/* So that no all-reduce takes page faults, and the process is as large from the start as it will be. */
+static void neighbours_touch(const qs__window *window) {
+    for (int rank = 0; rank < window->ranks; rank++)
+        for (size_t i = 0; i < (size_t)window->slots * CHUNK; i += PAGE / sizeof(float))
+            (void)*(const volatile float *)&window->segment[rank]->slot[i];
+}
+
 /* Segments apart from one another, so that each lies in memory near its rank. Mappings begin with pages, so all ranks find the same line at the same place. */
 static qs_status memory_make(qs__window *window) {
     const MPI_Aint bytes = (MPI_Aint)sizeof(segment) + LINE + (MPI_Aint)window->slots * CHUNK * (MPI_Aint)sizeof(float);
@@ -81,7 +89,10 @@ static qs_status memory_make(qs__window *window) {
     }
     for (int c = 0; c < CURSORS; c++)
         atomic_init(&window->segment[window->rank]->counter[c].passed, 0);
-    return qs__mpi_check(MPI_Barrier(window->host), "window");
+    memset(window->segment[window->rank]->slot, 0, (size_t)window->slots * CHUNK * sizeof(float));
+    QS_TRY(qs__mpi_check(MPI_Barrier(window->host), "window"));
+    neighbours_touch(window);
+    return QS_OK;
 }
 
 static qs_status window_fill(qs__mpi_comm *comm, qs__window *window) {
