@@ -243,7 +243,7 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     for (int c = 0; c < cluster->classes; c++)
         synthetic_class_profile(graph, &cluster->class_[c], &device[c], job, random, &profile.class_[c]);
     *profile.collective =
-        (qs_collective_cost){.ranks = 2, .algorithm = "library", .alpha_us = 20, .us_per_byte = 5e-4, .r2 = 1, .temporary_per_byte = 0.5};
+        (qs_collective_cost){.ranks = 2, .algorithm = "shared", .alpha_us = 20, .us_per_byte = 5e-4, .r2 = 1, .temporary_per_byte = 0.5};
     synthetic_statistics(graph, job->batch / 2 > 0 ? job->batch / 2 : 1, qs_cluster_ranks(cluster), 7, &profile.statistics);
     return profile;
 }

@@ -16,7 +16,7 @@ void job_options_start(job_options *options) {
     options->optimizer = "sgd";
     options->schedule = "cosine";
     options->loss_scaling = "off";
-    options->all_reduce = "library";
+    options->all_reduce = "shared";
     options->seed = (int64_t)options->job.seed;
 }
 
@@ -38,7 +38,7 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
-    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "library, ring or recursive-doubling (library)", 0});
+    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "shared, library, ring or recursive-doubling (shared)", 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {

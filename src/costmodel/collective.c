@@ -4,6 +4,7 @@
  *   ring                2 (n - 1) messages of bytes/n in series, each as slow as the slowest link between neighbours
  *   recursive-doubling  one message of all bytes a round, as slow as the slowest pair of the round; ranks of a host that talk to other
  * hosts                       in the same round share its network
+ *   shared              what a rank reads and writes of memory, by byte; on several hosts the ring between one rank of each as well
  * "library" counts as a ring in order of ranks: Open MPI is asked for one; of other libraries nobody knows. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,10 @@ static int hosts_of(const qs_collective_cost *row) {
 
 static bool is_doubling(const char *algorithm) {
     return strcmp(algorithm, "recursive-doubling") == 0;
+}
+
+static bool is_shared(const char *algorithm) {
+    return strcmp(algorithm, "shared") == 0;
 }
 
 /* Messages in series. */
@@ -47,6 +52,7 @@ static bool link_matches(const qs_collective_cost *row, const char *link) {
 /* Whether a row tells what one message over its link takes: a ring is as slow as its slowest link; of a mixture of rounds only the sum is
  * known. */
 static bool is_pure(const qs_collective_cost *row) {
+    if (is_shared(row->algorithm)) return hosts_of(row) == row->ranks;
     return !is_doubling(row->algorithm) || hosts_of(row) == 1 || hosts_of(row) == row->ranks;
 }
 
@@ -73,6 +79,38 @@ static message_cost message_find(const qs_profile *profile, const char *algorith
     }
     if (!sum.from) return sum;
     return (message_cost){sum.us / squares, sum.us_per_byte / squares, sum.from};
+}
+
+/* ---- Shared memory ------------------------------------------------------------------------------------------------------------ */
+
+enum { DIRECT_MOST = 4 }; /* ranks of a host that each add up whole messages (comm.h) */
+
+/* Floats that a rank reads and writes for each float of the message: into the window 2; every rank's and the sum, or its part of that and
+ * then the parts of all; between hosts the result goes through the window once more. */
+static double accesses(int ranks, bool hosts) {
+    const double sum = ranks <= DIRECT_MOST ? ranks + 1 : (ranks + 1.0) / ranks + 2;
+    return 2 + sum + (hosts ? 4 : 0);
+}
+
+/* By the rows of one host: the pace of one access by least squares, the latency as their mean. */
+static message_cost shared_find(const qs_profile *profile, int ranks, bool hosts, double bytes) {
+    message_cost sum = {0};
+    double squares = 0, latency = 0;
+    int rows = 0;
+    for (int i = 0; i < profile->collectives; i++) {
+        const qs_collective_cost *row = &profile->collective[i];
+        if (row->ranks < 2 || !is_shared(row->algorithm) || hosts_of(row) > 1) continue;
+        const double each = accesses(row->ranks, false);
+        const qs_message_piece piece = piece_at(row, bytes);
+        sum.us_per_byte += each * piece.us_per_byte;
+        squares += each * each;
+        latency += piece.us;
+        rows++;
+        if (!sum.from || row->ranks > sum.from->ranks) sum.from = row;
+    }
+    if (!sum.from) return sum;
+    const double pace = accesses(ranks, hosts) * sum.us_per_byte / squares;
+    return (message_cost){latency / rows + pace * bytes, pace, sum.from};
 }
 
 /* ---- Layout ------------------------------------------------------------------------------------------------------------------ */
@@ -213,6 +251,38 @@ static qs_status rounds_cost(const qs_profile *profile, const layout *one, int64
     return QS_OK;
 }
 
+/* Most ranks on one host. */
+static int fullest(const layout *one) {
+    int most = 0;
+    memset(one->flows, 0, (size_t)one->hosts * sizeof *one->flows);
+    for (int position = 0; position < one->ranks; position++)
+        if (++one->flows[one->host[position]] > most) most = one->flows[one->host[position]];
+    return most;
+}
+
+/* The fullest host adds up, then one rank of each host meets the others in a ring: by rows of one rank a host, or rows of the ring. */
+static qs_status shared_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
+    const int local = fullest(one), count = messages("ring", one->hosts);
+    const double length = (double)bytes / one->hosts;
+    double stolen = 0;
+    if (local > 1) {
+        const message_cost sum = shared_find(profile, local, one->hosts > 1, (double)bytes);
+        if (!sum.from) return missing(profile, one->algorithm, local_link);
+        out->us = stolen = sum.us;
+        from_note(sum.from, out);
+    }
+    if (one->hosts > 1) {
+        message_cost ring = message_find(profile, "shared", one->network, length);
+        if (!ring.from) ring = message_find(profile, "ring", one->network, length);
+        if (!ring.from) return missing(profile, one->algorithm, one->network);
+        out->us += count * ring.us;
+        stolen += count * ring.us * ring.from->cpu_share;
+        from_note(ring.from, out);
+    }
+    out->cpu_share = out->us > 0 ? stolen / out->us : 0;
+    return QS_OK;
+}
+
 static const qs_collective_cost *row_find(const qs_profile *profile, const layout *one) {
     const char *link = one->hosts > 1 ? one->network : local_link;
     for (int i = 0; i < profile->collectives; i++) {
@@ -246,7 +316,7 @@ qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *
     }
     out->extrapolated = true;
     qs_status status = layout_make(what, &one);
-    if (status == QS_OK) status = rounds_cost(profile, &one, bytes, out);
+    if (status == QS_OK) status = is_shared(one.algorithm) ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
     free(one.host);
     return status;
 }
@@ -258,4 +328,24 @@ qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes
     *us = cost.us;
     *cpu_share = cost.cpu_share;
     return QS_OK;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------------------- */
+
+static int together(int ranks, int hosts) {
+    return (ranks + hosts - 1) / hosts;
+}
+
+int64_t qs_cost_all_reduce_memory(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes) {
+    const char *algorithm = algorithm_of(profile, what);
+    const qs_collective_cost *from = NULL;
+    const int hosts = hosts_count(what);
+    for (int i = 0; i < profile->collectives && what->ranks > 1; i++) {
+        const qs_collective_cost *row = &profile->collective[i];
+        if (row->ranks < 2 || strcmp(row->algorithm, algorithm) != 0) continue;
+        if (!from || (row->ranks == what->ranks && hosts_of(row) == hosts)) from = row;
+    }
+    if (!from) return 0;
+    const double share = (double)together(what->ranks, hosts) / together(from->ranks, hosts_of(from));
+    return (int64_t)((double)bytes * from->temporary_per_byte + (double)from->window_bytes * share);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB that all ranks start together, by algorithm and link: over all ranks, and over a
+/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and link: over all ranks, and over a
  * pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of that time is taken from kernels
  * that run meanwhile: messages move on the thread that asks for them. */
 #include "profiler_internal.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_BITS = 10, LAST_BITS = 23, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS = 9 };
+enum { FIRST_BITS = 10, USUAL_BITS = 23, LAST_BITS = 28, SIZES = LAST_BITS - FIRST_BITS + 1, RUNS = 9 };
 /* A size is repeated until its median is known within `known` (half the notch of a box plot, about 95 % of the time), for `enough_us` at
  * most; a batch of runs whose median is more than `disturbed` times that of the quietest one does not count. */
 static const double known = 0.05, disturbed = 1.25, enough_us = 40e3;
 /* Sizes that take longer are left out: lines continue. The other algorithms are measured as well when the job's own took no longer. */
 static const double longest_us = 150e3, cheap_s = 1.0;
 static const double least_us = 0.01; /* where clocks of hosts agree no better than the time they measure */
-static const int64_t region_bytes = (int64_t)64 << 20;
+static const int64_t least_region = (int64_t)64 << 20; /* bytes */
 static const double poll_every_us = 200; /* about one kernel of a small model between two polls, as in a step */
 
 /* ---- One clock ---------------------------------------------------------------------------------------------------------------- */
@@ -71,12 +71,14 @@ typedef struct group {
     qs_comm *comm;
     double ahead;  /* of rank 0's clock, in seconds */
     float *region; /* messages lie behind one another in it, round and round: as in training, none has just been in the caches */
+    int64_t room;  /* floats in it */
+    int sizes;     /* powers of two to be measured */
     int64_t next;
     qs__samples quiet;
 } group;
 
 static float *message_at(group *one, int64_t count) {
-    if (one->next + count > region_bytes / (int64_t)sizeof *one->region) one->next = 0;
+    if (one->next + count > one->room) one->next = 0;
     float *at = one->region + one->next;
     one->next += count;
     return at;
@@ -232,7 +234,7 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
     size_time time[SIZES] = {{0}};
     int sizes = 0;
     QS_TRY(clock_offset(one->comm, &one->ahead));
-    for (double last = 0; sizes < SIZES && (sizes < 3 || last < longest_us); last = time[sizes++].us)
+    for (double last = 0; sizes < one->sizes && (sizes < 3 || last < longest_us); last = time[sizes++].us)
         QS_TRY(size_measure(one, size_count(sizes), last, &time[sizes]));
     QS_TRY(sizes_repair(one, sizes, time));
     for (int size = 0; size < sizes; size++) {
@@ -242,14 +244,19 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
         row->spread = fmax(row->spread, time[size].spread);
     }
     QS_TRY(row_fit(sizes, bytes, us, row));
+    if (row->window_bytes > 0 && row->hosts == 1) return QS_OK; /* nobody but this thread moves anything */
     return cpu_share_measure(one, time[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
 }
 
 /* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured).
  * */
 static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
-    *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1};
+    *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1, .cpu_share = 1};
     if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;
+    if (strcmp(algorithm, "shared") == 0) {
+        row->temporary_per_byte = row->hosts > 1 ? 1.0 / row->hosts : 0;
+        row->window_bytes = qs_comm_window_bytes((row->ranks + row->hosts - 1) / row->hosts);
+    }
     snprintf(row->algorithm, sizeof row->algorithm, "%s", algorithm);
     snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(profiler->options->cluster) : "shared-memory");
 }
@@ -359,13 +366,36 @@ static size_t algorithms_count(void) {
     return count;
 }
 
+/* A bucket ends with the first gradient that fills it. */
+static int64_t longest_bytes(const qs__profiler *profiler) {
+    int64_t longest = 0;
+    for (int p = 0; p < profiler->graph->parameters; p++) {
+        const int64_t count = qs_shape_count(&profiler->graph->parameter[p].shape);
+        if (count > longest) longest = count;
+    }
+    const int64_t all = profiler->graph->trained_elements * (int64_t)sizeof(float), wanted = profiler->job->bucket_bytes;
+    return (wanted < all ? wanted : all) + longest * (int64_t)sizeof(float);
+}
+
+static qs_status region_make(collectives *one, qs_arena *arena) {
+    const int64_t longest = longest_bytes(one->profiler);
+    int bits = USUAL_BITS;
+    while (bits < LAST_BITS && (int64_t)1 << bits < longest)
+        bits++;
+    const int64_t bytes = (int64_t)1 << bits > least_region ? (int64_t)1 << bits : least_region;
+    QS_TRY(qs_arena_reserve((size_t)bytes, arena));
+    one->group.region = arena->memory;
+    one->group.room = bytes / (int64_t)sizeof *one->group.region;
+    one->group.sizes = bits - FIRST_BITS + 1;
+    return QS_OK;
+}
+
 qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
     collectives one = {.profiler = profiler, .out = out};
     if (profiler->ranks < 2) return QS_OK;
     qs__progress(profiler, 0.65, "all-reduce");
     qs_arena arena = {0};
-    qs_status status = qs_arena_reserve((size_t)region_bytes, &arena);
-    one.group.region = arena.memory;
+    qs_status status = region_make(&one, &arena);
     if (status == QS_OK) status = qs_allocate(PARTS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
     status = qs_comm_agree(profiler->comm, status);
     if (status == QS_OK) status = algorithms_measure(&one);

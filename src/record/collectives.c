@@ -39,7 +39,7 @@ static qs_status read_line(const qs__place *row, qs_collective_cost *out) {
 
 static qs_status read_collective(const qs__place *row, qs_collective_cost *out) {
     QS_TRY(qs__expect_fields(row, "ranks algorithm alpha_us us_per_byte r2 cpu_share temporary_per_byte",
-                             "hosts link worst_residual spread samples pieces"));
+                             "hosts link worst_residual spread samples pieces window_bytes"));
     QS_TRY(qs__get_count(row, "ranks", 1, INT32_MAX, &out->ranks));
     QS_TRY(qs__get_count(row, "hosts", 1, out->ranks, &out->hosts));
     QS_TRY(qs__get_name(row, "link", out->link, sizeof out->link));
@@ -47,7 +47,8 @@ static qs_status read_collective(const qs__place *row, qs_collective_cost *out) 
     QS_TRY(read_line(row, out));
     QS_TRY(read_pieces(row, out));
     QS_TRY(qs__get_number(row, "cpu_share", 0, 1, &out->cpu_share));
-    return qs__get_number(row, "temporary_per_byte", 0, INFINITY, &out->temporary_per_byte);
+    QS_TRY(qs__get_number(row, "temporary_per_byte", 0, INFINITY, &out->temporary_per_byte));
+    return qs__get_integer(row, "window_bytes", 0, INT64_MAX, &out->window_bytes);
 }
 
 qs_status qs__collectives_read(const qs__place *root, qs_profile *out) {
@@ -93,6 +94,7 @@ static void write_collective(qs__writer *writer, const qs_collective_cost *row) 
     if (row->pieces > 0) write_pieces(writer, row);
     qs__put_number(writer, "cpu_share", row->cpu_share);
     qs__put_number(writer, "temporary_per_byte", row->temporary_per_byte);
+    if (row->window_bytes > 0) qs__put_integer(writer, "window_bytes", row->window_bytes);
     qs__close(writer);
 }
 

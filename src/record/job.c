@@ -19,7 +19,7 @@ void qs_job_default(qs_job *out) {
         .loss_scale = 1,
         .bucket_bytes = 1 << 20,
         .wire = "fp32",
-        .algorithm = "library",
+        .algorithm = "shared",
         .epochs = 1,
         .seed = 1,
         .augmentation = true,

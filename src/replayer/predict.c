@@ -74,16 +74,12 @@ static void class_report(const qs_class *one, const class_work *work, qs_predict
     qs_schedule_hash(work->schedule, out->schedule);
 }
 
-static int64_t communication_bytes(const qs_profile *profile, const qs_schedule *schedule, int ranks) {
-    double bytes = 0;
-    for (int i = 0; i < profile->collectives && ranks > 1; i++) {
-        if (profile->collective[i].ranks < 2) continue;
-        for (int b = 0; b < schedule->buckets; b++)
-            if ((double)schedule->bucket[b].count * 4 * profile->collective[i].temporary_per_byte > bytes)
-                bytes = (double)schedule->bucket[b].count * 4 * profile->collective[i].temporary_per_byte;
-        break;
-    }
-    return (int64_t)bytes;
+static int64_t communication_bytes(const qs_predictor *one, const qs_schedule *schedule) {
+    const qs_all_reduce what = {one->job->algorithm, one->ranks.count, one->ranks.host, NULL};
+    int64_t longest = 0;
+    for (int b = 0; b < schedule->buckets; b++)
+        if (schedule->bucket[b].count > longest) longest = schedule->bucket[b].count;
+    return qs_cost_all_reduce_memory(one->profile, &what, longest * (int64_t)sizeof(float));
 }
 
 /* All ranks of a class run its schedule at its costs. */
@@ -190,7 +186,7 @@ qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *rec
     for (int c = 0; c < classes; c++) {
         QS_GOTO(qs_fail_within(class_update(one, c, recipe[c]), "class %s", one->cluster->class_[c].name));
         class_report(&one->cluster->class_[c], &one->work[c], &prediction.class_[c]);
-        prediction.class_[c].communication_bytes = communication_bytes(one->profile, one->work[c].schedule, one->ranks.count);
+        prediction.class_[c].communication_bytes = communication_bytes(one, one->work[c].schedule);
         prediction.fits = prediction.fits && prediction.class_[c].fits;
     }
     QS_GOTO(qs__ranks_price(one->profile, one->job, one->work[0].schedule, &one->ranks));

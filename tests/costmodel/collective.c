@@ -198,6 +198,69 @@ static void what_is_not_known_is_an_error(void **state) {
     snprintf(measured[1].link, sizeof measured[1].link, "network");
 }
 
+/* Two ranks on a host make 5 accesses to memory a byte, four 7; from five on 5 + 1/n. */
+static void shared_memory(void **state) {
+    (void)state;
+    const double pace = 1e-4;
+    qs_collective_cost rows[4] = {{.ranks = 2, .algorithm = "shared", .alpha_us = 3, .us_per_byte = 5 * pace, .cpu_share = 1},
+                                  row("ring", 2, 2)};
+    qs_profile profile = {.collectives = 2, .collective = rows};
+    const int64_t bytes = 1 << 22;
+    const double b = (double)bytes;
+    close_to(cost(&profile, "shared", 2, NULL, bytes).us, 3 + 5 * pace * b);
+    for (int ranks = 3; ranks < 40; ranks++) {
+        const qs_all_reduce_cost got = cost(&profile, "shared", ranks, NULL, bytes);
+        close_to(got.us, 3 + (ranks <= 4 ? ranks + 3 : 5 + 1.0 / ranks) * pace * b);
+        assert_true(got.cpu_share == 1 && got.extrapolated && got.from_ranks == 2 && got.from_hosts == 1);
+    }
+    /* Three on each of two hosts, dealt in turn: three add up and spread, one of each host meets the other. */
+    static const int turns[] = {0, 1, 0, 1, 0, 1};
+    const qs_all_reduce_cost apart = cost(&profile, "shared", 6, turns, bytes);
+    const double local = 3 + 10 * pace * b, network = 2 * network_message(b / 2);
+    close_to(apart.us, local + network);
+    close_to(apart.cpu_share, (local + 0.2 * network) / (local + network));
+    assert_true(apart.from_hosts == 2);
+    /* One rank a host: the ring alone; by its own rows where there are some. */
+    close_to(cost(&profile, "shared", 4, deal(4, 1), bytes).us, 6 * network_message(b / 4));
+    rows[2] = row("ring", 2, 2);
+    strcpy(rows[2].algorithm, "shared");
+    rows[2].alpha_us *= 2;
+    profile.collectives = 3;
+    close_to(cost(&profile, "shared", 4, deal(4, 1), 0).us, 6 * 2 * network_message(0));
+    /* Two rows of one host that agree, and then one of 4 ranks at twice the pace: (5·5 + 7·14) / (25 + 49). */
+    rows[3] = (qs_collective_cost){.ranks = 4, .algorithm = "shared", .alpha_us = 5, .us_per_byte = 7 * pace, .cpu_share = 1};
+    profile.collectives = 4;
+    close_to(cost(&profile, "shared", 3, NULL, bytes).us, 4 + 6 * pace * b);
+    rows[3].us_per_byte *= 2;
+    close_to(cost(&profile, "shared", 3, NULL, bytes).us, 4 + 6 * pace * b * 123 / 74);
+}
+
+static void what_shared_memory_lacks(void **state) {
+    (void)state;
+    qs_collective_cost rows[] = {{.ranks = 2, .algorithm = "shared", .us_per_byte = 1}, row("ring", 2, 2)};
+    const qs_profile local = {.collectives = 1, .collective = rows}, apart = {.collectives = 1, .collective = &rows[1]};
+    qs_all_reduce_cost out;
+    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    says("\"shared\" over network");
+    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    says("\"shared\" over shared-memory");
+}
+
+/* By the row of the same ranks; windows grow with the ranks of a host, what is allocated for a message with the message. */
+static void memory(void **state) {
+    (void)state;
+    qs_collective_cost rows[] = {{.ranks = 2, .algorithm = "shared", .window_bytes = 4000},
+                                 {.ranks = 4, .hosts = 2, .algorithm = "shared", .window_bytes = 4000, .temporary_per_byte = 0.5},
+                                 {.ranks = 2, .algorithm = "library", .temporary_per_byte = 1}};
+    const qs_profile profile = {.collectives = 3, .collective = rows};
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 1}, 100), 0);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 2}, 100), 4000);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 6}, 100), 12000);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 100), 4050);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"library", 3, NULL, NULL}, 100), 100);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"ring", 3, NULL, NULL}, 100), 0);
+}
+
 /* Without a word on algorithm and hosts: the first row's, one host; rows that say nothing of hosts are of one. */
 static void one_host_in_short(void **state) {
     (void)state;
@@ -219,6 +282,7 @@ int main(void) {
                                        cmocka_unit_test(formulas_on_one_host),       cmocka_unit_test(sixteen_on_each_of_two_hosts),
                                        cmocka_unit_test(ranks_dealt_in_turn),        cmocka_unit_test(several_rows),
                                        cmocka_unit_test(bends_follow_the_message),   cmocka_unit_test(what_is_not_known_is_an_error),
-                                       cmocka_unit_test(one_host_in_short)};
+                                       cmocka_unit_test(shared_memory),              cmocka_unit_test(what_shared_memory_lacks),
+                                       cmocka_unit_test(memory),                     cmocka_unit_test(one_host_in_short)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -24,9 +24,12 @@ static void both_classes_are_there(const bench *b) {
 
 static void all_reduce_is_there(const qs_profile *profile) {
     double short_us, long_us, share;
-    assert_int_equal(profile->collectives, 3); /* the job's algorithm first, then the others */
+    assert_int_equal(profile->collectives, 4); /* the job's algorithm first, then the others */
     assert_int_equal(profile->collective[0].ranks, 2);
-    assert_string_equal(profile->collective[0].algorithm, "library");
+    assert_string_equal(profile->collective[0].algorithm, "shared");
+    /* Through memory that both share: nobody moves anything but the ranks themselves, and nothing is allocated for a message. */
+    assert_true(profile->collective[0].cpu_share == 1 && profile->collective[0].temporary_per_byte == 0);
+    assert_true(profile->collective[0].window_bytes == qs_comm_window_bytes(2));
     assert_ok(qs_cost_all_reduce(profile, 2, 1024, &short_us, &share));
     assert_ok(qs_cost_all_reduce(profile, 2, (int64_t)8 << 20, &long_us, &share));
     assert_true(short_us > 0 && long_us > short_us && share >= 0 && share <= 1);

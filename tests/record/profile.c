@@ -45,7 +45,8 @@ static void fields(void **state) {
     assert_true(weak->conversion[1].weights && !weak->conversion[0].weights);
     assert_int_equal(weak->conversion[1].pieces, 2);
     assert_true(weak->conversion[1].piece[1].us == 3);
-    assert_true(profile.collective[0].temporary_per_byte == 0.5);
+    assert_true(profile.collective[0].temporary_per_byte == 0.5 && profile.collective[0].window_bytes == 4194304);
+    assert_true(profile.collective[1].window_bytes == 0);
     assert_int_equal(profile.statistics.iterations, 2);
     assert_string_equal(profile.statistics.operator_[0].name, "stage1.block0.conv1");
     assert_true(profile.statistics.operator_[0].src.maximum[1] == 1e20);
@@ -156,6 +157,7 @@ static void refusals(void **state) {
     refuse("\"iterations\": 2", "\"iterations\": 2147483647", "src.norm2: has 2 elements, must have 2147483647");
     refuse("\"cpu_share\": 0.3", "\"cpu_share\": 3", "collectives[0].cpu_share: 3 is outside 0 .. 1");
     refuse("\"median\": 1.5", "\"median\": -1.5", "us.median: -1.5 is outside 0 ..");
+    refuse("\"window_bytes\": 4194304", "\"window_bytes\": -1", "collectives[0].window_bytes: -1 is outside 0");
     refuse("\"collectives\": [", "\"collectives\": {}, \"x\": [", "unknown field \"x\"");
 }
 

@@ -102,7 +102,7 @@ static const char profile_sample[] =
     "  },\n"
     "  \"collectives\": [\n"
     "    {\"ranks\": 2, \"algorithm\": \"library\", \"alpha_us\": 9, \"us_per_byte\": 2.2e-05, \"r2\": 0.99, \"cpu_share\": 0.3, "
-    "\"temporary_per_byte\": 0.5},\n"
+    "\"temporary_per_byte\": 0.5, \"window_bytes\": 4194304},\n"
     "    {\"ranks\": 4, \"hosts\": 2, \"link\": \"network\", \"algorithm\": \"ring\", \"alpha_us\": 90, \"us_per_byte\": 0.01, "
     "\"r2\": 0.999, \"worst_residual\": 0.125, \"spread\": 0.03, \"samples\": 140, \"pieces\": [{\"to_bytes\": 65536, \"us_per_byte\": "
     "0.012, \"us\": 80}, {\"to_bytes\": 8388608, \"us_per_byte\": 0.0099, \"us\": 120}], \"cpu_share\": 0.2, \"temporary_per_byte\": "

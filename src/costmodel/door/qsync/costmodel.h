@@ -59,11 +59,17 @@ typedef struct qs_all_reduce_cost {
 /* Microseconds of an all-reduce of `bytes`. A row of the same algorithm, ranks and hosts gives its line; other numbers follow from the time
  * of one message over each kind of link, that time from the rows by least squares: a ring of n ranks takes 2 (n - 1) messages of bytes/n,
  * each as slow as its slowest link; recursive doubling ceil(log2 n) messages of all bytes (two more than log2 rounded down where n is no
- * power of two), each round as slow as its slowest link, the ranks of a host sharing its network. QS_MISMATCH names algorithm and link that
- * have no row. One rank costs 0. */
+ * power of two), each round as slow as its slowest link, the ranks of a host sharing its network; `shared` of n ranks on a host takes n + 3
+ * accesses to memory a byte, beyond four ranks 5 + 1/n, as if every rank kept the pace of memory that was measured, and on several hosts 4
+ * more and the ring of one rank of each. QS_MISMATCH names algorithm and link that have no row. One rank costs 0. */
 QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out);
 /* The same for ranks that share one host, in the algorithm of the profile's first row. */
 QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);
+
+/* Bytes of memory that a process needs for all-reduces, the longest of `bytes`: what the algorithm allocates for one and what it holds all
+ * the while. By the row of the same ranks and hosts, else by the first of the algorithm, windows in proportion to the ranks of a host; 0
+ * where the profile has none. */
+QS_API int64_t qs_cost_all_reduce_memory(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes);
 
 /* ---- The cost mapper (Algorithm 1, qsync.md §4.5) --------------------------------------------------------------------------- */
 

@@ -95,13 +95,13 @@ typedef struct qs_job {
     double clip_norm;          /* 0: off */
     int64_t bucket_bytes;
     char wire[16];      /* "fp32" */
-    char algorithm[32]; /* all-reduce: "library" */
+    char algorithm[32]; /* all-reduce: "shared" */
     int epochs;
     uint64_t seed;
     bool augmentation;
 } qs_job;
 
-/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "library"; batch 64, 1
+/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "shared"; batch 64, 1
  * epoch, seed 1, augmentation on; model and data set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
 QS_API void qs_job_default(qs_job *out);
 QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
@@ -229,6 +229,7 @@ typedef struct qs_collective_cost {
     qs_message_piece piece[3];        /* closer than the line: what predictions use */
     double cpu_share;                 /* part of the duration that compute of the same rank stands still */
     double temporary_per_byte;        /* bytes the library allocates per message byte */
+    int64_t window_bytes;             /* that a process holds all the while, whatever the messages */
 } qs_collective_cost;
 
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
