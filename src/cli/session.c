@@ -38,7 +38,8 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
-    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "shared, library, ring or recursive-doubling (shared)", 0});
+    options_add(table,
+                (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "shared, library, ring or recursive-doubling (shared)", 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {

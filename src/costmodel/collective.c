@@ -316,7 +316,8 @@ qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *
     }
     out->extrapolated = true;
     qs_status status = layout_make(what, &one);
-    if (status == QS_OK) status = is_shared(one.algorithm) ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
+    if (status == QS_OK)
+        status = is_shared(one.algorithm) ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
     free(one.host);
     return status;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and link: over all ranks, and over a
- * pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of that time is taken from kernels
- * that run meanwhile: messages move on the thread that asks for them. */
+/* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and
+ * link: over all ranks, and over a pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of
+ * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. */
 #include "profiler_internal.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@ enum { FIRST_BITS = 10, USUAL_BITS = 23, LAST_BITS = 28, SIZES = LAST_BITS - FIR
 static const double known = 0.05, disturbed = 1.25, enough_us = 40e3;
 /* Sizes that take longer are left out: lines continue. The other algorithms are measured as well when the job's own took no longer. */
 static const double longest_us = 150e3, cheap_s = 1.0;
-static const double least_us = 0.01; /* where clocks of hosts agree no better than the time they measure */
+static const double least_us = 0.01;                   /* where clocks of hosts agree no better than the time they measure */
 static const int64_t least_region = (int64_t)64 << 20; /* bytes */
-static const double poll_every_us = 200; /* about one kernel of a small model between two polls, as in a step */
+static const double poll_every_us = 200;               /* about one kernel of a small model between two polls, as in a step */
 
 /* ---- One clock ---------------------------------------------------------------------------------------------------------------- */
 

@@ -276,10 +276,10 @@ static void left_under_way(void **state) {
     }
 }
 
-#define COLLECTIVES                                                                                                         \
-    cmocka_unit_test(all_reduces), cmocka_unit_test(shared_memory), cmocka_unit_test(shared_memory_of_hosts),               \
-        cmocka_unit_test(unknown_algorithm), cmocka_unit_test(split), cmocka_unit_test(doubles), \
-        cmocka_unit_test(broadcast), cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
+#define COLLECTIVES                                                                                                           \
+    cmocka_unit_test(all_reduces), cmocka_unit_test(shared_memory), cmocka_unit_test(shared_memory_of_hosts),                 \
+        cmocka_unit_test(unknown_algorithm), cmocka_unit_test(split), cmocka_unit_test(doubles), cmocka_unit_test(broadcast), \
+        cmocka_unit_test(gather), cmocka_unit_test(bad_counts), cmocka_unit_test(agree_on_success)
 /* To be the last one. */
 #define LEFT_UNDER_WAY cmocka_unit_test(left_under_way)
 

@@ -278,11 +278,17 @@ static void one_host_in_short(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_taken_as_they_are), cmocka_unit_test(one_rank_costs_nothing),
-                                       cmocka_unit_test(formulas_on_one_host),       cmocka_unit_test(sixteen_on_each_of_two_hosts),
-                                       cmocka_unit_test(ranks_dealt_in_turn),        cmocka_unit_test(several_rows),
-                                       cmocka_unit_test(bends_follow_the_message),   cmocka_unit_test(what_is_not_known_is_an_error),
-                                       cmocka_unit_test(shared_memory),              cmocka_unit_test(what_shared_memory_lacks),
-                                       cmocka_unit_test(memory),                     cmocka_unit_test(one_host_in_short)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_taken_as_they_are),
+                                       cmocka_unit_test(one_rank_costs_nothing),
+                                       cmocka_unit_test(formulas_on_one_host),
+                                       cmocka_unit_test(sixteen_on_each_of_two_hosts),
+                                       cmocka_unit_test(ranks_dealt_in_turn),
+                                       cmocka_unit_test(several_rows),
+                                       cmocka_unit_test(bends_follow_the_message),
+                                       cmocka_unit_test(what_is_not_known_is_an_error),
+                                       cmocka_unit_test(shared_memory),
+                                       cmocka_unit_test(what_shared_memory_lacks),
+                                       cmocka_unit_test(memory),
+                                       cmocka_unit_test(one_host_in_short)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -38,6 +38,7 @@ static qs_status make(const char *model, const char *cluster, made *out) {
     const qs_model_input input = {3, 32, 32, 10};
     qs_job_default(&out->job);
     out->job.batch = 32;
+    strcpy(out->job.algorithm, "ring");
     assert_ok(qs_model_build(model, &input, &out->graph));
     assert_ok(qs_cluster_parse(cluster, "cluster", &out->cluster));
     return qs_profile_estimate(out->graph, &out->cluster, &out->job, &out->profile);
@@ -218,10 +219,10 @@ static void all_reduces(void **state) {
     made one = {0};
     qs_all_reduce_cost cost;
     assert_ok(make("lenet5", pair, &one));
-    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"library", 4, host, "network"}, (int64_t)bytes, &cost));
+    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 4, host, "network"}, (int64_t)bytes, &cost));
     const double network = 6 * (20 + bytes / 4 / (0.7 * 10e3));
     assert_true(fabs(cost.us - network) < 1e-9 * network);
-    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"library", 2, NULL, NULL}, (int64_t)bytes, &cost));
+    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 2, NULL, NULL}, (int64_t)bytes, &cost));
     const double local = 2 * (5 + bytes / 2 / (0.7 * 16e3));
     assert_true(fabs(cost.us - local) < 1e-9 * local);
     release(&one);

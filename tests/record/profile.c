@@ -157,7 +157,7 @@ static void refusals(void **state) {
     refuse("\"iterations\": 2", "\"iterations\": 2147483647", "src.norm2: has 2 elements, must have 2147483647");
     refuse("\"cpu_share\": 0.3", "\"cpu_share\": 3", "collectives[0].cpu_share: 3 is outside 0 .. 1");
     refuse("\"median\": 1.5", "\"median\": -1.5", "us.median: -1.5 is outside 0 ..");
-    refuse("\"window_bytes\": 4194304", "\"window_bytes\": -1", "collectives[0].window_bytes: -1 is outside 0");
+    refuse("\"window_bytes\": 4194304", "\"window_bytes\": -1", "collectives[0].window_bytes: -1 must be at least 0");
     refuse("\"collectives\": [", "\"collectives\": {}, \"x\": [", "unknown field \"x\"");
 }
 

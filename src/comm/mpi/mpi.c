@@ -41,8 +41,7 @@ static qs_status start_library(bool *started) {
 
 qs_status qs__mpi_host_split(const qs__mpi_comm *comm, MPI_Comm *out) {
     const int rank = comm->base.rank;
-    if (qs__comm_ranks_per_host > 0)
-        return qs__mpi_check(MPI_Comm_split(comm->ranks, rank / qs__comm_ranks_per_host, rank, out), "hosts");
+    if (qs__comm_ranks_per_host > 0) return qs__mpi_check(MPI_Comm_split(comm->ranks, rank / qs__comm_ranks_per_host, rank, out), "hosts");
     return qs__mpi_check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out), "hosts");
 }
 

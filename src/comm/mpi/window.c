@@ -50,10 +50,10 @@ typedef struct qs__window {
     bool locked;
     int ranks, rank; /* of the host */
     int slots;
-    segment **segment;   /* (ranks) */
-    const float **term;  /* (ranks) of a sum at hand */
-    int passes;          /* 1, or 2 on several hosts */
-    qs_comm *leaders;    /* the first rank of every host; NULL: one host, or not a leader */
+    segment **segment;  /* (ranks) */
+    const float **term; /* (ranks) of a sum at hand */
+    int passes;         /* 1, or 2 on several hosts */
+    qs_comm *leaders;   /* the first rank of every host; NULL: one host, or not a leader */
     cursor cursor[CURSORS];
     qs__mpi_request *last;
 } qs__window;
@@ -67,7 +67,8 @@ static void neighbours_touch(const qs__window *window) {
             (void)*(const volatile float *)&window->segment[rank]->slot[i];
 }
 
-/* Segments apart from one another, so that each lies in memory near its rank. Mappings begin with pages, so all ranks find the same line at the same place. */
+/* Segments apart from one another, so that each lies in memory near its rank. Mappings begin with pages, so all ranks find the same line
+ * at the same place. */
 static qs_status memory_make(qs__window *window) {
     const MPI_Aint bytes = (MPI_Aint)sizeof(segment) + LINE + (MPI_Aint)window->slots * CHUNK * (MPI_Aint)sizeof(float);
     MPI_Info info;
