@@ -2,7 +2,10 @@
 /* Arenas: memory straight from the system, 2 MiB aligned with huge pages advised, and touched at once.
  *
  * First touch of fresh small pages runs an order of magnitude below memory speed, so it is paid at reservation. Because Linux hands out
- * more address space than it has memory and kills whoever touches it, what is available is asked before. */
+ * more address space than it has memory and kills whoever touches it, what is available is asked before.
+ *
+ * An arena grows and shrinks in place: addresses for all memory of the machine are kept behind it, which costs no memory. Moving it
+ * (mremap) would leave whoever is bound to it nowhere to return to when a change is given up half way. */
 #include "qsync/base.h"
 
 #include <stdint.h>
@@ -39,7 +42,13 @@ static size_t container_bytes(void) {
     return read_figure("/sys/fs/cgroup/memory.max");
 }
 
-static void touch(char *memory, size_t bytes, size_t page) {
+static size_t pages_of(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+static void touch(char *memory, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 #ifdef MADV_POPULATE_WRITE
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
 #endif
@@ -48,30 +57,85 @@ static void touch(char *memory, size_t bytes, size_t page) {
     }
 }
 
-qs_status qs_arena_reserve(size_t bytes, qs_arena *out) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes == 0) {
-        *out = (qs_arena){0};
-        return QS_OK;
-    }
-    if (bytes > SIZE_MAX / 2 || bytes > available_bytes() || bytes > container_bytes()) {
-        return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: more than the system has available", bytes);
-    }
-    size_t mapped = (bytes + page - 1) / page * page;
-    size_t asked = mapped + huge_page;
-    char *start = mmap(NULL, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED) return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: the system refuses", bytes);
-    size_t before = (huge_page - (uintptr_t)start % huge_page) % huge_page;
-    char *memory = start + before;
+/* `added`: what of `bytes` the arena does not have yet. */
+static qs_status check_available(size_t bytes, size_t added) {
+    if (bytes <= SIZE_MAX / 2 && added <= available_bytes() && bytes <= container_bytes()) return QS_OK;
+    return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: more than the system has available", bytes);
+}
+
+static char *addresses_map(size_t bytes) {
+    void *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+}
+
+/* Aligned addresses without memory: all that an arena could ever need; under a limit of address space (ulimit -v) just what it needs now. */
+static qs_status addresses_reserve(size_t bytes, qs_arena *out) {
+    const size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE), wanted = pages_of(bytes);
+    size_t span = all > wanted ? all : wanted;
+    char *start = addresses_map(span + huge_page);
+    if (!start && span > wanted) start = addresses_map((span = wanted) + huge_page);
+    if (!start) return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: the system refuses", bytes);
+    const size_t before = (huge_page - (uintptr_t)start % huge_page) % huge_page;
     if (before) munmap(start, before);
-    munmap(memory + mapped, asked - before - mapped);
+    munmap(start + before + span, huge_page - before);
+    *out = (qs_arena){.memory = start + before, .span = span};
+    return QS_OK;
+}
+
+static qs_status grow(qs_arena *arena, size_t bytes) {
+    char *memory = arena->memory;
+    const size_t mapped = pages_of(bytes), added = mapped - arena->mapped;
+    if (mapped > arena->span) {
+        return qs_fail(QS_OUT_OF_MEMORY, "cannot grow an arena to %zu bytes: the %zu bytes of address space it was given end before", bytes,
+                       arena->span);
+    }
+    if (mprotect(memory + arena->mapped, added, PROT_READ | PROT_WRITE) != 0)
+        return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: the system refuses", bytes);
     (void)madvise(memory, mapped, MADV_HUGEPAGE); /* advice only: without huge pages everything works, slower */
-    touch(memory, mapped, page);
-    *out = (qs_arena){.memory = memory, .bytes = bytes, .mapped = mapped};
+    touch(memory + arena->mapped, added);
+    arena->mapped = mapped;
+    return QS_OK;
+}
+
+/* Fresh addresses over the tail: its pages and its part of what the system has promised go back at once. Where the system has no room to
+ * describe the cut, the pages go back alone. */
+static void give_back(qs_arena *arena, size_t mapped) {
+    char *tail = (char *)arena->memory + mapped;
+    const size_t bytes = arena->mapped - mapped;
+    if (mmap(tail, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        (void)madvise(tail, bytes, MADV_DONTNEED);
+    arena->mapped = mapped;
+}
+
+qs_status qs_arena_reserve(size_t bytes, qs_arena *out) {
+    qs_arena arena = {0};
+    if (bytes > 0) {
+        QS_TRY(check_available(bytes, bytes));
+        QS_TRY(addresses_reserve(bytes, &arena));
+        qs_status status = grow(&arena, bytes);
+        if (status != QS_OK) {
+            qs_arena_release(&arena);
+            return status;
+        }
+    }
+    arena.bytes = bytes;
+    *out = arena;
+    return QS_OK;
+}
+
+qs_status qs_arena_resize(qs_arena *arena, size_t bytes) {
+    if (!arena->memory) return qs_arena_reserve(bytes, arena);
+    if (bytes > arena->mapped) {
+        QS_TRY(check_available(bytes, bytes - arena->mapped));
+        QS_TRY(grow(arena, bytes));
+    } else if (pages_of(bytes) < arena->mapped) {
+        give_back(arena, pages_of(bytes));
+    }
+    arena->bytes = bytes;
     return QS_OK;
 }
 
 void qs_arena_release(qs_arena *arena) {
-    if (arena->memory) munmap(arena->memory, arena->mapped);
+    if (arena->memory) munmap(arena->memory, arena->span);
     *arena = (qs_arena){0};
 }

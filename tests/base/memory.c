@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Heap and arena memory: zeroed, aligned, sizes that overflow or exceed the system refused with the figure, nothing written on failure. */
+/* Heap and arena memory: zeroed, aligned, sizes that overflow or exceed the system refused with the figure, nothing written on failure;
+ * arenas grow and shrink in place, and what is given back is gone from the process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,11 +100,82 @@ static void arena_refuses_what_the_system_lacks(void **state) {
     }
 }
 
+/* Figures of /proc/self/smaps_rollup in bytes: Rss, exactly. 0 where the system does not say. */
+static int64_t resident(void) {
+    char line[128];
+    long long kib = 0;
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "Rss: %lld kB", &kib) == 1) break;
+    fclose(file);
+    return (int64_t)kib * 1024;
+}
+
+/* Between two readings nothing else happens but the readings: a stack page, the stream's buffer, code seen for the first time. */
+static void assert_resident_changed(int64_t before, int64_t wanted) {
+    const int64_t other = 64 * 4096, changed = resident() - before;
+    if (before > 0 && llabs(changed - wanted) > other)
+        fail_msg("resident memory changed by %lld bytes, not by %lld", (long long)changed, (long long)wanted);
+}
+
+static bool holds(const qs_arena *arena, size_t from, size_t to, int value) {
+    const unsigned char *bytes = arena->memory;
+    for (size_t at = from; at < to; at++)
+        if (bytes[at] != value) return false;
+    return true;
+}
+
+static void arena_grows_and_shrinks_in_place(void **state) {
+    (void)state;
+    const size_t large = (size_t)48 << 20, small = ((size_t)5 << 20) + 4096, kept = small - 100;
+    qs_arena arena;
+    assert_int_equal(qs_arena_reserve(large, &arena), QS_OK);
+    const void *memory = arena.memory;
+    memset(arena.memory, 7, large);
+    int64_t before = resident();
+    assert_int_equal(qs_arena_resize(&arena, kept), QS_OK);
+    assert_resident_changed(before, (int64_t)small - (int64_t)large);
+    assert_ptr_equal(arena.memory, memory);
+    assert_int_equal(arena.bytes, kept);
+    assert_int_equal(arena.mapped, small);
+    assert_true(holds(&arena, 0, kept, 7));
+    before = resident();
+    assert_int_equal(qs_arena_resize(&arena, 2 * large), QS_OK);
+    assert_resident_changed(before, 2 * (int64_t)large - (int64_t)small);
+    assert_ptr_equal(arena.memory, memory);
+    assert_int_equal(arena.bytes, 2 * large);
+    assert_true(holds(&arena, 0, kept, 7) && holds(&arena, small, 2 * large, 0));
+    memset(arena.memory, 9, 2 * large);
+    qs_arena_release(&arena);
+    assert_null(arena.memory);
+}
+
+static void arena_stays_when_growth_is_refused(void **state) {
+    (void)state;
+    qs_arena arena = {0};
+    assert_int_equal(qs_arena_resize(&arena, 5000), QS_OK);
+    memset(arena.memory, 7, 5000);
+    assert_int_equal(qs_arena_resize(&arena, SIZE_MAX), QS_OUT_OF_MEMORY);
+    assert_int_equal(qs_arena_resize(&arena, (size_t)1 << 46), QS_OUT_OF_MEMORY);
+    assert_non_null(strstr(qs_message(), "70368744177664 bytes"));
+    assert_int_equal(arena.bytes, 5000);
+    assert_true(holds(&arena, 0, 5000, 7));
+    assert_int_equal(qs_arena_resize(&arena, 0), QS_OK);
+    assert_int_equal(arena.mapped, 0);
+    qs_arena_release(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocate_zeroes),       cmocka_unit_test(allocate_refuses),
-        cmocka_unit_test(grow_keeps_and_zeroes), cmocka_unit_test(arena_is_aligned_and_zeroed),
-        cmocka_unit_test(arena_of_nothing),      cmocka_unit_test(arena_refuses_what_the_system_lacks),
+        cmocka_unit_test(allocate_zeroes),
+        cmocka_unit_test(allocate_refuses),
+        cmocka_unit_test(grow_keeps_and_zeroes),
+        cmocka_unit_test(arena_is_aligned_and_zeroed),
+        cmocka_unit_test(arena_of_nothing),
+        cmocka_unit_test(arena_refuses_what_the_system_lacks),
+        cmocka_unit_test(arena_grows_and_shrinks_in_place),
+        cmocka_unit_test(arena_stays_when_growth_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

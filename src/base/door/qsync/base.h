@@ -162,9 +162,14 @@ typedef struct qs_arena {
     void *memory; /* 2 MiB aligned */
     size_t bytes; /* as asked for */
     size_t mapped;
+    size_t span; /* of addresses, without memory behind `mapped`: how far it can grow; all memory of the machine where the system allows */
 } qs_arena;
 /* Reserves `bytes` (0 allowed: memory is NULL then) zeroed bytes. QS_OUT_OF_MEMORY with the figure when the system refuses. */
 QS_API qs_status qs_arena_reserve(size_t bytes, qs_arena *out);
+/* Grows or shrinks in place: the memory stays where it is, and contents up to the smaller size stay what they are. Growing touches the new
+ * pages, and is refused like a reservation, the arena unchanged. Shrinking gives the pages behind the new end back to the system at once,
+ * and never fails. An arena of nothing is reserved anew. */
+QS_API qs_status qs_arena_resize(qs_arena *arena, size_t bytes);
 /* Gives the memory back; a zeroed or released arena is fine. */
 QS_API void qs_arena_release(qs_arena *arena);
 
