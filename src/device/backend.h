@@ -17,6 +17,7 @@ typedef struct qs__backend {
     qs_status (*prepare)(void *state, const qs_case *one, void *const *data, void *scratch, void **kernel);
     qs_status (*run)(void *kernel, const qs_run *run);
     void (*release)(void *kernel);
+    void (*trim)(void *state); /* NULL: nothing is kept of released kernels */
 } qs__backend;
 
 /* "AMD EPYC ..." of this machine, or "unknown", into a buffer of `bytes`. */

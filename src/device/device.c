@@ -125,6 +125,10 @@ void qs_kernel_release(qs_kernel *kernel) {
     free(kernel);
 }
 
+void qs_device_trim(qs_device *device) {
+    if (device->backend->trim) device->backend->trim(device->state);
+}
+
 void qs__cpu_name(char *text, size_t bytes) {
     char line[256];
     snprintf(text, bytes, "unknown");

@@ -13,16 +13,18 @@ static qs_status bad_step_status(const qs__trainer *trainer) {
                    (long long)trainer->bad_step);
 }
 
-/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. */
+/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That rank 0
+ * found a new plan travels with it. */
 qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
-    double all[] = {trainer->interval.loss, trainer->interval.correct, trainer->interval.samples};
-    QS_TRY(qs_comm_sum(trainer->comm, all, 3));
+    double all[] = {trainer->interval.loss, trainer->interval.correct, trainer->interval.samples, qs__plan_file_changed(trainer) ? 1 : 0};
+    QS_TRY(qs_comm_sum(trainer->comm, all, 4));
     if (!isfinite(all[0])) QS_TRY(qs_comm_agree(trainer->comm, bad_step_status(trainer)));
     const qs__sums sums = {all[0], all[1], all[2]};
     trainer->epoch.loss += sums.loss;
     trainer->epoch.correct += sums.correct;
     trainer->epoch.samples += sums.samples;
     trainer->interval = (qs__sums){0};
+    trainer->plan_offered = all[3] > 0;
     return qs__metrics_interval(trainer, epoch, &sums);
 }
 
@@ -60,7 +62,7 @@ static uint64_t labels_hash(const qs_dataset *dataset, uint64_t seed) {
 
 /* Ranks that were started with different files would wait for one another for ever, or train something that nobody asked for. */
 qs_status qs__inputs_agree(const qs__trainer *trainer) {
-    const qs_plan *plan = trainer->options->plan;
+    const qs_plan *plan = trainer->plan;
     char job[32], cluster[32], *text = NULL;
     qs_status status = plan ? qs_plan_text(plan, &text) : QS_OK;
     QS_GOTO(qs_comm_agree(trainer->comm, status));

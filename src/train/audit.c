@@ -65,15 +65,8 @@ static double observing_us(const qs__watch *watch) {
 
 /* ---- Put together --------------------------------------------------------------------------------------------------------------- */
 
-static const qs_class_plan *plan_of(const qs__trainer *trainer, int rank) {
-    const qs_cluster *cluster = trainer->options->cluster;
-    const qs_plan *plan = trainer->options->plan;
-    return plan ? qs_plan_class(plan, cluster->class_[qs_cluster_class_of(cluster, rank)].name) : NULL;
-}
-
 static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *from, const qs_train_result *result, qs_audit_rank *out) {
-    const qs_cluster *cluster = trainer->options->cluster;
-    const qs_class_plan *plan = plan_of(trainer, rank);
+    const qs_class_plan *plan = qs__class_plan_of(trainer, rank);
     const double *m = from->medians;
     *out = (qs_audit_rank){.measured = {m[0], m[1], m[2], m[3], m[4], m[5], m[6]},
                            .iteration_us = m[QS_PHASE_TIMES],
@@ -82,7 +75,7 @@ static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *
                            .data_bytes = from->data_bytes,
                            .predicted_rss = -1,
                            .measured_rss = from->resident_bytes};
-    snprintf(out->class_name, sizeof out->class_name, "%s", cluster->class_[qs_cluster_class_of(cluster, rank)].name);
+    snprintf(out->class_name, sizeof out->class_name, "%s", qs__class_of(trainer, rank)->name);
     if (!plan) return;
     out->predicted = plan->predicted.phases;
     out->base_bytes = plan->predicted.base_bytes;
@@ -147,12 +140,13 @@ static void warning_write(qs_audit *audit) {
 
 static qs_status audit_fill(const qs__trainer *trainer, const rank_figures *all, const qs_train_result *result, qs_audit *out) {
     const double bound = trainer->options->audit_bound;
-    const qs_class_plan *plan = plan_of(trainer, 0);
+    const qs_class_plan *plan = qs__class_plan_of(trainer, 0);
     QS_TRY(qs_allocate((size_t)trainer->ranks, sizeof *out->rank, &out->rank));
     out->ranks = trainer->ranks;
     for (int r = 0; r < trainer->ranks; r++)
         rank_fill(trainer, r, &all[r], result, &out->rank[r]);
     out->steps = all[0].steps;
+    out->first_step = trainer->plan_step;
     out->predicted_us = plan ? plan->predicted.iteration_us : 0;
     out->measured_us = result->median_step_us;
     out->observing_us = observing_us(&trainer->watch);

@@ -89,6 +89,8 @@ qs_status qs_audit_text(const qs_audit *audit, char **json) {
     fputs("{\"schema\": \"qsync/audit/1\",\n ", text.stream);
     integer_put(&text, "steps", audit->steps);
     fputs(",\n ", text.stream);
+    integer_put(&text, "first_step", audit->first_step + 1);
+    fputs(",\n ", text.stream);
     time_put(&text, "iteration_us", audit->predicted_us > 0, audit->predicted_us, audit->measured_us);
     fputs(",\n ", text.stream);
     number_put(&text, "observing_us", audit->observing_us);

@@ -41,6 +41,8 @@ static qs_status settings_text(const qs__trainer *trainer, char **json) {
     qs_line_text(line, "library", info.library);
     qs_line_integer(line, "threads", info.threads);
     if (trainer->options->start_weights) qs_line_text(line, "start_weights", trainer->options->start_weights);
+    if (trainer->options->watch_plan) qs_line_text(line, "watch_plan", trainer->options->watch_plan);
+    if (trainer->plan_switches > 0) qs_line_integer(line, "plan_from_step", trainer->plan_step + 1);
     return qs_line_finish(line, json);
 }
 
@@ -94,8 +96,8 @@ static qs_status fp32_plan_fill(const qs__trainer *trainer, qs_plan *out) {
 }
 
 static qs_status plan_write_to(const qs__trainer *trainer, const char *path) {
-    if (trainer->options->plan) {
-        qs_plan effective = *trainer->options->plan;
+    if (trainer->plan) {
+        qs_plan effective = *trainer->plan;
         effective.job = *trainer->job;
         effective.without_job = false;
         return qs_plan_write(path, &effective);
@@ -193,6 +195,33 @@ qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums 
     return line_append(trainer, line);
 }
 
+static void replan_rank_put(qs_line *line, int rank, const qs__replan_figures *figures) {
+    char key[48];
+    snprintf(key, sizeof key, "schedule_before.%d", rank);
+    qs_line_text(line, key, figures->schedule_before);
+    snprintf(key, sizeof key, "schedule.%d", rank);
+    qs_line_text(line, key, figures->schedule);
+    snprintf(key, sizeof key, "arena_bytes_before.%d", rank);
+    qs_line_integer(line, key, figures->arena_before);
+    snprintf(key, sizeof key, "arena_bytes.%d", rank);
+    qs_line_integer(line, key, figures->arena);
+}
+
+qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *figures) {
+    qs_line *line = NULL;
+    if (!is_writer(trainer)) return QS_OK;
+    QS_TRY(plan_write(trainer));
+    QS_TRY(config_write(trainer));
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", "replan");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_integer(line, "step", trainer->step + 1);
+    qs_line_text(line, "planner", trainer->plan->planner);
+    for (int rank = 0; rank < trainer->ranks; rank++)
+        replan_rank_put(line, rank, &figures[rank]);
+    return line_append(trainer, line);
+}
+
 /* ---- The end ---------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status timing_write(const qs__trainer *trainer, const qs_train_result *result) {
@@ -208,6 +237,10 @@ static qs_status timing_write(const qs__trainer *trainer, const qs_train_result 
         qs_line_integer(line, key, result->reserved_bytes[rank]);
         snprintf(key, sizeof key, "resident_bytes.%d", rank);
         qs_line_integer(line, key, result->audit.rank[rank].measured_rss);
+    }
+    for (size_t i = 0; i < trainer->plan_switches; i++) {
+        snprintf(key, sizeof key, "replan_us.%lld", (long long)trainer->plan_switch[i].step + 1);
+        qs_line_number(line, key, trainer->plan_switch[i].us);
     }
     QS_TRY(qs_line_finish(line, &json));
     qs_status status = qs_format_text(&text, "%s\n", json);

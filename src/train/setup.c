@@ -13,13 +13,12 @@ static qs_status cluster_check(const qs_train_options *options, int ranks) {
                    wanted);
 }
 
-static const qs_class *class_of(const qs__trainer *trainer, int rank) {
+const qs_class *qs__class_of(const qs__trainer *trainer, int rank) {
     return &trainer->options->cluster->class_[qs_cluster_class_of(trainer->options->cluster, rank)];
 }
 
-static const qs_class_plan *class_plan_of(const qs__trainer *trainer, int rank) {
-    const qs_plan *plan = trainer->options->plan;
-    return plan ? qs_plan_class(plan, class_of(trainer, rank)->name) : NULL;
+const qs_class_plan *qs__class_plan_of(const qs__trainer *trainer, int rank) {
+    return trainer->plan ? qs_plan_class(trainer->plan, qs__class_of(trainer, rank)->name) : NULL;
 }
 
 /* What the job record can say but nothing here does yet is refused, never ignored. */
@@ -28,14 +27,18 @@ static qs_status transport_set(qs_comm *comm, const qs_job *job) {
     return qs_comm_algorithm_set(comm, job->algorithm);
 }
 
+qs_status qs__plan_choose(qs__trainer *trainer) {
+    if (trainer->plan) QS_TRY(qs__plan_check(trainer->plan, trainer->job, trainer->options->cluster, trainer->graph));
+    trainer->class_plan = qs__class_plan_of(trainer, trainer->rank);
+    return qs_plan_bind(trainer->plan, trainer->class_->name, trainer->graph, &trainer->recipe);
+}
+
 static qs_status model_bind(qs__trainer *trainer) {
-    const qs_plan *plan = trainer->options->plan;
     QS_TRY(transport_set(trainer->comm, trainer->job));
     QS_TRY(qs_job_model(trainer->job, &trainer->graph));
-    if (plan) QS_TRY(qs__plan_check(plan, trainer->job, trainer->options->cluster, trainer->graph));
-    trainer->class_ = class_of(trainer, trainer->rank);
-    trainer->class_plan = class_plan_of(trainer, trainer->rank);
-    return qs_plan_bind(plan, trainer->class_->name, trainer->graph, &trainer->recipe);
+    trainer->class_ = qs__class_of(trainer, trainer->rank);
+    trainer->plan = trainer->options->plan;
+    return qs__plan_choose(trainer);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------------------------------------ */
@@ -46,13 +49,13 @@ static qs_status part_load(qs__trainer *trainer, qs_part part, int64_t limit, qs
     return qs_dataset_fit(out, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], trainer->graph->classes);
 }
 
-static qs_status batches_share(qs__trainer *trainer) {
+qs_status qs__plan_deal(qs__trainer *trainer) {
     const qs_cluster *cluster = trainer->options->cluster;
     int64_t *of_class = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *of_class, &of_class));
     QS_GOTO(qs_allocate((size_t)trainer->ranks, sizeof *trainer->batch, &trainer->batch));
-    QS_GOTO(qs_plan_batches(trainer->options->plan, cluster, trainer->job->batch, of_class));
+    QS_GOTO(qs_plan_batches(trainer->plan, cluster, trainer->job->batch, of_class));
     for (int rank = 0; rank < trainer->ranks; rank++) {
         trainer->batch[rank] = of_class[qs_cluster_class_of(cluster, rank)];
         trainer->global_batch += trainer->batch[rank];
@@ -71,7 +74,7 @@ static qs_status sets_load(qs__trainer *trainer) {
     const qs_train_options *options = trainer->options;
     const uint64_t seed = trainer->job->seed;
     QS_TRY(part_load(trainer, QS_PART_TRAINING, options->training_limit, &trainer->training));
-    QS_TRY(batches_share(trainer));
+    QS_TRY(qs__plan_deal(trainer));
     QS_TRY(qs_sharding_create(trainer->training.count, trainer->ranks, trainer->batch, seed, true, &trainer->sharding));
     trainer->augmentation =
         (qs_augmentation){.enabled = trainer->job->augmentation, .pad = trainer->training.height < 32 ? 2 : 4, .seed = seed};
@@ -107,11 +110,11 @@ static qs_status main_lower(qs__trainer *trainer) {
     return qs_schedule_fits(trainer->main.schedule, trainer->class_->memory_limit, trainer->class_->name);
 }
 
-/* The last step of every epoch deals the same, smaller number of samples. */
+/* The last step of every epoch deals the same, smaller number of samples: the epoch at hand tells, its order of samples stays. */
 static qs_status partial_lower(qs__trainer *trainer) {
-    const int64_t *indices;
+    const int64_t *indices, epoch = trainer->sharding.epoch < 0 ? 0 : trainer->sharding.epoch;
     int64_t count, first, global;
-    QS_TRY(qs_sharding_step(&trainer->sharding, 0, trainer->steps_per_epoch - 1, trainer->rank, &indices, &count, &first, &global));
+    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, trainer->steps_per_epoch - 1, trainer->rank, &indices, &count, &first, &global));
     if (count == 0 || count == trainer->batch[trainer->rank]) return QS_OK;
     QS_TRY(training_lower(trainer, count, &trainer->partial));
     const size_t wanted = trainer->partial.schedule->arena_bytes, reserved = trainer->main.schedule->arena_bytes;
@@ -138,11 +141,36 @@ static qs_status evaluation_lower(qs__trainer *trainer) {
                    trainer->class_->name, reserved);
 }
 
-static qs_status programs_bind(qs__trainer *trainer) {
+qs_status qs__plan_lower(qs__trainer *trainer) {
+    QS_TRY(main_lower(trainer));
+    QS_TRY(partial_lower(trainer));
+    return trainer->options->test_limit >= 0 ? evaluation_lower(trainer) : QS_OK;
+}
+
+/* Full-size steps among the first `steps`: the last step of an epoch may be a smaller one. */
+static int64_t full_steps(const qs__trainer *trainer, int64_t steps) {
+    const int64_t an_epoch = trainer->training.count / trainer->global_batch, rest = steps % trainer->steps_per_epoch;
+    return steps / trainer->steps_per_epoch * an_epoch + (rest < an_epoch ? rest : an_epoch);
+}
+
+qs_status qs__plan_bind(qs__trainer *trainer) {
     void *memory = trainer->arena.memory;
+    const int64_t full = full_steps(trainer, trainer->steps) - full_steps(trainer, trainer->step);
     QS_TRY(qs__program_bind(&trainer->main, trainer->device, trainer->comm, memory));
     if (trainer->partial.schedule) QS_TRY(qs__program_bind(&trainer->partial, trainer->device, trainer->comm, memory));
-    return qs__evaluates(trainer) ? qs__program_bind(&trainer->evaluation, trainer->device, trainer->comm, memory) : QS_OK;
+    if (qs__evaluates(trainer)) QS_TRY(qs__program_bind(&trainer->evaluation, trainer->device, trainer->comm, memory));
+    return qs__watch_create(&trainer->main, full, trainer->options->trace, &trainer->watch);
+}
+
+void qs__plan_release(qs__trainer *trainer) {
+    qs__watch_release(&trainer->watch);
+    qs__program_release(&trainer->evaluation);
+    qs__program_release(&trainer->partial);
+    qs__program_release(&trainer->main);
+    free(trainer->recipe);
+    free(trainer->batch);
+    if (trainer->taken) qs_plan_release(trainer->taken);
+    free(trainer->taken);
 }
 
 static qs_status weights_start(qs__trainer *trainer) {
@@ -155,21 +183,13 @@ static qs_status weights_start(qs__trainer *trainer) {
 }
 
 static qs_status memory_fill(qs__trainer *trainer) {
-    QS_TRY(main_lower(trainer));
-    QS_TRY(partial_lower(trainer));
-    if (trainer->options->test_limit >= 0) QS_TRY(evaluation_lower(trainer));
+    QS_TRY(qs__plan_lower(trainer));
     QS_TRY(qs_arena_reserve(trainer->main.schedule->arena_bytes, &trainer->arena));
-    QS_TRY(programs_bind(trainer));
+    QS_TRY(qs__plan_bind(trainer));
     return weights_start(trainer);
 }
 
 /* ---- All together ------------------------------------------------------------------------------------------------------------- */
-
-/* The last step of an epoch may be a smaller one. */
-static int64_t full_steps(const qs__trainer *trainer) {
-    const int64_t an_epoch = trainer->training.count / trainer->global_batch, rest = trainer->steps % trainer->steps_per_epoch;
-    return trainer->steps / trainer->steps_per_epoch * an_epoch + (rest < an_epoch ? rest : an_epoch);
-}
 
 static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(cluster_check(trainer->options, trainer->ranks));
@@ -178,8 +198,7 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(memory_fill(trainer));
     trainer->scale = qs_loss_scale_start(trainer->job);
     trainer->bad_step = -1;
-    QS_TRY(qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds));
-    return qs__watch_create(&trainer->main, full_steps(trainer), trainer->options->trace, &trainer->watch);
+    return qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 
 qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
@@ -193,19 +212,15 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
 }
 
 void qs__trainer_release(qs__trainer *trainer) {
-    qs__watch_release(&trainer->watch);
-    qs__program_release(&trainer->evaluation);
-    qs__program_release(&trainer->partial);
-    qs__program_release(&trainer->main);
+    qs__plan_release(trainer);
     qs_arena_release(&trainer->arena);
     qs_sharding_release(&trainer->test_sharding);
     qs_sharding_release(&trainer->sharding);
     qs_dataset_release(&trainer->test);
     qs_dataset_release(&trainer->training);
     qs_graph_release(trainer->graph);
-    free(trainer->recipe);
-    free(trainer->batch);
     free(trainer->seconds);
+    free(trainer->plan_switch);
     if (trainer->metrics) fclose(trainer->metrics);
     *trainer = (qs__trainer){0};
 }

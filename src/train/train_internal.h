@@ -67,12 +67,26 @@ double qs__median(double *value, int64_t count);
 /* Medians of all columns; 0 when no step was seen. */
 qs_status qs__watch_medians(const qs__watch *watch, double *medians, int64_t *steps);
 
+/* ---- plan_file.c: the watched plan file; rank 0 ---------------------------------------------------------------------------------- */
+
+struct qs__trainer;
+/* True when another file lies there than the one last looked at. One stat: cheap enough for a step. */
+bool qs__plan_file_changed(struct qs__trainer *trainer);
+/* Canonical text of the plan in the file; NULL when it is the present plan or may not run here, which is logged. */
+char *qs__plan_file_read(const struct qs__trainer *trainer);
+
 /* ---- The run ------------------------------------------------------------------------------------------------------------------ */
 
 /* Sums over samples; of one rank until they are added up. */
 typedef struct qs__sums {
     double loss, correct, samples;
 } qs__sums;
+
+/* A plan that was taken in a running job. */
+typedef struct qs__switch {
+    int64_t step; /* that it took effect at, from 0 */
+    double us;    /* between two steps, on the slowest rank */
+} qs__switch;
 
 typedef struct qs__trainer {
     const qs_train_options *options;
@@ -81,6 +95,8 @@ typedef struct qs__trainer {
     qs_comm *comm;
     int rank, ranks;
     const qs_class *class_;          /* of this rank */
+    const qs_plan *plan;             /* the present one; NULL: fp32 everywhere */
+    qs_plan *taken;                  /* the same, when it was taken on the way; NULL: it is the caller's */
     const qs_class_plan *class_plan; /* NULL: fp32 everywhere */
     qs_graph *graph;
     const qs_recipe **recipe;
@@ -100,18 +116,36 @@ typedef struct qs__trainer {
     int64_t bad_step;               /* first step with a non-finite loss here, -1: none */
     int64_t skipped;                /* steps that loss scaling skipped */
     double *seconds;                /* (steps) of this rank; negative for partial steps */
-    qs__watch watch;                /* of the main program */
-    int64_t resident_bytes;         /* of this process behind the last step */
-    FILE *metrics;                  /* rank 0 with a run folder */
+    int64_t plan_step;              /* first one under the present plan */
+    uint64_t plan_file;             /* which one was looked at last; 0: none */
+    bool plan_offered;              /* a plan is to be looked at before the next step; the same on all ranks */
+    qs__switch *plan_switch;        /* (plan_switches) */
+    size_t plan_switches, plan_switch_room;
+    qs__watch watch;        /* of the main program */
+    int64_t resident_bytes; /* of this process behind the last step */
+    FILE *metrics;          /* rank 0 with a run folder */
 } qs__trainer;
 
 static inline bool qs__evaluates(const qs__trainer *trainer) {
     return trainer->evaluation.schedule != NULL;
 }
 
+/* Class of a rank, and what the present plan says of it; NULL without a plan. */
+const qs_class *qs__class_of(const qs__trainer *trainer, int rank);
+const qs_class_plan *qs__class_plan_of(const qs__trainer *trainer, int rank);
+
 /* setup.c: everything before the first step; collective. release is fine on a zeroed or half-made trainer. */
 qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out);
 void qs__trainer_release(qs__trainer *trainer);
+/* What a plan makes of a trainer, in this order; released alone when another plan takes its place. */
+qs_status qs__plan_choose(qs__trainer *trainer); /* checks it; class plan and recipes of this rank */
+qs_status qs__plan_deal(qs__trainer *trainer);   /* batches of all ranks */
+qs_status qs__plan_lower(qs__trainer *trainer);  /* programs; model and data are there */
+qs_status qs__plan_bind(qs__trainer *trainer);   /* programs to the arena, which holds them, and the clock beside them */
+void qs__plan_release(qs__trainer *trainer);
+
+/* replan.c: before a step, when a plan was offered; collective. */
+qs_status qs__replan(qs__trainer *trainer, int64_t epoch);
 
 /* step.c */
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
@@ -147,8 +181,16 @@ qs_status qs__text_start(qs__text *out);
 void qs__text_quote(qs__text *text, const char *string);
 qs_status qs__text_finish(qs__text *text, char **out);
 
+/* What a switch of plans changed on a rank. */
+typedef struct qs__replan_figures {
+    char schedule_before[32], schedule[32]; /* hashes */
+    int64_t arena_before, arena;            /* bytes */
+} qs__replan_figures;
+
 /* metrics.c: the run folder; rank 0 only, all others and runs without a folder return QS_OK at once. */
 qs_status qs__metrics_open(qs__trainer *trainer);
+/* Behind a switch to the present plan: `figures` of all ranks. */
+qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *figures);
 qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums);
 qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums *training, const qs_evaluation *test);
 /* trace: text of trace.json, NULL: none. */

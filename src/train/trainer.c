@@ -23,16 +23,14 @@ static qs_status durations_fill(qs__trainer *trainer, qs_train_result *out) {
     for (int64_t i = 0; i < trainer->steps; i++)
         out->seconds += fabs(trainer->seconds[i]);
     QS_TRY(qs_comm_max(trainer->comm, trainer->seconds, trainer->steps));
-    const double median = median_seconds(trainer->seconds, trainer->steps);
+    const double median = median_seconds(trainer->seconds + trainer->plan_step, trainer->steps - trainer->plan_step);
     out->median_step_us = median * 1e6;
     out->images_per_second = median > 0 ? (double)trainer->global_batch / median : 0;
     return QS_OK;
 }
 
 static int64_t predicted_bytes(const qs__trainer *trainer, int rank) {
-    const qs_cluster *cluster = trainer->options->cluster;
-    const qs_plan *plan = trainer->options->plan;
-    const qs_class_plan *one = plan ? qs_plan_class(plan, cluster->class_[qs_cluster_class_of(cluster, rank)].name) : NULL;
+    const qs_class_plan *one = qs__class_plan_of(trainer, rank);
     return one && one->predicted.arena_bytes > 0 ? one->predicted.arena_bytes : -1;
 }
 
@@ -93,6 +91,7 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
 static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     for (int64_t epoch = 0; trainer->step < trainer->steps; epoch++) {
         for (int64_t step = 0; step < trainer->steps_per_epoch && trainer->step < trainer->steps; step++) {
+            if (trainer->plan_offered) QS_TRY(qs__replan(trainer, epoch));
             QS_TRY(qs__trainer_step(trainer, epoch, step));
         }
         QS_TRY(epoch_end(trainer, epoch, out));
@@ -114,6 +113,7 @@ static qs_status run(qs__trainer *trainer, qs_train_result *out) {
     QS_TRY(epochs_run(trainer, out));
     trainer->resident_bytes = qs_resident_bytes();
     out->steps = trainer->step;
+    out->replans = (int64_t)trainer->plan_switches;
     out->weights_hash = qs__weights_hash(trainer);
     QS_TRY(durations_fill(trainer, out));
     QS_TRY(memory_gather(trainer, out));

@@ -175,6 +175,15 @@ static qs_status cpu_run(void *kernel, const qs_run *run) {
     return qs__chain_run(kernel, run);
 }
 
+/* Without room the cache forgets all that no kernel holds. */
+static void cpu_trim(void *state) {
+    int capacity = 0;
+    (void)state;
+    if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
+    (void)dnnl_set_primitive_cache_capacity(0);
+    (void)dnnl_set_primitive_cache_capacity(capacity);
+}
+
 const qs__backend qs__device_cpu = {
     .name = "cpu",
     .open = cpu_open,
@@ -184,4 +193,5 @@ const qs__backend qs__device_cpu = {
     .prepare = cpu_prepare,
     .run = cpu_run,
     .release = cpu_release,
+    .trim = cpu_trim,
 };

@@ -54,5 +54,7 @@ QS_API qs_status qs_device_prepare(qs_device *device, const qs_case *one, void *
 /* Runs; includes the device's rest. run may differ from call to call. */
 QS_API qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run);
 QS_API void qs_kernel_release(qs_kernel *kernel);
+/* Gives back what is kept of kernels that were released, in case the same are prepared again (oneDNN's cache of generated code). */
+QS_API void qs_device_trim(qs_device *device);
 
 #endif

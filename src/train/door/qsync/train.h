@@ -100,6 +100,7 @@ typedef struct qs_audit {
     int ranks;
     qs_audit_rank *rank;
     int64_t steps;        /* that the medians are over */
+    int64_t first_step;   /* from 0, under the plan that ran last: what is predicted is that plan's, and no earlier step is in here */
     double predicted_us;  /* of the iteration; 0: the plan does not say */
     double measured_us;   /* median over steps of the slowest rank */
     double observing_us;  /* what reading the clock costs in an iteration of rank 0 */
@@ -128,6 +129,8 @@ typedef struct qs_train_options {
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
     const char *start_weights;          /* weights file to start from, or NULL */
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
+    const char *watch_plan;             /* see "Another plan on the way"; only rank 0 looks at these two */
+    int64_t watch_after;                /* look only when so many steps are done */
     bool trace;                         /* write trace.json */
     double audit_bound;                 /* warn when the iteration is further from its prediction, in per cent; 0: 10 */
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
@@ -145,6 +148,7 @@ typedef struct qs_train_options {
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
     int64_t steps;
+    int64_t replans;          /* plans taken on the way; what follows is of the last one, but for `seconds` */
     double seconds;           /* of training steps, without evaluation */
     double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
     double images_per_second; /* global batch / median step */
@@ -158,9 +162,10 @@ QS_API void qs_train_result_release(qs_train_result *result);
 
 /* Run folder (written by rank 0):
  * - config.json: job, cluster, ranks, sizes, rank 0's device
- * - plan.json: the effective plan, with the job that was run
+ * - plan.json: the effective plan, with the job that was run; after a switch the new one
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
- *   all ranks and the steps since the last line, and one an epoch {"type":"epoch", ...}; no times: equal runs give equal bytes
+ *   all ranks and the steps since the last line, one an epoch {"type":"epoch", ...}, and one a switch of plans {"type":"replan", ...}; no
+ *   times: equal runs give equal bytes
  * - weights.qsync: master weights and running statistics after the last step
  * - timing.json: durations, speed and memory of the run
  * - audit.json: phases and memory of every rank, predicted and measured
@@ -171,7 +176,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over
  * ranks, weighted by the ranks' batches.
  *
- * Checks on the way: every 10 steps one all-reduce of three numbers gives all ranks loss, accuracy and whether they are finite; when an
+ * Checks on the way: every 10 steps one all-reduce of four numbers gives all ranks loss, accuracy, whether they are finite, and word of a
+ * new plan; when an
  * epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are agreed upon. A failure
  * inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
 
@@ -179,6 +185,18 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
  * the last, smaller step included; draws are keyed by sample, not by rank. The loss gradient is scaled by 1/(samples of the global step), so
  * that the plain sum over ranks is the mean over samples whoever computed how many. */
+
+/* Another plan on the way. With `watch_plan` rank 0 looks for that file (one stat) every 10 steps and when an epoch ends; its word travels
+ * with the loss figures, so that watching costs no message. A plan that is not the present one takes effect before the next step, on all
+ * ranks or on none:
+ * - rank 0 reads and checks it, for model, job, classes and formats, and sends it to all. The signature of the cluster may be another: a
+ *   plan for a smaller limit comes from another cluster file. Batches may shift between ranks, their sum may not change.
+ * - every rank lowers it with the kernels of its device, compares the schedule's hash, holds it against its class's memory limit, grows the
+ *   arena where it must, and prepares the kernels, the present ones still in place.
+ * - what any rank refuses is refused by all, and logged with rank and reason; training goes on as before. So it does when the file cannot
+ *   be read. Either is told once a file.
+ * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back to
+ * the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
 /* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
  * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
