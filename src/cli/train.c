@@ -20,23 +20,21 @@ static void epoch_done(void *context, int epoch, double training_loss, double te
             100 * test_accuracy);
 }
 
-static const qs_class_plan *plan_first(const qs_plan *plan) {
-    return plan->classes > 0 && plan->class_[0].predicted.iteration_us > 0 ? &plan->class_[0] : NULL;
-}
-
-static void figures_print(const qs_class_plan *predicted, const qs_train_result *result) {
+static void figures_print(const qs_train_result *result) {
+    const double predicted = result->audit.predicted_us;
     printf("test accuracy %.2f %%, test loss %.4f, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
            result->test_loss, result->training_loss, (long long)result->steps, result->seconds);
     printf("iteration %s measured", time_text(result->median_step_us));
-    if (predicted)
-        printf(", %s predicted (%+.1f %%)", time_text(predicted->predicted.iteration_us),
-               100 * (predicted->predicted.iteration_us / result->median_step_us - 1));
+    if (predicted > 0) printf(", %s predicted (%+.1f %%)", time_text(predicted), 100 * (predicted / result->median_step_us - 1));
     printf(", %.0f images/s\n", result->images_per_second);
+    if (result->replans > 0)
+        printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
+               (long long)result->audit.first_step + 1);
 }
 
-static void result_print(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
+static void result_print(const qs_cluster *cluster, const qs_train_result *result) {
     if (result->steps > 0)
-        figures_print(plan_first(plan), result);
+        figures_print(result);
     else
         printf("no step was run\n");
     for (int r = 0; r < result->ranks; r++) {
@@ -58,8 +56,7 @@ static qs_status audit_take(const qs_audit *audit, json_t **out) {
 }
 
 /* What `qsync report` reads; NULL when memory ran out. */
-static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result) {
-    const qs_class_plan *predicted = plan_first(plan);
+static json_t *result_json(const qs_cluster *cluster, const qs_train_result *result) {
     json_t *ranks = json_array();
     char hash[32];
     for (int r = 0; r < result->ranks; r++) {
@@ -74,7 +71,8 @@ static json_t *result_json(const qs_plan *plan, const qs_cluster *cluster, const
                              json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
                              (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us,
                              "images_per_second", result->images_per_second, "weights_hash", hash, "ranks", ranks);
-    if (root && predicted) json_object_set_new(root, "predicted_iteration_us", json_real(predicted->predicted.iteration_us));
+    if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
+    if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
     return root;
 }
 
@@ -89,23 +87,23 @@ static qs_status result_write(const char *folder, const json_t *root) {
     return status;
 }
 
-static qs_status result_show(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result, json_t *root, bool json) {
+static qs_status result_show(const qs_cluster *cluster, const qs_train_result *result, json_t *root, bool json) {
     json_t *audit = NULL;
     QS_TRY(audit_take(&result->audit, &audit));
     if (json) {
         json_object_set_new(root, "audit", audit);
         return json_print(json_incref(root));
     }
-    result_print(plan, cluster, result);
+    result_print(cluster, result);
     if (result->steps > 0) audit_print(audit);
     json_decref(audit);
     return QS_OK;
 }
 
-static qs_status result_out(const qs_plan *plan, const qs_cluster *cluster, const qs_train_result *result, const char *folder, bool json) {
-    json_t *root = result_json(plan, cluster, result);
+static qs_status result_out(const qs_cluster *cluster, const qs_train_result *result, const char *folder, bool json) {
+    json_t *root = result_json(cluster, result);
     qs_status status = folder ? result_write(folder, root) : QS_OK;
-    if (status == QS_OK) status = result_show(plan, cluster, result, root, json);
+    if (status == QS_OK) status = result_show(cluster, result, root, json);
     json_decref(root);
     return status;
 }
@@ -155,6 +153,10 @@ static void work_options_add(train_work *work, option_table *table) {
     options_add(table, (option_row){"max-steps", OPTION_INTEGER, &o->max_steps, "N", "stop after N steps", 0});
     options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
                                     "plan from qsync plan, or written by hand; its job gives the defaults", 0});
+    options_add(table, (option_row){"watch-plan", OPTION_TEXT, &o->watch_plan, "FILE",
+                                    "switch to the plan in FILE, between two steps, whenever another one appears there", 0});
+    options_add(table,
+                (option_row){"watch-after", OPTION_INTEGER, &o->watch_after, "N", "look at that file only when N steps are done (0)", 0});
     options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
     options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
@@ -181,6 +183,8 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     QS_TRY(job_options_finish(&work->job));
     if (work->options.trace && !work->options.run_folder)
         return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
+    if (work->options.watch_after > 0 && !work->options.watch_plan)
+        return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);
@@ -201,7 +205,7 @@ static qs_status trained(train_work *work, const session *here) {
     qs_status status = qs_train(options, here->device, here->comm, &result);
     if (status == QS_OK && session_is_first(here)) {
         progress_end();
-        status = result_out(&work->plan, &here->cluster, &result, options->run_folder, work->json);
+        status = result_out(&here->cluster, &result, options->run_folder, work->json);
     }
     qs_train_result_release(&result);
     return status;
