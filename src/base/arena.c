@@ -68,7 +68,7 @@ static char *addresses_map(size_t bytes) {
     return start == MAP_FAILED ? NULL : start;
 }
 
-/* Aligned addresses without memory: all that an arena could ever need; under a limit of address space (ulimit -v) just what it needs now. */
+/* Aligned addresses without memory: all that an arena could ever need; where address space is limited (ulimit -v), what it needs now. */
 static qs_status addresses_reserve(size_t bytes, qs_arena *out) {
     const size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE), wanted = pages_of(bytes);
     size_t span = all > wanted ? all : wanted;

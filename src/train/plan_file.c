@@ -32,8 +32,8 @@ static qs_status regular_check(const char *path) {
     return qs_fail(QS_BAD_FILE, "%s: is not a regular file", path);
 }
 
-/* The cluster's signature becomes the run's: who takes memory back plans with a cluster file of other limits. All that a schedule depends on
- * is checked one by one: classes, formats, kernels, hash. */
+/* The cluster's signature becomes the run's: who takes memory back plans with a cluster file of other limits. What a schedule depends on is
+ * checked piece by piece: classes, formats, kernels, hash. */
 static qs_status plan_check(const qs__trainer *trainer, qs_plan *plan) {
     const qs_cluster *cluster = trainer->options->cluster;
     if (plan->cluster[0]) qs_cluster_signature(cluster, plan->cluster);

@@ -114,9 +114,10 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
     compare_written(&got, &expected, text);
     note_own_bits(&kernel, &got);
-    /* a second kernel, whose scratch is used twice, on fresh operands each time */
+    /* a second kernel, whose scratch is used twice, on fresh operands each time, and which outlives a trim */
     kernel_make(&other, device, &again);
     for (int turn = 0; turn < 2; turn++) {
+        if (turn == 1) qs_device_trim(device);
         bound_share(&again, &fresh);
         assert_ok(qs_kernel_run(other.kernel, &again.run));
         for (int i = 0; i < one->operands; i++) {

@@ -177,9 +177,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * ranks, weighted by the ranks' batches.
  *
  * Checks on the way: every 10 steps one all-reduce of four numbers gives all ranks loss, accuracy, whether they are finite, and word of a
- * new plan; when an
- * epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are agreed upon. A failure
- * inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
+ * new plan; when an epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are
+ * agreed upon. A failure inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
@@ -195,8 +194,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   arena where it must, and prepares the kernels, the present ones still in place.
  * - what any rank refuses is refused by all, and logged with rank and reason; training goes on as before. So it does when the file cannot
  *   be read. Either is told once a file.
- * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back to
- * the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
+ * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back
+ * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
 /* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
  * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
