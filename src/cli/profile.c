@@ -51,6 +51,18 @@ static void interruption_prepare(const char *kept, bool speaks) {
 
 /* ---- One class into a file that is there ------------------------------------------------------------------------------------ */
 
+/* A class that joins a profile is measured at the batches that are measured there. */
+static qs_status batches_take(const char *path, const qs_profile *old, qs_profile_options *options) {
+    if (options->batches > 0) return qs_fail(QS_USAGE, "--batches: %s says at which batches a class is added to it", path);
+    for (int i = 0; i < old->batches; i++) {
+        if (!old->batch_row[i].measured || old->batch_row[i].samples == old->batch) continue;
+        if (options->batches == QS_PROFILE_BATCHES)
+            return qs_fail(QS_UNSUPPORTED, "%s has more than %d measured batches", path, QS_PROFILE_BATCHES);
+        options->batch[options->batches++] = old->batch_row[i].samples;
+    }
+    return QS_OK;
+}
+
 static qs_status file_check(const char *path, const qs_profile *old, const qs_job *job) {
     qs_graph *graph = NULL;
     char signature[32];
@@ -118,7 +130,11 @@ static void collective_print(const qs_collective_cost *row) {
 }
 
 static void profile_print(const qs_profile *profile, const char *out) {
-    printf("profile of %s, batch %lld\n", profile->model, (long long)profile->batch);
+    printf("profile of %s, batch %lld", profile->model, (long long)profile->batch);
+    if (profile->batches > 1)
+        printf(" and %d others from %lld to %lld", profile->batches - 1, (long long)profile->batch_row[0].samples,
+               (long long)profile->batch_row[profile->batches - 1].samples);
+    printf("\n");
     for (int c = 0; c < profile->classes; c++)
         class_print(&profile->class_[c]);
     for (int i = 0; i < profile->collectives; i++)
@@ -147,7 +163,7 @@ typedef struct profile_work {
     qs_profile_options options;
     job_options job;
     session_options where;
-    const char *out, *class_name, *context;
+    const char *out, *class_name, *context, *batches;
     const char *statistics_from; /* of --estimate */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
@@ -162,6 +178,28 @@ static qs_status context_read(profile_work *work) {
         return QS_OK;
     }
     return work->context ? qs_fail(QS_USAGE, "--kernels %s: must be steps, cold or hot", work->context) : QS_OK;
+}
+
+/* "auto", or a list of numbers with commas; the job's own batch may stand in it. */
+static qs_status batches_read(const char *text, int64_t own, qs_profile_options *out) {
+    if (!text) return QS_OK;
+    if (strcmp(text, "auto") == 0) {
+        if (own < 2) return qs_fail(QS_USAGE, "--batches auto: half of batch %lld is none; name the batches", (long long)own);
+        out->batch[out->batches++] = own / 2;
+        out->batch[out->batches++] = own + own / 2;
+        return QS_OK;
+    }
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        const long long samples = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != 0) || samples < 1 || samples > INT32_MAX)
+            return qs_fail(QS_USAGE, "--batches %s: must be auto or positive numbers with commas, like 32,64,96", text);
+        if (out->batches == QS_PROFILE_BATCHES && samples != own)
+            return qs_fail(QS_USAGE, "--batches %s: at most %d beside the job's", text, QS_PROFILE_BATCHES);
+        if (samples != own) out->batch[out->batches++] = samples;
+        at = end;
+        if (*at == 0) return QS_OK;
+    }
 }
 
 static qs_status work_read(profile_work *work, int argc, char **argv, bool *done) {
@@ -186,6 +224,9 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
                                      "training iterations behind the statistics (50)", 0});
     options_add(&table, (option_row){"conversion-seconds", OPTION_REAL, &options->conversion_seconds, "S",
                                      "time for all fits of conversions together, about (7)", 0});
+    options_add(&table,
+                (option_row){"batches", OPTION_TEXT, &work->batches, "LIST",
+                             "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves", 0});
     options_add(&table, (option_row){"hessian", OPTION_FLAG, &work->hessian, NULL,
                                      "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &work->class_name, "NAME",
@@ -210,7 +251,8 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     if (work->statistics_from && !work->estimate)
         return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
     work->where.class_name = work->class_name;
-    return job_options_finish(&work->job);
+    QS_TRY(job_options_finish(&work->job));
+    return batches_read(work->batches, work->job.job.batch, options);
 }
 
 /* Nothing is kept beside a device or a pipe. */
@@ -226,7 +268,8 @@ static qs_status old_read(profile_work *work) {
     if (!work->class_name || access(work->out, F_OK) != 0) return QS_OK;
     QS_TRY(qs_profile_read(work->out, &work->old));
     if (work->old.statistics.iterations > 0) work->options.statistics_iterations = 0;
-    return file_check(work->out, &work->old, &work->job.job);
+    QS_TRY(file_check(work->out, &work->old, &work->job.job));
+    return batches_take(work->out, &work->old, &work->options);
 }
 
 static qs_status work_prepare(profile_work *work, const session *here) {

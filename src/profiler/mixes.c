@@ -171,6 +171,13 @@ done:
     return status;
 }
 
+qs_status qs__mixes_repeat(qs__profiler *profiler, const qs__mixes *like) {
+    bool fresh;
+    for (int i = 0; i < like->count; i++)
+        QS_TRY(mix_add(profiler, like->mix[i].choice, &fresh));
+    return QS_OK;
+}
+
 void qs__mixes_release(qs__mixes *mixes) {
     for (int i = 0; i < mixes->count; i++) {
         free(mixes->mix[i].choice);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One measurement from start to end: every rank its class, then rank 0 puts the classes together. */
+#include "batches.h"
 #include "conditions.h"
 #include "resume.h"
 
@@ -39,6 +40,7 @@ void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, cons
 static qs_status options_check(const qs__profiler *profiler) {
     const qs_profile_options *options = profiler->options;
     const int wanted = qs_cluster_ranks(options->cluster);
+    QS_TRY(qs__batches_check(options));
     if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
     if (options->statistics_iterations < 0)
         return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
@@ -130,7 +132,7 @@ static qs_status row_fill(const qs__profiler *profiler, const qs_class_profile *
     return qs_format_text(&out->case_text, "%s", entry->text);
 }
 
-static qs_status kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
+qs_status qs__kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
     QS_TRY(qs_allocate((size_t)profiler->cases.count, sizeof *out->kernel, &out->kernel));
     for (int i = 0; i < profiler->cases.count; i++) {
         qs__entry *entry = &profiler->cases.entry[i];
@@ -179,7 +181,7 @@ static qs_status class_fill(qs__profiler *profiler, qs_class_profile *out) {
     out->data_us_per_sample = qs__quartiles_of(profiler->data_us.count, profiler->data_us.value).median / (double)profiler->job->batch;
     qs__company_add(profiler, out);
     QS_TRY(fits_compare(profiler, out));
-    QS_TRY(kernels_fill(profiler, out));
+    QS_TRY(qs__kernels_fill(profiler, out));
     return qs__quality_fill(profiler, out);
 }
 
@@ -269,6 +271,8 @@ static qs_status stages_run(qs__profiler *profiler, qs_profile *mine, qs_profile
 
 static qs_status measure(qs__profiler *profiler, qs_profile *mine, qs_profile *all) {
     qs__conditions_start start;
+    qs__batches others = {0};
+    qs_status status = QS_OK;
     qs__conditions_begin(&start);
     QS_TRY(qs_comm_agree(profiler->comm, profiler_start(profiler)));
     model_describe(profiler, mine);
@@ -279,11 +283,15 @@ static qs_status measure(qs__profiler *profiler, qs_profile *mine, qs_profile *a
     profiler->mine = mine;
     profiler->all = all;
     QS_TRY(stages_run(profiler, mine, all));
-    QS_TRY(qs_comm_agree(profiler->comm, class_fill(profiler, mine->class_)));
+    QS_GOTO(qs__batches_measure(profiler, &others));
+    QS_GOTO(qs_comm_agree(profiler->comm, class_fill(profiler, mine->class_)));
+    QS_GOTO(qs_comm_agree(profiler->comm, qs__batches_fill(profiler, &others, mine->class_, all)));
     qs__conditions_end(&start, profiler->options->pinned, qs_comm_library(profiler->comm), &mine->class_->conditions);
-    QS_TRY(classes_merge(profiler, mine, all));
+    QS_GOTO(classes_merge(profiler, mine, all));
     qs__progress(profiler, 1, "done");
-    return QS_OK;
+done:
+    qs__batches_release(&others);
+    return status;
 }
 
 qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out) {

@@ -103,6 +103,8 @@ void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, cons
 qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_mode mode, int64_t batch, qs_schedule **out);
 /* Lowers plans until no case is new: profiler->cases then holds every case that any plan of the class may need. */
 qs_status qs__mixes_enumerate(qs__profiler *profiler);
+/* The same mixes at this profiler's batch. */
+qs_status qs__mixes_repeat(qs__profiler *profiler, const qs__mixes *like);
 void qs__mixes_release(qs__mixes *mixes);
 /* At most `most` mixes whose kernels cover the cases as far as possible, uniform ones first. */
 qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, int *chosen_count);
@@ -125,6 +127,10 @@ qs_status qs__row_times(const qs__entry *entry, qs_kernel_cost *out);
 void qs__company_add(const qs__profiler *profiler, qs_class_profile *out);
 /* rows.c: how well the finished figures of the class give the steps of the plans they came from. */
 qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile);
+/* profile.c: a row for every case; conversions of the class must be there. */
+qs_status qs__kernels_fill(qs__profiler *profiler, qs_class_profile *out);
+/* rows.c: what the rows of another batch take from all of them together, for the cache_bytes of the class. */
+void qs__kernels_finish(const qs__profiler *profiler, qs_class_profile *out);
 /* alone.c: kernels that no plan reached. */
 qs_status qs__alone_measure(qs__profiler *profiler);
 /* conversions.c: fits of everything that lowering converts; appended to out. */

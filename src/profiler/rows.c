@@ -160,6 +160,11 @@ static void alone_fill(const qs__profiler *profiler, qs_class_profile *out) {
         if (out->kernel[i].us_alone == 0) out->kernel[i].us_alone = out->kernel[i].us * share;
 }
 
+void qs__kernels_finish(const qs__profiler *profiler, qs_class_profile *out) {
+    alone_fill(profiler, out);
+    qs__cold_fill(&profiler->cases, out);
+}
+
 /* ---- Closure ------------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status plan_predict(qs__profiler *profiler, const qs_class_profile *profile, const qs__mix *mix, double *us) {
@@ -181,10 +186,9 @@ done:
 qs_status qs__quality_fill(qs__profiler *profiler, qs_class_profile *profile) {
     qs_quality *quality = &profile->quality;
     *quality = profiler->quality;
-    alone_fill(profiler, profile);
     profile->jitter = mean_of(&profiler->jitter);
     profile->cache_bytes = qs__cache_choose(&profiler->cases);
-    qs__cold_fill(&profiler->cases, profile);
+    qs__kernels_finish(profiler, profile);
     for (int p = 0; p < profiler->whole_us.count; p++) {
         double us = 0;
         QS_TRY(plan_predict(profiler, profile, &profiler->mixes.mix[profiler->measured[p]], &us));

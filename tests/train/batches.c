@@ -38,8 +38,8 @@ static void weights_fill(const bench *here, figures *out) {
     qs_graph_release(graph);
 }
 
-/* Global batches of 18 samples, the last one what is left. Rate 0: every step sees the start's weights, so that losses depend on nothing but
- * which samples were counted, and how often. */
+/* Global batches of 18 samples, the last one what is left. Rate 0: every step sees the start's weights, so that losses depend on nothing
+ * but which samples were counted, and how often. */
 static void run(const char *model, const char *comm, const char *cluster, const char *plan_text, int64_t batch, int64_t samples,
                 figures *out) {
     bench here;

@@ -64,8 +64,8 @@ static inline void tensor_compare(const qs_parameter *parameter, const float *ex
     }
 }
 
-/* counts: samples of every rank; 0 leaves a rank with nothing to do but to add zeros. Gradients and the summed loss must be those of one rank
- * with all samples. */
+/* counts: samples of every rank; 0 leaves a rank with nothing to do but to add zeros. Gradients and the summed loss must be those of one
+ * rank with all samples. */
 static inline void compare_with_one(const char *backend, const char *model, int64_t batch, const int64_t *counts) {
     bench here;
     qs_comm *self = NULL;

@@ -19,8 +19,8 @@ typedef struct qs_plan_options {
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
 
-/* Makes a plan by a planner's name: "fp32", "uniform", "qsync", "dbs". QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan
- * fits the memory. Release with qs_plan_release. */
+/* Makes a plan by a planner's name: "fp32", "uniform", "qsync", "dbs". QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no
+ * plan fits the memory. Release with qs_plan_release. */
 QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                               const qs_job *job, const qs_plan_options *options, qs_plan *out);
 QS_API const char *qs_planner_name_at(size_t index);

@@ -29,6 +29,8 @@ typedef enum qs_context {
     QS_CONTEXT_HOT    /* by themselves, again and again */
 } qs_context;
 
+enum { QS_PROFILE_BATCHES = 8 };
+
 typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
@@ -37,6 +39,8 @@ typedef struct qs_profile_options {
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
+    int batches; /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
+    int64_t batch[QS_PROFILE_BATCHES];
     const char *partial;       /* file of this rank that keeps finished stages; NULL: none, on all ranks */
     bool fresh;                /* what such a file holds is not taken over */
     bool pinned;               /* told to the reader of the profile: every thread has a core of its own */
@@ -50,6 +54,13 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
  * one. QS_USAGE when cluster and ranks do not match, QS_UNSUPPORTED (with class, recipe and operator) when the device lacks a format of its
  * class, QS_NUMERIC when the training behind the statistics diverges. A failure of one rank stops all with its message. */
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
+/* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
+ * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and plans
+ * can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between them. What a
+ * process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together, as if all had
+ * it. Each batch takes about as long as the job's own, and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice
+ * the same. */
+
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
  * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
  * a warning. A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */

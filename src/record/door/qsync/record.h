@@ -374,8 +374,8 @@ QS_API qs_status qs_plan_parse(const char *json, const char *source, qs_plan *ou
 QS_API qs_status qs_plan_text(const qs_plan *plan, char **json);
 QS_API void qs_plan_release(qs_plan *plan);
 QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name); /* NULL when absent */
-/* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL: the
- * job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
+/* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL:
+ * the job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
 QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_t job_batch, int64_t *batch);
 /* NULL when absent. After reading, "fp32" and every recipe that an operator names are there, built-in ones included. */
 QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);

@@ -182,8 +182,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
- * the last, smaller step included; draws are keyed by sample, not by rank. The loss gradient is scaled by 1/(samples of the global step), so
- * that the plain sum over ranks is the mean over samples whoever computed how many. */
+ * the last, smaller step included; draws are keyed by sample, not by rank. The loss gradient is scaled by 1/(samples of the global step),
+ * so that the plain sum over ranks is the mean over samples whoever computed how many. */
 
 /* Another plan on the way. With `watch_plan` rank 0 looks for that file (one stat) every 10 steps and when an epoch ends; its word travels
  * with the loss figures, so that watching costs no message. A plan that is not the present one takes effect before the next step, on all

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rows for every batch that the profile shall know. One and the same plan has the same steps at all batches, only with other shapes: so the
+ * plans are lowered once more at each batch, step by step beside the measured ones. What the device says of a case is taken from there,
+ * times from the measured batches on both sides. */
+#include "batches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One plan at every batch. */
+typedef struct grid {
+    qs__profiler *profiler;
+    const qs__batches *batches;
+    const qs_profile *all;
+    qs_class_profile *out;
+    size_t capacity;    /* of out->kernel */
+    int own_rows;       /* of out, sorted: those of the job's batch */
+    qs__cases *cases;   /* (all->batches) asked of the device */
+    bool **made;        /* (all->batches × cases) rows that are there */
+    size_t *made_size;  /* (all->batches) */
+    qs_schedule **plan; /* (all->batches) the plan at hand */
+    bool *needed;       /* (cases of the profiler) not met in a plan before */
+} grid;
+
+/* ---- Times ------------------------------------------------------------------------------------------------------------------------ */
+
+static const qs_kernel_cost *row_find(const grid *one, int batch, int step) {
+    const char *text = one->plan[batch]->step[step].case_text;
+    const int64_t samples = one->all->batch_row[batch].samples;
+    const qs_class_profile own = {.kernels = one->own_rows, .kernel = one->out->kernel};
+    if (samples == one->profiler->job->batch) return qs_class_profile_kernel(&own, text);
+    for (int i = 0; i < one->batches->count; i++)
+        if (one->batches->at[i].job.batch == samples) return qs_class_profile_kernel(&one->batches->at[i].rows, text);
+    return NULL;
+}
+
+/* Nearest measured batch at or beyond `batch` in a direction. */
+static int measured_beside(const grid *one, int batch, int direction) {
+    while (!one->all->batch_row[batch].measured)
+        batch += direction;
+    return batch;
+}
+
+static double between(double a, double b, double share) {
+    return a + (b - a) * share;
+}
+
+static void times_mix(const qs_kernel_cost *a, const qs_kernel_cost *b, double share, qs_kernel_cost *out) {
+    out->us = between(a->us, b->us, share);
+    out->us_low = between(a->us_low, b->us_low, share);
+    out->us_high = between(a->us_high, b->us_high, share);
+    out->us_alone = between(a->us_alone, b->us_alone, share);
+    out->cold_bytes = between(a->cold_bytes, b->cold_bytes, share);
+    out->us_per_cold_byte = between(a->us_per_cold_byte, b->us_per_cold_byte, share);
+    out->samples = a == b ? a->samples : 0;
+}
+
+static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost *out) {
+    const int low = measured_beside(one, batch, -1), high = measured_beside(one, batch, 1);
+    const qs_kernel_cost *a = row_find(one, low, step), *b = row_find(one, high, step);
+    const qs_profile_batch *row = one->all->batch_row;
+    if (!a || !b) return qs_fail(QS_FAILED, "no time was measured for %s", one->plan[a ? high : low]->step[step].case_text);
+    const double width = (double)(row[high].samples - row[low].samples);
+    times_mix(a, b, width > 0 ? (double)(row[batch].samples - row[low].samples) / width : 0, out);
+    return QS_OK;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------------------------- */
+
+/* What the process holds for a kernel does not depend on the batch: it is taken from the case at the job's. */
+static qs_status row_add(grid *one, int batch, int own, int step) {
+    const qs__entry *entry = &one->cases[batch].entry[qs__cases_find(&one->cases[batch], one->plan[batch]->step[step].case_text)];
+    const qs_kernel_cost *like = row_find(one, own, step);
+    qs_kernel_cost row = {.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates};
+    if (!like) return qs_fail(QS_FAILED, "no row was made for %s", one->plan[own]->step[step].case_text);
+    row.held_bytes = like->held_bytes;
+    row.shared_bytes = like->shared_bytes;
+    row.code_bytes = (int64_t)qs__code_of(&one->profiler->memory, entry->row.kernel);
+    memcpy(row.kernel, entry->row.kernel, sizeof row.kernel);
+    QS_TRY(times_fill(one, batch, step, &row));
+    QS_TRY(qs_grow(&one->out->kernel, &one->capacity, (size_t)one->out->kernels + 1, sizeof *one->out->kernel));
+    QS_TRY(qs_format_text(&row.case_text, "%s", entry->text));
+    one->out->kernel[one->out->kernels++] = row;
+    return QS_OK;
+}
+
+/* Cases without a batch in their shapes are those of the job's batch. */
+static qs_status step_add(grid *one, int batch, int own, int step) {
+    const char *text = one->plan[batch]->step[step].case_text;
+    const qs_class_profile own_rows = {.kernels = one->own_rows, .kernel = one->out->kernel};
+    const size_t at = (size_t)qs__cases_find(&one->cases[batch], text);
+    QS_TRY(qs_grow(&one->made[batch], &one->made_size[batch], at + 1, sizeof **one->made));
+    if (one->made[batch][at] || qs_class_profile_kernel(&own_rows, text)) return QS_OK;
+    one->made[batch][at] = true;
+    return row_add(one, batch, own, step);
+}
+
+static qs_status steps_compare(const qs_schedule *a, const qs_schedule *b) {
+    bool same = a->steps == b->steps;
+    for (int s = 0; same && s < a->steps; s++)
+        same = a->step[s].kind == b->step[s].kind && a->step[s].node == b->step[s].node;
+    if (same) return QS_OK;
+    return qs_fail(QS_FAILED, "batch %lld: the steps of a plan are not those of batch %lld", (long long)b->batch, (long long)a->batch);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------------------------ */
+
+static qs_status plan_lower(grid *one, const unsigned char *choice, int batch) {
+    qs__profiler at = *one->profiler; /* lowers with cases of the batch's own */
+    at.cases = one->cases[batch];
+    const qs_status status = qs__mix_lower(&at, choice, QS_MODE_TRAIN, one->all->batch_row[batch].samples, &one->plan[batch]);
+    one->cases[batch] = at.cases;
+    return status;
+}
+
+static qs_status plan_rows(grid *one, const unsigned char *choice, int own) {
+    for (int b = 0; b < one->all->batches; b++) {
+        QS_TRY(plan_lower(one, choice, b));
+        QS_TRY(steps_compare(one->plan[0], one->plan[b]));
+    }
+    for (int b = 0; b < one->all->batches; b++)
+        for (int s = 0; b != own && s < one->plan[b]->steps; s++)
+            if (one->plan[b]->step[s].kind == QS_STEP_KERNEL) QS_TRY(step_add(one, b, own, s));
+    return QS_OK;
+}
+
+static void plans_forget(grid *one) {
+    for (int b = 0; b < one->all->batches; b++) {
+        qs_schedule_release(one->plan[b]);
+        one->plan[b] = NULL;
+    }
+}
+
+/* Does a plan of the job's batch meet a case that no plan before it had? */
+static qs_status plan_is_needed(grid *one, const unsigned char *choice, bool *needed) {
+    qs_schedule *schedule = NULL;
+    QS_TRY(qs__mix_lower(one->profiler, choice, QS_MODE_TRAIN, one->profiler->job->batch, &schedule));
+    *needed = false;
+    for (int s = 0; s < schedule->steps; s++) {
+        if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
+        bool *fresh = &one->needed[qs__cases_find(&one->profiler->cases, schedule->step[s].case_text)];
+        *needed = *needed || *fresh;
+        *fresh = false;
+    }
+    qs_schedule_release(schedule);
+    return QS_OK;
+}
+
+static qs_status plans_walk(grid *one) {
+    int own = 0;
+    while (one->all->batch_row[own].samples != one->profiler->job->batch)
+        own++;
+    for (int i = 0; i < one->profiler->cases.count; i++)
+        one->needed[i] = true;
+    for (int m = 0; m < one->profiler->mixes.count; m++) {
+        const unsigned char *choice = one->profiler->mixes.mix[m].choice;
+        bool needed = false;
+        QS_TRY(plan_is_needed(one, choice, &needed));
+        if (!needed) continue;
+        const qs_status status = plan_rows(one, choice, own);
+        plans_forget(one);
+        QS_TRY(status);
+    }
+    return QS_OK;
+}
+
+/* ---- All of it ---------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status grid_start(grid *one) {
+    const size_t batches = (size_t)one->all->batches;
+    QS_TRY(qs_allocate(batches, sizeof *one->cases, &one->cases));
+    QS_TRY(qs_allocate(batches, sizeof *one->made, &one->made));
+    QS_TRY(qs_allocate(batches, sizeof *one->made_size, &one->made_size));
+    QS_TRY(qs_allocate(batches, sizeof *one->plan, &one->plan));
+    for (size_t b = 0; b < batches; b++)
+        one->cases[b].device = one->profiler->device;
+    return qs_allocate((size_t)one->profiler->cases.count, sizeof *one->needed, &one->needed);
+}
+
+static void grid_end(grid *one) {
+    for (int b = 0; one->cases && b < one->all->batches; b++)
+        qs__cases_release(&one->cases[b]);
+    for (int b = 0; one->made && b < one->all->batches; b++)
+        free(one->made[b]);
+    free(one->cases);
+    free(one->made);
+    free(one->made_size);
+    free(one->plan);
+    free(one->needed);
+}
+
+qs_status qs__grid_fill(qs__profiler *profiler, const qs__batches *batches, const qs_profile *all, qs_class_profile *out) {
+    grid one = {
+        .profiler = profiler, .batches = batches, .all = all, .out = out, .capacity = (size_t)out->kernels, .own_rows = out->kernels};
+    qs_status status = grid_start(&one);
+    if (status == QS_OK) status = plans_walk(&one);
+    grid_end(&one);
+    qs_class_profile_sort(out);
+    return status;
+}
