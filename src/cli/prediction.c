@@ -33,14 +33,16 @@ static const char *group_text(const qs_cluster *cluster, const qs_prediction *pr
 
 static void phases_print(const qs_cluster *cluster, const qs_prediction *prediction) {
     char text[128];
-    printf("\n  %-24s %6s", "time of a rank", "ranks");
+    printf("\n  %-24s %6s %6s", "time of a rank", "ranks", "batch");
     for (int i = 0; i < PHASES; i++)
         printf(" %13s", phases[i].name);
     printf("\n");
     for (int g = 0; g < prediction->groups; g++) {
-        printf("  %-24s %6d", group_text(cluster, prediction, g, text, sizeof text), prediction->group[g].ranks);
+        const qs_prediction_group *group = &prediction->group[g];
+        printf("  %-24s %6d %6lld", group_text(cluster, prediction, g, text, sizeof text), group->ranks,
+               (long long)prediction->class_[group->class_index].batch);
         for (int i = 0; i < PHASES; i++)
-            printf(" %13s", time_text(phase_us(&prediction->group[g].phases, i)));
+            printf(" %13s", time_text(phase_us(&group->phases, i)));
         printf("\n");
     }
 }
@@ -102,11 +104,12 @@ static json_t *class_json(const qs_class *class_, const qs_prediction_class *one
     json_t *categories = json_object();
     for (int k = 0; categories && k < QS_CATEGORY_COUNT; k++)
         json_object_set_new(categories, qs_category_name((qs_category)k), json_integer((json_int_t)one->category_bytes[k]));
-    return json_pack("{s:s,s:i,s:f,s:f,s:o,s:I,s:I,s:I,s:I,s:I,s:b,s:s,s:o}", "class", class_->name, "ranks", class_->count, "compute_us",
-                     one->compute_us, "waiting_us", one->waiting_us, "phases", phases_json(&one->phases), "arena_bytes",
-                     (json_int_t)one->arena_bytes, "memory_limit", (json_int_t)class_->memory_limit, "communication_bytes",
-                     (json_int_t)one->communication_bytes, "base_bytes", (json_int_t)one->base_bytes, "program_bytes",
-                     (json_int_t)one->program_bytes, "fits", (int)one->fits, "schedule", one->schedule, "categories_at_peak", categories);
+    return json_pack("{s:s,s:i,s:I,s:f,s:f,s:o,s:I,s:I,s:I,s:I,s:I,s:b,s:s,s:o}", "class", class_->name, "ranks", class_->count, "batch",
+                     (json_int_t)one->batch, "compute_us", one->compute_us, "waiting_us", one->waiting_us, "phases",
+                     phases_json(&one->phases), "arena_bytes", (json_int_t)one->arena_bytes, "memory_limit",
+                     (json_int_t)class_->memory_limit, "communication_bytes", (json_int_t)one->communication_bytes, "base_bytes",
+                     (json_int_t)one->base_bytes, "program_bytes", (json_int_t)one->program_bytes, "fits", (int)one->fits, "schedule",
+                     one->schedule, "categories_at_peak", categories);
 }
 
 static json_t *group_json(const qs_cluster *cluster, const qs_prediction *prediction, int index) {

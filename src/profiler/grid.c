@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows for every batch that the profile shall know. One and the same plan has the same steps at all batches, only with other shapes: so the
- * plans are lowered once more at each batch, step by step beside the measured ones. What the device says of a case is taken from there,
- * times from the measured batches on both sides. */
+/* Rows for every batch that the profile shall know. One and the same plan has the same kernels at all batches, only with other shapes: so
+ * the plans are lowered once more at each batch, beside the measured ones. What the device says of a case is taken from there, times from the
+ * measured batches on both sides. Conversions may differ (whether converted weights are kept depends on sizes): one without a counterpart
+ * has its fit. */
 #include "batches.h"
+
+#include "qsync/costmodel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +27,32 @@ typedef struct grid {
 
 /* ---- Times ------------------------------------------------------------------------------------------------------------------------ */
 
-static const qs_kernel_cost *row_find(const grid *one, int batch, int step) {
-    const char *text = one->plan[batch]->step[step].case_text;
-    const int64_t samples = one->all->batch_row[batch].samples;
+/* The same step at another batch: all but the shapes agree. */
+static bool is_like(const qs_step *a, const qs_step *b) {
+    if (a->kind != b->kind || a->node != b->node || a->phase != b->phase || a->stream != b->stream || a->conversion != b->conversion)
+        return false;
+    if (a->case_.op != b->case_.op || a->case_.pass != b->case_.pass || a->case_.operands != b->case_.operands) return false;
+    for (int i = 0; i < a->case_.operands; i++)
+        if (a->case_.operand[i].format != b->case_.operand[i].format) return false;
+    return a->case_.attributes.batched == b->case_.attributes.batched && a->case_.attributes.per_channel == b->case_.attributes.per_channel;
+}
+
+static const qs_step *step_like(const qs_schedule *in, const qs_schedule *of, int step) {
+    if (step < in->steps && is_like(&in->step[step], &of->step[step])) return &in->step[step];
+    for (int s = 0; s < in->steps; s++)
+        if (is_like(&in->step[s], &of->step[step])) return &in->step[s];
+    return NULL;
+}
+
+/* The row that a step of one batch has at another, measured batch; NULL: no such step there. */
+static const qs_kernel_cost *row_find(const grid *one, int measured, int batch, int step) {
+    const qs_step *found = step_like(one->plan[measured], one->plan[batch], step);
+    const int64_t samples = one->all->batch_row[measured].samples;
     const qs_class_profile own = {.kernels = one->own_rows, .kernel = one->out->kernel};
-    if (samples == one->profiler->job->batch) return qs_class_profile_kernel(&own, text);
+    if (!found) return NULL;
+    if (samples == one->profiler->job->batch) return qs_class_profile_kernel(&own, found->case_text);
     for (int i = 0; i < one->batches->count; i++)
-        if (one->batches->at[i].job.batch == samples) return qs_class_profile_kernel(&one->batches->at[i].rows, text);
+        if (one->batches->at[i].job.batch == samples) return qs_class_profile_kernel(&one->batches->at[i].rows, found->case_text);
     return NULL;
 }
 
@@ -55,11 +77,18 @@ static void times_mix(const qs_kernel_cost *a, const qs_kernel_cost *b, double s
     out->samples = a == b ? a->samples : 0;
 }
 
+static qs_status fit_take(const grid *one, const qs_step *step, qs_kernel_cost *out) {
+    if (!step->conversion) return qs_fail(QS_FAILED, "no time was measured for %s at another batch", step->case_text);
+    QS_TRY(qs_cost_step(one->out, step, &out->us));
+    out->us_low = out->us_high = out->us;
+    return QS_OK;
+}
+
 static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost *out) {
     const int low = measured_beside(one, batch, -1), high = measured_beside(one, batch, 1);
-    const qs_kernel_cost *a = row_find(one, low, step), *b = row_find(one, high, step);
+    const qs_kernel_cost *a = row_find(one, low, batch, step), *b = row_find(one, high, batch, step);
     const qs_profile_batch *row = one->all->batch_row;
-    if (!a || !b) return qs_fail(QS_FAILED, "no time was measured for %s", one->plan[a ? high : low]->step[step].case_text);
+    if (!a || !b) return fit_take(one, &one->plan[batch]->step[step], out);
     const double width = (double)(row[high].samples - row[low].samples);
     times_mix(a, b, width > 0 ? (double)(row[batch].samples - row[low].samples) / width : 0, out);
     return QS_OK;
@@ -68,15 +97,19 @@ static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost
 /* ---- Rows ------------------------------------------------------------------------------------------------------------------------- */
 
 /* What the process holds for a kernel does not depend on the batch: it is taken from the case at the job's. */
+static void held_fill(const grid *one, int batch, int own, int step, qs_kernel_cost *out) {
+    const qs_kernel_cost *like = row_find(one, own, batch, step);
+    const qs__held *usual = qs__held_of(&one->profiler->memory, one->plan[batch]->step[step].case_text);
+    out->held_bytes = like ? like->held_bytes : (int64_t)usual->held_bytes;
+    out->shared_bytes = like ? like->shared_bytes : (int64_t)usual->shared_bytes;
+    out->code_bytes = (int64_t)qs__code_of(&one->profiler->memory, out->kernel);
+}
+
 static qs_status row_add(grid *one, int batch, int own, int step) {
     const qs__entry *entry = &one->cases[batch].entry[qs__cases_find(&one->cases[batch], one->plan[batch]->step[step].case_text)];
-    const qs_kernel_cost *like = row_find(one, own, step);
     qs_kernel_cost row = {.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates};
-    if (!like) return qs_fail(QS_FAILED, "no row was made for %s", one->plan[own]->step[step].case_text);
-    row.held_bytes = like->held_bytes;
-    row.shared_bytes = like->shared_bytes;
-    row.code_bytes = (int64_t)qs__code_of(&one->profiler->memory, entry->row.kernel);
     memcpy(row.kernel, entry->row.kernel, sizeof row.kernel);
+    held_fill(one, batch, own, step, &row);
     QS_TRY(times_fill(one, batch, step, &row));
     QS_TRY(qs_grow(&one->out->kernel, &one->capacity, (size_t)one->out->kernels + 1, sizeof *one->out->kernel));
     QS_TRY(qs_format_text(&row.case_text, "%s", entry->text));
@@ -95,14 +128,6 @@ static qs_status step_add(grid *one, int batch, int own, int step) {
     return row_add(one, batch, own, step);
 }
 
-static qs_status steps_compare(const qs_schedule *a, const qs_schedule *b) {
-    bool same = a->steps == b->steps;
-    for (int s = 0; same && s < a->steps; s++)
-        same = a->step[s].kind == b->step[s].kind && a->step[s].node == b->step[s].node;
-    if (same) return QS_OK;
-    return qs_fail(QS_FAILED, "batch %lld: the steps of a plan are not those of batch %lld", (long long)b->batch, (long long)a->batch);
-}
-
 /* ---- Plans ------------------------------------------------------------------------------------------------------------------------ */
 
 static qs_status plan_lower(grid *one, const unsigned char *choice, int batch) {
@@ -114,10 +139,8 @@ static qs_status plan_lower(grid *one, const unsigned char *choice, int batch) {
 }
 
 static qs_status plan_rows(grid *one, const unsigned char *choice, int own) {
-    for (int b = 0; b < one->all->batches; b++) {
+    for (int b = 0; b < one->all->batches; b++)
         QS_TRY(plan_lower(one, choice, b));
-        QS_TRY(steps_compare(one->plan[0], one->plan[b]));
-    }
     for (int b = 0; b < one->all->batches; b++)
         for (int s = 0; b != own && s < one->plan[b]->steps; s++)
             if (one->plan[b]->step[s].kind == QS_STEP_KERNEL) QS_TRY(step_add(one, b, own, s));

@@ -66,6 +66,7 @@ static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *c
 }
 
 static void class_report(const qs_class *one, const class_work *work, qs_prediction_class *out) {
+    out->batch = work->batch;
     out->arena_bytes = work->schedule->arena_bytes;
     out->base_bytes = work->profile->base_bytes + work->shared_bytes;
     out->program_bytes = work->program_bytes;

@@ -39,11 +39,11 @@ typedef struct qs_profile_options {
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
-    int batches; /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
+    int batches;               /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
-    const char *partial;       /* file of this rank that keeps finished stages; NULL: none, on all ranks */
-    bool fresh;                /* what such a file holds is not taken over */
-    bool pinned;               /* told to the reader of the profile: every thread has a core of its own */
+    const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
+    bool fresh;          /* what such a file holds is not taken over */
+    bool pinned;         /* told to the reader of the profile: every thread has a core of its own */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
     void (*progress)(void *context, const char *what, double fraction);
     void *progress_context;
@@ -55,8 +55,8 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
  * class, QS_NUMERIC when the training behind the statistics diverges. A failure of one rank stops all with its message. */
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
 /* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
- * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and plans
- * can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between them. What a
+ * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and
+ * plans can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between them. What a
  * process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together, as if all had
  * it. Each batch takes about as long as the job's own, and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice
  * the same. */

@@ -81,6 +81,7 @@ QS_API qs_status qs_trace_beside(const char *predicted, const char *measured, co
 /* ---- A plan on a cluster ---------------------------------------------------------------------------------------------------- */
 /* Lowers every class of a cluster under per-class recipes from the profile's kernel rows, prices and replays it. */
 typedef struct qs_prediction_class {
+    int64_t batch; /* of a rank */
     double compute_us, waiting_us;
     qs_phase_times phases;
     size_t arena_bytes;
