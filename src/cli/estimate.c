@@ -10,7 +10,7 @@ qs_status profile_estimate(const char *cluster_file, const qs_job *job, qs_profi
     qs_status status = QS_OK;
     QS_GOTO(qs_cluster_read(cluster_file, &cluster));
     QS_GOTO(qs_job_model(job, &graph));
-    QS_GOTO(qs_profile_estimate(graph, &cluster, job, out));
+    QS_GOTO(qs_profile_estimate(graph, &cluster, job, job->batch, job->batch, out));
 done:
     qs_graph_release(graph);
     qs_cluster_release(&cluster);

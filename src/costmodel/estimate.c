@@ -13,6 +13,8 @@ static const double compute_share = 0.5, memory_share = 0.75, link_share = 0.7;
 static const double launch_us = 4, local_latency_us = 5, network_latency_us = 10;
 /* A walk of single changes ends when so many have met no new case, or here. */
 enum { QUIET_CHANGES = 1500, MOST_CHANGES = 40000 };
+/* Batches of a profile lie so close: the job's over this. */
+enum { GRID = 16, MOST_BATCHES = 256 };
 
 /* ---- One step ---------------------------------------------------------------------------------------------------------------- */
 
@@ -224,8 +226,34 @@ static void class_describe(const qs_class *class_, const qs_published_device *de
     snprintf(out->library, sizeof out->library, "roofline");
 }
 
-static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, const qs_job *job, qs_class_profile *out) {
+/* Cases without samples in their shapes (weights, updates) are met again at every batch. */
+static void duplicates_drop(qs_class_profile *out) {
+    int kept = 0;
+    qs_class_profile_sort(out);
+    for (int i = 0; i < out->kernels; i++) {
+        if (kept > 0 && strcmp(out->kernel[kept - 1].case_text, out->kernel[i].case_text) == 0)
+            free(out->kernel[i].case_text);
+        else
+            out->kernel[kept++] = out->kernel[i];
+    }
+    out->kernels = kept;
+}
+
+/* Kernels at every batch that the profile shall know. */
+static qs_status batches_estimate(qs_lowering *lowering, const qs_profile *profile, int recipes, const qs_recipe *recipe,
+                                  qs_class_profile *out) {
+    for (int b = 0; b < profile->batches; b++) {
+        lowering->batch = profile->batch_row[b].samples;
+        QS_TRY(kernels_estimate(lowering, recipes, recipe, out));
+    }
+    duplicates_drop(out);
+    return QS_OK;
+}
+
+static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, const qs_job *job, const qs_profile *profile,
+                                qs_class_profile *out) {
     const qs_published_device *device = NULL;
+    const qs_recipe **first = NULL;
     qs_recipe recipe[QS_MAX_FORMATS];
     int recipes = 0;
     QS_TRY(device_find(class_, &device));
@@ -233,20 +261,17 @@ static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, c
     QS_TRY(qs_class_recipes(class_, QS_MAX_FORMATS, recipe, &recipes));
     class_describe(class_, device, out);
     recorder to = {.at = {device, 1 / class_->speed}, .out = out};
-    const qs_recipe **first = NULL;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *first, &first));
-    const qs_lowering lowering = {.graph = graph,
-                                  .batch = job->batch,
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = job,
-                                  .recipe = first,
-                                  .half = qs_class_half(class_),
-                                  .lookup = record,
-                                  .context = &to};
-    qs_status status = qs_fail_within(kernels_estimate(&lowering, recipes, recipe, out), "class %s", class_->name);
+    qs_lowering lowering = {.graph = graph,
+                            .mode = QS_MODE_TRAIN,
+                            .job = job,
+                            .recipe = first,
+                            .half = qs_class_half(class_),
+                            .lookup = record,
+                            .context = &to};
+    qs_status status = qs_fail_within(batches_estimate(&lowering, profile, recipes, recipe, out), "class %s", class_->name);
     if (status == QS_OK) status = conversions_estimate(&to, class_);
     free(first);
-    qs_class_profile_sort(out);
     return status;
 }
 
@@ -314,14 +339,32 @@ static void model_describe(const qs_graph *graph, const qs_job *job, qs_profile 
     qs_graph_signature(graph, out->graph);
 }
 
-qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, qs_profile *out) {
+/* The job's batch and, in steps of a sixteenth of it, those around it. */
+static qs_status batches_list(const qs_job *job, int64_t least, int64_t most, qs_profile *out) {
+    const int64_t own = job->batch, step = own / GRID > 0 ? own / GRID : 1;
+    if (least < 1 || least > own || most < own || most > INT32_MAX)
+        return qs_fail(QS_USAGE, "batches %lld to %lld: must be at least 1 and have the job's, %lld, between them", (long long)least,
+                       (long long)most, (long long)own);
+    const int64_t below = (own - least) / step, above = (most - own) / step;
+    if (below + above >= MOST_BATCHES)
+        return qs_fail(QS_USAGE, "batches %lld to %lld: more than %d steps of %lld", (long long)least, (long long)most, MOST_BATCHES,
+                       (long long)step);
+    QS_TRY(qs_allocate((size_t)(below + above + 1), sizeof *out->batch_row, &out->batch_row));
+    for (int64_t i = -below; i <= above; i++)
+        out->batch_row[out->batches++] = (qs_profile_batch){.samples = own + i * step};
+    return QS_OK;
+}
+
+qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, int64_t least, int64_t most,
+                              qs_profile *out) {
     qs_profile profile;
     qs_status status = QS_OK;
     model_describe(graph, job, &profile);
+    QS_GOTO(batches_list(job, least, most, &profile));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *profile.class_, &profile.class_));
     for (int c = 0; c < cluster->classes; c++) {
         profile.classes = c + 1;
-        QS_GOTO(class_estimate(graph, &cluster->class_[c], job, &profile.class_[c]));
+        QS_GOTO(class_estimate(graph, &cluster->class_[c], job, &profile, &profile.class_[c]));
     }
     QS_GOTO(collectives_estimate(cluster, job, &profile));
     *out = profile;

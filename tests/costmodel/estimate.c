@@ -41,7 +41,7 @@ static qs_status make(const char *model, const char *cluster, made *out) {
     strcpy(out->job.algorithm, "ring");
     assert_ok(qs_model_build(model, &input, &out->graph));
     assert_ok(qs_cluster_parse(cluster, "cluster", &out->cluster));
-    return qs_profile_estimate(out->graph, &out->cluster, &out->job, &out->profile);
+    return qs_profile_estimate(out->graph, &out->cluster, &out->job, 32, 32, &out->profile);
 }
 
 static void release(made *one) {
@@ -208,6 +208,36 @@ static void file(void **state) {
     release(&same);
 }
 
+/* Rows of several batches are those of each alone, every case once. */
+static void batches(void **state) {
+    (void)state;
+    made one = {0}, alone = {0};
+    qs_profile several, again;
+    char *text = NULL;
+    assert_ok(make("resnet8", pair, &one));
+    assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, 25, 36, &several));
+    assert_int_equal(several.batches, 6);
+    assert_true(several.batch_row[0].samples == 26 && several.batch_row[5].samples == 36 && !several.batch_row[3].measured);
+    assert_non_null(qs_profile_batch_find(&several, 32));
+    one.job.batch = 28;
+    assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, 28, 28, &alone.profile));
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < alone.profile.class_[c].kernels; i++) {
+            const qs_kernel_cost *row = &alone.profile.class_[c].kernel[i];
+            const qs_kernel_cost *same = qs_class_profile_kernel(&several.class_[c], row->case_text);
+            assert_true(same && same->us == row->us);
+        }
+    assert_ok(qs_profile_text(&several, &text));
+    assert_ok(qs_profile_parse(text, "several", &again));
+    free(text);
+    assert_int_equal(qs_profile_estimate(one.graph, &one.cluster, &one.job, 29, 40, &alone.profile), QS_USAGE);
+    assert_int_equal(qs_profile_estimate(one.graph, &one.cluster, &one.job, 28, 20000, &alone.profile), QS_USAGE);
+    qs_profile_release(&several);
+    qs_profile_release(&again);
+    qs_profile_release(&alone.profile);
+    release(&one);
+}
+
 /* ---- All-reduces ---------------------------------------------------------------------------------------------------------------- */
 
 /* Four ranks on two hosts in a ring: six messages of a quarter, each as slow as the network: 20 us and 70 % of 10 GB/s. Two on one host:
@@ -249,8 +279,9 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),    cmocka_unit_test(ratios), cmocka_unit_test(compute_bound), cmocka_unit_test(lent_in_part),
-        cmocka_unit_test(mixtures), cmocka_unit_test(file),   cmocka_unit_test(all_reduces),   cmocka_unit_test(refusals),
+        cmocka_unit_test(table),        cmocka_unit_test(ratios),      cmocka_unit_test(compute_bound),
+        cmocka_unit_test(lent_in_part), cmocka_unit_test(mixtures),    cmocka_unit_test(batches),
+        cmocka_unit_test(file),         cmocka_unit_test(all_reduces), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

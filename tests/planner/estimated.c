@@ -21,17 +21,21 @@ typedef struct scene {
     qs_plan_options options;
 } scene;
 
-static scene scene_make(const char *example) {
+static scene scene_around(const char *example, int64_t least, int64_t most) {
     const char *file = __FILE__, *slash = strrchr(file, '/');
     char path[4096];
     scene one = {.job = stub_job(BATCH)};
     assert_ok(qs_model_build("resnet50", NULL, &one.graph));
     snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, example);
     assert_ok(qs_cluster_read(path, &one.cluster));
-    assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, &one.profile));
+    assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, least, most, &one.profile));
     synthetic_statistics(one.graph, BATCH / 2, qs_cluster_ranks(&one.cluster), 7, &one.profile.statistics);
     qs_plan_options_default(&one.options);
     return one;
+}
+
+static scene scene_make(const char *example) {
+    return scene_around(example, BATCH, BATCH);
 }
 
 static void scene_end(scene *one) {
@@ -123,12 +127,25 @@ static void helpful(void **state) {
     scene_end(&one);
 }
 
+/* Unequal batches: the V100s take more of the global batch than the T4s, nearly in the proportion of their paces. */
+static void shares(void **state) {
+    (void)state;
+    scene one = scene_around("cluster-a.json", BATCH / 4, 2 * BATCH);
+    const double ratio = compute_us(&one, 1, "fp32") / compute_us(&one, 0, "fp32");
+    qs_plan plan = planned(&one, "dbs"), equal = planned(&one, "fp32");
+    const int64_t fast = qs_plan_class(&plan, "v100")->batch, slow = qs_plan_class(&plan, "t4")->batch;
+    assert_int_equal(fast + slow, 2 * BATCH);
+    assert_true(fabs((double)slow - 2 * BATCH / (1 + ratio)) <= BATCH / 16);
+    assert_true(plan.images_per_second > equal.images_per_second * 1.3);
+    qs_plan_release(&plan);
+    qs_plan_release(&equal);
+    scene_end(&one);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order),
-        cmocka_unit_test(cluster_a),
-        cmocka_unit_test(cluster_b),
-        cmocka_unit_test(helpful),
+        cmocka_unit_test(order),   cmocka_unit_test(cluster_a), cmocka_unit_test(cluster_b),
+        cmocka_unit_test(helpful), cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
