@@ -9,7 +9,7 @@
 /* Whatever the caches hold, the arithmetic remains: an extrapolation never goes below this part of the mean. */
 static const double least_share = 0.3;
 
-static void step_adjust(const qs_class_profile *profile, const qs_step *step, int64_t cold, double *us) {
+void qs__step_adjust(const qs_class_profile *profile, const qs_step *step, int64_t cold, double *us) {
     if (step->kind != QS_STEP_KERNEL || step->conversion) return;
     const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
     if (!row || row->us_per_cold_byte == 0) return;
@@ -22,7 +22,7 @@ qs_status qs__cache_adjust(const qs_class_profile *profile, const qs_schedule *s
     QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *cold, &cold));
     const qs_status status = qs_schedule_cold_bytes(schedule, profile->cache_bytes, cold);
     for (int s = 0; s < schedule->steps && status == QS_OK; s++)
-        step_adjust(profile, &schedule->step[s], cold[s], &us[s]);
+        qs__step_adjust(profile, &schedule->step[s], cold[s], &us[s]);
     free(cold);
     return status;
 }

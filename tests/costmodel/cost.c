@@ -236,10 +236,39 @@ static void plans_hold_kernel_rows(void **state) {
     free(plan.kernel);
 }
 
+/* Caches that hold everything, ranks that are quicker alone: no schedule's step is below the least. */
+static void nothing_is_below_the_least(void **state) {
+    (void)state;
+    qs_class_profile *one = &profile.class_[0];
+    double *us = calloc((size_t)schedule->steps, sizeof *us), *alone = calloc((size_t)schedule->steps, sizeof *alone);
+    int below = 0;
+    one->cache_bytes = 64 << 10;
+    for (int i = 0; i < one->kernels; i++) {
+        one->kernel[i].cold_bytes = 1e4 * (i % 7);
+        one->kernel[i].us_per_cold_byte = 1e-4 * (i % 3);
+        one->kernel[i].us_alone = one->kernel[i].us * (0.8 + 0.1 * (i % 4));
+    }
+    assert_ok(qs_cost_schedule(one, schedule, NULL, us));
+    assert_true(qs_cost_schedule_alone(one, schedule, us, alone));
+    for (int s = 0; s < schedule->steps; s++) {
+        double least, mean;
+        assert_ok(qs_cost_step_least(one, &schedule->step[s], &least));
+        assert_ok(qs_cost_step(one, &schedule->step[s], &mean));
+        assert_true(least <= us[s] && least <= alone[s] && least <= mean);
+        below += least < mean;
+    }
+    assert_true(below > 0);
+    for (int i = 0; i < one->kernels; i++)
+        one->kernel[i].cold_bytes = one->kernel[i].us_per_cold_byte = one->kernel[i].us_alone = 0;
+    one->cache_bytes = 0;
+    free(us);
+    free(alone);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price),       cmocka_unit_test(casts_can_be_left_out),
                                        cmocka_unit_test(places_in_the_schedule_count),   cmocka_unit_test(cases_tell_weights),
                                        cmocka_unit_test(weights_have_rows_of_their_own), cmocka_unit_test(what_is_not_known_is_an_error),
-                                       cmocka_unit_test(plans_hold_kernel_rows)};
+                                       cmocka_unit_test(plans_hold_kernel_rows),         cmocka_unit_test(nothing_is_below_the_least)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
