@@ -16,7 +16,8 @@ typedef struct table_work {
     qs_recipe recipe[MOST_RECIPES];
     int recipes;
     double *omega;     /* (nodes × recipes) */
-    double *stability; /* (iterations) Spearman with the mean, lowest recipe; NULL: the indicator does not vary over iterations */
+    double *trace;     /* (iterations × nodes) of the lowest recipe; NULL, as stability is: the indicator does not vary over iterations */
+    double *stability; /* (iterations) Spearman with the mean, lowest recipe */
 } table_work;
 
 static qs_status recipe_add(void *context, const char *name) {
@@ -28,24 +29,23 @@ static qs_status recipe_add(void *context, const char *name) {
 static qs_status stability_compute(table_work *work, int64_t global_batch) {
     const int nodes = work->graph->nodes, iterations = work->profile.statistics.iterations;
     const qs_recipe *lowest = &work->recipe[work->recipes - 1];
-    double *trace = NULL, *mean = NULL, *now = NULL;
+    double *mean = NULL, *now = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)iterations, sizeof *work->stability, &work->stability));
-    QS_GOTO(qs_allocate((size_t)iterations * (size_t)nodes, sizeof *trace, &trace));
+    QS_GOTO(qs_allocate((size_t)iterations * (size_t)nodes, sizeof *work->trace, &work->trace));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *mean, &mean));
     QS_GOTO(qs_allocate((size_t)nodes, sizeof *now, &now));
-    QS_GOTO(qs_indicator_trace(work->convention, work->graph, &work->profile, work->profile.batch, global_batch, lowest, trace));
+    QS_GOTO(qs_indicator_trace(work->convention, work->graph, &work->profile, work->profile.batch, global_batch, lowest, work->trace));
     for (int i = 0; i < iterations; i++) {
         int count = 0;
         for (int n = 1; n < nodes; n++) {
             if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
             mean[count] = work->omega[n * work->recipes + work->recipes - 1];
-            now[count++] = trace[i * nodes + n];
+            now[count++] = work->trace[i * nodes + n];
         }
         work->stability[i] = qs_spearman(count, now, mean);
     }
 done:
-    free(trace);
     free(mean);
     free(now);
     return status;
@@ -78,22 +78,36 @@ static void table_print(const table_work *work) {
     stability_print(work);
 }
 
+static json_t *omega_json(double value) {
+    return isfinite(value) ? json_real(value) : json_string("inf");
+}
+
+static json_t *trace_json(const table_work *work) {
+    json_t *operators = json_object();
+    for (int n = 1; n < work->graph->nodes; n++) {
+        if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
+        json_t *row = json_array();
+        for (int i = 0; i < work->profile.statistics.iterations; i++)
+            json_array_append_new(row, omega_json(work->trace[i * work->graph->nodes + n]));
+        json_object_set_new(operators, work->graph->node[n].name, row);
+    }
+    return json_pack("{s:s,s:o}", "recipe", work->recipe[work->recipes - 1].name, "omega", operators);
+}
+
 static qs_status table_json(const table_work *work) {
     json_t *operators = json_object();
     for (int n = 1; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         json_t *row = json_object();
-        for (int r = 0; r < work->recipes; r++) {
-            const double value = work->omega[n * work->recipes + r];
-            json_object_set_new(row, work->recipe[r].name, isfinite(value) ? json_real(value) : json_string("inf"));
-        }
+        for (int r = 0; r < work->recipes; r++)
+            json_object_set_new(row, work->recipe[r].name, omega_json(work->omega[n * work->recipes + r]));
         json_object_set_new(operators, work->graph->node[n].name, row);
     }
     if (!work->stability) return json_print(json_pack("{s:o}", "omega", operators));
     json_t *stability = json_array();
     for (int i = 0; i < work->profile.statistics.iterations; i++)
         json_array_append_new(stability, json_number(work->stability[i]));
-    return json_print(json_pack("{s:o,s:o}", "omega", operators, "rank_stability", stability));
+    return json_print(json_pack("{s:o,s:o,s:o}", "omega", operators, "rank_stability", stability, "trace", trace_json(work)));
 }
 
 static qs_status table_make(table_work *work, const char *name, int64_t global_batch, uint64_t seed) {
@@ -124,7 +138,7 @@ static void rows_add(indicator_options *o) {
     options_add(table, (option_row){"convention", OPTION_TEXT, &o->convention, "NAME", "how qsync forms omega (the best one measured)", 0});
     options_add(table, (option_row){"global-batch", OPTION_INTEGER, &o->global_batch, "N",
                                     "samples of a step over all ranks (profiled batch × ranks)", 1});
-    options_add(table, (option_row){"json", OPTION_FLAG, &o->json, NULL, "print JSON", 0});
+    options_add(table, (option_row){"json", OPTION_FLAG, &o->json, NULL, "print JSON, also with omega of every iteration", 0});
     options_add(table, (option_row){"ground-truth", OPTION_FLAG, &o->ground_truth, NULL,
                                     "measure the noise and compare all indicators with it; what follows is for it", 0});
     truth_options_add(&o->truth, table);
@@ -171,6 +185,7 @@ qs_status verb_indicator(int argc, char **argv) {
 done:
     free(work.omega);
     free(work.stability);
+    free(work.trace);
     qs_graph_release(work.graph);
     qs_profile_release(&work.profile);
     return status;

@@ -21,6 +21,11 @@ grep -q 'rank stability over 3 iterations' "$work/out" || fail "indicator withou
 if grep -q 'rank stability' "$work/out"; then fail "a stability that is not the indicator's"; fi
 "$QSYNC" indicator --profile "$work/profile.json" --indicator random --json > "$work/out" || fail "indicator random --json"
 if grep -q 'rank_stability' "$work/out" || ! grep -q '"omega"' "$work/out"; then fail "JSON of an indicator without iterations"; fi
+# Ω is the mean over iterations; both are printed with twelve digits.
+"$QSYNC" indicator --profile "$work/profile.json" --recipes bf16,int8/bf16 --json > "$work/out" || fail "indicator --json"
+jq -e '. as $all | .trace.recipe == "int8/bf16" and (.trace.omega | length) == 5 and (.trace.omega | to_entries
+    | all(.[]; (.value | length) == 3 and ((.value | add / 3) / $all.omega[.key]["int8/bf16"] - 1 | fabs) < 1e-9))' "$work/out" > /dev/null ||
+    { cat "$work/out"; fail "the indicator's trace is not what its mean is made of"; }
 for planner in fp32 uniform qsync; do
     "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --planner $planner $job --epochs 1 --out "$work/$planner.json" --explain > "$work/out" ||
         fail "plan $planner"
