@@ -9,7 +9,7 @@
 # Plans: one recipe for all operators (profiling runs these too), three blocks lower than the rest, random mixes that no profile has seen.
 # Groups: native (one rank), limited (one rank under an instruction-set ceiling, fp32 and int8), two (native fp32/bf16 beside a native rank
 # with int8), four (two of each; more ranks than cores on small machines: reported, not bounded).
-# Gradients are summed by our own ring: what the library does inside (memory taken anew for every large message) no message timed by itself shows.
+# Gradients are summed as PREDICTION_ALL_REDUCE says (shared).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
 # PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_OUT: a run goes on with what is
@@ -18,7 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
+: "${QSYNC:=build/release/qsync}" "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
     "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
 dataset=shapes
@@ -70,9 +70,9 @@ simulate() { # folder plan profile options...
 }
 cell() { # round group model folder plan
     count=$(ranks_of "$2")
-    must "$4/log" "$QSYNC" plan --cluster "$4/cluster.json" --profile "$4/profile.json" --planner qsync --pins "$4/$5.pins" --all-reduce ring \
+    must "$4/log" "$QSYNC" plan --cluster "$4/cluster.json" --profile "$4/profile.json" --planner qsync --pins "$4/$5.pins" --all-reduce "$PREDICTION_ALL_REDUCE" \
         --out "$4/plan.json"
-    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --all-reduce ring --max-steps 56 \
+    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --all-reduce "$PREDICTION_ALL_REDUCE" --max-steps 56 \
         --test-limit 64 \
         --out "$4/run"
     contexts=null
@@ -91,7 +91,7 @@ profile() { # group model batch folder name options...
     group=$1 model=$2 batch=$3 folder=$4 name=$5
     shift 5
     must "$folder/log" launch "$(ranks_of "$group")" profile --cluster "$folder/cluster.json" --model "$model" --dataset $dataset --batch "$batch" \
-        --all-reduce ring --repetitions 4 --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
+        --all-reduce "$PREDICTION_ALL_REDUCE" --repetitions 4 --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
 }
 
 rows_of() { # round group model
@@ -108,7 +108,7 @@ group_run() { # round group model batch mixes
         for plan in $(jq -r 'keys_unsorted[]' "$folder/plans.json"); do
             jq --arg model "$3" --arg dataset $dataset --argjson batch "$4" \
                 ".[\"$plan\"] + {job: {model: \$model, dataset: \$dataset, batch: \$batch,
-                buckets: {bytes: 1048576, wire: \"fp32\", algorithm: \"ring\"}}}" "$folder/plans.json" > "$folder/$plan.pins"
+                buckets: {bytes: 1048576, wire: \"fp32\", algorithm: \"$PREDICTION_ALL_REDUCE\"}}}" "$folder/plans.json" > "$folder/$plan.pins"
         done
         if [ "$2" = native ]; then
             profile "$2" "$3" "$4" "$folder" hot --kernels hot

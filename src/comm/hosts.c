@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which ranks share a host, the order of ranks host by host, and how much memory they share: derived from comm->host, which the communicator fills when it opens (NULL:
- * all on one). */
+/* Which ranks share a host, the order of ranks host by host, and how much memory they share: derived from comm->host, which the
+ * communicator fills when it opens (NULL: all on one). */
 #include "comm_internal.h"
 
 int qs_comm_host_of(const qs_comm *comm, int rank) {

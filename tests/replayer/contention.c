@@ -69,6 +69,30 @@ static void progress_and_company_multiply(void **state) {
     qs_replay_release(&result);
 }
 
+/* A sum that is the ranks' own work: kernels stand still for it, who waits has nothing to stand still. */
+static void sums_are_work(void **state) {
+    (void)state;
+    const double early[HAND_STEPS] = {100, 0, 50, 0, 10}, late[HAND_STEPS] = {200, 0, 30, 0, 10};
+    const qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = early},
+                                    {.class_name = "b", .schedule = &hand, .step_us = late}};
+    qs_replay_result result = replay_with(2, rank, 40, 1);
+    /* Both are ready at 200. b sums until 240 and computes until 270; a has waited since 150, and updates from 240 on. */
+    near(result.iteration_us, 280);
+    near(result.group[1].phases.communication_us, 40);
+    near(result.group[1].phases.backward_us, 30);
+    near(result.waiting_us[1], 0);
+    near(result.group[0].phases.communication_us, 0);
+    near(result.group[0].reducing_us, 40);
+    near(result.waiting_us[0], 90 + 30);
+    qs_replay_release(&result);
+    /* Nobody waits: the work of both, one after the other. */
+    const qs_replay_rank alike[2] = {rank[0], rank[0]};
+    result = replay_with(2, alike, 40, 1);
+    near(result.iteration_us, 100 + 40 + 50 + 10);
+    near(result.waiting_us[0], 0);
+    qs_replay_release(&result);
+}
+
 static void equal_times_are_no_times(void **state) {
     (void)state;
     qs_replay_rank with[2] = {RANK(a, 0), RANK(b, 0)}, without[2] = {RANK(a, 0), RANK(b, 0)};
@@ -178,6 +202,7 @@ int main(void) {
                                        cmocka_unit_test(another_host_does_not),
                                        cmocka_unit_test(help_grows_with_the_share_that_waits),
                                        cmocka_unit_test(progress_and_company_multiply),
+                                       cmocka_unit_test(sums_are_work),
                                        cmocka_unit_test(equal_times_are_no_times),
                                        cmocka_unit_test(alike_ranks_are_replayed_once),
                                        cmocka_unit_test(nothing_is_lost),

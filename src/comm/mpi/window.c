@@ -11,8 +11,8 @@
  *
  * Memory order. A counter is written by one rank alone: released after the reads and writes of slots that it tells of, acquired by others
  * before they touch the same slots. WRITE and SUM counters so publish what a slot holds; the TAKE counter publishes that its reads are over
- * before the owner writes there again. The window is one piece of coherent memory and the counters are free of locks, therefore also between
- * processes. */
+ * before the owner writes there again. The window is one piece of coherent memory and the counters are free of locks, therefore good
+ * between processes too. */
 #include "mpi_internal.h"
 
 #include <sched.h>

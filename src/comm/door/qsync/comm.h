@@ -41,8 +41,8 @@ QS_API qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out);
  *   ring                2 (n - 1) messages of bytes/n in series: n chunks are passed round, summed and passed round again
  *   recursive-doubling  log2 n messages of all bytes in series, between pairs 1, 2, 4, ... apart; where n is no power of two, rounded down
  *                       and two more
- * All but the library's run one after the other and go on only while one of them is tested or waited for: end them before another collective
- * that waits. Rings and recursive doubling are messages between pairs over any MPI library; they go host by host, so that neighbours share
+ * All but the library's run one after the other and go on only while one of them is tested or waited for: end them before another
+ * collective that waits. Rings and recursive doubling are messages between pairs over any MPI library; host by host, so neighbours share
  * memory where they can, and take bytes/n (ring) or bytes (recursive-doubling) of memory, once. `shared` takes qs_comm_window_bytes, made
  * when the first one starts, for which all ranks wait. Up to 4 ranks of a host each add up whole messages; of more, each adds up a part of
  * every chunk and copies the others'. Both add in order of ranks, so they give equal bits. One process has nothing to choose. */

@@ -3,8 +3,9 @@
  *
  * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended;
  * update steps wait for it. Where the library takes part of the compute thread (cpu_share), kernels that overlap an all-reduce take longer
- * by 1/(1 - cpu_share) there. Kernels were measured with all ranks of a host at work: a rank runs faster while others of its host wait, by
- * the share of them that do. With noise (jitter) times are expected ones: an all-reduce starts at the expected maximum over ranks. Ranks
+ * by 1/(1 - cpu_share) there; where the ranks do all of it themselves (1), they stand still meanwhile. Kernels were measured with all ranks
+ * of a host at work: a rank runs faster while others of its host wait, by the share of them that do. With noise (jitter) times are expected
+ * ones: an all-reduce starts at the expected maximum over ranks. Ranks
  * that behave alike are replayed once. Times are microseconds. */
 #ifndef QSYNC_REPLAYER_H
 #define QSYNC_REPLAYER_H
