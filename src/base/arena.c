@@ -86,8 +86,8 @@ static qs_status grow(qs_arena *arena, size_t bytes) {
     char *memory = arena->memory;
     const size_t mapped = pages_of(bytes), added = mapped - arena->mapped;
     if (mapped > arena->span) {
-        return qs_fail(QS_OUT_OF_MEMORY, "cannot grow an arena to %zu bytes: the %zu bytes of address space it was given end before", bytes,
-                       arena->span);
+        return qs_fail(QS_OUT_OF_MEMORY, "cannot grow an arena to %zu bytes: %zu bytes of address space were to be had; raise ulimit -v",
+                       bytes, arena->span);
     }
     if (mprotect(memory + arena->mapped, added, PROT_READ | PROT_WRITE) != 0)
         return qs_fail(QS_OUT_OF_MEMORY, "cannot reserve an arena of %zu bytes: the system refuses", bytes);

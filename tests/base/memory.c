@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "qsync/base.h"
 
@@ -157,6 +159,32 @@ static void arena_grows_and_shrinks_in_place(void **state) {
     assert_null(arena.memory);
 }
 
+/* Where addresses are scarce an arena gets what it needs now, shrinks as ever, and grows back no further. */
+static void arena_with_few_addresses(void **state) {
+    (void)state;
+    const size_t first = (size_t)8 << 20, scarce = (size_t)32 << 20;
+    struct rlimit before, tight;
+    qs_arena arena;
+    long long pages = 0;
+    FILE *file = watched ? NULL : fopen("/proc/self/statm", "re");
+    if (!file) skip();
+    assert_int_equal(fscanf(file, "%lld", &pages), 1);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + scarce;
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    const qs_status reserved = qs_arena_reserve(first, &arena);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(reserved, QS_OK);
+    assert_int_equal(arena.span, first);
+    assert_int_equal(qs_arena_resize(&arena, first + 1), QS_OUT_OF_MEMORY);
+    assert_non_null(strstr(qs_message(), "8388608 bytes of address space"));
+    assert_int_equal(qs_arena_resize(&arena, first / 2), QS_OK);
+    assert_int_equal(qs_arena_resize(&arena, first), QS_OK);
+    qs_arena_release(&arena);
+}
+
 static void arena_stays_when_growth_is_refused(void **state) {
     (void)state;
     qs_arena arena = {0};
@@ -182,6 +210,7 @@ int main(void) {
         cmocka_unit_test(arena_refuses_what_the_system_lacks),
         cmocka_unit_test(arena_grows_and_shrinks_in_place),
         cmocka_unit_test(arena_stays_when_growth_is_refused),
+        cmocka_unit_test(arena_with_few_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
