@@ -42,6 +42,8 @@ qs_status options_parse(option_table *table, const verb_usage *usage, int argc, 
 bool option_given(const option_table *table, const char *name);
 /* QS_USAGE when there are more than `most` plain arguments. */
 qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most);
+/* The input of a model: its own, with the shape "3x32x32" unless text is NULL, and other classes unless 0. */
+qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out);
 /* Calls `visit` for each name of a comma-separated list, up to the first failure. */
 qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context);
 

@@ -93,16 +93,6 @@ static qs_status json_out(const inspection *one) {
                                 (json_int_t)sum.saved[2], "nodes", nodes));
 }
 
-static qs_status input_parse(const char *text, int classes, const char *model, qs_model_input *out) {
-    char rest = 0;
-    QS_TRY(qs_model_input_of(model, out));
-    if (text && (sscanf(text, "%9dx%9dx%9d%c", &out->channels, &out->height, &out->width, &rest) != 3 || out->channels < 1 ||
-                 out->height < 1 || out->width < 1))
-        return qs_fail(QS_USAGE, "--input %s: channels, height and width as in 3x32x32", text);
-    if (classes > 0) out->classes = classes;
-    return QS_OK;
-}
-
 qs_status verb_inspect(int argc, char **argv) {
     const verb_usage usage = {
         "inspect", "MODEL",
@@ -139,7 +129,7 @@ qs_status verb_inspect(int argc, char **argv) {
     qs_status status = QS_OK;
     QS_TRY(memory_options_check(&table, memory));
     if (memory && blocks) return qs_fail(QS_USAGE, "--memory and --blocks are two questions: give one of them");
-    QS_TRY(input_parse(input, classes, argv[first], &shape));
+    QS_TRY(model_input_parse(input, classes, argv[first], &shape));
     QS_TRY(qs_model_build(argv[first], &shape, &one.graph));
     if (memory) {
         question.graph = one.graph;

@@ -141,3 +141,13 @@ qs_status names_each(const char *list, qs_status (*visit)(void *context, const c
     free(copy);
     return status;
 }
+
+qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out) {
+    char rest = 0;
+    QS_TRY(qs_model_input_of(model, out));
+    if (text && (sscanf(text, "%9dx%9dx%9d%c", &out->channels, &out->height, &out->width, &rest) != 3 || out->channels < 1 ||
+                 out->height < 1 || out->width < 1))
+        return qs_fail(QS_USAGE, "--input %s: channels, height and width as in 3x32x32", text);
+    if (classes > 0) out->classes = classes;
+    return QS_OK;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* accumulator: how wide the accumulators of a model's GEMMs must be (variance retention ratio; Sakr et al., Accumulation
+ * Bit-Width Scaling, ICLR 2019).
+ *
+ * n products with m_p mantissa bits are summed in an accumulator with m_acc mantissa bits. Small addends are swamped by a large sum: the
+ * variance of the result falls to VRR(m_acc, m_p, n) of what exact sums would have. Widths count mantissa bits without the leading one.
+ * Nothing here runs on a device. */
+#ifndef QSYNC_ACCUMULATOR_H
+#define QSYNC_ACCUMULATOR_H
+
+#include "qsync/graph.h"
+
+/* ---- The formula ------------------------------------------------------------------------------------------------------- */
+
+enum { QS_MOST_ACCUMULATOR_BITS = 60 };
+#define QS_LONGEST_ACCUMULATION ((int64_t)1 << 40)
+
+/* A sum of `length` products. Only a share `nonzero` of them counts: n = ceil(length × nonzero). chunk 0: one after the other. Else in
+ * chunks of that many, whose sums are summed then: the first stage has n1 = ceil(chunk × nonzero) products of product_bits bits, the second
+ * n2 = ceil(length / chunk) addends of min(m_acc, product_bits + log2 n1) bits, log2 rounded up. A length of at most one chunk has one
+ * stage. */
+typedef struct qs_accumulation {
+    int product_bits; /* m_p: 1 .. 30; of the products of two formats with k mantissa bits, 2k + 1 */
+    int64_t length;   /* 1 .. QS_LONGEST_ACCUMULATION */
+    int64_t chunk;    /* 0, or 2 and more */
+    double nonzero;   /* in (0, 1] */
+} qs_accumulation;
+
+/* 1 - VRR, the lost share of the variance: computed as a quotient of sums of positive terms, so that it keeps its digits where VRR is
+ * nearly 1 (relative error below 1e-6). QS_USAGE names what is out of range, m_acc below product_bits or above QS_MOST_ACCUMULATOR_BITS
+ * included. */
+QS_API qs_status qs_accumulation_loss(const qs_accumulation *sum, int accumulator_bits, double *out);
+/* The exponent n (1 - VRR) of the variance lost, v = exp(n (1 - VRR)); of a chunked sum the larger of the stages'. A width is enough while v
+ * stays below 50, each stage on its own. By the formula itself it may rise a little with the width where it is small. */
+QS_API qs_status qs_accumulation_exponent(const qs_accumulation *sum, int accumulator_bits, double *out);
+#define QS_ACCUMULATION_EXPONENT 3.912023005428146 /* ln 50: from here on a width is too small */
+/* The smallest width, from product_bits on, that is enough. */
+QS_API qs_status qs_accumulation_bits(const qs_accumulation *sum, int *out);
+
+/* ---- A model ------------------------------------------------------------------------------------------------------------ */
+
+typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
+QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input gradient", "weight gradient" */
+/* How many products each output element of an adjustable operator's GEMM sums, for a local batch: convolutions C_in / groups · kh · kw,
+ * C_out / groups · kh · kw and batch · H_out · W_out; linear layers in, out and batch. 0: the GEMM does not run (the input gradient of the
+ * first operators). */
+QS_API int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch);
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync accum: how wide accumulators must be, of one sum or of every GEMM of a model. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accum.h"
+
+typedef struct accum {
+    qs_accumulation sum; /* chunk: of the chunked width */
+    int64_t batch;
+    const char *profile_file, *svg, *input;
+    qs_graph *graph;
+    qs_profile profile;
+    bool json;
+} accum;
+
+typedef struct widths {
+    int normal, chunked;
+} widths;
+
+static qs_status widths_of(qs_accumulation sum, widths *out) {
+    QS_TRY(qs_accumulation_bits(&sum, &out->chunked));
+    sum.chunk = 0;
+    return qs_accumulation_bits(&sum, &out->normal);
+}
+
+/* ---- One sum ------------------------------------------------------------------------------------------------------------ */
+
+static qs_status exponents_print(const accum *one, const widths *bits) {
+    qs_accumulation plain = one->sum;
+    plain.chunk = 0;
+    printf("\n%5s %16s %16s\n", "bits", "n (1 - VRR)", "chunked");
+    for (int b = one->sum.product_bits; b <= bits->normal + 2; b++) {
+        double normal, chunked;
+        QS_TRY(qs_accumulation_exponent(&plain, b, &normal));
+        QS_TRY(qs_accumulation_exponent(&one->sum, b, &chunked));
+        printf("%5d %16.4g %16.4g\n", b, normal, chunked);
+    }
+    return QS_OK;
+}
+
+static qs_status sum_out(const accum *one) {
+    widths bits;
+    QS_TRY(widths_of(one->sum, &bits));
+    if (one->svg) QS_TRY(accum_curve_write(one->svg, &one->sum, bits.normal));
+    if (one->json)
+        return json_print(json_pack("{s:i,s:I,s:I,s:f,s:i,s:i}", "product_bits", one->sum.product_bits, "length",
+                                    (json_int_t)one->sum.length, "chunk", (json_int_t)one->sum.chunk, "nonzero", one->sum.nonzero, "normal",
+                                    bits.normal, "chunked", bits.chunked));
+    printf("%lld products of %d mantissa bits, %s of them not zero: the accumulator needs %d mantissa bits, %d in chunks of %lld\n"
+           "a width is enough while n (1 - VRR) is below ln 50 = %.3f\n",
+           (long long)one->sum.length, one->sum.product_bits, percent_text(one->sum.nonzero), bits.normal, bits.chunked,
+           (long long)one->sum.chunk, QS_ACCUMULATION_EXPONENT);
+    return exponents_print(one, &bits);
+}
+
+/* ---- A model --------------------------------------------------------------------------------------------------------------- */
+
+/* Share of a tensor that is not zero, by its histogram of exponents; 1 where the profile has none. */
+static double nonzero_of(const qs_tensor_statistics *tensor) {
+    double counted = 0;
+    for (int e = 0; e < QS_EXPONENTS; e++)
+        counted += tensor->range_histogram[e];
+    return counted > 0 && tensor->count > 0 ? fmin(counted / (double)tensor->count, 1) : 1;
+}
+
+/* Zeros of the two operands are taken as independent. */
+static double nonzero_products(const accum *one, int node, qs_gemm gemm) {
+    const qs_statistics *all = &one->profile.statistics;
+    for (int i = 0; i < all->operators; i++) {
+        const qs_operator_statistics *row = &all->operator_[i];
+        if (strcmp(row->name, one->graph->node[node].name) != 0) continue;
+        const double src = nonzero_of(&row->src), weights = nonzero_of(&row->weights), diff_dst = nonzero_of(&row->diff_dst);
+        return gemm == QS_GEMM_FORWARD ? src * weights : gemm == QS_GEMM_INPUT_GRADIENT ? diff_dst * weights : src * diff_dst;
+    }
+    return one->sum.nonzero;
+}
+
+static qs_status gemm_out(const accum *one, int node, qs_gemm gemm, json_t *row) {
+    qs_accumulation sum = one->sum;
+    widths bits;
+    sum.length = qs_gemm_length(one->graph, node, gemm, one->batch);
+    if (sum.length == 0) {
+        if (!one->json) printf("  %9s %5s %8s", "-", "-", "-");
+        return QS_OK;
+    }
+    sum.nonzero = nonzero_products(one, node, gemm);
+    QS_TRY(widths_of(sum, &bits));
+    if (!one->json) printf("  %9lld %5.2f (%2d, %2d)", (long long)sum.length, sum.nonzero, bits.normal, bits.chunked);
+    json_object_set_new(row, qs_gemm_name(gemm),
+                        json_pack("{s:I,s:f,s:i,s:i}", "length", (json_int_t)sum.length, "nonzero", sum.nonzero, "normal", bits.normal,
+                                  "chunked", bits.chunked));
+    return QS_OK;
+}
+
+static qs_status node_out(const accum *one, int node, json_t *rows) {
+    json_t *row = json_pack("{s:s}", "operator", one->graph->node[node].name);
+    qs_status status = row && json_array_append(rows, row) == 0 ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "JSON of operator %d", node);
+    if (!one->json) printf("%-26s", one->graph->node[node].name);
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS && status == QS_OK; gemm++)
+        status = gemm_out(one, node, gemm, row);
+    if (!one->json) printf("\n");
+    json_decref(row);
+    return status;
+}
+
+static qs_status model_out(const accum *one) {
+    json_t *rows = json_array();
+    qs_status status = QS_OK;
+    if (!one->json)
+        printf("%s, batch %lld, products of %d mantissa bits: length, share not zero, mantissa bits (normal, chunks of %lld)\n%-26s"
+               "  %-24s  %-24s  %-24s\n",
+               one->graph->name, (long long)one->batch, one->sum.product_bits, (long long)one->sum.chunk, "operator", "forward",
+               "input gradient", "weight gradient");
+    for (int n = 1; n < one->graph->nodes && status == QS_OK; n++)
+        if (one->graph->node[n].op->kind == QS_ADJUSTABLE) status = node_out(one, n, rows);
+    if (status == QS_OK && one->json)
+        return json_print(json_pack("{s:s,s:I,s:i,s:I,s:o}", "model", one->graph->name, "batch", (json_int_t)one->batch, "product_bits",
+                                    one->sum.product_bits, "chunk", (json_int_t)one->sum.chunk, "operators", rows));
+    json_decref(rows);
+    return status;
+}
+
+static qs_status model_open(accum *one, const char *model) {
+    qs_model_input input;
+    QS_TRY(model_input_parse(one->input, 0, model, &input));
+    QS_TRY(qs_model_build(model, &input, &one->graph));
+    if (!one->profile_file) return QS_OK;
+    char signature[32];
+    QS_TRY(qs_profile_read(one->profile_file, &one->profile));
+    if (strcmp(one->profile.graph, qs_graph_signature(one->graph, signature)) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "--profile %s: it is of model %s (%s), the question is about %s (%s)", one->profile_file,
+                   one->profile.model, one->profile.graph, one->graph->name, signature);
+}
+
+/* What only one of the two questions takes. */
+static qs_status question_check(const option_table *table, const accum *one, bool model) {
+    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "svg"};
+    for (int i = 0; !model && i < 3; i++)
+        if (option_given(table, of_model[i])) return qs_fail(QS_USAGE, "--%s belongs to a model: qsync accum MODEL --batch N", of_model[i]);
+    for (int i = 0; model && i < 2; i++)
+        if (option_given(table, of_sum[i])) return qs_fail(QS_USAGE, "--%s belongs to one sum: leave out the model", of_sum[i]);
+    if (model && one->profile_file && option_given(table, "nzr"))
+        return qs_fail(QS_USAGE, "--nzr and --profile both say what is not zero: give one of them");
+    if (!model && !option_given(table, "length")) return qs_fail(QS_USAGE, "accum needs --length or a model; see qsync accum --help");
+    return QS_OK;
+}
+
+qs_status verb_accum(int argc, char **argv) {
+    const verb_usage usage = {
+        "accum", "[MODEL]",
+        "Mantissa bits that an accumulator needs so that the variance of its sums is retained (VRR): of one sum of --length\n"
+        "products, or of every GEMM of a model, added one after the other and in chunks. Products of two formats with k\n"
+        "mantissa bits have 2k + 1: 5 for e5m2, 7 for e4m3, 15 for bf16.",
+        "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum resnet20 --batch 128 --profile profile.json\n"};
+    accum one = {.sum = {.product_bits = 5, .chunk = 64, .nonzero = 1}, .batch = 128};
+    bool done = false;
+    int first = 0;
+    option_table table = {0};
+    qs_status status = QS_OK;
+    options_add(&table, (option_row){"m-p", OPTION_INT, &one.sum.product_bits, "BITS", "mantissa bits of the products (5)", 1});
+    options_add(&table, (option_row){"length", OPTION_INTEGER, &one.sum.length, "N", "products in the sum, up to 2^40", 1});
+    options_add(&table, (option_row){"chunk", OPTION_INTEGER, &one.sum.chunk, "N", "products in a chunk (64)", 2});
+    options_add(&table, (option_row){"nzr", OPTION_REAL, &one.sum.nonzero, "X", "share of the products that is not zero (1)", 0});
+    options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "of a model: local batch (128)", 1});
+    options_add(&table, (option_row){"input", OPTION_TEXT, &one.input, "CxHxW", "of a model: input shape (the model's own)", 0});
+    options_add(&table, (option_row){"profile", OPTION_TEXT, &one.profile_file, "FILE", "of a model: measured shares of zeros", 0});
+    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE", "of a sum: draw n (1 - VRR) over the width, with its knee", 0});
+    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    if (done) return QS_OK;
+    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
+    QS_TRY(question_check(&table, &one, first < argc));
+    if (first == argc) return sum_out(&one);
+    QS_GOTO(model_open(&one, argv[first]));
+    QS_GOTO(model_out(&one));
+done:
+    qs_profile_release(&one.profile);
+    qs_graph_release(one.graph);
+    return status;
+}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: short
+# qsync accum: widths of one sum and of a model's GEMMs, the picture, refusals.
+. "$(dirname "$0")/check.inc"
+
+check() { # what command...
+    what=$1
+    shift
+    "$@" > "$work/said" || { echo "$what: not so"; failures=$((failures + 1)); }
+}
+
+expect 0 accum --m-p 5 --length 4608 --json << 'END'
+{
+  "product_bits": 5,
+  "length": 4608,
+  "chunk": 64,
+  "nonzero": 1.0,
+  "normal": 9,
+  "chunked": 5
+}
+END
+normal() { "$QSYNC" accum --json "$@" | jq .normal; }
+check "a quarter of the products is as good as a quarter of the length" [ "$(normal --length 131072 --nzr 0.25)" = "$(normal --length 32768)" ]
+
+"$QSYNC" accum resnet20 --batch 128 --json > "$work/model.json"
+check "operators, and no input gradient of the stem" jq -e '.operators | length == 22 and (.[0] | has("input gradient") | not)' "$work/model.json"
+check "the stem's weight gradient" jq -e '.operators[0]["weight gradient"] == {"length": 131072, "nonzero": 1, "normal": 12, "chunked": 8}' "$work/model.json"
+"$QSYNC" accum resnet20 > "$work/table"
+check "the table" grep "stage1.block0.conv1 .* 144  1.00 ( 5,  5)" "$work/table"
+
+"$QSYNC" accum --length 131072 --svg "$work/curve.svg" > "$work/table"
+check "the knee in the picture" grep "one after the other: 12 bits" "$work/curve.svg"
+check "a whole picture" grep "</svg>" "$work/curve.svg"
+
+refuse 2 "accum needs --length or a model" accum
+refuse 2 "a non-zero share of 0" accum --length 100 --nzr 0
+refuse 2 "leave out the model" accum resnet20 --length 100
+refuse 2 "--batch belongs to a model" accum --length 100 --batch 4
+finish
