@@ -97,7 +97,7 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     out->predicted.base_bytes = predicted->base_bytes;
     out->predicted.program_bytes = predicted->program_bytes;
     out->predicted.sum_omega = qs__draft_sum_omega(draft, c);
-    return QS_OK;
+    return qs__bound_of_plan(draft, c, &out->predicted.lower_bound);
 }
 
 static qs_status memory_check(const qs_draft_plan *draft, const qs_prediction *prediction) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "branch.h"
+#include "best_first.h"
 
 enum { MOST_STEPS = 300, PATIENCE = 6, MOST_WORK = 60000 /* relaxations times nodes */, STEPS_OF_PART = 12 };
 static const double shortest = 1e-3; /* length factor at which the search ends */
@@ -180,14 +180,14 @@ qs_status qs__bound_try(qs__bound *one, double reached, int steps, double *value
 
 static qs_status branched(qs__bound *one, double reached, double *value) {
     const int weight = 1;
-    qs__branch branch = {.classes = 1,
-                         .bound = &one,
-                         .weight = &weight,
-                         .reached = reached,
-                         .most_minima = MOST_WORK / one->relaxation.graph->nodes,
-                         .steps = STEPS_OF_PART};
-    QS_TRY(qs__branch_run(&branch));
-    *value = fmax(one->value, fmin(branch.least, reached));
+    qs__best_first search = {.classes = 1,
+                             .bound = &one,
+                             .weight = &weight,
+                             .reached = reached,
+                             .most_minima = MOST_WORK / one->relaxation.graph->nodes,
+                             .steps = STEPS_OF_PART};
+    QS_TRY(qs__best_first_run(&search));
+    *value = fmax(one->value, fmin(search.least, reached));
     *value -= rounding * fabs(*value);
     return QS_OK;
 }
@@ -200,4 +200,12 @@ qs_status qs__bound_of_class(const qs_draft_plan *draft, int class_index, double
     if (status == QS_OK) status = branched(one, reached, value);
     qs__bound_release(one);
     return status;
+}
+
+qs_status qs__bound_of_plan(const qs_draft_plan *draft, int class_index, double *value) {
+    *value = 0;
+    if (!(draft->limit_us > 0) || draft->costs.no_casts || !qs__class_is_lowered(draft, class_index)) return QS_OK;
+    for (int c = 0; c < draft->cluster->classes; c++)
+        if (draft->batch[c] != draft->job->batch) return QS_OK;
+    return qs__bound_of_class(draft, class_index, draft->limit_us, value);
 }

@@ -30,6 +30,7 @@ typedef struct qs_draft_plan {
     int64_t *batch;                 /* (classes) of a rank; the job's unless qs__draft_batch_set changes it */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
+    double limit_us; /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
 } qs_draft_plan;
 
 /* Planners fill choice (and what stopped operators); the prediction of the final choice is made by the caller. */
@@ -59,6 +60,10 @@ int qs__draft_next(const qs_draft_class *one, int node, int from);
 /* uniform.c: sets every lowered class to its fastest uniform recipe that fits (or, until_fits, the highest that fits). *limit_us is the
  * longest iteration allowed beside it: 1/T_min with the tolerance. */
 qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limit_us);
+
+/* bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known, or another
+ * problem was solved (unequal batches, decisions without casts). */
+qs_status qs__bound_of_plan(const qs_draft_plan *draft, int class_index, double *value);
 
 /* assemble.c: the record of a finished draft. */
 qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan *out);

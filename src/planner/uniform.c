@@ -77,6 +77,7 @@ qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limi
     QS_TRY(qs__draft_predict(draft, &prediction));
     /* With several lowered classes the last one's best may lie below what the choices of all reach within their tolerances. */
     *limit_us = fmax(isinf(best_us) ? 0 : best_us * (1 + draft->options->tolerance), prediction.iteration_us);
+    draft->limit_us = *limit_us;
     qs_prediction_release(&prediction);
     return QS_OK;
 }

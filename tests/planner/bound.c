@@ -61,7 +61,7 @@ static void every_constraint(bool trouble, double time_wanted, double memory_wan
     for (int s = 0; s < SCENES; s++) {
         scene one;
         qs__bound *bound = NULL;
-        scene_next(&one, &number, 2, SCENE_MOST, trouble);
+        scene_next(&one, &number, 2, 12, trouble);
         assert_ok(qs__bound_create(&one.draft, SCENE_WEAK, one.limit_us, &bound));
         for (int i = 0; i < MIXES; i++)
             mix_check(&one, bound, (int)(qs_random_bits(number, (uint64_t)i) % (uint32_t)scene_mixes(&one)), &time, &memory);

@@ -8,7 +8,7 @@
 #include "../random_graph.h"
 #include "../synthetic.h"
 
-enum { SCENE_BATCH = 16, SCENE_MOST = 12, SCENE_WEAK = 1 };
+enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1 };
 
 typedef struct scene {
     uint64_t number;

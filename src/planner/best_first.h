@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Best-first branch and bound over the recipes of operators, with the bounds of bound.h. */
-#ifndef QSYNC_PLANNER_BRANCH_H
-#define QSYNC_PLANNER_BRANCH_H
+#ifndef QSYNC_PLANNER_BEST_FIRST_H
+#define QSYNC_PLANNER_BEST_FIRST_H
 
 #include "bound.h"
 
-typedef struct qs__branch {
+typedef struct qs__best_first {
     int classes;
     qs__bound *const *bound; /* (classes) */
     const int *weight;       /* (classes) times that a class's ΣΩ counts */
@@ -19,10 +19,10 @@ typedef struct qs__branch {
     double least; /* no plan below `reached` has a weighted ΣΩ below this; `reached` where there is none below it */
     bool proven;  /* least is the optimum: a plan that was judged feasible, or `reached` */
     int minima, judged;
-    int **recipe; /* (classes × nodes) of the plan found, or as they were; the caller's */
-} qs__branch;
+    int **recipe; /* (classes) the caller's lists over nodes: the leaf judged last */
+} qs__best_first;
 
 /* The pins and ranges of the bounds stay; their prices may have moved. */
-qs_status qs__branch_run(qs__branch *branch);
+qs_status qs__best_first_run(qs__best_first *search);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "branch.h"
+#include "best_first.h"
 
 typedef struct variable {
     int class_index, node;
@@ -22,7 +22,7 @@ typedef struct part {
 } part;
 
 typedef struct tree {
-    qs__branch *of;
+    qs__best_first *of;
     const qs_graph *graph;
     int variables;
     variable *variable;
@@ -162,7 +162,7 @@ static qs_status part_split(tree *one, const part *parent) {
 /* ---- Search ---- */
 
 static qs_status leaf_judge(tree *one, const part *leaf, bool *ends) {
-    qs__branch *of = one->of;
+    qs__best_first *of = one->of;
     *ends = true;
     if (!of->judge) return QS_OK;
     for (int v = 0; v < one->variables; v++)
@@ -202,11 +202,11 @@ static qs_status tree_search(tree *one) {
     return status;
 }
 
-qs_status qs__branch_run(qs__branch *branch) {
-    tree one = {.of = branch, .graph = branch->bound[0]->relaxation.graph};
-    branch->least = -INFINITY;
-    branch->proven = false;
-    branch->minima = branch->judged = 0;
+qs_status qs__best_first_run(qs__best_first *search) {
+    tree one = {.of = search, .graph = search->bound[0]->relaxation.graph};
+    search->least = -INFINITY;
+    search->proven = false;
+    search->minima = search->judged = 0;
     qs_status status = variables_find(&one);
     if (status == QS_OK) {
         const part none = {.depth = 0};
