@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Which indicator chooses the better plan? Two equal ranks that may take 60 % of the memory that fp32 needs: planner qsync by its own
+# indicator, by random ranks (others for each seed) and by Hessian eigenvalues; fp32 without a limit beside them. Throughput binds nothing
+# here: memory alone decides how many operators are lowered, the indicator which.
+# Writes results.csv, table.md and picture.svg. Indicators take turns within a seed; what is finished is not done again.
+#
+# SENSITIVITY_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; SENSITIVITY_EPOCHS: instead of theirs; SENSITIVITY_SHARES: memory in
+# per cent of fp32's; SENSITIVITY_INDICATORS; SENSITIVITY_SEEDS; SENSITIVITY_OUT: runs (run/sensitivity), another one where options change;
+# SENSITIVITY_PROFILE_OPTIONS, SENSITIVITY_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
+set -eu
+experiment=$(cd "$(dirname "$0")" && pwd)
+. "$experiment/../common.sh"
+: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/12/0.1 vgg11_bn/cifar10/64/5/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
+    "${SENSITIVITY_INDICATORS:=qsync random hess}" "${SENSITIVITY_SEEDS:=1 2 3}" "${SENSITIVITY_OUT:=run/sensitivity}" \
+    "${SENSITIVITY_PROFILE_OPTIONS:=}" "${SENSITIVITY_TRAIN_OPTIONS:=}"
+
+entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
+    # shellcheck disable=SC2046
+    set -- $(echo "$1" | tr / ' ')
+    [ $# -eq 5 ] || { echo "sensitivity: SENSITIVITY_MODELS: an entry is MODEL/DATASET/BATCH/EPOCHS/RATE" >&2; exit 2; }
+    model=$1 dataset=$2 batch=$3 epochs=${SENSITIVITY_EPOCHS:-$4} rate=$5
+    folder=$SENSITIVITY_OUT/$(echo "$model-$dataset-$batch-$rate" | tr ':=' '--')
+}
+
+hessian() {
+    case " $SENSITIVITY_INDICATORS " in *" hess "*) echo --hessian ;; esac
+}
+equal_ranks() { # memory limit
+    cluster "$(class lender inference 2 1 "$1" "$all_formats")"
+}
+
+prepare() {
+    mkdir -p "$folder"
+    [ -f "$folder/cluster.json" ] || equal_ranks 100% > "$folder/cluster.json"
+    # shellcheck disable=SC2046,SC2086
+    profile_once 2 "$folder" "$model" "$dataset" "$batch" $(hessian) $SENSITIVITY_PROFILE_OPTIONS
+    [ -f "$folder/omega.json" ] || "$QSYNC" indicator --profile "$folder/profile.json" --json > "$folder/omega.json"
+    [ -f "$folder/peak" ] || peak > "$folder/peak"
+    for share in $SENSITIVITY_SHARES; do
+        [ -f "$folder/$share.json" ] || equal_ranks $(($(cat "$folder/peak") * share / 100))B > "$folder/$share.json"
+    done
+    equal_ranks 100% > "$folder/100.json"
+}
+peak() { # predicted bytes of the arena in fp32
+    hand_plan "$folder/cluster.json" "$model" "$dataset" "$batch" '"fp32"' > "$folder/hand.json"
+    "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/profile.json" --plan "$folder/hand.json" | jq '.classes[0].arena_bytes'
+}
+
+# SHARE INDICATOR SEED: of a plan and of a run. fp32 is a planner that needs no indicator.
+plan_make() {
+    plan=$folder/$1-$2-e$epochs-seed$3.json
+    [ ! -f "$plan" ] || return 0
+    choice="--planner qsync --indicator $2 --tolerance 0.99"
+    [ "$2" != fp32 ] || choice='--planner fp32'
+    # shellcheck disable=SC2086
+    must "$folder/log" "$QSYNC" plan --cluster "$folder/$1.json" --profile "$folder/profile.json" $choice --dataset "$dataset" --epochs "$epochs" \
+        --rate "$rate" --seed "$3" --out "$plan"
+}
+train_once() {
+    run=$folder/$1-$2-e$epochs-seed$3
+    [ ! -f "$run/result.json" ] || return 0
+    plan_make "$1" "$2" "$3"
+    echo "sensitivity: $model, $dataset, $1 %, $2, seed $3" >&2
+    # shellcheck disable=SC2086
+    must "$folder/log" launch 2 train --cluster "$folder/$1.json" --plan "$plan" --out "$run" $SENSITIVITY_TRAIN_OPTIONS
+    collect
+}
+run_row() {
+    run=$folder/$1-$2-e$epochs-seed$3
+    [ -f "$run/result.json" ] || return 0
+    # Ω by the qsync indicator, whichever made the plan: summed over operators, the ranks being equal.
+    jq -nr --arg model "$model" --arg dataset "$dataset" --argjson batch "$batch" --argjson epochs "$epochs" --argjson rate "$rate" --arg share "$1" \
+        --arg indicator "$2" --arg seed "$3" --slurpfile result "$run/result.json" --slurpfile plan "$run/plan.json" --slurpfile omega "$folder/omega.json" '
+        ($plan[0].classes.lender.operators | map_values(if type == "object" then .recipe else . end)) as $recipes
+        | [$model, $dataset, $batch, $epochs, $rate, $share, $indicator, $seed, $result[0].test_accuracy, $result[0].images_per_second,
+           ([$omega[0].omega | to_entries[] | .value[$recipes[.key] // "fp32"]] | add),
+           ($recipes | [.[]] | group_by(.) | map("\(length) \(.[0])") | join("; ")), $result[0].ranks[0].reserved_bytes] | map(tostring) | join(",")'
+}
+
+collect() (
+    {
+        echo "model,dataset,batch,epochs,rate,share,indicator,seed,test_accuracy,images_per_second,sum_omega,operators,arena_bytes"
+        for entry in $SENSITIVITY_MODELS; do
+            entry_set "$entry"
+            for seed in $SENSITIVITY_SEEDS; do
+                run_row 100 fp32 "$seed"
+            done
+            for share in $SENSITIVITY_SHARES; do
+                for indicator in $SENSITIVITY_INDICATORS; do
+                    for seed in $SENSITIVITY_SEEDS; do
+                        run_row "$share" "$indicator" "$seed"
+                    done
+                done
+            done
+        done
+    } | publish results.csv
+    jq -Rsr -L experiments -f experiments/sensitivity/table.jq "$EXPERIMENT_RESULTS/results.csv" | publish table.md
+)
+
+for seed in $SENSITIVITY_SEEDS; do
+    for entry in $SENSITIVITY_MODELS; do
+        entry_set "$entry"
+        prepare
+        train_once 100 fp32 "$seed"
+        for share in $SENSITIVITY_SHARES; do
+            for indicator in $SENSITIVITY_INDICATORS; do
+                train_once "$share" "$indicator" "$seed"
+            done
+        done
+    done
+done
+collect
+sh "$experiment/picture.sh"
+cat "$EXPERIMENT_RESULTS/table.md"
