@@ -103,7 +103,7 @@ void threads_pin(int threads);
 /* ---- Estimated profiles --------------------------------------------------------------------------------------------------- */
 
 /* qs_profile_estimate of a cluster file; opens no device. */
-qs_status profile_estimate(const char *cluster_file, const qs_job *job, qs_profile *out);
+qs_status profile_estimate(const char *cluster_file, const qs_job *job, int64_t least, int64_t most, qs_profile *out);
 /* The statistics of another profile of the same model, in the place of the profile's own. */
 qs_status statistics_take(const char *file, qs_profile *profile);
 /* QS_MISMATCH, with the way out, where an indicator lacks statistics. */

@@ -4,13 +4,13 @@
 
 #include "cli.h"
 
-qs_status profile_estimate(const char *cluster_file, const qs_job *job, qs_profile *out) {
+qs_status profile_estimate(const char *cluster_file, const qs_job *job, int64_t least, int64_t most, qs_profile *out) {
     qs_cluster cluster = {0};
     qs_graph *graph = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_cluster_read(cluster_file, &cluster));
     QS_GOTO(qs_job_model(job, &graph));
-    QS_GOTO(qs_profile_estimate(graph, &cluster, job, job->batch, job->batch, out));
+    QS_GOTO(qs_profile_estimate(graph, &cluster, job, least, most, out));
 done:
     qs_graph_release(graph);
     qs_cluster_release(&cluster);

@@ -30,6 +30,8 @@ static void work_release(plan_work *work) {
 static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
     if (!option_given(table, "model")) job->model = profile->model;
     if (!option_given(table, "batch")) job->job.batch = profile->batch;
+    for (int i = profile->collectives - 1; i >= 0 && !option_given(table, "all-reduce"); i--)
+        if (profile->collective[i].ranks > 1) job->all_reduce = profile->collective[i].algorithm;
 }
 
 /* The profile does not know the data set's name, only its images. */

@@ -202,6 +202,17 @@ static qs_status batches_read(const char *text, int64_t own, qs_profile_options 
     }
 }
 
+static qs_status options_agree(const profile_work *work) {
+    if (work->class_name && !work->where.cluster)
+        return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
+    if (work->estimate && (!work->where.cluster || work->class_name || work->hessian))
+        return qs_fail(QS_USAGE,
+                       "--estimate needs --cluster, whose classes name their devices, and measures nothing: no --class, no --hessian");
+    if (work->statistics_from && !work->estimate)
+        return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
+    return QS_OK;
+}
+
 static qs_status work_read(profile_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
         "profile", "",
@@ -243,14 +254,9 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     if (*done) return QS_OK;
     QS_TRY(context_read(work));
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (work->class_name && !work->where.cluster)
-        return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
-    if (work->estimate && (!work->where.cluster || work->class_name || work->hessian))
-        return qs_fail(QS_USAGE,
-                       "--estimate needs --cluster, whose classes name their devices, and measures nothing: no --class, no --hessian");
-    if (work->statistics_from && !work->estimate)
-        return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
+    QS_TRY(options_agree(work));
     work->where.class_name = work->class_name;
+    if (work->estimate && !option_given(&table, "all-reduce")) work->job.all_reduce = "ring"; /* as libraries for GPUs do it */
     QS_TRY(job_options_finish(&work->job));
     return batches_read(work->batches, work->job.job.batch, options);
 }
@@ -309,8 +315,13 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
 static qs_status estimated(const profile_work *work) {
     qs_profile profile = {0};
     qs_status status = QS_OK;
+    int64_t least = work->job.job.batch, most = least;
+    for (int i = 0; i < work->options.batches; i++) {
+        if (work->options.batch[i] < least) least = work->options.batch[i];
+        if (work->options.batch[i] > most) most = work->options.batch[i];
+    }
     QS_TRY(output_check(work->out));
-    QS_GOTO(profile_estimate(work->where.cluster, &work->job.job, &profile));
+    QS_GOTO(profile_estimate(work->where.cluster, &work->job.job, least, most, &profile));
     if (work->statistics_from) QS_GOTO(statistics_take(work->statistics_from, &profile));
     QS_GOTO(profile_out(&profile, work->out, work->json));
 done:

@@ -30,6 +30,8 @@ static void epochs_options_add(job_options *o, option_table *table) {
 
 static void step_options_add(job_options *o, option_table *table, bool profiled) {
     const char *model = profiled ? "built-in model (the profile's)" : "built-in model (resnet8)";
+    const char *all_reduce =
+        profiled ? "shared, library, ring or recursive-doubling (the profile's)" : "shared, library, ring or recursive-doubling (shared)";
     options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", model, 0});
     options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
     options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
@@ -38,8 +40,7 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
-    options_add(table,
-                (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", "shared, library, ring or recursive-doubling (shared)", 0});
+    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", all_reduce, 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {

@@ -317,6 +317,9 @@ static qs_status network_row(const qs_cluster *cluster, const qs_job *job, qs_co
 static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *job, qs_profile *out) {
     const int ranks = qs_cluster_ranks(cluster);
     int *host = NULL, hosts = 0;
+    if (strcmp(job->algorithm, "shared") == 0)
+        return qs_fail(QS_UNSUPPORTED,
+                       "all-reduce shared is of processes on one machine: estimate with ring, recursive-doubling or library");
     QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
     qs_cluster_hosts(cluster, host, &hosts);
     free(host);

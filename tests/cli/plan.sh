@@ -51,6 +51,12 @@ ask plan --diff "$work/lent.json" "$work/full-plan.json"
 ask simulate --cluster "$examples/cluster-b.json" --profile "$work/full.json" --plan "$work/lent.json"
 grep -q 'note: kernel times of class t4 are estimated' "$work/json" || fail "a simulation hides that its times are estimated"
 
+# Batches around the job's: the faster class takes more of the global batch.
+ask profile --estimate --cluster "$examples/cluster-a.json" --model lenet5 --dataset shapes --batch 256 --batches auto --out "$work/batches.json"
+ask plan --cluster "$examples/cluster-a.json" --profile "$work/batches.json" --dataset shapes --planner dbs --indicator random --json
+holds '.classes | .v100.batch >= 256 and .v100.batch + .t4.batch == 512'
+holds '.job.buckets.algorithm == "ring"'
+
 # Explanations: for people, and for programs.
 # shellcheck disable=SC2086
 {

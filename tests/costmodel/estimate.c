@@ -273,6 +273,12 @@ static void refusals(void **state) {
     refuse(QS_USAGE, "\"device\":\"t4\"", "\"device\":\"k80\"", "class slow: no published figures of a device \"k80\"");
     refuse(QS_UNSUPPORTED, "\"fp16\",\"int8\"],\"storage\"", "\"bf16\",\"int8\"],\"storage\"", "NVIDIA T4 has no published rate in bf16");
     refuse(QS_UNSUPPORTED, "\"storage\":[\"fp32\",\"fp16\"", "\"storage\":[\"fp32\",\"bf16\"", "no published rate in bf16");
+    made shared = {0};
+    assert_ok(make("lenet5", pair, &shared));
+    qs_profile_release(&shared.profile);
+    snprintf(shared.job.algorithm, sizeof shared.job.algorithm, "shared");
+    assert_int_equal(qs_profile_estimate(shared.graph, &shared.cluster, &shared.job, 32, 32, &shared.profile), QS_UNSUPPORTED);
+    release(&shared);
     refuse(QS_MISMATCH, "16GiB", "17GiB", "NVIDIA T4 has 16 GiB");
     refuse(QS_MISMATCH, "\"bytes_per_second\":\"10GB\",", "", "add \"bytes_per_second\" to a link of kind network");
 }

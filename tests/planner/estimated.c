@@ -25,6 +25,7 @@ static scene scene_around(const char *example, int64_t least, int64_t most) {
     const char *file = __FILE__, *slash = strrchr(file, '/');
     char path[4096];
     scene one = {.job = stub_job(BATCH)};
+    snprintf(one.job.algorithm, sizeof one.job.algorithm, "ring");
     assert_ok(qs_model_build("resnet50", NULL, &one.graph));
     snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, example);
     assert_ok(qs_cluster_read(path, &one.cluster));

@@ -118,11 +118,12 @@ QS_API double qs_published_rate(const qs_published_device *device, const qs_form
  * (grouped convolutions, and what is no matrix product, at the fp32 rate), divided by the class's speed; conversions by bytes alone;
  * messages by 70 % of a link: the slowest device link within a host, the slowest bytes_per_second between hosts. Scratch, the process and
  * the loading of data count 0. The profile knows the job's batch and those around it in steps of a sixteenth of it, from `least` to `most`
- * (both the job's: no others), so that classes can have unequal ones. Right for comparing devices and formats; for absolute times measure. No statistics: those are of data, and
- * come from a measured profile of the same model.
+ * (both the job's: no others), so that classes can have unequal ones. Right for comparing devices and formats; for absolute times measure.
+ * No statistics: those are of data, and come from a measured profile of the same model.
  *
- * QS_USAGE for a class without a device or with one that is not published, QS_UNSUPPORTED for a format that it has no rate for, QS_MISMATCH
- * for more memory than it has, or several hosts whose links do not tell their pace, QS_USAGE for batches that the job's is not among. Release with qs_profile_release. */
+ * QS_USAGE for a class without a device or with one that is not published, and for batches that the job's is not among; QS_UNSUPPORTED for
+ * a format that it has no rate for, and for all-reduce `shared`; QS_MISMATCH for more memory than it has, or several hosts whose links do
+ * not tell their pace. Release with qs_profile_release. */
 QS_API qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, int64_t least, int64_t most,
                                      qs_profile *out);
 
