@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows for every batch that the profile shall know. One and the same plan has the same kernels at all batches, only with other shapes: so
- * the plans are lowered once more at each batch, beside the measured ones. What the device says of a case is taken from there, times from the
- * measured batches on both sides. Conversions may differ (whether converted weights are kept depends on sizes): one without a counterpart
- * has its fit. */
+ * the plans are lowered once more at each batch, beside the measured ones. What the device says of a case is taken from there, times
+ * from the measured batches on both sides. Conversions may differ (whether converted weights are kept depends on sizes): one without a
+ * counterpart has its fit. */
 #include "batches.h"
 
 #include "qsync/costmodel.h"

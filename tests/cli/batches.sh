@@ -16,7 +16,7 @@ cluster="--cluster $folder/cluster.json"
 launch profile $cluster $job --repetitions 4 --statistics-iterations 3 --conversion-seconds 1 --batches auto --out "$work/profile.json" > "$work/out" 2> "$work/err" ||
     { cat "$work/err"; fail "profile"; }
 grep -q 'and 16 others from 8 to 24' "$work/out" || { cat "$work/out"; fail "the profile does not say its batches"; }
-for planner in dbs; do
+for planner in dbs joint; do
     "$QSYNC" plan $cluster --profile "$work/profile.json" --planner $planner $job --epochs 1 --out "$work/$planner.json" > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "plan $planner"; }
     jq -e '[.classes[].batch] | add == 32' "$work/$planner.json" > "$work/out" || fail "batches of $planner do not sum to 32"

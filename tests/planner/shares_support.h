@@ -92,13 +92,10 @@ static inline void shares_plan_check(const shares_scene *one, const qs_plan *pla
     qs_prediction_release(&prediction);
 }
 
-/* Two classes, all shares one after the other, fp32. */
-static inline double shares_best_fp32_us(const shares_scene *one) {
-    const qs_recipe **none = calloc((size_t)one->graph->nodes, sizeof *none);
-    const qs_recipe *const *const bound[] = {none, none};
+/* The shortest iteration of two classes with these recipes, over all shares. */
+static inline double shares_best_us(const shares_scene *one, const qs_recipe *const *const *bound) {
     qs_predictor *predictor = NULL;
     double best = INFINITY;
-    assert_non_null(none);
     assert_ok(qs_predictor_create(one->graph, &one->cluster, &one->profile, &one->job, NULL, &predictor));
     for (int i = 0; i < SHARES_BATCHES; i++) {
         const int64_t count[] = {one->cluster.class_[0].count, one->cluster.class_[1].count};
@@ -112,6 +109,13 @@ static inline double shares_best_fp32_us(const shares_scene *one) {
         qs_prediction_release(&prediction);
     }
     qs_predictor_release(predictor);
+    return best;
+}
+
+static inline double shares_best_fp32_us(const shares_scene *one) {
+    const qs_recipe **none = calloc((size_t)one->graph->nodes, sizeof *none);
+    assert_non_null(none);
+    const double best = shares_best_us(one, (const qs_recipe *const *const[]){none, none});
     free(none);
     return best;
 }

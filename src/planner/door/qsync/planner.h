@@ -19,8 +19,12 @@ typedef struct qs_plan_options {
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
 
-/* Makes a plan by a planner's name: "fp32", "uniform", "qsync", "dbs". QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no
- * plan fits the memory. Release with qs_plan_release. */
+/* Makes a plan by a planner's name (qs_planner_name_at). QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan fits the
+ * memory. Release with qs_plan_release.
+ *
+ * Two planners deal the global batch out anew (QS_MISMATCH unless the profile knows several batches): `dbs` keeps the highest precision
+ * and makes the iteration shortest; `joint` finds the shortest iteration over shares and one recipe a class together, and spends what the
+ * tolerance leaves, and every wait, on precision: least ΣΩ (of each class at its own batch) over the shares that keep to it. */
 QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                               const qs_job *job, const qs_plan_options *options, qs_plan *out);
 QS_API const char *qs_planner_name_at(size_t index);

@@ -56,10 +56,10 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
 /* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
  * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and
- * plans can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between them. What a
- * process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together, as if all had
- * it. Each batch takes about as long as the job's own, and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice
- * the same. */
+ * plans can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between
+ * them. What a process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together,
+ * as if all had it. Each batch takes about as long as the job's own, and is measured anew after an interruption. QS_USAGE for a batch
+ * below 1, or twice the same. */
 
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
  * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
