@@ -45,7 +45,7 @@ static qs_status input_check(const qs_job *job, const qs_profile *profile) {
 }
 
 static qs_status batch_check(const qs_job *job, const qs_profile *profile) {
-    if (job->batch == profile->batch) return QS_OK;
+    if (job->batch == profile->batch || qs_profile_batch_find(profile, job->batch)) return QS_OK;
     return qs_fail(QS_MISMATCH, "batch %lld: the profile was measured at batch %lld; profile with --batch %lld", (long long)job->batch,
                    (long long)profile->batch, (long long)job->batch);
 }

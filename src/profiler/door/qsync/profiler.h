@@ -58,8 +58,8 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and
  * plans can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between
  * them. What a process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together,
- * as if all had it. Each batch takes about as long as the job's own, and is measured anew after an interruption. QS_USAGE for a batch
- * below 1, or twice the same. */
+ * as if all had it, one batch after the other: a machine whose pace changes meanwhile bends the lines. Each takes about as long as the
+ * job's own and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice the same. */
 
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
  * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
