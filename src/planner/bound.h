@@ -29,8 +29,8 @@ qs_status qs__bound_try(qs__bound *bound, double reached, int steps, double *val
 /* The bound at the present prices for the recipes that relaxation.allowed leaves: INFINITY when none are. */
 qs_status qs__bound_at_prices(qs__bound *bound, double *value);
 
-/* All at once, for one class of a finished draft, with as much branching as its size lets pass unnoticed: small models get their optimum but
- * for what the relaxation grants. */
+/* All at once, for one class of a finished draft, with as much branching as its size lets pass unnoticed: small models get their optimum
+ * but for what the relaxation grants. */
 qs_status qs__bound_of_class(const qs_draft_plan *draft, int class_index, double limit_us, double *value);
 
 #endif

@@ -4,8 +4,8 @@
  * the graph: together a Lagrangian relaxation of the planning problem (bound.c).
  *
  * A node's *cell* is what lowering lets it see of its neighbours: the format of its input (`mixed` where inputs differ), its recipe, the
- * format of its own value. What a fixed-point recipe writes is no narrower than its adjustable readers ask for, but may be wider; and a copy
- * that several readers may share is paid in equal parts by each that wants it (sums of unlike inputs add their casts to their cell).
+ * format of its own value. What a fixed-point recipe writes is no narrower than its adjustable readers ask for, but may be wider; and a
+ * copy that several readers may share is paid in equal parts by each that wants it (sums of unlike inputs add their casts to their cell).
  *
  * Time. A kernel counts as if all it reads were in the cache, beside busy ranks or alone, whichever is less (qs_cost_step_least). The
  * iteration is no shorter than data, loop and steps of a rank; nor, for every bucket, than what comes before its all-reduce, that and all

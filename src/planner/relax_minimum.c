@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The least weighted sum of a relaxation, node by node in the graph's order: a state is what is known of the values that are still to be
- * read: their formats, and the narrowest that a fixed-point operator gave them, which no adjustable reader may exceed. Where more values wait than the table of states can tell apart, the one that waits longest is forgotten: its readers then take
- * whichever format suits them, which only lowers the minimum. */
+ * read: their formats, and the narrowest that a fixed-point operator gave them, which no adjustable reader may exceed. Where more values
+ * wait than the table of states can tell apart, the one that waits longest is forgotten: its readers then take whichever format suits
+ * them, which only lowers the minimum. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -132,7 +133,7 @@ void qs__relax_minimum_release(qs__relax_minimum *one) {
     free(one);
 }
 
-/* ---- Costs of a node's cells ---------------------------------------------------------------------------------------------------------- */
+/* ---- Costs of a node's cells -------------------------------------------------------------------------------------------------------- */
 
 /* A form that j nodes keep at a moment costs each of them a j-th of it: price of a kept byte over all moments from the node on. */
 static void bytes_price(qs__relax_minimum *one, const qs__relax_price *price) {
@@ -315,7 +316,7 @@ static double stages_run(qs__relax_minimum *one, const qs__relax_price *price) {
     return one->least[before];
 }
 
-/* ---- What the minimum uses -------------------------------------------------------------------------------------------------------------- */
+/* ---- What the minimum uses ----------------------------------------------------------------------------------------------------------- */
 
 static void time_use(const qs__relaxation *of, int n, int cell, qs__relax_use *use) {
     const size_t at = (size_t)n * (size_t)of->cells + (size_t)cell;

@@ -30,8 +30,8 @@ typedef struct qs_accumulation {
  * nearly 1 (relative error below 1e-6). QS_USAGE names what is out of range, m_acc below product_bits or above QS_MOST_ACCUMULATOR_BITS
  * included. */
 QS_API qs_status qs_accumulation_loss(const qs_accumulation *sum, int accumulator_bits, double *out);
-/* The exponent n (1 - VRR) of the variance lost, v = exp(n (1 - VRR)); of a chunked sum the larger of the stages'. A width is enough while v
- * stays below 50, each stage on its own. By the formula itself it may rise a little with the width where it is small. */
+/* The exponent n (1 - VRR) of the variance lost, v = exp(n (1 - VRR)); of a chunked sum the larger of the stages'. A width is enough while
+ * v stays below 50, each stage on its own. By the formula itself it may rise a little with the width where it is small. */
 QS_API qs_status qs_accumulation_exponent(const qs_accumulation *sum, int accumulator_bits, double *out);
 #define QS_ACCUMULATION_EXPONENT 3.912023005428146 /* ln 50: from here on a width is too small */
 /* The smallest width, from product_bits on, that is enough. */

@@ -138,10 +138,10 @@ QS_API void qs_schedule_release(qs_schedule *schedule);
 
 /* ---- Drafts: schedules that change (Algorithm 1, qsync.md §4.5) -------------------------------------------------------------- */
 
-/* A schedule in segments: the forward part of each node (segment n), the backward part of each (2 nodes - 1 - n), the update. A change of one operator's recipe emits
- * again only the segments whose steps may differ: its own, and those of neighbours whose formats, casts or shared copies follow. The
- * emission is that of qs_schedule_lower, so a draft gives at any time the very schedule that lowering its recipes from scratch would. What
- * is not incremental is packing the arena; live bytes, the bound from below, are. */
+/* A schedule in segments: the forward part of each node (segment n), the backward part of each (2 nodes - 1 - n), the update. A change of
+ * one operator's recipe emits again only the segments whose steps may differ: its own, and those of neighbours whose formats, casts or
+ * shared copies follow. The emission is that of qs_schedule_lower, so a draft gives at any time the very schedule that lowering its recipes
+ * from scratch would. What is not incremental is packing the arena; live bytes, the bound from below, are. */
 typedef struct qs_schedule_draft qs_schedule_draft;
 
 /* A case with its text and kernel row, looked up once per draft. */
