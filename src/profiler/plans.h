@@ -24,6 +24,7 @@ typedef struct qs__campaign {
     qs__profiler *profiler;
     qs__plan_run *plan;
     int plans, visits; /* of this rank; of a round: the most plans of any rank */
+    bool again;        /* visits go on for the others' sake */
     int round, most_rounds, good_rounds, dropped_rounds;
     int64_t steps;            /* run so far */
     double quantum;           /* seconds of a visit; 0: a count of steps */
