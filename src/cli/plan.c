@@ -157,6 +157,8 @@ static void planner_add(plan_work *work, option_table *table, choice_text list[2
         table, (option_row){"tolerance", OPTION_REAL, &work->options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
     options_add(table,
                 (option_row){"until-fits", OPTION_FLAG, &work->options.until_fits, NULL, "uniform: lower only until memory fits", 0});
+    options_add(table, (option_row){"lower-training", OPTION_FLAG, &work->options.lower_training, NULL,
+                                    "training classes may be lowered too, where they set the pace", 0});
 }
 
 static qs_status arguments_agree(const plan_work *work, int plans) {

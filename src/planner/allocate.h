@@ -32,8 +32,8 @@ bool qs__is_spent(const qs__allocation *one);
 qs_status qs__recover(qs__allocation *one, bool paper);
 /* repair.c: lowers operators until the plan is feasible by quick answers, least Ω for the relief first; *done: it is. */
 qs_status qs__repair(qs__allocation *one, bool *done);
-/* descend.c: changes operators to what makes their class faster, as far as memory allows. */
-qs_status qs__descend(qs__allocation *one);
+/* descend.c: changes operators of a class to what makes it faster, as far as memory allows. */
+qs_status qs__descend(qs__allocation *one, int class_index);
 /* improve.c: exchanges: operators raised for others lowered, together for less ΣΩ. */
 qs_status qs__improve(qs__allocation *one);
 /* branch.c: classes with few operators by branch and bound. */
@@ -45,7 +45,7 @@ qs_status qs__settle(qs__allocation *one);
 qs_status qs__polish(qs__allocation *one, bool paper);
 /* reasons.c: what keeps every operator of the finished plan from its next recipe. */
 qs_status qs__reasons_find(qs__allocation *one);
-/* qsync.c: all of it, under whatever Ω and costs the draft has. */
-qs_status qs__allocate_precision(qs_draft_plan *draft);
+/* qsync.c: all of it, under whatever costs the draft has; judged by the options' indicator, or by another. */
+qs_status qs__allocate_precision(qs_draft_plan *draft, const char *indicator);
 
 #endif

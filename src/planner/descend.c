@@ -16,13 +16,12 @@ static qs_status recipe_try(qs__allocation *one, int c, int node, int recipe, do
     return QS_OK;
 }
 
-qs_status qs__descend(qs__allocation *one) {
-    for (int c = 0; c < one->draft->cluster->classes; c++) {
-        if (!qs__class_is_lowered(one->draft, c)) continue;
-        double alone_us = qs__search_alone_us(one->search, c);
-        for (int n = 1; n < one->draft->graph->nodes; n++)
-            for (int r = 0; qs__is_free(one->draft, c, n) && r < one->draft->class_[c].recipes; r++)
-                QS_TRY(recipe_try(one, c, n, r, &alone_us));
-    }
+qs_status qs__descend(qs__allocation *one, int class_index) {
+    const qs_draft_plan *draft = one->draft;
+    if (!qs__class_is_lowered(draft, class_index)) return QS_OK;
+    double alone_us = qs__search_alone_us(one->search, class_index);
+    for (int n = 1; n < draft->graph->nodes; n++)
+        for (int r = 0; qs__is_free(draft, class_index, n) && r < draft->class_[class_index].recipes; r++)
+            QS_TRY(recipe_try(one, class_index, n, r, &alone_us));
     return QS_OK;
 }

@@ -11,7 +11,8 @@ bool qs__is_adjustable(const qs_draft_plan *draft, int node) {
 }
 
 bool qs__class_is_lowered(const qs_draft_plan *draft, int class_index) {
-    return draft->cluster->class_[class_index].inference && draft->class_[class_index].recipes > 1;
+    const bool wanted = draft->cluster->class_[class_index].inference || draft->options->lower_training;
+    return wanted && draft->class_[class_index].recipes > 1;
 }
 
 qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch) {
@@ -126,6 +127,34 @@ void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice) {
     qs_draft_class *one = &draft->class_[class_index];
     for (int n = 0; n < draft->graph->nodes; n++)
         one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[choice[n]] : NULL;
+}
+
+static qs_status class_judge(qs_draft_plan *draft, int c, const char *indicator, double *omega) {
+    qs_draft_class *one = &draft->class_[c];
+    QS_TRY(qs_indicator_evaluate(indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, draft->batch[c],
+                                 draft->job->batch * qs_cluster_ranks(draft->cluster), one->recipes, one->recipe, draft->job->seed, omega));
+    for (int i = 0; i < draft->graph->nodes * one->recipes; i++)
+        if (!isinf(one->omega[i])) one->omega[i] = omega[i];
+    return QS_OK;
+}
+
+qs_status qs__draft_judge(qs_draft_plan *draft, const char *indicator) {
+    double *omega = NULL;
+    QS_TRY(qs_allocate((size_t)draft->graph->nodes * QS_MAX_RECIPES, sizeof *omega, &omega));
+    qs_status status = QS_OK;
+    for (int c = 0; c < draft->cluster->classes && status == QS_OK; c++)
+        status = indicator ? class_judge(draft, c, indicator, omega) : qs__draft_batch_set(draft, c, draft->batch[c]);
+    free(omega);
+    return status;
+}
+
+qs_status qs__draft_price(qs_draft_plan *draft, const qs_cost_options *costs) {
+    qs_predictor *predictor = NULL;
+    QS_TRY(qs_predictor_create(draft->graph, draft->cluster, draft->profile, draft->job, costs, &predictor));
+    qs_predictor_release(draft->predictor);
+    draft->predictor = predictor;
+    draft->costs = *costs;
+    return QS_OK;
 }
 
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {

@@ -4,15 +4,18 @@
 #include <string.h>
 
 #include "planner_internal.h"
+#include "session.h"
 
 typedef struct entry {
     const char *name;
     qs_planner plan;
 } entry;
 static const entry entries[] = {
-#define QS_PLANNER(name) {#name, qs__planner_##name},
+#define QS_PLANNER_NAMED(file, name) {name, qs__planner_##file},
+#define QS_PLANNER(name) QS_PLANNER_NAMED(name, #name)
 #include "planners.def"
 #undef QS_PLANNER
+#undef QS_PLANNER_NAMED
 };
 #define ENTRIES (sizeof entries / sizeof *entries)
 
@@ -30,22 +33,6 @@ static qs_planner planner_find(const char *name) {
     return NULL;
 }
 
-struct qs_plan_session {
-    const qs_graph *graph;
-    const qs_profile *profile;
-    const qs_job *job;
-};
-
-qs_status qs_plan_session_create(const qs_graph *graph, const qs_profile *profile, const qs_job *job, qs_plan_session **out) {
-    QS_TRY(qs_allocate(1, sizeof **out, out));
-    **out = (qs_plan_session){graph, profile, job};
-    return QS_OK;
-}
-
-void qs_plan_session_release(qs_plan_session *session) {
-    free(session);
-}
-
 qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *cluster, const char *planner, const qs_plan_options *options,
                                qs_plan *out) {
     qs_planner plan = planner_find(planner);
@@ -55,6 +42,7 @@ qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *clust
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
     QS_GOTO(qs__draft_create(session->graph, cluster, session->profile, session->job, options, &draft));
+    draft.session = session;
     QS_GOTO(plan(&draft));
     QS_GOTO(qs__draft_assemble(&draft, planner, out));
 done:
@@ -64,8 +52,10 @@ done:
 
 qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                        const qs_plan_options *options, qs_plan *out) {
-    qs_plan_session session = {graph, profile, job};
-    return qs_plan_session_make(&session, cluster, planner, options, out);
+    qs_plan_session session = {.graph = graph, .profile = profile, .job = job};
+    const qs_status status = qs_plan_session_make(&session, cluster, planner, options, out);
+    qs__session_clear(&session);
+    return status;
 }
 
 static bool computes(const qs_class *one, const qs_format *format) {

@@ -31,13 +31,16 @@ typedef struct qs_draft_plan {
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
     double limit_us; /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
+    qs_plan_session *session; /* keeps what other plans can use again; NULL: nothing is kept */
 } qs_draft_plan;
 
 /* Planners fill choice (and what stopped operators); the prediction of the final choice is made by the caller. */
 typedef qs_status (*qs_planner)(qs_draft_plan *draft);
-#define QS_PLANNER(name) qs_status qs__planner_##name(qs_draft_plan *draft);
+#define QS_PLANNER_NAMED(file, name) qs_status qs__planner_##file(qs_draft_plan *draft);
+#define QS_PLANNER(name) QS_PLANNER_NAMED(name, #name)
 #include "planners.def"
 #undef QS_PLANNER
+#undef QS_PLANNER_NAMED
 
 /* draft.c */
 qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
@@ -46,6 +49,10 @@ void qs__draft_release(qs_draft_plan *draft);
 /* Writes the recipes of choices (nodes) of a class into its `bound`. */
 void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice);
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out);
+/* Judges choices by another indicator than the options', NULL: by theirs again. What their indicator rules out stays so. */
+qs_status qs__draft_judge(qs_draft_plan *draft, const char *indicator);
+/* Decides by other costs. */
+qs_status qs__draft_price(qs_draft_plan *draft, const qs_cost_options *costs);
 /* Gives a class another local batch, and its operators the Ω of that. */
 qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch);
 bool qs__is_adjustable(const qs_draft_plan *draft, int node);

@@ -11,17 +11,35 @@ static qs_status from_present(qs__allocation *one) {
     return qs__polish(one, false);
 }
 
+/* Quick answers end where the truth refuses; what that leaves is recovered once more. */
+static qs_status best_improve(qs__allocation *one, qs_status (*improve)(qs__allocation *)) {
+    QS_TRY(qs__search_go(one->search, one->best));
+    QS_TRY(qs__settle(one));
+    QS_TRY(improve(one));
+    return from_present(one);
+}
+
+/* By the paper's rule first, so that the plan is never noisier than planner qsync-heap's. */
+static qs_status from_fastest(qs__allocation *one) {
+    for (int c = 0; c < one->draft->cluster->classes; c++)
+        QS_TRY(qs__descend(one, c));
+    QS_TRY(qs__settle(one));
+    QS_TRY(qs__polish(one, true));
+    return qs__polish(one, false);
+}
+
 static qs_status search(qs__allocation *one, const int *uniform) {
     QS_TRY(from_present(one));
     QS_TRY(qs__search_go(one->search, uniform));
-    QS_TRY(qs__descend(one));
-    QS_TRY(from_present(one));
+    QS_TRY(from_fastest(one));
+    QS_TRY(best_improve(one, qs__improve));
+    QS_TRY(best_improve(one, qs__branch));
     QS_TRY(qs__search_go(one->search, one->best));
     QS_TRY(qs__settle(one));
     return qs__reasons_find(one);
 }
 
-qs_status qs__allocate_precision(qs_draft_plan *draft) {
+static qs_status allocate(qs_draft_plan *draft) {
     qs__allocation one = {0};
     int *uniform = NULL;
     double limit_us = 0;
@@ -38,6 +56,13 @@ done:
     return status;
 }
 
+qs_status qs__allocate_precision(qs_draft_plan *draft, const char *indicator) {
+    if (!indicator) return allocate(draft);
+    QS_TRY(qs__draft_judge(draft, indicator));
+    QS_TRY(allocate(draft));
+    return qs__draft_judge(draft, NULL);
+}
+
 qs_status qs__planner_qsync(qs_draft_plan *draft) {
-    return qs__allocate_precision(draft);
+    return qs__allocate_precision(draft, NULL);
 }

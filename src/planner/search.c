@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pace.h"
+#include "session.h"
 
 typedef struct search_class {
     qs_cost_mapper *mapper;
@@ -36,6 +37,11 @@ struct qs__search {
 };
 
 /* ---- Making ---- */
+
+static qs__mapper_key key_of(const qs_draft_plan *draft, int c) {
+    const qs_class *class_ = &draft->cluster->class_[c];
+    return (qs__mapper_key){qs_profile_class(draft->profile, class_->name), qs_class_half(class_), draft->batch[c], draft->costs.no_casts};
+}
 
 static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, qs_cost_mapper **out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
@@ -115,6 +121,32 @@ static qs_status pace_make(qs__search *one) {
     return QS_OK;
 }
 
+static qs_status mapper_move(const qs_draft_plan *draft, int c, qs_cost_mapper *mapper) {
+    const qs_draft_class *one = &draft->class_[c];
+    for (int n = 1; n < draft->graph->nodes; n++) {
+        if (!qs__is_adjustable(draft, n)) continue;
+        const qs_recipe *wanted = &one->recipe[one->choice[n]], *present = qs_schedule_draft_recipe(qs_cost_mapper_draft(mapper), n);
+        if (strcmp(wanted->name, present->name) != 0) QS_TRY(qs_cost_mapper_change(mapper, n, wanted, NULL));
+    }
+    qs_cost_mapper_keep(mapper);
+    return QS_OK;
+}
+
+/* The session's, if it has one: brought from wherever it stands to the draft's choices. */
+static qs_status mapper_get(qs__search *one, int c) {
+    qs_draft_plan *draft = one->draft;
+    const qs__mapper_key key = key_of(draft, c);
+    qs_cost_mapper *mapper = draft->session ? qs__session_take(draft->session, &key) : NULL;
+    if (!mapper) return mapper_create(draft, c, draft->class_[c].choice, &one->class_[c].mapper);
+    const qs_status status = mapper_move(draft, c, mapper);
+    if (status == QS_OK) {
+        one->class_[c].mapper = mapper;
+        return QS_OK;
+    }
+    qs_cost_mapper_release(mapper);
+    return status == QS_MISMATCH ? mapper_create(draft, c, draft->class_[c].choice, &one->class_[c].mapper) : status;
+}
+
 qs_status qs__search_create(qs_draft_plan *draft, qs__search **out) {
     qs__search *one = NULL;
     qs_status status = QS_OK;
@@ -122,7 +154,7 @@ qs_status qs__search_create(qs_draft_plan *draft, qs__search **out) {
     one->draft = draft;
     QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *one->class_, &one->class_));
     for (int c = 0; c < draft->cluster->classes; c++) {
-        QS_GOTO(mapper_create(draft, c, draft->class_[c].choice, &one->class_[c].mapper));
+        QS_GOTO(mapper_get(one, c));
         QS_GOTO(items_list(&one->class_[c]));
     }
     QS_GOTO(pace_make(one));
@@ -133,10 +165,21 @@ done:
     return status;
 }
 
+static void mapper_leave(qs__search *one, int c) {
+    qs_cost_mapper *mapper = one->class_[c].mapper;
+    if (!mapper) return;
+    const qs__mapper_key key = key_of(one->draft, c);
+    qs_cost_mapper_keep(mapper);
+    if (one->draft->session)
+        qs__session_give(one->draft->session, &key, mapper);
+    else
+        qs_cost_mapper_release(mapper);
+}
+
 void qs__search_release(qs__search *search) {
     if (!search) return;
     for (int c = 0; search->class_ && c < search->draft->cluster->classes; c++) {
-        qs_cost_mapper_release(search->class_[c].mapper);
+        mapper_leave(search, c);
         free(search->class_[c].item);
         free(search->class_[c].ready);
     }

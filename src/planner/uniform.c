@@ -72,8 +72,11 @@ qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limi
     double best_us = INFINITY;
     for (int c = 0; c < draft->cluster->classes; c++)
         qs__draft_set_uniform(draft, c, 0);
-    for (int c = 0; c < draft->cluster->classes; c++)
-        if (qs__class_is_lowered(draft, c)) QS_TRY(class_choose(draft, c, until_fits, &best_us));
+    /* Training classes last: they are lowered where they hold up the others after those were. */
+    for (int training = 0; training < 2; training++)
+        for (int c = 0; c < draft->cluster->classes; c++)
+            if (qs__class_is_lowered(draft, c) && draft->cluster->class_[c].inference == !training)
+                QS_TRY(class_choose(draft, c, until_fits, &best_us));
     QS_TRY(qs__draft_predict(draft, &prediction));
     /* With several lowered classes the last one's best may lie below what the choices of all reach within their tolerances. */
     *limit_us = fmax(isinf(best_us) ? 0 : best_us * (1 + draft->options->tolerance), prediction.iteration_us);

@@ -14,13 +14,32 @@ typedef struct qs_plan_options {
     const char *indicator; /* "qsync" */
     double tolerance;      /* throughput may fall below T_min by this share: 0.005 */
     bool until_fits;       /* `uniform`: lower only until memory fits, as the paper's text says */
+    bool lower_training;   /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
 } qs_plan_options;
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
 
-/* Makes a plan by a planner's name (qs_planner_name_at). QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan fits the
- * memory. Release with qs_plan_release.
+/* Makes a plan by a planner's name. QS_USAGE lists the planners; QS_INFEASIBLE with the figures when no plan fits the memory. Release with
+ * qs_plan_release.
+ *
+ *   fp32        the highest precision everywhere
+ *   uniform     one recipe for a class: the fastest that fits its memory
+ *   qsync       the least ΣΩ over all devices that was found with memory kept and throughput within the tolerance of T_min, the best
+ *               throughput among uniform plans that fit: precision recovered from several starts, exchanged between operators; never more
+ *               ΣΩ than uniform's
+ *   qsync-heap  the paper's rule alone: from the fastest mixed plan, one step at a time by largest gain in Ω; a refused operator is dropped
+ *   random,     as qsync, deciding by that indicator; the plan's Ω are those of options->indicator, so that plans can be compared
+ *   hess
+ *   dpro        as qsync, deciding as if conversions cost nothing; its stored prediction knows them, and may miss T_min
+ *   exact       the least ΣΩ there is, for small models
+ *   dbs         the highest precision everywhere, unequal local batches
+ *   joint       shares of the batch and precision together
+ *
+ * Every device of a class has the same plan. Lowered are inference classes; training classes stay in fp32 unless options->lower_training
+ * (where inference devices are the faster ones once lowered): T_min then comes from uniform plans of these classes too, chosen after the
+ * others, and precision is recovered on both sides by the same rules. Every plan that these planners return has been accepted by the full
+ * prediction; quick answers only guide the search. Plans are reproducible: searches end by counting, never by the clock.
  *
  * Two planners deal the global batch out anew (QS_MISMATCH unless the profile knows several batches): `dbs` keeps the highest precision
  * and makes the iteration shortest; `joint` finds the shortest iteration over shares and one recipe a class together, and spends what the

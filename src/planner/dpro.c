@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Planner `dpro` (qsync.md §6): the allocator of `qsync` with a replayer that does not know what conversions cost. The plan may therefore
+ * miss T_min; its stored prediction is the true one. */
+#include "allocate.h"
+
+qs_status qs__planner_dpro(qs_draft_plan *draft) {
+    const qs_cost_options with_casts = draft->costs;
+    qs_cost_options without = with_casts;
+    without.no_casts = true;
+    QS_TRY(qs__draft_price(draft, &without));
+    QS_TRY(qs__allocate_precision(draft, NULL));
+    return qs__draft_price(draft, &with_casts);
+}

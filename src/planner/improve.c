@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Exchanges: the present plan's single changes, and joint changes of two operators between which values pass (their conversions depend on
+ * both), are measured one by one; sums of two or three of them that promise less ΣΩ within the limits are tried for real, the largest
+ * promise first. Repeated until none holds. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocate.h"
+
+enum { CANDIDATES = 32, NEIGHBOURS = 3 };
+
+/* Measured additions may be off where conversions are shared: what is over by so much of the changes' sizes is still tried. */
+static const double doubt = 0.25;
+
+typedef struct move {
+    int changes, node[2], recipe[2];
+    double omega, us, bytes; /* what it adds */
+} move;
+
+typedef struct candidate {
+    double omega;
+    int moves, move[3];
+} candidate;
+
+typedef struct exchange {
+    qs__allocation *all;
+    int class_index;
+    int moves, singles; /* singles come first */
+    size_t capacity;
+    move *move;
+    double us, bytes; /* of the present plan */
+    double room_us, room_bytes;
+    int candidates;
+    candidate candidate[CANDIDATES]; /* by omega */
+} exchange;
+
+/* ---- Measuring ---- */
+
+static double omega_of(const qs_draft_class *one, int node, int recipe) {
+    return one->omega[node * one->recipes + recipe];
+}
+
+static qs_status move_measure(exchange *one, move wanted) {
+    qs__search *search = one->all->search;
+    const qs_draft_class *class_ = &one->all->draft->class_[one->class_index];
+    const int mark = qs__search_mark(search);
+    qs_status status = QS_OK;
+    for (int i = 0; i < wanted.changes; i++)
+        wanted.omega +=
+            omega_of(class_, wanted.node[i], wanted.recipe[i]) - omega_of(class_, wanted.node[i], class_->choice[wanted.node[i]]);
+    if (!isfinite(wanted.omega)) return QS_OK;
+    for (int i = 0; i < wanted.changes && status == QS_OK; i++)
+        status = qs__search_set(search, one->class_index, wanted.node[i], wanted.recipe[i]);
+    if (status == QS_OK) {
+        wanted.us = qs__search_alone_us(search, one->class_index) - one->us;
+        wanted.bytes = (double)qs__search_arena_bytes(search, one->class_index) - one->bytes;
+        QS_TRY(qs_grow(&one->move, &one->capacity, (size_t)one->moves + 1, sizeof *one->move));
+        one->move[one->moves++] = wanted;
+    } else if (status != QS_MISMATCH) {
+        return status;
+    }
+    return qs__search_back(search, mark);
+}
+
+static qs_status singles_measure(exchange *one) {
+    const qs_draft_plan *draft = one->all->draft;
+    const qs_draft_class *class_ = &draft->class_[one->class_index];
+    for (int n = 1; n < draft->graph->nodes; n++)
+        for (int r = 0; qs__is_free(draft, one->class_index, n) && r < class_->recipes; r++)
+            if (r != class_->choice[n]) QS_TRY(move_measure(one, (move){.changes = 1, .node = {n}, .recipe = {r}}));
+    one->singles = one->moves;
+    return QS_OK;
+}
+
+static qs_status pair_measure(exchange *one, int a, int b) {
+    const qs_draft_class *class_ = &one->all->draft->class_[one->class_index];
+    for (int r = 0; r < class_->recipes; r++)
+        for (int s = 0; s < class_->recipes && r != class_->choice[a]; s++)
+            if (s != class_->choice[b] && !qs__is_spent(one->all))
+                QS_TRY(move_measure(one, (move){.changes = 2, .node = {a, b}, .recipe = {r, s}}));
+    return QS_OK;
+}
+
+/* The nearest free operators whose values reach a node through dependent ones only. */
+static int sources_find(const exchange *one, int node, int *out, int count) {
+    const qs_draft_plan *draft = one->all->draft;
+    for (int i = 0; i < draft->graph->node[node].inputs && count < NEIGHBOURS; i++) {
+        const int input = draft->graph->node[node].input[i];
+        bool known = input == 0;
+        for (int k = 0; k < count; k++)
+            known = known || out[k] == input;
+        if (known) continue;
+        if (!qs__is_adjustable(draft, input))
+            count = sources_find(one, input, out, count);
+        else if (qs__is_free(draft, one->class_index, input))
+            out[count++] = input;
+    }
+    return count;
+}
+
+static qs_status pairs_measure(exchange *one) {
+    const qs_draft_plan *draft = one->all->draft;
+    for (int n = 1; n < draft->graph->nodes; n++) {
+        int source[NEIGHBOURS] = {0};
+        if (!qs__is_free(draft, one->class_index, n)) continue;
+        const int sources = sources_find(one, n, source, 0);
+        for (int i = 0; i < sources; i++)
+            QS_TRY(pair_measure(one, source[i], n));
+    }
+    return QS_OK;
+}
+
+/* ---- Candidates ---- */
+
+static bool are_apart(const move *a, const move *b) {
+    for (int i = 0; i < a->changes; i++)
+        for (int k = 0; k < b->changes; k++)
+            if (a->node[i] == b->node[k]) return false;
+    return true;
+}
+
+static bool is_promising(const exchange *one, const candidate *wanted) {
+    double us = 0, bytes = 0, us_size = 0, bytes_size = 0;
+    for (int i = 0; i < wanted->moves; i++) {
+        const move *part = &one->move[wanted->move[i]];
+        us += part->us;
+        bytes += part->bytes;
+        us_size += fabs(part->us);
+        bytes_size += fabs(part->bytes);
+    }
+    return us <= one->room_us + doubt * us_size && bytes <= one->room_bytes + doubt * bytes_size;
+}
+
+static void candidate_note(exchange *one, candidate wanted) {
+    for (int i = 0; i < wanted.moves; i++)
+        wanted.omega += one->move[wanted.move[i]].omega;
+    if (!(wanted.omega < 0) || (one->candidates == CANDIDATES && wanted.omega >= one->candidate[CANDIDATES - 1].omega)) return;
+    if (!is_promising(one, &wanted)) return;
+    int i = one->candidates < CANDIDATES ? one->candidates++ : CANDIDATES - 1;
+    for (; i > 0 && one->candidate[i - 1].omega > wanted.omega; i--)
+        one->candidate[i] = one->candidate[i - 1];
+    one->candidate[i] = wanted;
+}
+
+/* Triples are of single changes, with both signs of omega among them. */
+static void triples_note(exchange *one, int a, int b) {
+    for (int c = b + 1; c < one->singles; c++) {
+        const double x = one->move[a].omega, y = one->move[b].omega, z = one->move[c].omega;
+        if ((x < 0) == (y < 0) && (x < 0) == (z < 0)) continue;
+        if (x + y + z < 0 && are_apart(&one->move[a], &one->move[c]) && are_apart(&one->move[b], &one->move[c]))
+            candidate_note(one, (candidate){.moves = 3, .move = {a, b, c}});
+    }
+}
+
+static void candidates_find(exchange *one) {
+    one->candidates = 0;
+    for (int a = 0; a < one->moves; a++) {
+        candidate_note(one, (candidate){.moves = 1, .move = {a}});
+        for (int b = a + 1; b < one->moves; b++) {
+            if (!are_apart(&one->move[a], &one->move[b])) continue;
+            candidate_note(one, (candidate){.moves = 2, .move = {a, b}});
+            if (b < one->singles) triples_note(one, a, b);
+        }
+    }
+}
+
+/* ---- Trying ---- */
+
+static qs_status candidate_try(exchange *one, const candidate *wanted, bool *kept) {
+    qs__search *search = one->all->search;
+    const int mark = qs__search_mark(search);
+    qs_status status = QS_OK;
+    for (int i = 0; i < wanted->moves; i++) {
+        const move *part = &one->move[wanted->move[i]];
+        for (int k = 0; k < part->changes && status == QS_OK; k++)
+            status = qs__search_set(search, one->class_index, part->node[k], part->recipe[k]);
+    }
+    if (status != QS_OK && status != QS_MISMATCH) return status;
+    *kept = status == QS_OK && qs__is_feasible(one->all);
+    return *kept ? QS_OK : qs__search_back(search, mark);
+}
+
+static qs_status round_run(exchange *one, bool *better) {
+    qs__allocation *all = one->all;
+    const int64_t limit = all->draft->cluster->class_[one->class_index].memory_limit;
+    one->us = qs__search_alone_us(all->search, one->class_index);
+    one->bytes = (double)qs__search_arena_bytes(all->search, one->class_index);
+    one->room_us = all->limit_us - one->us;
+    one->room_bytes = limit > 0 ? (double)limit - one->bytes : INFINITY;
+    one->moves = 0;
+    *better = false;
+    QS_TRY(singles_measure(one));
+    QS_TRY(pairs_measure(one));
+    candidates_find(one);
+    for (int i = 0; i < one->candidates && !*better; i++)
+        QS_TRY(candidate_try(one, &one->candidate[i], better));
+    return QS_OK;
+}
+
+qs_status qs__improve(qs__allocation *all) {
+    exchange one = {.all = all};
+    qs_status status = QS_OK;
+    for (int c = 0; c < all->draft->cluster->classes; c++) {
+        one.class_index = c;
+        for (bool better = qs__class_is_lowered(all->draft, c); better && !qs__is_spent(all);)
+            QS_GOTO(round_run(&one, &better));
+    }
+done:
+    free(one.move);
+    return status;
+}

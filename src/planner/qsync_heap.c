@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Planner `qsync-heap`: what the paper says and no more (qsync.md §5). From the fastest mixed plan that fits the memory, the operator whose
+ * next recipe saves most Ω is raised one step; kept if the plan still fits and keeps T_min, else the operator is dropped. */
+#include <math.h>
+
+#include "allocate.h"
+
+static qs_status recover(qs__allocation *one) {
+    for (int c = 0; c < one->draft->cluster->classes; c++)
+        QS_TRY(qs__descend(one, c));
+    one->best_omega = INFINITY; /* not the uniform plan, whatever its ΣΩ */
+    QS_TRY(qs__settle(one));
+    QS_TRY(qs__polish(one, true));
+    QS_TRY(qs__search_go(one->search, one->best));
+    QS_TRY(qs__settle(one));
+    return qs__reasons_find(one);
+}
+
+qs_status qs__planner_qsync_heap(qs_draft_plan *draft) {
+    qs__allocation one = {0};
+    double limit_us = 0;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__uniform_choose(draft, false, &limit_us));
+    QS_GOTO(qs__allocation_start(draft, limit_us, &one));
+    QS_GOTO(recover(&one));
+    QS_GOTO(qs__allocation_end(&one));
+done:
+    qs__allocation_end(&one);
+    return status;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QSYNC_PLANNER_SESSION_H
+#define QSYNC_PLANNER_SESSION_H
+
+#include "qsync/planner.h"
+
+/* All that a cost mapper depends on beside graph and job. */
+typedef struct qs__mapper_key {
+    const qs_class_profile *profile;
+    const qs_format *half;
+    int64_t batch;
+    bool no_casts;
+} qs__mapper_key;
+
+typedef struct qs__kept_mapper {
+    qs__mapper_key key;
+    qs_cost_mapper *mapper;
+} qs__kept_mapper;
+
+struct qs_plan_session {
+    const qs_graph *graph;
+    const qs_profile *profile;
+    const qs_job *job;
+    int mappers;
+    size_t capacity;
+    qs__kept_mapper *mapper;
+};
+
+/* A mapper that was given back under this key, at whatever choices it stood then; it is the caller's. NULL: there is none. */
+qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key);
+/* Hands a mapper over, with nothing to take back in it. */
+void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_cost_mapper *mapper);
+void qs__session_clear(qs_plan_session *session);
+
+#endif
