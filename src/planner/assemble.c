@@ -46,19 +46,38 @@ static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class
     return QS_OK;
 }
 
-static qs_status kernel_add(qs_class_plan *out, size_t *capacity, const qs_step *step, const qs_class_profile *profile) {
-    for (int i = 0; i < out->kernels; i++)
-        if (strcmp(out->kernel[i].case_text, step->case_text) == 0) return QS_OK;
-    const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
+static qs_status kernel_add(qs_class_plan *out, size_t *capacity, const qs_draft_case *one) {
     QS_TRY(qs_grow(&out->kernel, capacity, (size_t)out->kernels + 1, sizeof *out->kernel));
     qs_plan_kernel *kernel = &out->kernel[out->kernels++];
-    QS_TRY(qs_format_text(&kernel->case_text, "%s", step->case_text));
-    snprintf(kernel->kernel, sizeof kernel->kernel, "%s", step->kernel);
-    kernel->scratch_bytes = row ? row->scratch_bytes : 0;
-    kernel->allocates = row && row->allocates;
+    QS_TRY(qs_format_text(&kernel->case_text, "%s", one->text));
+    snprintf(kernel->kernel, sizeof kernel->kernel, "%s", one->row.kernel);
+    kernel->scratch_bytes = (int64_t)one->row.scratch_bytes;
+    kernel->allocates = one->row.allocates;
     return QS_OK;
 }
 
+/* Every case once, in the order of the steps. */
+static qs_status cases_list(const qs_schedule_draft *schedule, qs_class_plan *out) {
+    bool *seen = NULL;
+    size_t capacity = 0, cases = 0;
+    qs_status status = QS_OK;
+    for (int segment = 0; segment < qs_schedule_draft_segments(schedule); segment++) {
+        const qs_draft_step *step = NULL;
+        const int steps = qs_schedule_draft_steps(schedule, segment, &step);
+        for (int s = 0; s < steps; s++) {
+            const qs_draft_case *one = step[s].case_;
+            if (step[s].kind != QS_STEP_KERNEL) continue;
+            QS_GOTO(qs_grow(&seen, &cases, (size_t)one->index + 1, sizeof *seen));
+            if (!seen[one->index]) QS_GOTO(kernel_add(out, &capacity, one));
+            seen[one->index] = true;
+        }
+    }
+done:
+    free(seen);
+    return status;
+}
+
+/* A draft is enough: nobody asks where buffers lie. */
 static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     const qs_lowering lowering = {.graph = draft->graph,
@@ -69,14 +88,10 @@ static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *
                                   .half = qs_class_half(&draft->cluster->class_[c]),
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)profile};
-    qs_schedule *schedule = NULL;
-    size_t capacity = 0;
-    qs_status status = QS_OK;
-    QS_TRY(qs_schedule_lower(&lowering, &schedule));
-    for (int s = 0; s < schedule->steps; s++)
-        if (schedule->step[s].kind == QS_STEP_KERNEL) QS_GOTO(kernel_add(out, &capacity, &schedule->step[s], profile));
-done:
-    qs_schedule_release(schedule);
+    qs_schedule_draft *schedule = NULL;
+    QS_TRY(qs_schedule_draft_create(&lowering, &schedule));
+    const qs_status status = cases_list(schedule, out);
+    qs_schedule_draft_release(schedule);
     return status;
 }
 
