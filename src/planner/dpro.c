@@ -9,5 +9,6 @@ qs_status qs__planner_dpro(qs_draft_plan *draft) {
     without.no_casts = true;
     QS_TRY(qs__draft_price(draft, &without));
     QS_TRY(qs__allocate_precision(draft, NULL));
+    draft->limit_us = 0; /* of other costs: it bounds nothing here */
     return qs__draft_price(draft, &with_casts);
 }
