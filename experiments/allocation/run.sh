@@ -23,9 +23,11 @@ entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
     folder=$ALLOCATION_OUT/$(echo "$model-$dataset-$batch-$rate" | tr ':=' '--')
 }
 
-# Planners that change batch shares need to know costs at other batches.
+# Planners that change batch shares need to know costs at other batches: under the tight limit fp32 fits at less than half a batch only.
 batches() {
-    case " $ALLOCATION_PLANNERS " in *" dbs "* | *" joint "*) echo --batches auto ;; esac
+    case " $ALLOCATION_PLANNERS " in
+    *" dbs "* | *" joint "*) echo --batches $((batch / 4)),$((batch / 2)),$((batch * 3 / 2)),$((batch * 7 / 4)) ;;
+    esac
 }
 
 two_ranks() { # limit of weak
