@@ -163,8 +163,15 @@ static qs_status ascend(qs__bound *one, ascent *at, qs__relax_price *best) {
     return QS_OK;
 }
 
+/* A step costs as much as the model has nodes: in larger ones than this there are fewer, so that planning again stays quick. */
+static int steps_of(const qs__bound *one, int most) {
+    enum { SMALL = 40 };
+    const int nodes = one->relaxation.graph->nodes;
+    return nodes > SMALL ? most * SMALL / nodes : most;
+}
+
 qs_status qs__bound_raise(qs__bound *one, double reached) {
-    ascent at = {.reached = reached, .best = one->value, .steps = MOST_STEPS, .factor = 1};
+    ascent at = {.reached = reached, .best = one->value, .steps = steps_of(one, MOST_STEPS), .factor = 1};
     QS_TRY(ascend(one, &at, &one->price));
     one->value = fmin(at.best, reached);
     return QS_OK;
@@ -184,7 +191,7 @@ static qs_status branched(qs__bound *one, double reached, double *value) {
                              .bound = &one,
                              .weight = &weight,
                              .reached = reached,
-                             .most_minima = MOST_WORK / one->relaxation.graph->nodes,
+                             .most_minima = steps_of(one, MOST_WORK / one->relaxation.graph->nodes),
                              .steps = STEPS_OF_PART};
     QS_TRY(qs__best_first_run(&search));
     *value = fmax(one->value, fmin(search.least, reached));
