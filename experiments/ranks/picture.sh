@@ -30,7 +30,7 @@ END
             # Coloured by the place at the end, where the name stands.
             place=$(awk 'END { print $2 }' "$work/$model-$number")
             echo "set label \"$operator\" at first $last, first $place offset 1, 0 font \",10\" tc palette cb $place"
-            plots="$plots \"$work/$model-$number\" using 1:2 with lines lw 2 lc palette cb $place,"
+            plots="$plots \"$work/$model-$number\" using 1:2 with lines lw 2 lc palette cb $place title \"$operator\","
         done
         echo "plot ${plots%,}"
     done

@@ -46,7 +46,7 @@ END
         set -- $colors
         for lane in $lanes; do
             [ ! -f "$work/$planner-$lane" ] ||
-                plots="$plots \"$work/$planner-$lane\" using 1:3:1:2:(\$3-0.4):(\$3+0.4) with boxxyerror lc rgb \"$1\","
+                plots="$plots \"$work/$planner-$lane\" using 1:3:1:2:(\$3-0.4):(\$3+0.4) with boxxyerror lc rgb \"$1\" title \"$lane\","
             shift
         done
         echo "plot ${plots%,}"

@@ -37,6 +37,7 @@ drawn() { # experiment whose results lie in $work
     rm -f "$work/picture.svg"
     EXPERIMENT_RESULTS=$work sh "$experiments/$1/picture.sh" 2> "$work/err" || { cat "$work/err"; fail "$1/picture.sh"; }
     grep -q '</svg>' "$work/picture.svg" || fail "$1/picture.svg is not whole"
+    ! grep -q "/tmp\." "$work/picture.svg" || fail "$1/picture.svg names a folder that is different every time"
     [ ! -s "$work/err" ] || { cat "$work/err"; fail "$1/picture.sh complains"; }
 }
 drawn allocation
