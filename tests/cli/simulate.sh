@@ -57,6 +57,8 @@ launch train --cluster "$cluster" --plan "$work/plan.json" $job --train-limit 19
     { cat "$work/err"; fail "train --trace"; }
 simulate --trace "$work/trace.json" --measured "$work/run" > "$work/out" || fail "simulate --measured"
 grep -q 'measured in .*: iteration' "$work/out" || fail "the measured iteration is not told"
+keeps_rules "$work/run/trace.json"
+keeps_rules "$work/trace.json"
 cp "$work/trace.json" "$work/sim"
 holds '[.traceEvents[] | select(.name == "process_name") | .args.name] == ["rank 0 (big) predicted", "rank 1 (weak) predicted", "rank 0 (big) measured", "rank 1 (weak) measured"]'
 holds '[.traceEvents[] | select(.ph == "X")] | length > 0 and all(.ts >= 0 and .dur >= 0 and .pid >= 0 and .pid < 4 and .tid >= 0 and .tid < 5)'
