@@ -8,9 +8,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
-#include <math.h>
-
-#include "qsync/replayer.h"
+#include "replay_support.h"
 #include "vectors.h"
 
 #define MOST_DEVICES 64
@@ -23,11 +21,6 @@ static int numbers(const json_t *object, const char *key, double *out) {
     for (int i = 0; i < count; i++)
         out[i] = json_number_value(json_array_get(list, (size_t)i));
     return count;
-}
-
-/* Times are given to about 1e-6 and sums of them are exact to rounding. */
-static void near(double got, double expected) {
-    if (!(fabs(got - expected) <= 1e-9 * (1 + fabs(expected)))) fail_msg("got %.12g, expected %.12g", got, expected);
 }
 
 static void case_check(const json_t *one) {

@@ -7,28 +7,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
-#include "replay_support.h"
-#include "synthetic.h"
+#include "ranks_support.h"
 
-static qs_graph *graph;
-
-static int setup(void **state) {
-    (void)state;
-    return qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    qs_graph_release(graph);
-    return 0;
-}
-
-static double equal_ranks(int ranks, double jitter) {
+static double equal_ranks(int count, double jitter) {
     const double us[HAND_STEPS] = {1000, 0, 0, 0, 0};
     qs_replay_rank rank[32];
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < count; r++)
         rank[r] = (qs_replay_rank){.class_name = "a", .schedule = &hand, .step_us = us, .jitter = jitter};
-    qs_replay_result result = replay_with(ranks, rank, 50, 0);
+    qs_replay_result result = replay_with(count, rank, 50, 0);
     const double iteration = result.iteration_us;
     qs_replay_release(&result);
     return iteration;
@@ -62,52 +48,47 @@ static void a_straggler_hides_the_others(void **state) {
 
 /* Every step takes a whole number of parts, each exponential with mean PART: a sum over a stretch of `us` has variance PART * us, which is
  * what noise that accumulates over busy time means. */
-#define RANKS 3
 #define PART 2.0
 #define SAMPLES 1500
 
 typedef struct trial {
-    qs_schedule *schedule[RANKS];
-    double *us[RANKS], *drawn[RANKS];
-    qs_replay_rank rank[RANKS];
+    ranks all;
+    double *drawn[RANKS];
     qs_all_reduce_cost reduce[64];
     double deviation; /* of the slowest rank's step */
 } trial;
 
 static trial trial_make(uint64_t seed) {
     static const char *const recipes[RANKS] = {"bf16", "bf16", "bf16"};
-    trial one = {.deviation = 0};
     qs_job job = stub_job(4);
     job.bucket_bytes = 1000 + (int64_t)(seed % 5) * 8000;
     job.dynamic_loss_scaling = seed % 2;
+    trial one = {.all = ranks_make(&job, recipes)};
     for (int r = 0; r < RANKS; r++) {
+        const qs_schedule *schedule = one.all.schedule[r];
         double sum = 0;
-        one.schedule[r] = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
-        one.us[r] = calloc((size_t)one.schedule[r]->steps, sizeof(double));
-        one.drawn[r] = calloc((size_t)one.schedule[r]->steps, sizeof(double));
-        for (int s = 0; s < one.schedule[r]->steps; s++) {
+        one.drawn[r] = calloc((size_t)schedule->steps, sizeof(double));
+        for (int s = 0; s < schedule->steps; s++) {
             /* The second rank differs from the others by about a deviation. */
             const uint64_t key = qs_random_key(seed, r == 1 && s % 8 == 0, 0, 0);
-            if (one.schedule[r]->step[s].kind != QS_STEP_KERNEL) continue;
-            one.us[r][s] = PART * floor(16 * (double)qs_random_uniform(key, (uint64_t)s));
-            sum += one.us[r][s];
+            if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
+            one.all.us[r][s] = PART * floor(16 * (double)qs_random_uniform(key, (uint64_t)s));
+            sum += one.all.us[r][s];
         }
-        one.rank[r] =
-            (qs_replay_rank){.class_name = recipes[r], .schedule = one.schedule[r], .step_us = one.us[r], .jitter = sqrt(PART / sum)};
+        one.all.rank[r].jitter = sqrt(PART / sum);
         one.deviation = fmax(one.deviation, sqrt(PART * sum));
     }
-    assert_in_range(one.schedule[0]->buckets, 1, 64);
-    for (int b = 0; b < one.schedule[0]->buckets; b++)
-        one.reduce[b].us = 5 + 2e-3 * (double)one.schedule[0]->bucket[b].count * (double)(1 + seed % 4);
+    const qs_schedule *any = one.all.schedule[0];
+    assert_in_range(any->buckets, 1, 64);
+    for (int b = 0; b < any->buckets; b++)
+        one.reduce[b].us = 5 + 2e-3 * (double)any->bucket[b].count * (double)(1 + seed % 4);
     return one;
 }
 
 static void trial_end(trial *one) {
-    for (int r = 0; r < RANKS; r++) {
-        qs_schedule_release(one->schedule[r]);
-        free(one->us[r]);
+    for (int r = 0; r < RANKS; r++)
         free(one->drawn[r]);
-    }
+    ranks_end(&one->all);
 }
 
 static double trial_replay(const trial *one, const qs_replay_rank *rank) {
@@ -122,9 +103,9 @@ static void draw(const trial *one, uint64_t sample) {
     for (int r = 0; r < RANKS; r++) {
         const uint64_t key = qs_random_key(sample, (uint64_t)r, 7, 0);
         uint64_t at = 0;
-        for (int s = 0; s < one->schedule[r]->steps; s++) {
+        for (int s = 0; s < one->all.schedule[r]->steps; s++) {
             double product = 1;
-            for (int part = 0; part < (int)(one->us[r][s] / PART); part++)
+            for (int part = 0; part < (int)(one->all.us[r][s] / PART); part++)
                 product *= fmax(1 - (double)qs_random_uniform(key, at++), 1e-9);
             one->drawn[r][s] = -PART * log(product);
         }
@@ -138,10 +119,10 @@ static void expectation_is_monte_carlo(void **state) {
         qs_replay_rank quiet[RANKS];
         double sum = 0, squares = 0;
         for (int r = 0; r < RANKS; r++) {
-            quiet[r] = one.rank[r];
+            quiet[r] = one.all.rank[r];
             quiet[r].jitter = 0;
         }
-        const double predicted = trial_replay(&one, one.rank), silent = trial_replay(&one, quiet);
+        const double predicted = trial_replay(&one, one.all.rank), silent = trial_replay(&one, quiet);
         for (int r = 0; r < RANKS; r++)
             quiet[r].step_us = one.drawn[r];
         for (uint64_t i = 0; i < SAMPLES; i++) {
@@ -162,5 +143,5 @@ static void expectation_is_monte_carlo(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_ranks_wait_for_the_greatest), cmocka_unit_test(a_straggler_hides_the_others),
                                        cmocka_unit_test(expectation_is_monte_carlo)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
 }

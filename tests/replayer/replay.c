@@ -10,13 +10,10 @@
 // clang-format on
 #include <jansson.h>
 
-#include "qsync/replayer.h"
-#include "synthetic.h"
+#include "ranks_support.h"
 
-#define RANKS 3
 #define MOST_BUCKETS 64
 
-static qs_graph *graph;
 static qs_collective_cost collective = {.ranks = RANKS, .alpha_us = 15, .us_per_byte = 2e-3};
 static const qs_profile profile = {.collectives = 1, .collective = &collective};
 
@@ -24,51 +21,21 @@ static qs_status replayed(const qs_profile *costs, int count, const qs_replay_ra
     return qs_replay(&(qs_replay_case){.profile = costs, .ranks = count, .rank = rank, .with_events = with_events}, out);
 }
 
-static int setup(void **state) {
-    (void)state;
-    return qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    qs_graph_release(graph);
-    return 0;
-}
-
-/* Three ranks with plans and random costs of their own. */
-typedef struct ranks {
-    qs_schedule *schedule[RANKS];
-    double *us[RANKS];
-    qs_replay_rank rank[RANKS];
-} ranks;
-
-static ranks ranks_make(uint64_t seed, bool scaling) {
+/* Ranks with plans and random costs of their own. */
+static ranks ranks_draw(uint64_t seed, bool scaling) {
     static const char *const recipes[RANKS] = {"fp32", "bf16", "int8/bf16"};
-    ranks all = {{0}, {0}, {{0}}};
     qs_job job = stub_job(4);
     job.dynamic_loss_scaling = scaling;
     job.bucket_bytes = 1000 + (int64_t)(seed % 5) * 4000;
+    ranks all = ranks_make(&job, recipes);
     for (int r = 0; r < RANKS; r++) {
         const uint64_t key = qs_random_key(seed, (uint64_t)r, 0, 0);
-        all.schedule[r] = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
-        all.us[r] = calloc((size_t)all.schedule[r]->steps, sizeof(double));
         for (int s = 0; s < all.schedule[r]->steps; s++)
             if (all.schedule[r]->step[s].kind == QS_STEP_KERNEL) all.us[r][s] = 30 * (double)qs_random_uniform(key, (uint64_t)s);
-        all.rank[r] = (qs_replay_rank){
-            .class_name = recipes[r], .schedule = all.schedule[r], .step_us = all.us[r], .data_us = 5.0 * r, .overhead_us = 2};
+        all.rank[r].data_us = 5.0 * r;
+        all.rank[r].overhead_us = 2;
     }
     return all;
-}
-
-static void ranks_end(ranks *all) {
-    for (int r = 0; r < RANKS; r++) {
-        qs_schedule_release(all->schedule[r]);
-        free(all->us[r]);
-    }
-}
-
-static void near(double got, double expected) {
-    if (!(fabs(got - expected) <= 1e-9 * (1 + fabs(expected)))) fail_msg("got %.12g, expected %.12g", got, expected);
 }
 
 /* What eq. (6) asks of a rank: when each bucket is ready, how long its part of the update takes, when compute ends. */
@@ -98,7 +65,7 @@ static void replay_is_equation_6(void **state) {
     static double ready[RANKS][MOST_BUCKETS], duration[RANKS][MOST_BUCKETS], optimizer[RANKS][MOST_BUCKETS], start[MOST_BUCKETS],
         end[MOST_BUCKETS];
     for (uint64_t seed = 0; seed < 20; seed++) {
-        ranks all = ranks_make(seed, seed % 2 == 1);
+        ranks all = ranks_draw(seed, seed % 2 == 1);
         qs_replay_device device[RANKS];
         qs_replay_result result;
         double iteration = 0;
@@ -119,7 +86,7 @@ static void replay_is_equation_6(void **state) {
 
 static void time_adds_up(void **state) {
     (void)state;
-    ranks all = ranks_make(3, false);
+    ranks all = ranks_draw(3, false);
     qs_replay_result result;
     assert_ok(replayed(&profile, RANKS, all.rank, false, &result));
     assert_int_equal(result.events, 0);
@@ -152,7 +119,7 @@ static void timeline_check(const qs_replay_result *result) {
 
 static void the_timeline_is_one(void **state) {
     (void)state;
-    ranks all = ranks_make(4, true);
+    ranks all = ranks_draw(4, true);
     qs_replay_result result;
     for (int share = 0; share < 3; share++) {
         collective.cpu_share = share * 0.5;
@@ -166,7 +133,7 @@ static void the_timeline_is_one(void **state) {
 
 static void the_trace_is_json(void **state) {
     (void)state;
-    ranks all = ranks_make(5, false);
+    ranks all = ranks_draw(5, false);
     qs_replay_result result;
     char *text = NULL;
     json_error_t error;
@@ -193,7 +160,7 @@ static void the_trace_is_json(void **state) {
 
 static void one_rank_does_not_communicate(void **state) {
     (void)state;
-    ranks all = ranks_make(6, false);
+    ranks all = ranks_draw(6, false);
     const qs_profile none = {0};
     qs_replay_result result;
     assert_ok(replayed(&none, 1, &all.rank[1], true, &result));
@@ -209,17 +176,8 @@ static void one_rank_does_not_communicate(void **state) {
 
 /* ---- By hand: kernel 100, start, kernel 100, wait, kernel 10 ---- */
 
-#define STEPS 5
-static qs_step hand_step[STEPS] = {{.kind = QS_STEP_KERNEL},
-                                   {.kind = QS_STEP_REDUCE_START},
-                                   {.kind = QS_STEP_KERNEL},
-                                   {.kind = QS_STEP_REDUCE_WAIT},
-                                   {.kind = QS_STEP_KERNEL, .phase = QS_UPDATE}};
-static qs_bucket hand_bucket = {0, 10, 1, 3};
-static const qs_schedule hand = {.steps = STEPS, .step = hand_step, .buckets = 1, .bucket = &hand_bucket};
-
 static double hand_replay(double second_us, double cpu_share, double duration, double *busy) {
-    const double us[STEPS] = {100, 0, second_us, 0, 10}, late[STEPS] = {150, 0, 0, 0, 0};
+    const double us[HAND_STEPS] = {100, 0, second_us, 0, 10}, late[HAND_STEPS] = {150, 0, 0, 0, 0};
     const qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = us},
                                     {.class_name = "b", .schedule = &hand, .step_us = late}};
     qs_collective_cost cost = {.ranks = 2, .alpha_us = duration, .cpu_share = cpu_share};
@@ -253,7 +211,7 @@ static void progress_is_charged_to_kernels(void **state) {
 
 static void impossible_schedules_are_refused(void **state) {
     (void)state;
-    const double us[STEPS] = {0};
+    const double us[HAND_STEPS] = {0};
     qs_bucket other_bucket = {0, 11, 1, 3};
     qs_schedule other = hand;
     qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = us},
@@ -263,7 +221,7 @@ static void impossible_schedules_are_refused(void **state) {
     assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_MISMATCH);
     other.buckets = 0;
     assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_MISMATCH);
-    qs_step turned[STEPS];
+    qs_step turned[HAND_STEPS];
     memcpy(turned, hand_step, sizeof turned);
     turned[1].kind = QS_STEP_REDUCE_WAIT;
     turned[3].kind = QS_STEP_REDUCE_START;
@@ -280,5 +238,5 @@ int main(void) {
                                        cmocka_unit_test(one_rank_does_not_communicate),
                                        cmocka_unit_test(progress_is_charged_to_kernels),
                                        cmocka_unit_test(impossible_schedules_are_refused)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
 }

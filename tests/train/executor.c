@@ -2,67 +2,10 @@
 // labels: short
 /* The executor alone: buffers lie where the schedule says, each step is observed once and in order, runs repeat to the bit and depend on
  * what a run is told, and programs that share memory keep the weights. */
-#include "train_support.h"
-
-typedef struct program {
-    bench bench;
-    qs_graph *graph;
-    qs_schedule *schedule;
-    qs_arena arena;
-    qs_executor *executor;
-} program;
-
-static qs_schedule *lowered(const program *here, qs_mode mode) {
-    qs_schedule *schedule = NULL;
-    const qs_lowering lowering = {.graph = here->graph,
-                                  .batch = here->bench.job.batch,
-                                  .mode = mode,
-                                  .job = &here->bench.job,
-                                  .half = qs_format_of("fp32"),
-                                  .lookup = qs_lookup_device,
-                                  .context = here->bench.device};
-    assert_ok(qs_schedule_lower(&lowering, &schedule));
-    return schedule;
-}
-
-static void weights_start(const program *here) {
-    qs_graph_initialize(here->graph, 3, qs_executor_buffer(here->executor, here->schedule->masters),
-                        qs_executor_buffer(here->executor, here->schedule->running));
-    memset(qs_executor_buffer(here->executor, here->schedule->momentum), 0, here->schedule->buffer[here->schedule->momentum].bytes);
-}
-
-static void inputs_fill(const program *here) {
-    const qs_schedule *schedule = here->schedule;
-    float *images = qs_executor_buffer(here->executor, schedule->images);
-    int32_t *labels = qs_executor_buffer(here->executor, schedule->labels);
-    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
-        images[i] = qs_random_normal(11, i);
-    for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % 10);
-}
+#include "program_support.h"
 
 static int set_up(void **state) {
-    program *here = calloc(1, sizeof *here);
-    bench_open(&here->bench, "ref", "self", "lenet5", 4);
-    assert_ok(qs_job_model(&here->bench.job, &here->graph));
-    here->schedule = lowered(here, QS_MODE_TRAIN);
-    assert_ok(qs_arena_reserve(here->schedule->arena_bytes, &here->arena));
-    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->arena.memory, &here->executor));
-    weights_start(here);
-    inputs_fill(here);
-    *state = here;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    program *here = *state;
-    qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
-    qs_schedule_release(here->schedule);
-    qs_graph_release(here->graph);
-    bench_close(&here->bench);
-    free(here);
-    return 0;
+    return program_open(state, "lenet5", 4);
 }
 
 static const qs_run one_run = {.samples = 4, .global_samples = 4, .loss_scale = 1, .learning_rate = 0.01};
@@ -158,7 +101,7 @@ static void no_samples_no_gradient(void **state) {
 static void programs_share_memory(void **state) {
     program *here = *state;
     qs_executor *evaluation = NULL;
-    qs_schedule *schedule = lowered(here, QS_MODE_EVALUATION);
+    qs_schedule *schedule = program_lowered(here, QS_MODE_EVALUATION);
     assert_true(schedule->arena_bytes <= here->arena.bytes);
     assert_ok(qs_executor_create(schedule, here->bench.device, here->bench.comm, here->arena.memory, &evaluation));
     assert_ok(qs_executor_run(here->executor, &one_run));
@@ -172,7 +115,7 @@ static void programs_share_memory(void **state) {
     qs_schedule_release(schedule);
 }
 
-#define PROGRAM(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define PROGRAM(name) cmocka_unit_test_setup_teardown(name, set_up, program_close)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -2,49 +2,12 @@
 // labels: short
 /* The clock beside a schedule: times add up to the run, phases to the times; the audit of a whole run, its warning, and its text. */
 #include "plan_support.h"
-
-typedef struct program {
-    bench bench;
-    qs_graph *graph;
-    qs_schedule *schedule;
-    qs_arena arena;
-    qs_executor *executor;
-} program;
+#include "program_support.h"
 
 static const qs_run one_run = {.seed = 1, .samples = 8, .global_samples = 8, .loss_scale = 1};
 
-static int program_open(void **state) {
-    program *here = calloc(1, sizeof *here);
-    assert_non_null(here);
-    bench_open(&here->bench, "ref", "self", "mlp:width=0.1", 8);
-    assert_ok(qs_job_model(&here->bench.job, &here->graph));
-    const qs_lowering lowering = {.graph = here->graph,
-                                  .batch = 8,
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = &here->bench.job,
-                                  .recipe = calloc((size_t)here->graph->nodes, sizeof(qs_recipe *)),
-                                  .half = qs_format_of("bf16"),
-                                  .lookup = qs_lookup_device,
-                                  .context = here->bench.device};
-    assert_ok(qs_schedule_lower(&lowering, &here->schedule));
-    free((void *)lowering.recipe);
-    assert_ok(qs_arena_reserve(here->schedule->arena_bytes, &here->arena));
-    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->arena.memory, &here->executor));
-    qs_graph_initialize(here->graph, 1, qs_executor_buffer(here->executor, here->schedule->masters),
-                        qs_executor_buffer(here->executor, here->schedule->running));
-    *state = here;
-    return 0;
-}
-
-static int program_close(void **state) {
-    program *here = *state;
-    qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
-    qs_schedule_release(here->schedule);
-    qs_graph_release(here->graph);
-    bench_close(&here->bench);
-    free(here);
-    return 0;
+static int set_up(void **state) {
+    return program_open(state, "mlp:width=0.1", 8);
 }
 
 static double phases_sum(const qs_phase_times *times) {
@@ -207,8 +170,8 @@ static void resident_bytes_follow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(times_add_up, program_open, program_close),
-        cmocka_unit_test_setup_teardown(empty_steps_take_no_time, program_open, program_close),
+        cmocka_unit_test_setup_teardown(times_add_up, set_up, program_close),
+        cmocka_unit_test_setup_teardown(empty_steps_take_no_time, set_up, program_close),
         cmocka_unit_test(audit_measures),
         cmocka_unit_test(warning_names_the_phase),
         cmocka_unit_test(partial_steps_count),

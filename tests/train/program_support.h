@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A training step in fp32 that is ready to run: schedule, arena and executor of a small job on the reference device, weights and inputs
+ * drawn. Set-up and tear-down of a cmocka test. */
+#ifndef QSYNC_TRAIN_PROGRAM_SUPPORT_H
+#define QSYNC_TRAIN_PROGRAM_SUPPORT_H
+
+#include "train_support.h"
+
+typedef struct program {
+    bench bench;
+    qs_graph *graph;
+    qs_schedule *schedule;
+    qs_arena arena;
+    qs_executor *executor;
+} program;
+
+/* The caller releases. */
+static inline qs_schedule *program_lowered(const program *here, qs_mode mode) {
+    qs_schedule *schedule = NULL;
+    const qs_lowering lowering = {.graph = here->graph,
+                                  .batch = here->bench.job.batch,
+                                  .mode = mode,
+                                  .job = &here->bench.job,
+                                  .half = qs_format_of("fp32"),
+                                  .lookup = qs_lookup_device,
+                                  .context = here->bench.device};
+    assert_ok(qs_schedule_lower(&lowering, &schedule));
+    return schedule;
+}
+
+static inline void weights_start(const program *here) {
+    qs_graph_initialize(here->graph, 3, qs_executor_buffer(here->executor, here->schedule->masters),
+                        qs_executor_buffer(here->executor, here->schedule->running));
+    memset(qs_executor_buffer(here->executor, here->schedule->momentum), 0, here->schedule->buffer[here->schedule->momentum].bytes);
+}
+
+/* Later steps may write where images and labels lie: to be filled before every run that must repeat. */
+static inline void inputs_fill(const program *here) {
+    const qs_schedule *schedule = here->schedule;
+    float *images = qs_executor_buffer(here->executor, schedule->images);
+    int32_t *labels = qs_executor_buffer(here->executor, schedule->labels);
+    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
+        images[i] = qs_random_normal(11, i);
+    for (int64_t i = 0; i < schedule->batch; i++)
+        labels[i] = (int32_t)(i % 10);
+}
+
+static inline int program_open(void **state, const char *model, int64_t batch) {
+    program *here = calloc(1, sizeof *here);
+    assert_non_null(here);
+    bench_open(&here->bench, "ref", "self", model, batch);
+    assert_ok(qs_job_model(&here->bench.job, &here->graph));
+    here->schedule = program_lowered(here, QS_MODE_TRAIN);
+    assert_ok(qs_arena_reserve(here->schedule->arena_bytes, &here->arena));
+    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->arena.memory, &here->executor));
+    weights_start(here);
+    inputs_fill(here);
+    *state = here;
+    return 0;
+}
+
+static inline int program_close(void **state) {
+    program *here = *state;
+    qs_executor_release(here->executor);
+    qs_arena_release(&here->arena);
+    qs_schedule_release(here->schedule);
+    qs_graph_release(here->graph);
+    bench_close(&here->bench);
+    free(here);
+    return 0;
+}
+
+#endif
