@@ -304,6 +304,8 @@ static inline qs_role differentiated(qs_role role) {
     switch (role) {
     case QS_DIFF_SRC:
         return QS_SRC;
+    case QS_DIFF_SRC2:
+        return QS_SRC2;
     case QS_DIFF_DST:
         return QS_DST;
     case QS_DIFF_WEIGHTS:

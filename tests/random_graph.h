@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small random models for property tests: convolutions, batch norms, ReLU, dropout and residual sums between any two values of a stage,
+/* Small random models for property tests: convolutions, batch norms, ReLU, dropout, sums and joined channels of any two values of a stage,
  * pooling between stages, and a random recipe for each operator. The same number gives the same model. Include after cmocka.h. */
 #ifndef QSYNC_TESTS_RANDOM_GRAPH_H
 #define QSYNC_TESTS_RANDOM_GRAPH_H
@@ -32,7 +32,7 @@ static inline int random_conv(qs_graph *graph, dice *one, int input, int stride)
 /* One operator on values[0..count): its node. */
 static inline int random_operator(qs_graph *graph, dice *one, const int *values, int count) {
     const int input = values[dice_roll(one, count)], pair[2] = {input, values[dice_roll(one, count)]};
-    switch (dice_roll(one, 7)) {
+    switch (dice_roll(one, 8)) {
     case 0:
         return random_add(graph, "batch_norm", NULL, 1, &input, 0, false);
     case 1:
@@ -42,6 +42,8 @@ static inline int random_operator(qs_graph *graph, dice *one, const int *values,
     case 3:
     case 4:
         return random_add(graph, "add", NULL, 2, pair, 0, false);
+    case 5:
+        return random_conv(graph, one, random_add(graph, "concat", NULL, 2, pair, 0, false), 1);
     default:
         return random_conv(graph, one, input, 1);
     }

@@ -102,6 +102,10 @@ void qs__add(qs__builder *builder, const char *name, int other) {
     append(builder, name, "add", &(qs_attributes){0}, 2, (int[]){builder->at, other}, 0, false);
 }
 
+void qs__concat(qs__builder *builder, const char *name, int other) {
+    append(builder, name, "concat", &(qs_attributes){0}, 2, (int[]){other, builder->at}, 0, false);
+}
+
 void qs__flatten(qs__builder *builder) {
     if (builder->status != QS_OK || builder->graph->node[builder->at].shape.axes == 2) return;
     append_simple(builder, "flatten", "flatten", (qs_attributes){0});

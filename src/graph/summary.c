@@ -35,6 +35,7 @@ bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t bat
     case QS_DIFF_SRC:
         return input_shape(graph, one, 0, batch, out);
     case QS_SRC2:
+    case QS_DIFF_SRC2:
         return input_shape(graph, one, 1, batch, out);
     case QS_DST:
     case QS_DIFF_DST:
@@ -97,7 +98,8 @@ void qs_graph_gradients(const qs_graph *graph, bool *needed) {
 static bool trains_with(const qs_pass *pass, bool gradient_on) {
     if (strcmp(pass->name, "inference") == 0) return false;
     for (int i = 0; i < pass->roles; i++) {
-        if ((pass->written >> i & 1) && (pass->role[i] != QS_DIFF_SRC || gradient_on)) return true;
+        const bool of_input = pass->role[i] == QS_DIFF_SRC || pass->role[i] == QS_DIFF_SRC2;
+        if ((pass->written >> i & 1) && (!of_input || gradient_on)) return true;
     }
     return false;
 }

@@ -20,6 +20,8 @@ qs_status qs__need_shape(const qs_case *one, qs_role role, qs_shape expected);
 qs_status qs__need_axes(const qs_case *one, qs_role role, int least, int most);
 /* dst and src of an elementwise pass agree. */
 qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as);
+/* Every operand has the format of the first: passes that move values as they are. */
+qs_status qs__need_one_format(const qs_case *one);
 /* The shape an operator's infer gives for operand `src` is that of operand `dst`. */
 qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs_role dst);
 /* A shape rule's message: "max_pool: <text>". */

@@ -53,6 +53,16 @@ qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as) {
     return qs__need_shape(one, role, *qs__shape(one, as));
 }
 
+qs_status qs__need_one_format(const qs_case *one) {
+    for (int i = 1; i < one->operands; i++) {
+        if (one->operand[i].format == one->operand[0].format) continue;
+        return qs__refuse(one, "%s is %s and %s is %s: values are moved as they are, so the formats must agree; cast before",
+                          qs_role_name(one->operand[0].role), one->operand[0].format->name, qs_role_name(one->operand[i].role),
+                          one->operand[i].format->name);
+    }
+    return QS_OK;
+}
+
 qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs_role dst) {
     qs_shape inferred;
     QS_TRY(one->op->infer(&one->attributes, qs__shape(one, src), outputs, &inferred));
@@ -91,6 +101,7 @@ static bool is_value(qs_role role) {
     case QS_DST:
     case QS_DIFF_DST:
     case QS_DIFF_SRC:
+    case QS_DIFF_SRC2:
         return true;
     default:
         return false;

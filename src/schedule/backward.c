@@ -53,10 +53,10 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     return qs__step_emit(draft, &pending);
 }
 
-static qs_status diff_src_make(qs_schedule_draft *draft, int reader, const qs_format *format, int *out) {
-    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[0], draft->in.batch);
-    return qs__buffer_make(draft, QS_SLOT_DIFF_SRC, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), reader, "diff_src", NULL,
-                           out);
+static qs_status diff_src_make(qs_schedule_draft *draft, int reader, int input, const qs_format *format, int *out) {
+    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[input], draft->in.batch);
+    return qs__buffer_make(draft, QS_SLOT_DIFF_SRC + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), reader,
+                           qs_role_name(input == 0 ? QS_DIFF_SRC : QS_DIFF_SRC2), NULL, out);
 }
 
 static void gradient_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, const qs_parameter *parameter) {
@@ -93,7 +93,7 @@ static qs_status input_gradient_emit(qs_schedule_draft *draft, int n, bool first
     int weights_step = -1, diff_src = -1;
     QS_TRY(qs__gradient_as(draft, n, &recipe->input_gradient.diff_dst, &diff_dst));
     QS_TRY(qs__weights_as(draft, n, first, &weights, &weights_step));
-    QS_TRY(diff_src_make(draft, n, format, &diff_src));
+    QS_TRY(diff_src_make(draft, n, 0, format, &diff_src));
     qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "input_gradient"), &node->attributes);
     qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
     qs__pending_bind(&pending, QS_DIFF_DST, qs_graph_shape(draft->graph, n, draft->in.batch), format, diff_dst.buffer, 0);
@@ -133,7 +133,16 @@ static qs_status src_bind(qs_schedule_draft *draft, qs_pending *pending, int n) 
     return QS_OK;
 }
 
-/* Binds one operand of a dependent or fixed operator's backward pass; *diff_src receives the new buffer. */
+static qs_status diff_src_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int *diff_src) {
+    const int input = role == QS_DIFF_SRC ? 0 : 1;
+    const qs_format *format = draft->facts[n].value;
+    QS_TRY(diff_src_make(draft, n, input, format, &diff_src[input]));
+    qs__pending_bind(pending, role, qs_graph_shape(draft->graph, draft->graph->node[n].input[input], draft->in.batch), format,
+                     diff_src[input], 0);
+    return QS_OK;
+}
+
+/* Binds one operand of a dependent or fixed operator's backward pass; diff_src[input] receives the new buffer. */
 static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int *diff_src) {
     const qs_node *node = &draft->graph->node[n];
     const qs_format *format = draft->facts[n].value;
@@ -163,9 +172,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
         qs__pending_bind(pending, role, qs_shape_of(1, draft->in.batch), draft->fp32, draft->frame->labels, 0);
         return QS_OK;
     case QS_DIFF_SRC:
-        QS_TRY(diff_src_make(draft, n, format, diff_src));
-        qs__pending_bind(pending, role, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, *diff_src, 0);
-        return QS_OK;
+    case QS_DIFF_SRC2:
+        return diff_src_bind(draft, pending, n, role, diff_src);
     default:
         return qs_fail(QS_FAILED, "operator %s: its backward pass has operand %s, which lowering cannot find", node->name,
                        qs_role_name(role));
@@ -174,15 +182,17 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
 
 static qs_status other_emit(qs_schedule_draft *draft, int n, const qs_pass *pass) {
     const qs_node *node = &draft->graph->node[n];
-    int diff_src = -1;
+    int diff_src[QS_MAX_INPUTS];
     qs_pending pending = qs__pending_make(n, node->op, pass, &node->attributes);
     for (int i = 0; i < pass->roles; i++)
-        QS_TRY(operand_bind(draft, &pending, n, pass->role[i], &diff_src));
+        QS_TRY(operand_bind(draft, &pending, n, pass->role[i], diff_src));
     QS_TRY(qs__step_emit(draft, &pending));
     for (int i = 0; i < node->parameters; i++)
         QS_TRY(qs__bucket_gradient_done(draft, &draft->graph->parameter[node->first_parameter + i]));
-    if (!input_is_wanted(draft, n, 0)) return QS_OK;
-    return contribute(draft, n, 0, draft->facts[n].value, (qs_gradient){diff_src, true});
+    for (int i = 0; i < node->inputs; i++)
+        if (qs__gives(pass, i) && input_is_wanted(draft, n, i))
+            QS_TRY(contribute(draft, n, i, draft->facts[n].value, (qs_gradient){diff_src[i], true}));
+    return QS_OK;
 }
 
 /* Operators without a backward pass (add, flatten) hand their gradient to every input as it is. */

@@ -26,8 +26,8 @@ typedef enum qs_slot {
     QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,        /* two triples: for the weight gradient, for the input gradient */
     QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_TRIPLE,
     QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_TRIPLE,
-    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_TRIPLE,
-    QS_SLOT_DIFF_CAST, /* by input */
+    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_TRIPLE, /* these by input */
+    QS_SLOT_DIFF_CAST = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS,
     QS_SLOT_DIFF_SUM = QS_SLOT_DIFF_CAST + QS_MAX_INPUTS,
     QS_SLOTS = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS
 } qs_slot;
@@ -211,6 +211,8 @@ void qs__case_table_release(qs_cases *cases);
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
 void qs__topology_release(qs_topology *topology);
 bool qs__is_alias(const qs_lowering *in, int node);
+/* A backward pass of a dependent or fixed operator writes the gradient of this input. */
+bool qs__gives(const qs_pass *backward, int input);
 
 /* recipes.c: the draft's own copy of a recipe (NULL: fp32); equal ones are one. */
 qs_status qs__recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, const qs_recipe **out);

@@ -26,11 +26,19 @@ static void readers_list(const qs_graph *graph, qs_topology *out) {
     out->first_reader[0] = 0;
 }
 
-/* Operators without a backward pass (add, flatten) hand their gradient to every input, the others give one to their first. */
+bool qs__gives(const qs_pass *backward, int input) {
+    static const qs_role role[] = {QS_DIFF_SRC, QS_DIFF_SRC2};
+    for (int i = 0; i < backward->roles; i++)
+        if (input < (int)(sizeof role / sizeof *role) && backward->role[i] == role[input]) return true;
+    return false;
+}
+
+/* Operators without a backward pass (add, flatten) hand their gradient to every input, the others give one where they write it. */
 static bool contributes(const qs_graph *graph, const qs_topology *topology, int n, int input) {
     const qs_node *node = &graph->node[n];
     if (!topology->needs_gradient[node->input[input]]) return false;
-    return input == 0 || (node->op->kind != QS_ADJUSTABLE && !qs_op_pass(node->op, "backward"));
+    const qs_pass *backward = node->op->kind == QS_ADJUSTABLE ? NULL : qs_op_pass(node->op, "backward");
+    return input == 0 || (backward ? qs__gives(backward, input) : node->op->kind != QS_ADJUSTABLE);
 }
 
 static void contributions_order(const qs_graph *graph, qs_topology *out) {

@@ -22,6 +22,8 @@ static const char *const extra[] = {
     "relu/backward mask=int8[24] diff_dst=bf16[3,7,3,3] diff_src=fp32[3,7,3,3]",
     "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] value=0.5",
     "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
+    "concat/forward src=bf16[8,17,33,33] src2=bf16[8,24,33,33] dst=bf16[8,41,33,33]",
+    "concat/backward diff_dst=fp32[8,41,33,33] diff_src=fp32[8,17,33,33] diff_src2=fp32[8,24,33,33]",
     "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] value=0.3 batched",
     "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
     "running_variance=fp32[16] dst=fp32[9,16,33,33] value=1e-05 value2=0.1",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 // covers: mlp lenet5 resnet8 resnet20 resnet32 resnet18_cifar resnet18 resnet50 vgg11 vgg11_bn vgg16 vgg16_bn alexnet mobilenet_v2
+// covers: squeezenet
 /* The built-in models: parameter counts and FLOPs against published figures, properties that hold for every one (order, layout, depth,
  * reach), sizes and options, and refusals. A model of models.def without a line here fails. */
 #include <setjmp.h>
@@ -25,7 +26,9 @@ typedef struct published {
  * vgg16_bn 138 365 992 less 4224. CIFAR: the widely used resnet20 and resnet32 with option A have 269 722 and 464 154; projections add
  * 16·32 + 2·32 + 32·64 + 2·64 = 2752. resnet18 at 3×3 stem: 11 173 962. MLPerf tiny's resnet8 reports 78 666: 336 biases and 480 running
  * statistics more, 192 batch norm values at shortcuts less. vgg features (9 220 480, 14 714 688) + 5130. lenet5 61 706. mobilenet_v2:
- * torchvision's 3 504 872, of which 1000 · 1281 are the classifier: 2 223 872 and 10 · 1281 in CIFAR form, whose strides change none. */
+ * torchvision's 3 504 872, of which 1000 · 1281 are the classifier: 2 223 872 and 10 · 1281 in CIFAR form, whose strides change none.
+ * squeezenet: torchvision's squeezenet1_0 1 248 424 with a 7×7 stem (96 · 3 · 40 more) and biases where batch norm has scale and shift
+ * (2976 channels). */
 static const published figures[] = {
     {"mlp", {1, 28, 28, 10}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
     {"lenet5", {1, 28, 28, 10}, 61706},
@@ -47,6 +50,8 @@ static const published figures[] = {
     {"alexnet", {3, 224, 224, 1000}, 61100840},
     {"mobilenet_v2", {3, 32, 32, 10}, 3504872 - 1000 * 1281 + 10 * 1281},
     {"mobilenet_v2", {3, 224, 224, 1000}, 3504872},
+    {"squeezenet", {3, 32, 32, 10}, 1248424 - 96 * 3 * 40 + 2976 - 990 * 513},
+    {"squeezenet", {3, 224, 224, 1000}, 1248424 - 96 * 3 * 40 + 2976},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
@@ -95,7 +100,7 @@ static void test_every_model_has_a_figure(void **state) {
         }
         if (!found) fail_msg("model %s has no published figure at its standard input", name);
     }
-    assert_true(models >= 14);
+    assert_true(models >= 15);
 }
 
 /* ---- Properties of any graph ---- */
@@ -179,13 +184,35 @@ static void test_sizes(void **state) {
     static const struct {
         const char *name;
         int height, width;
-    } sizes[] = {
-        {"mlp", 5, 7},           {"lenet5", 12, 12},   {"lenet5", 33, 40},         {"resnet8", 28, 28},    {"resnet20", 28, 28},
-        {"resnet32", 28, 28},    {"resnet8", 8, 9},    {"resnet18_cifar", 28, 28}, {"resnet18", 32, 32},   {"resnet18", 65, 97},
-        {"resnet50", 32, 33},    {"resnet50", 64, 64}, {"vgg11", 28, 28},          {"vgg11_bn", 28, 28},   {"vgg16", 28, 28},
-        {"vgg16_bn", 28, 28},    {"vgg16", 16, 16},    {"vgg11", 63, 64},          {"vgg11_bn", 64, 65},   {"alexnet", 63, 64},
-        {"alexnet", 227, 227},   {"vgg11", 31, 17},    {"resnet8", 96, 33},        {"mobilenet_v2", 8, 9}, {"mobilenet_v2", 28, 28},
-        {"mobilenet_v2", 65, 97}};
+    } sizes[] = {{"mlp", 5, 7},
+                 {"lenet5", 12, 12},
+                 {"lenet5", 33, 40},
+                 {"resnet8", 28, 28},
+                 {"resnet20", 28, 28},
+                 {"resnet32", 28, 28},
+                 {"resnet8", 8, 9},
+                 {"resnet18_cifar", 28, 28},
+                 {"resnet18", 32, 32},
+                 {"resnet18", 65, 97},
+                 {"resnet50", 32, 33},
+                 {"resnet50", 64, 64},
+                 {"vgg11", 28, 28},
+                 {"vgg11_bn", 28, 28},
+                 {"vgg16", 28, 28},
+                 {"vgg16_bn", 28, 28},
+                 {"vgg16", 16, 16},
+                 {"vgg11", 63, 64},
+                 {"vgg11_bn", 64, 65},
+                 {"alexnet", 63, 64},
+                 {"alexnet", 227, 227},
+                 {"vgg11", 31, 17},
+                 {"resnet8", 96, 33},
+                 {"mobilenet_v2", 8, 9},
+                 {"mobilenet_v2", 28, 28},
+                 {"mobilenet_v2", 65, 97},
+                 {"squeezenet", 8, 9},
+                 {"squeezenet", 28, 28},
+                 {"squeezenet", 65, 97}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int channels = 1; channels <= 3; channels += 2) {
             qs_graph *graph = built(sizes[i].name, &(qs_model_input){channels, sizes[i].height, sizes[i].width, 7});
@@ -356,7 +383,7 @@ static void test_width(void **state) {
 static void test_random_options(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 120; i++) {
-        size_t model = qs_random_bits(20260, i) % 14;
+        size_t model = qs_random_bits(20260, i) % 15;
         double width = 0.05 + 1.9 * (double)qs_random_uniform(20261, i);
         int size = 64 + (int)(qs_random_bits(20262, i) % 40);
         qs_model_input input = {1 + (int)(i % 3), size, size + (int)(i % 5), 2 + (int)(i % 11)};

@@ -40,6 +40,7 @@
     X(QS_ABSMAX, "absmax")     /* fp32 [1] or [channels] */                                                           \
     X(QS_DIFF_DST, "diff_dst")                                                                                        \
     X(QS_DIFF_SRC, "diff_src")                                                                                        \
+    X(QS_DIFF_SRC2, "diff_src2")                                                                                      \
     X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                          \
     X(QS_DIFF_BIAS, "diff_bias")                                                                                      \
     X(QS_DIFF_SCALE, "diff_scale")                                                                                    \
@@ -166,6 +167,7 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
  *                        summed with it)
+ *   concat               forward src src2 dst;  backward diff_dst diff_src diff_src2
  *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
  *   average_pool, global_average_pool
  *                        forward src dst;  backward diff_dst diff_src
@@ -189,6 +191,8 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        R/(R-1)
  *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
  *                        in memory order: 1 where 0 < x < value
+ *   concat               along the channels: those of src, then those of src2. Values move as they are, so all operands of either pass
+ *                        have one format
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
  *   global_average_pool  dst [N,C,1,1]

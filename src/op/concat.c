@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* concat: two activations side by side along the channels. Channels are last in memory, so a position of the result is a position of each
+ * input, one behind the other. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static bool joinable(const qs_shape *left, const qs_shape *right) {
+    if (left->axes < 2 || left->axes != right->axes) return false;
+    for (int axis = 0; axis < left->axes; axis++) {
+        if (axis != 1 && left->dim[axis] != right->dim[axis]) return false;
+    }
+    return true;
+}
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    (void)with, (void)outputs;
+    char first[96], second[96];
+    if (!joinable(&src[0], &src[1])) {
+        return qs_fail(QS_USAGE, "concat: inputs %s and %s may differ in their channels only", qs_shape_text(&src[0], first),
+                       qs_shape_text(&src[1], second));
+    }
+    *dst = src[0];
+    dst->dim[1] += src[1].dim[1];
+    return QS_OK;
+}
+
+static qs_status check_joined(const qs_case *one, qs_role left, qs_role right, qs_role joined) {
+    qs_shape src[2] = {*qs__shape(one, left), *qs__shape(one, right)}, dst;
+    QS_TRY(infer(&one->attributes, src, 0, &dst));
+    QS_TRY(qs__need_shape(one, joined, dst));
+    return qs__need_one_format(one);
+}
+
+static qs_status check_forward(const qs_case *one) {
+    return check_joined(one, QS_SRC, QS_SRC2, QS_DST);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    return check_joined(one, QS_DIFF_SRC, QS_DIFF_SRC2, QS_DIFF_DST);
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const int64_t left = qs__shape(one, QS_SRC)->dim[1], right = qs__shape(one, QS_SRC2)->dim[1], both = left + right;
+    const int64_t count = qs_shape_count(qs__shape(one, QS_DST));
+    float *first = NULL, *second = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &first));
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC2), &second));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = i / both, channel = i % both;
+        values[i] = channel < left ? first[row * left + channel] : second[row * right + channel - left];
+    }
+    qs__write(qs__operand(one, operands, QS_DST), values);
+done:
+    free(first);
+    free(second);
+    free(values);
+    return status;
+}
+
+/* The channels of `joined` from `begin` on that the operand holds. */
+static qs_status part_write(const qs_case *one, const qs_tensor *operands, qs_role role, const float *joined, int64_t begin) {
+    const int64_t all = qs__shape(one, QS_DIFF_DST)->dim[1], own = qs__shape(one, role)->dim[1];
+    const int64_t count = qs_shape_count(qs__shape(one, role));
+    float *values = NULL;
+    QS_TRY(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = joined[i / own * all + begin + i % own];
+    qs__write(qs__operand(one, operands, role), values);
+    free(values);
+    return QS_OK;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    float *diff_dst = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
+    QS_GOTO(part_write(one, operands, QS_DIFF_SRC, diff_dst, 0));
+    QS_GOTO(part_write(one, operands, QS_DIFF_SRC2, diff_dst, qs__shape(one, QS_DIFF_SRC)->dim[1]));
+done:
+    free(diff_dst);
+    return status;
+}
+
+static double flops_forward(const qs_case *one) {
+    return (double)qs_shape_count(qs__shape(one, QS_DST));
+}
+
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 3,
+                                  .role = {QS_SRC, QS_SRC2, QS_DST},
+                                  .written = QS__BIT(2),
+                                  .reference = forward,
+                                  .flops = flops_forward,
+                                  .check = check_forward},
+                                 {.name = "backward",
+                                  .roles = 3,
+                                  .role = {QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SRC2},
+                                  .written = QS__BIT(1) | QS__BIT(2),
+                                  .reference = backward,
+                                  .check = check_backward}};
+
+#define EVERY(F, A, B, D) \
+    "concat/forward src=" F A " src2=" F B " dst=" F D, "concat/backward diff_dst=" F D " diff_src=" F A " diff_src2=" F B
+
+static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "[4,16,8,8]", "[4,32,8,8]"),
+                                    EVERY("fp32", "[2,3,5,7]", "[2,10,5,7]", "[2,13,5,7]"),
+                                    EVERY("fp32", "[3,11]", "[3,1]", "[3,12]"),
+                                    EVERY("bf16", "[4,16,8,8]", "[4,8,8,8]", "[4,24,8,8]"),
+                                    EVERY("bf16", "[1,3,5,7]", "[1,58,5,7]", "[1,61,5,7]"),
+                                    EVERY("fp16", "[2,8,4,4]", "[2,4,4,4]", "[2,12,4,4]"),
+                                    NULL};
+
+const qs_op qs__op_concat = {
+    .name = "concat", .kind = QS_DEPENDENT, .inputs = 2, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
