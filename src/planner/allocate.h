@@ -26,6 +26,9 @@ bool qs__is_free(const qs_draft_plan *draft, int class_index, int node);
 bool qs__is_feasible(qs__allocation *one);
 bool qs__is_spent(const qs__allocation *one);
 
+/* initial.c: the paper's initial plan, the fastest mix block by block that fits the memory, from the present plan; that one where nothing
+ * fits. It may miss T_min: qs__settle knows. */
+qs_status qs__initial_choose(qs__allocation *one);
 /* recover.c: raises operators, those first whose next recipe saves most Ω, as long as the plan stays feasible. By the paper's rule an
  * operator whose step was refused is dropped; otherwise the step after that is tried, and all again when a neighbour's rise has changed
  * what a step costs. */

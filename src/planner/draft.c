@@ -6,6 +6,10 @@
 
 #include "planner_internal.h"
 
+double qs__draft_time_allowed(const qs_draft_plan *draft, double best_us) {
+    return best_us / (1 - draft->options->tolerance);
+}
+
 bool qs__is_adjustable(const qs_draft_plan *draft, int node) {
     return node > 0 && draft->graph->node[node].op->kind == QS_ADJUSTABLE;
 }

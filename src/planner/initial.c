@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "initial.h"
+/* The initial plan of the paper (qsync.md §5.1): every block of the model (qs_graph_blocks) has a share of the memory in proportion to what
+ * lowering it saves, the fastest of all mixes of its recipes within that is taken, casts at its borders included, and its copies get the
+ * same. Blocks of more than a few operators are improved operator by operator instead. The full prediction judges the whole: where it does
+ * not fit, the shares shrink; where no share will do, the present plan stays, which also is where neighbours stand while a block is
+ * decided. */
+#include "allocate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "search.h"
 
 enum { MOST_BRUTE = 6, MOST_SHRINKS = 6, DESCENTS = 2 };
 
@@ -177,18 +180,16 @@ static qs_status class_choose(initial *one, int *start) {
     return QS_OK;
 }
 
-qs_status qs__initial_choose(qs_draft_plan *draft, double *limit_us) {
-    initial one = {.draft = draft};
+qs_status qs__initial_choose(qs__allocation *all) {
+    const size_t choices = (size_t)all->draft->cluster->classes * (size_t)all->draft->graph->nodes;
+    initial one = {.draft = all->draft, .search = all->search};
     int *start = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs__uniform_choose(draft, false, limit_us));
-    QS_GOTO(qs_allocate((size_t)draft->cluster->classes * (size_t)draft->graph->nodes, sizeof *start, &start));
-    QS_GOTO(qs_graph_blocks(draft->graph, &one.blocks));
-    QS_GOTO(qs__search_create(draft, &one.search));
-    for (one.class_index = 0; one.class_index < draft->cluster->classes; one.class_index++)
-        if (qs__class_is_lowered(draft, one.class_index)) QS_GOTO(class_choose(&one, start));
+    QS_GOTO(qs_allocate(choices, sizeof *start, &start));
+    QS_GOTO(qs_graph_blocks(one.draft->graph, &one.blocks));
+    for (one.class_index = 0; one.class_index < one.draft->cluster->classes; one.class_index++)
+        if (qs__class_is_lowered(one.draft, one.class_index)) QS_GOTO(class_choose(&one, start));
 done:
-    qs__search_release(one.search);
     qs_blocks_release(&one.blocks);
     free(one.bytes);
     free(start);

@@ -146,7 +146,7 @@ static qs_status starts_find(joint *one, qs__shares *shares) {
     QS_TRY(dbs_add(one));
     for (int s = 0; s < one->starts; s++)
         fastest_us = fmin(fastest_us, one->start[s].iteration_us);
-    one->limit_us = fastest_us * (1 + one->draft->options->tolerance);
+    one->limit_us = qs__draft_time_allowed(one->draft, fastest_us);
     return reachable_add(one, shares);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planner `qsync` (qsync.md §5): precision recovered from several starts, exchanged where that lowers ΣΩ further, the best plan kept. The
- * starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, and the fastest mixed one. */
+ * starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, the paper's initial plan, and the fastest mixed one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +19,15 @@ static qs_status best_improve(qs__allocation *one, qs_status (*improve)(qs__allo
     return from_present(one);
 }
 
-/* By the paper's rule first, so that the plan is never noisier than planner qsync-heap's. */
 static qs_status from_fastest(qs__allocation *one) {
     for (int c = 0; c < one->draft->cluster->classes; c++)
         QS_TRY(qs__descend(one, c));
+    return from_present(one);
+}
+
+/* By the paper's rule first, so that the plan is never noisier than planner qsync-heap's. */
+static qs_status from_initial(qs__allocation *one) {
+    QS_TRY(qs__initial_choose(one));
     QS_TRY(qs__settle(one));
     QS_TRY(qs__polish(one, true));
     return qs__polish(one, false);
@@ -32,6 +37,8 @@ static qs_status search(qs__allocation *one, const int *uniform) {
     QS_TRY(from_present(one));
     QS_TRY(qs__search_go(one->search, uniform));
     QS_TRY(from_fastest(one));
+    QS_TRY(qs__search_go(one->search, uniform));
+    QS_TRY(from_initial(one));
     QS_TRY(best_improve(one, qs__improve));
     QS_TRY(best_improve(one, qs__branch));
     QS_TRY(qs__search_go(one->search, one->best));

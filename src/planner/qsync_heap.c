@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `qsync-heap`: what the paper says and no more (qsync.md §5). From the fastest mixed plan that fits the memory, the operator whose
+/* Planner `qsync-heap`: what the paper says and no more (qsync.md §5). From the initial plan, block by block the fastest
+ * mix that fits the memory, the operator whose
  * next recipe saves most Ω is raised one step; kept if the plan still fits and keeps T_min, else the operator is dropped. */
 #include <math.h>
 
 #include "allocate.h"
 
 static qs_status recover(qs__allocation *one) {
-    for (int c = 0; c < one->draft->cluster->classes; c++)
-        QS_TRY(qs__descend(one, c));
+    QS_TRY(qs__initial_choose(one));
     one->best_omega = INFINITY; /* not the uniform plan, whatever its ΣΩ */
     QS_TRY(qs__settle(one));
     QS_TRY(qs__polish(one, true));

@@ -32,7 +32,7 @@ static qs_status recipe_try(qs__shares *shares, int c, int recipe, qs__share *ou
     qs__draft_set_uniform(shares->draft, c, recipe);
     QS_TRY(qs__draft_predict(shares->draft, &prediction));
     const qs_prediction_class *one = &prediction.class_[c];
-    if (one->fits && (!out->fits || one->compute_us * (1 + shares->draft->options->tolerance) < out->compute_us))
+    if (one->fits && (!out->fits || qs__draft_time_allowed(shares->draft, one->compute_us) < out->compute_us))
         *out = (qs__share){true, recipe, one->compute_us};
     qs_prediction_release(&prediction);
     return QS_OK;

@@ -38,12 +38,13 @@ static qs_status nothing_fits(const qs_draft_plan *draft, int c, const uniform_t
  * iteration times are equal, and this is the recipe that would be fastest. Recipes within the tolerance count as equally fast: the highest
  * precision among them wins. */
 static int fastest(const qs_draft_plan *draft, int recipes, const uniform_try *tries, double best_us) {
-    const double slack = 1 + draft->options->tolerance;
+    const double longest_us = qs__draft_time_allowed(draft, best_us);
     double compute_us = INFINITY;
     for (int r = 0; r < recipes; r++)
-        if (tries[r].fits && tries[r].iteration_us <= best_us * slack && tries[r].compute_us < compute_us) compute_us = tries[r].compute_us;
+        if (tries[r].fits && tries[r].iteration_us <= longest_us && tries[r].compute_us < compute_us) compute_us = tries[r].compute_us;
+    compute_us = qs__draft_time_allowed(draft, compute_us);
     for (int r = 0; r < recipes; r++)
-        if (tries[r].fits && tries[r].iteration_us <= best_us * slack && tries[r].compute_us <= compute_us * slack) return r;
+        if (tries[r].fits && tries[r].iteration_us <= longest_us && tries[r].compute_us <= compute_us) return r;
     return -1;
 }
 
@@ -79,7 +80,7 @@ qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limi
                 QS_TRY(class_choose(draft, c, until_fits, &best_us));
     QS_TRY(qs__draft_predict(draft, &prediction));
     /* With several lowered classes the last one's best may lie below what the choices of all reach within their tolerances. */
-    *limit_us = fmax(isinf(best_us) ? 0 : best_us * (1 + draft->options->tolerance), prediction.iteration_us);
+    *limit_us = fmax(isinf(best_us) ? 0 : qs__draft_time_allowed(draft, best_us), prediction.iteration_us);
     draft->limit_us = *limit_us;
     qs_prediction_release(&prediction);
     return QS_OK;

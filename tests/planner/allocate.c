@@ -94,7 +94,7 @@ static double limit_of(const scene *one) {
     qs_plan uniform = planned(one, "uniform");
     const double us = uniform.class_[0].predicted.iteration_us;
     qs_plan_release(&uniform);
-    return us * (1 + one->options.tolerance);
+    return us / (1 - one->options.tolerance);
 }
 
 /* Bytes of one recipe everywhere, the highest (0) or the lowest, on a class. */
@@ -283,7 +283,7 @@ static void a_straggling_training_class_is_lowered_when_asked(void **state) {
     assert_int_equal(lowered_count(&plain.class_[0]), 0);
     assert_true(lowered_count(&both.class_[0]) > 0);
     assert_true(prediction.iteration_us < plain.class_[0].predicted.iteration_us * 0.95);
-    assert_true(prediction.iteration_us <= uniform.class_[0].predicted.iteration_us * (1 + one.options.tolerance));
+    assert_true(prediction.iteration_us <= uniform.class_[0].predicted.iteration_us / (1 - one.options.tolerance));
     assert_true(omega_of(&one, &both) < omega_of(&one, &uniform));
     qs_prediction_release(&prediction);
     qs_plan_release(&plain);

@@ -47,13 +47,13 @@ static void beside(const shares_scene *one, const qs_plan *joint, const char *pl
     const qs_status status = qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &other);
     if (status == QS_INFEASIBLE) return;
     assert_int_equal(status, QS_OK);
-    assert_true(iteration_us(joint) <= iteration_us(&other) * (1 + tolerance) * (1 + 1e-9));
+    assert_true(iteration_us(joint) <= iteration_us(&other) / (1 - tolerance) * (1 + 1e-9));
     if (iteration_us(&other) <= limit_us) assert_true(total_omega(one, joint) <= total_omega(one, &other) * (1 + 1e-9));
     qs_plan_release(&other);
 }
 
 static void scene_check(shares_scene *here) {
-    const double limit_us = fastest_pair_us(here) * (1 + tolerance);
+    const double limit_us = fastest_pair_us(here) / (1 - tolerance);
     qs_plan plan = shares_planned(here, "joint");
     shares_plan_check(here, &plan);
     assert_true(iteration_us(&plan) <= limit_us * (1 + 1e-9));

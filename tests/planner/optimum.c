@@ -113,7 +113,7 @@ static double limit_of(search *one, double tolerance) {
         if (prediction.class_[1].fits) best = fmin(best, prediction.iteration_us);
         qs_prediction_release(&prediction);
     }
-    return best * (1 + tolerance);
+    return best / (1 - tolerance);
 }
 
 static double optimum_of(search *one, double limit_us) {

@@ -171,7 +171,7 @@ static void constraints_hold(void **state) {
             for (int i = 0; i < weak->kernels; i++)
                 weak->kernel[i].us *= c == 0 && speed > 0 ? 1.4 : 1;
             one.cluster.class_[1].memory_limit = (int64_t)(c == 0 ? 0 : c == 1 ? (most + least) / 2 : least + least / 50);
-            const double limit = best_uniform_us(&one) * (1 + one.options.tolerance);
+            const double limit = best_uniform_us(&one) / (1 - one.options.tolerance);
             qs_plan uniform = planned(&one, "uniform"), qsync = planned(&one, "qsync");
             plan_check(&one, &uniform);
             plan_check(&one, &qsync);
@@ -346,7 +346,7 @@ static void several_classes_are_planned(void **state) {
     assert_ok(qs_plan_make("uniform", graph, &cluster, &profile, &job, &options, &uniform));
     assert_ok(qs_plan_make("qsync", graph, &cluster, &profile, &job, &options, &qsync));
     assert_true(qsync.class_[0].predicted.iteration_us <=
-                uniform.class_[0].predicted.iteration_us * (1 + options.tolerance) * (1 + options.tolerance));
+                uniform.class_[0].predicted.iteration_us / (1 - options.tolerance) / (1 - options.tolerance));
     double sums[2] = {0};
     for (int c = 0; c < 3; c++) {
         sums[0] += cluster.class_[c].count * uniform.class_[c].predicted.sum_omega;

@@ -12,7 +12,7 @@
 
 typedef struct qs_plan_options {
     const char *indicator; /* "qsync" */
-    double tolerance;      /* throughput may fall below T_min by this share: 0.005 */
+    double tolerance;      /* throughput may fall below T_min by this share of it: 0.005 */
     bool until_fits;       /* `uniform`: lower only until memory fits, as the paper's text says */
     bool lower_training;   /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
@@ -28,7 +28,8 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
  *   qsync       the least ΣΩ over all devices that was found with memory kept and throughput within the tolerance of T_min, the best
  *               throughput among uniform plans that fit: precision recovered from several starts, exchanged between operators; never more
  *               ΣΩ than uniform's
- *   qsync-heap  the paper's rule alone: from the fastest mixed plan, one step at a time by largest gain in Ω; a refused operator is dropped
+ *   qsync-heap  the paper's rule alone: from the fastest mix, block by block, that fits the memory, one step at a time by
+ *               largest gain in Ω; a refused operator is dropped
  *   random,     as qsync, deciding by that indicator; the plan's Ω are those of options->indicator, so that plans can be compared
  *   hess
  *   dpro        as qsync, deciding as if conversions cost nothing; its stored prediction knows them, and may miss T_min
