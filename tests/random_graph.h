@@ -29,6 +29,15 @@ static inline int random_conv(qs_graph *graph, dice *one, int input, int stride)
     return random_add(graph, "conv2d", &attributes, 1, &input, 8, dice_roll(one, 2));
 }
 
+/* Two values joined, perhaps interleaved, and half of the channels taken or filtered. */
+static inline int random_channels(qs_graph *graph, dice *one, const int *pair) {
+    int at = random_add(graph, "concat", NULL, 2, pair, 0, false);
+    if (dice_roll(one, 2)) at = random_add(graph, "channel_shuffle", &(qs_attributes){.groups = 2}, 1, &at, 0, false);
+    const int offset = dice_roll(one, 9);
+    return dice_roll(one, 2) ? random_conv(graph, one, at, 1)
+                             : random_add(graph, "slice", &(qs_attributes){.offset = offset}, 1, &at, 8, false);
+}
+
 /* One operator on values[0..count): its node. */
 static inline int random_operator(qs_graph *graph, dice *one, const int *values, int count) {
     const int input = values[dice_roll(one, count)], pair[2] = {input, values[dice_roll(one, count)]};
@@ -43,7 +52,7 @@ static inline int random_operator(qs_graph *graph, dice *one, const int *values,
     case 4:
         return random_add(graph, "add", NULL, 2, pair, 0, false);
     case 5:
-        return random_conv(graph, one, random_add(graph, "concat", NULL, 2, pair, 0, false), 1);
+        return random_channels(graph, one, pair);
     default:
         return random_conv(graph, one, input, 1);
     }

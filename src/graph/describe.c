@@ -51,6 +51,9 @@ uint64_t qs__attributes_hash(const qs_attributes *a, uint64_t seed) {
              " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d value=%a value2=%a rounding=%s batched=%d per_channel=%d", a->kernel[0],
              a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, a->value, a->value2,
              qs_rounding_name(a->rounding), a->batched, a->per_channel);
+    seed = hash_text(text, seed);
+    if (a->offset == 0) return seed; /* so that models without slices keep the signature that older records have */
+    snprintf(text, sizeof text, " offset=%d", a->offset);
     return hash_text(text, seed);
 }
 

@@ -102,6 +102,14 @@ void qs__add(qs__builder *builder, const char *name, int other) {
     append(builder, name, "add", &(qs_attributes){0}, 2, (int[]){builder->at, other}, 0, false);
 }
 
+void qs__slice(qs__builder *builder, const char *name, int offset, int channels) {
+    append(builder, name, "slice", &(qs_attributes){.offset = offset}, 1, &builder->at, channels, false);
+}
+
+void qs__channel_shuffle(qs__builder *builder, const char *name, int groups) {
+    append_simple(builder, name, "channel_shuffle", (qs_attributes){.groups = groups});
+}
+
 void qs__concat(qs__builder *builder, const char *name, int other) {
     append(builder, name, "concat", &(qs_attributes){0}, 2, (int[]){other, builder->at}, 0, false);
 }

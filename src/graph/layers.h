@@ -41,6 +41,9 @@ void qs__average_pool(qs__builder *builder, const char *name, int kernel, int st
 void qs__global_average_pool(qs__builder *builder);
 /* Adds the node `other` to the one at hand. */
 void qs__add(qs__builder *builder, const char *name, int other);
+/* `channels` of the node at hand, from `offset` on. */
+void qs__slice(qs__builder *builder, const char *name, int offset, int channels);
+void qs__channel_shuffle(qs__builder *builder, const char *name, int groups);
 /* The channels of the node `other`, then those of the one at hand. */
 void qs__concat(qs__builder *builder, const char *name, int other);
 /* Nothing when the node at hand is a matrix already. */

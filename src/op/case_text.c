@@ -56,6 +56,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     put_pair(&to, "stride", with->stride, 1);
     put_pair(&to, "padding", with->padding, 0);
     if (with->groups != 1) put(&to, " groups=%d", with->groups);
+    if (with->offset != 0) put(&to, " offset=%d", with->offset);
     put_number(&to, "value", with->value);
     put_number(&to, "value2", with->value2);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
@@ -143,11 +144,12 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
     if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
     if (strcmp(name, "groups") == 0) return read_int(text, &out->groups);
+    if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, value, value2, rounding, "
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, value, value2, rounding, "
                    "batched, per_channel",
                    name);
 }

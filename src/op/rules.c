@@ -149,6 +149,7 @@ static qs_status check_attributes(const qs_case *one) {
         }
     }
     if (with->groups < 1) return qs__refuse(one, "%d groups: at least 1", with->groups);
+    if (with->offset < 0) return qs__refuse(one, "offset %d: it must not be negative", with->offset);
     if (!isfinite(with->value) || !isfinite(with->value2)) return qs__refuse(one, "value and value2 must be finite");
     if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
     if (with->batched && with->per_channel) return qs__refuse(one, "batched and per_channel exclude each other");

@@ -24,6 +24,10 @@ static const char *const extra[] = {
     "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
     "concat/forward src=bf16[8,17,33,33] src2=bf16[8,24,33,33] dst=bf16[8,41,33,33]",
     "concat/backward diff_dst=fp32[8,41,33,33] diff_src=fp32[8,17,33,33] diff_src2=fp32[8,24,33,33]",
+    "slice/forward src=fp32[8,41,33,33] dst=fp32[8,24,33,33] offset=17",
+    "slice/backward diff_dst=bf16[8,24,33,33] diff_src=bf16[8,41,33,33] offset=9",
+    "channel_shuffle/forward src=bf16[8,116,33,33] dst=bf16[8,116,33,33] groups=2",
+    "channel_shuffle/backward diff_dst=fp32[8,58,33,33] diff_src=fp32[8,58,33,33] groups=2",
     "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] value=0.3 batched",
     "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
     "running_variance=fp32[16] dst=fp32[9,16,33,33] value=1e-05 value2=0.1",

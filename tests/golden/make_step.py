@@ -147,8 +147,49 @@ def mobilenet_v2(v, x):
     return v.linear(layer(x, "head", 320, 1).mean((2, 3)), "fc", CLASSES)
 
 
-MODELS = {"resnet8": resnet8, "vgg11": vgg11, "lenet5": lenet5, "mobilenet_v2": mobilenet_v2}
-SIZES = {"mobilenet_v2": 16}  # others 32: fewer pixels find a seed sooner
+def squeezenet(v, x):
+    def layer(x, name, outputs, kernel):
+        return v.relu(v.norm(v.conv(x, name + ".conv", outputs, kernel, 1, kernel // 2), name + ".bn"))
+
+    x = layer(x, "stem", 24, 3)
+    for i, (squeeze, expand, pooled) in enumerate(
+        ((8, 16, 1), (8, 16, 0), (8, 32, 0), (8, 32, 1), (16, 48, 0), (16, 48, 0), (16, 64, 0), (16, 64, 1))
+    ):
+        prefix = f"fire{i + 2}."
+        x = layer(v.max_pool(x) if pooled else x, prefix + "squeeze", squeeze, 1)
+        x = torch.cat((layer(x, prefix + "expand1", expand, 1), layer(x, prefix + "expand3", expand, 3)), 1)
+    return v.linear(x.mean((2, 3)), "fc", CLASSES)
+
+
+def shufflenet_v2(v, x):
+    def layer(x, name, outputs):
+        return v.relu(v.norm(v.conv(x, name + ".conv", outputs, 1), name + ".bn"))
+
+    def depthwise(x, name, stride):
+        return v.norm(v.conv(x, name + ".conv", x.shape[1], 3, stride, 1, groups=x.shape[1]), name + ".bn")
+
+    x = v.relu(v.norm(v.conv(x, "stem.conv", 8, 3, 1, 1), "stem.bn"))
+    for stage, (half, units) in enumerate(((16, 4), (32, 8), (56, 4))):
+        for unit in range(units):
+            prefix, stride = f"stage{stage + 2}.unit{unit}.", 1 if unit else 2
+            if unit:
+                passed, x = x[:, :half], x[:, half:]
+            else:
+                passed = layer(depthwise(x, prefix + "shortcut.depthwise", stride), prefix + "shortcut.project", half)
+            x = layer(depthwise(layer(x, prefix + "expand", half), prefix + "depthwise", stride), prefix + "project", half)
+            x = torch.stack((passed, x), 2).flatten(1, 2)  # joined and interleaved
+    return v.linear(layer(x, "head", 256).mean((2, 3)), "fc", CLASSES)
+
+
+MODELS = {
+    "resnet8": resnet8,
+    "vgg11": vgg11,
+    "lenet5": lenet5,
+    "mobilenet_v2": mobilenet_v2,
+    "squeezenet": squeezenet,
+    "shufflenet_v2": shufflenet_v2,
+}
+SIZES = {"mobilenet_v2": 16, "squeezenet": 16, "shufflenet_v2": 16}  # others 32: fewer pixels find a seed sooner
 
 
 # ---- A step ---------------------------------------------------------------------------------------------------------------------

@@ -82,11 +82,25 @@ typedef struct known {
 
 /* resnets: the stem, residual blocks, the head; the first block of a stage has a stride or a projection, or (resnet18) pooling in front.
  * Chains: one operator a block; vgg16 repeats a convolution in each of its last three stages. mobilenet_v2: of its residual blocks 1, 2, 3,
- * 2 and 2 are equal. squeezenet: stem, squeezing and expanding halves of the fires, head; of the latter halves two pairs are equal. */
+ * 2 and 2 are equal. squeezenet: stem, squeezing and expanding halves of the fires, head; of the latter halves two pairs are equal.
+ * shufflenet_v2: stem, a unit with and three or seven without a stride in each stage, the last convolution, head. */
 static const known figures[] = {
-    {"mlp", 3, 3, 1},        {"lenet5", 5, 5, 1},     {"resnet8", 5, 5, 3},    {"resnet20", 11, 7, 3},       {"resnet32", 17, 7, 3},
-    {"resnet18", 10, 10, 3}, {"resnet50", 18, 10, 4}, {"vgg11", 9, 9, 1},      {"resnet18_cifar", 10, 9, 3}, {"vgg11_bn", 9, 9, 1},
-    {"vgg16", 14, 11, 1},    {"alexnet", 8, 8, 1},    {"vgg16_bn", 14, 11, 1}, {"mobilenet_v2", 33, 28, 3},  {"squeezenet", 18, 16, 2},
+    {"mlp", 3, 3, 1},
+    {"lenet5", 5, 5, 1},
+    {"resnet8", 5, 5, 3},
+    {"resnet20", 11, 7, 3},
+    {"resnet32", 17, 7, 3},
+    {"resnet18", 10, 10, 3},
+    {"resnet50", 18, 10, 4},
+    {"vgg11", 9, 9, 1},
+    {"resnet18_cifar", 10, 9, 3},
+    {"vgg11_bn", 9, 9, 1},
+    {"vgg16", 14, 11, 1},
+    {"alexnet", 8, 8, 1},
+    {"vgg16_bn", 14, 11, 1},
+    {"mobilenet_v2", 33, 28, 3},
+    {"squeezenet", 18, 16, 2},
+    {"shufflenet_v2", 19, 9, 5},
 };
 
 static const known *known_of(const char *name) {

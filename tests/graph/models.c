@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 // covers: mlp lenet5 resnet8 resnet20 resnet32 resnet18_cifar resnet18 resnet50 vgg11 vgg11_bn vgg16 vgg16_bn alexnet mobilenet_v2
-// covers: squeezenet
+// covers: squeezenet shufflenet_v2
 /* The built-in models: parameter counts and FLOPs against published figures, properties that hold for every one (order, layout, depth,
  * reach), sizes and options, and refusals. A model of models.def without a line here fails. */
 #include <setjmp.h>
@@ -28,7 +28,7 @@ typedef struct published {
  * statistics more, 192 batch norm values at shortcuts less. vgg features (9 220 480, 14 714 688) + 5130. lenet5 61 706. mobilenet_v2:
  * torchvision's 3 504 872, of which 1000 · 1281 are the classifier: 2 223 872 and 10 · 1281 in CIFAR form, whose strides change none.
  * squeezenet: torchvision's squeezenet1_0 1 248 424 with a 7×7 stem (96 · 3 · 40 more) and biases where batch norm has scale and shift
- * (2976 channels). */
+ * (2976 channels). shufflenet_v2: torchvision's shufflenet_v2_x1_0 2 278 604, of which 1000 · 1025 are the classifier. */
 static const published figures[] = {
     {"mlp", {1, 28, 28, 10}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
     {"lenet5", {1, 28, 28, 10}, 61706},
@@ -52,6 +52,8 @@ static const published figures[] = {
     {"mobilenet_v2", {3, 224, 224, 1000}, 3504872},
     {"squeezenet", {3, 32, 32, 10}, 1248424 - 96 * 3 * 40 + 2976 - 990 * 513},
     {"squeezenet", {3, 224, 224, 1000}, 1248424 - 96 * 3 * 40 + 2976},
+    {"shufflenet_v2", {3, 32, 32, 10}, 2278604 - 990 * 1025},
+    {"shufflenet_v2", {3, 224, 224, 1000}, 2278604},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
@@ -100,7 +102,7 @@ static void test_every_model_has_a_figure(void **state) {
         }
         if (!found) fail_msg("model %s has no published figure at its standard input", name);
     }
-    assert_true(models >= 15);
+    assert_true(models >= 16);
 }
 
 /* ---- Properties of any graph ---- */
@@ -212,7 +214,10 @@ static void test_sizes(void **state) {
                  {"mobilenet_v2", 65, 97},
                  {"squeezenet", 8, 9},
                  {"squeezenet", 28, 28},
-                 {"squeezenet", 65, 97}};
+                 {"squeezenet", 65, 97},
+                 {"shufflenet_v2", 8, 9},
+                 {"shufflenet_v2", 28, 28},
+                 {"shufflenet_v2", 65, 97}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int channels = 1; channels <= 3; channels += 2) {
             qs_graph *graph = built(sizes[i].name, &(qs_model_input){channels, sizes[i].height, sizes[i].width, 7});
@@ -332,13 +337,10 @@ static void test_flops(void **state) {
         const char *name;
         qs_model_input input;
         double giga, tolerance;
-    } known[] = {{"resnet18", {3, 224, 224, 1000}, 1.81, 0.005},
-                 {"resnet50", {3, 224, 224, 1000}, 4.09, 0.005},
-                 {"vgg11", {3, 224, 224, 1000}, 7.61, 0.005},
-                 {"vgg16", {3, 224, 224, 1000}, 15.47, 0.005},
-                 {"mobilenet_v2", {3, 224, 224, 1000}, 0.30, 0.005},
-                 {"alexnet", {3, 224, 224, 1000}, 0.71, 0.005},
-                 {"resnet20", {3, 32, 32, 10}, 0.0408 + 0.00026, 0.0005}};
+    } known[] = {{"resnet18", {3, 224, 224, 1000}, 1.81, 0.005},     {"resnet50", {3, 224, 224, 1000}, 4.09, 0.005},
+                 {"vgg11", {3, 224, 224, 1000}, 7.61, 0.005},        {"vgg16", {3, 224, 224, 1000}, 15.47, 0.005},
+                 {"mobilenet_v2", {3, 224, 224, 1000}, 0.30, 0.005}, {"shufflenet_v2", {3, 224, 224, 1000}, 0.146, 0.003},
+                 {"alexnet", {3, 224, 224, 1000}, 0.71, 0.005},      {"resnet20", {3, 32, 32, 10}, 0.0408 + 0.00026, 0.0005}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         qs_graph *graph = built(known[i].name, &known[i].input);
         double giga = gemm_flops(graph, false) / 2e9;
@@ -383,7 +385,7 @@ static void test_width(void **state) {
 static void test_random_options(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 120; i++) {
-        size_t model = qs_random_bits(20260, i) % 15;
+        size_t model = qs_random_bits(20260, i) % 16;
         double width = 0.05 + 1.9 * (double)qs_random_uniform(20261, i);
         int size = 64 + (int)(qs_random_bits(20262, i) % 40);
         qs_model_input input = {1 + (int)(i % 3), size, size + (int)(i % 5), 2 + (int)(i % 11)};

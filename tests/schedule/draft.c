@@ -188,7 +188,8 @@ static void random_models_follow(void **state) {
 
 static void built_in_models_follow(void **state) {
     (void)state;
-    static const char *const names[] = {"resnet8:width=0.5", "mlp", "lenet5", "alexnet", "mobilenet_v2", "squeezenet:width=0.25"};
+    static const char *const names[] = {"resnet8:width=0.5",       "mlp", "lenet5", "alexnet", "mobilenet_v2", "squeezenet:width=0.25",
+                                        "shufflenet_v2:width=0.25"};
     for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
         qs_graph *graph = NULL;
         assert_ok(qs_model_build(names[m], NULL, &graph));

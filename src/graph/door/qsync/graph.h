@@ -49,8 +49,8 @@ typedef struct qs_graph {
 QS_API qs_status qs_graph_create(const char *name, int channels, int height, int width, qs_graph **out);
 QS_API void qs_graph_release(qs_graph *graph);
 /* Appends a node: one generic call for all operators. attributes NULL: the operator's defaults. `outputs` = output channels or features
- * of conv2d and linear (else 0), `bias` wants one. *node receives its index. QS_USAGE with node name and figures on impossible shapes;
- * the graph then is as it was. */
+ * of conv2d, linear and slice (else 0), `bias` wants one. *node receives its index. QS_USAGE with node name and figures on impossible
+ * shapes; the graph then is as it was. */
 QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                               const int *input, int64_t outputs, bool bias, int *node);
 /* Ends the graph with its loss on `input`; fills consumers, checks that every node reaches the loss. */

@@ -65,7 +65,8 @@ typedef struct qs_attributes {
     int kernel[2];        /* height, width; conv2d, max_pool, average_pool */
     int stride[2];        /* 0 means 1 */
     int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;           /* 0 means 1 */
+    int groups;           /* 0 means 1; conv2d, channel_shuffle */
+    int offset;           /* slice: the first channel taken */
     double value;         /* dropout: probability; batch norm: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
     double value2;        /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     qs_rounding rounding; /* cast, quantize */
@@ -124,7 +125,7 @@ typedef struct qs_op {
     qs_op_class kind;
     int inputs; /* activations in; 0 for auxiliary */
     /* Output shape (batch included) from input shapes; QS_USAGE with the figures on impossible ones. NULL: that of the first input.
-     * `outputs` = output channels or features of conv2d and linear, else ignored. */
+     * `outputs` = output channels or features of conv2d, linear and slice, else ignored. */
     qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
     /* Parameters for an input shape; returns their number. NULL: none. `bias` says whether an optional bias is wanted. */
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
@@ -168,6 +169,8 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
  *                        summed with it)
  *   concat               forward src src2 dst;  backward diff_dst diff_src diff_src2
+ *   slice                forward src dst;  backward diff_dst diff_src
+ *   channel_shuffle      forward src dst;  backward diff_dst diff_src
  *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
  *   average_pool, global_average_pool
  *                        forward src dst;  backward diff_dst diff_src
@@ -191,8 +194,10 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        R/(R-1)
  *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
  *                        in memory order: 1 where 0 < x < value
- *   concat               along the channels: those of src, then those of src2. Values move as they are, so all operands of either pass
- *                        have one format
+ *   concat               along the channels: those of src, then those of src2
+ *   slice                channels offset, offset + 1, ... of src; the gradient of the others is 0
+ *   channel_shuffle      with C channels in g groups, dst[c] = src[(c mod g) · C/g + c div g]. These three move values as they are, so all
+ *                        operands of a pass have one format
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
  *   global_average_pool  dst [N,C,1,1]

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* channel_shuffle: Zhang et al. 2018. Channels stand in `groups` equal groups; the result takes the first of every group, then the second
+ * of every group, and so on: seen as a groups × members matrix, the transpose. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    (void)outputs;
+    char text[96];
+    if (src->axes < 2 || with->groups < 1 || src->dim[1] % with->groups) {
+        return qs_fail(QS_USAGE, "channel_shuffle: the channels of %s are not %d equal groups", qs_shape_text(src, text), with->groups);
+    }
+    *dst = *src;
+    return QS_OK;
+}
+
+static qs_status check_forward(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_DST));
+    return qs__need_one_format(one);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST));
+    return qs__need_one_format(one);
+}
+
+/* Channel of the input that the result's channel c is. */
+static int64_t source_of(int64_t c, int64_t groups, int64_t channels) {
+    return c % groups * (channels / groups) + c / groups;
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = qs__shape(one, QS_SRC);
+    const int64_t channels = shape->dim[1], count = qs_shape_count(shape);
+    float *src = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = src[i - i % channels + source_of(i % channels, one->attributes.groups, channels)];
+    qs__write(qs__operand(one, operands, QS_DST), values);
+done:
+    free(src);
+    free(values);
+    return status;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = qs__shape(one, QS_DIFF_DST);
+    const int64_t channels = shape->dim[1], count = qs_shape_count(shape);
+    float *diff_dst = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i - i % channels + source_of(i % channels, one->attributes.groups, channels)] = diff_dst[i];
+    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
+done:
+    free(diff_dst);
+    free(values);
+    return status;
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = check_forward},
+    {.name = "backward",
+     .roles = 2,
+     .role = {QS_DIFF_DST, QS_DIFF_SRC},
+     .written = QS__BIT(1),
+     .reference = backward,
+     .check = check_backward}};
+
+#define EVERY(F, S, G) \
+    "channel_shuffle/forward src=" F S " dst=" F S " groups=" G, "channel_shuffle/backward diff_dst=" F S " diff_src=" F S " groups=" G
+
+static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "2"),
+                                    EVERY("fp32", "[2,15,5,7]", "3"),
+                                    EVERY("fp32", "[3,12]", "4"),
+                                    EVERY("bf16", "[4,24,8,8]", "2"),
+                                    EVERY("bf16", "[1,58,5,7]", "29"),
+                                    EVERY("fp16", "[2,12,4,4]", "3"),
+                                    NULL};
+
+const qs_op qs__op_channel_shuffle = {
+    .name = "channel_shuffle", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};

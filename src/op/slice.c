@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/* slice: the channels from `offset` on, as many as the result has. The gradient of those left out is 0. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    char text[96];
+    if (src->axes < 2) return qs_fail(QS_USAGE, "slice: input %s has no channels", qs_shape_text(src, text));
+    if (outputs < 1 || with->offset < 0 || with->offset > src->dim[1] - outputs) {
+        return qs_fail(QS_USAGE, "slice: input %s has no %lld channels from channel %d on", qs_shape_text(src, text), (long long)outputs,
+                       with->offset);
+    }
+    *dst = *src;
+    dst->dim[1] = outputs;
+    return QS_OK;
+}
+
+static qs_status check_sliced(const qs_case *one, qs_role whole, qs_role part) {
+    QS_TRY(qs__need_axes(one, part, 2, QS_MAX_AXES));
+    QS_TRY(qs__need_inferred(one, whole, qs__shape(one, part)->dim[1], part));
+    return qs__need_one_format(one);
+}
+
+static qs_status check_forward(const qs_case *one) {
+    return check_sliced(one, QS_SRC, QS_DST);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    return check_sliced(one, QS_DIFF_SRC, QS_DIFF_DST);
+}
+
+/* Element i of the part within the whole. */
+static int64_t place_of(const qs_case *one, qs_role whole, qs_role part, int64_t i) {
+    const int64_t all = qs__shape(one, whole)->dim[1], own = qs__shape(one, part)->dim[1];
+    return i / own * all + one->attributes.offset + i % own;
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const int64_t count = qs_shape_count(qs__shape(one, QS_DST));
+    float *src = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = src[place_of(one, QS_SRC, QS_DST, i)];
+    qs__write(qs__operand(one, operands, QS_DST), values);
+done:
+    free(src);
+    free(values);
+    return status;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const int64_t count = qs_shape_count(qs__shape(one, QS_DIFF_DST));
+    float *diff_dst = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(qs__shape(one, QS_DIFF_SRC)), sizeof *values, &values)); /* zeros */
+    for (int64_t i = 0; i < count; i++)
+        values[place_of(one, QS_DIFF_SRC, QS_DIFF_DST, i)] = diff_dst[i];
+    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
+done:
+    free(diff_dst);
+    free(values);
+    return status;
+}
+
+static double flops_forward(const qs_case *one) {
+    return (double)qs_shape_count(qs__shape(one, QS_DST));
+}
+
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 2,
+                                  .role = {QS_SRC, QS_DST},
+                                  .written = QS__BIT(1),
+                                  .reference = forward,
+                                  .flops = flops_forward,
+                                  .check = check_forward},
+                                 {.name = "backward",
+                                  .roles = 2,
+                                  .role = {QS_DIFF_DST, QS_DIFF_SRC},
+                                  .written = QS__BIT(1),
+                                  .reference = backward,
+                                  .check = check_backward}};
+
+#define EVERY(F, S, D, O) "slice/forward src=" F S " dst=" F D O, "slice/backward diff_dst=" F D " diff_src=" F S O
+
+static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "[4,16,8,8]", " offset=16"),
+                                    EVERY("fp32", "[2,13,5,7]", "[2,10,5,7]", ""),
+                                    EVERY("fp32", "[3,12]", "[3,1]", " offset=7"),
+                                    EVERY("bf16", "[4,24,8,8]", "[4,8,8,8]", " offset=8"),
+                                    EVERY("bf16", "[1,61,5,7]", "[1,29,5,7]", " offset=32"),
+                                    EVERY("fp16", "[2,12,4,4]", "[2,12,4,4]", ""),
+                                    NULL};
+
+const qs_op qs__op_slice = {
+    .name = "slice", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
