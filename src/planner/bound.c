@@ -7,7 +7,7 @@
 
 #include "best_first.h"
 
-enum { MOST_STEPS = 300, PATIENCE = 6, MOST_WORK = 60000 /* relaxations times nodes */, STEPS_OF_PART = 12 };
+enum { MOST_STEPS = 300, PATIENCE = 6, MOST_WORK = 60000 /* relaxations times nodes */, STEPS_OF_PART = 12, SMALL = 40 /* nodes */ };
 static const double shortest = 1e-3; /* length factor at which the search ends */
 static const double rounding = 1e-9; /* sums in other orders than the prediction's */
 static const double close_enough = 1e-7;
@@ -165,7 +165,6 @@ static qs_status ascend(qs__bound *one, ascent *at, qs__relax_price *best) {
 
 /* A step costs as much as the model has nodes: in larger ones than this there are fewer, so that planning again stays quick. */
 static int steps_of(const qs__bound *one, int most) {
-    enum { SMALL = 40 };
     const int nodes = one->relaxation.graph->nodes;
     return nodes > SMALL ? most * SMALL / nodes : most;
 }
@@ -185,13 +184,14 @@ qs_status qs__bound_try(qs__bound *one, double reached, int steps, double *value
     return status;
 }
 
+/* As few parts as time allows in larger models raise the bound by some thousandths at best: there it is left where the prices took it. */
 static qs_status branched(qs__bound *one, double reached, double *value) {
     const int weight = 1;
     qs__best_first search = {.classes = 1,
                              .bound = &one,
                              .weight = &weight,
                              .reached = reached,
-                             .most_minima = steps_of(one, MOST_WORK / one->relaxation.graph->nodes),
+                             .most_minima = MOST_WORK / one->relaxation.graph->nodes,
                              .steps = STEPS_OF_PART};
     QS_TRY(qs__best_first_run(&search));
     *value = fmax(one->value, fmin(search.least, reached));
@@ -204,7 +204,8 @@ qs_status qs__bound_of_class(const qs_draft_plan *draft, int class_index, double
     QS_TRY(qs__bound_create(draft, class_index, limit_us, &one));
     const double reached = qs__draft_sum_omega(draft, class_index);
     qs_status status = qs__bound_raise(one, reached);
-    if (status == QS_OK) status = branched(one, reached, value);
+    *value = one->value;
+    if (status == QS_OK && one->relaxation.graph->nodes <= SMALL) status = branched(one, reached, value);
     qs__bound_release(one);
     return status;
 }

@@ -25,12 +25,11 @@ static qs_status from_fastest(qs__allocation *one) {
     return from_present(one);
 }
 
-/* By the paper's rule first, so that the plan is never noisier than planner qsync-heap's. */
+/* By the paper's rule, so that the plan is never noisier than planner qsync-heap's; more is recovered of the best plan only. */
 static qs_status from_initial(qs__allocation *one) {
     QS_TRY(qs__initial_choose(one));
     QS_TRY(qs__settle(one));
-    QS_TRY(qs__polish(one, true));
-    return qs__polish(one, false);
+    return qs__polish(one, true);
 }
 
 static qs_status search(qs__allocation *one, const int *uniform) {

@@ -50,7 +50,7 @@ QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const 
 QS_API const char *qs_planner_name_at(size_t index);
 
 /* The same for several clusters, budgets, planners or options, one after the other: what follows from graph, profile and job alone (lowered
- * drafts, priced cases, Ω) is kept from one plan to the next, so that planning again costs little. The plans are those of qs_plan_make. All
+ * drafts, priced cases) is kept from one plan to the next, so that planning again costs little. The plans are those of qs_plan_make. All
  * arguments of create outlive the session and stay as they are. Release with qs_plan_session_release. */
 typedef struct qs_plan_session qs_plan_session;
 QS_API qs_status qs_plan_session_create(const qs_graph *graph, const qs_profile *profile, const qs_job *job, qs_plan_session **out);
