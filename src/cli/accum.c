@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync accum: how wide accumulators must be, of one sum or of every GEMM of a model. */
+/* qsync accum: how wide accumulators must be, of one sum or of every GEMM of a model; by the formula, or measured (accum_simulate.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@ typedef struct accum {
     const char *profile_file, *svg, *input;
     qs_graph *graph;
     qs_profile profile;
-    bool json;
+    bool json, simulate;
+    accum_simulation simulation;
 } accum;
 
 typedef struct widths {
@@ -134,17 +135,43 @@ static qs_status model_open(accum *one, const char *model) {
                    one->profile.model, one->profile.graph, one->graph->name, signature);
 }
 
-/* What only one of the two questions takes. */
+/* QS_USAGE where one of these options stands on the command line: it belongs to another question. */
+static qs_status options_refuse(const option_table *table, int count, const char *const *name, const char *where) {
+    for (int i = 0; i < count; i++)
+        if (option_given(table, name[i])) return qs_fail(QS_USAGE, "--%s belongs to %s", name[i], where);
+    return QS_OK;
+}
+
+/* What only some of the three questions take. */
 static qs_status question_check(const option_table *table, const accum *one, bool model) {
-    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "svg"};
-    for (int i = 0; !model && i < 3; i++)
-        if (option_given(table, of_model[i])) return qs_fail(QS_USAGE, "--%s belongs to a model: qsync accum MODEL --batch N", of_model[i]);
-    for (int i = 0; model && i < 2; i++)
-        if (option_given(table, of_sum[i])) return qs_fail(QS_USAGE, "--%s belongs to one sum: leave out the model", of_sum[i]);
+    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "svg", "simulate"};
+    static const char *const of_simulation[] = {"adder", "addends", "trials", "seed", "least", "threads"}, *const of_formula[] = {"nzr"};
+    if (!model) QS_TRY(options_refuse(table, 3, of_model, "a model: qsync accum MODEL --batch N"));
+    if (model) QS_TRY(options_refuse(table, 3, of_sum, "one sum: leave out the model"));
+    if (!one->simulate) QS_TRY(options_refuse(table, 6, of_simulation, "measurements: add --simulate"));
+    if (one->simulate) QS_TRY(options_refuse(table, 1, of_formula, "the formula: simulate the length without its zeros"));
     if (model && one->profile_file && option_given(table, "nzr"))
         return qs_fail(QS_USAGE, "--nzr and --profile both say what is not zero: give one of them");
     if (!model && !option_given(table, "length")) return qs_fail(QS_USAGE, "accum needs --length or a model; see qsync accum --help");
     return QS_OK;
+}
+
+static void simulation_options_add(accum_simulation *what, option_table *table) {
+    options_add(table, (option_row){"adder", OPTION_TEXT, &what->adder, "NAME",
+                                    "simulated: align-truncate, nearest-even, toward-zero, stochastic (all)", 0});
+    options_add(table, (option_row){"addends", OPTION_TEXT, &what->addends, "KIND",
+                                    "simulated: products of two normals, or single ones: normal (products)", 0});
+    options_add(table, (option_row){"trials", OPTION_INTEGER, &what->trials, "N", "simulated: sums for each figure (10000)", 2});
+    options_add(table, (option_row){"seed", OPTION_INTEGER, &what->seed, "N", "simulated: of the random products (1)", 0});
+    options_add(table, (option_row){"least", OPTION_INT, &what->least, "BITS", "simulated: the first width (the products')", 1});
+    options_add(table, (option_row){"threads", OPTION_INT, &what->threads, "N", "simulated: threads, for the same figures (1)", 1});
+}
+
+static qs_status simulation_run(accum *one) {
+    one->simulation.sum = one->sum;
+    one->simulation.svg = one->svg;
+    one->simulation.json = one->json;
+    return accum_simulate(&one->simulation);
 }
 
 qs_status verb_accum(int argc, char **argv) {
@@ -153,8 +180,11 @@ qs_status verb_accum(int argc, char **argv) {
         "Mantissa bits that an accumulator needs so that the variance of its sums is retained (VRR): of one sum of --length\n"
         "products, or of every GEMM of a model, added one after the other and in chunks. Products of two formats with k\n"
         "mantissa bits have 2k + 1: 5 for e5m2, 7 for e4m3, 15 for bf16.",
-        "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum resnet20 --batch 128 --profile profile.json\n"};
-    accum one = {.sum = {.product_bits = 5, .chunk = 64, .nonzero = 1}, .batch = 128};
+        "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum --m-p 5 --length 1024 --simulate --adder all\n  "
+        "qsync accum resnet20 --batch 128 --profile profile.json\n"};
+    accum one = {.sum = {.product_bits = 5, .chunk = 64, .nonzero = 1},
+                 .batch = 128,
+                 .simulation = {.trials = 10000, .seed = 1, .threads = 1, .adder = "all", .addends = "products"}};
     bool done = false;
     int first = 0;
     option_table table = {0};
@@ -166,13 +196,15 @@ qs_status verb_accum(int argc, char **argv) {
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "of a model: local batch (128)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &one.input, "CxHxW", "of a model: input shape (the model's own)", 0});
     options_add(&table, (option_row){"profile", OPTION_TEXT, &one.profile_file, "FILE", "of a model: measured shares of zeros", 0});
-    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE", "of a sum: draw n (1 - VRR) over the width, with its knee", 0});
+    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE", "of a sum: draw n (1 - VRR) over the width", 0});
+    options_add(&table, (option_row){"simulate", OPTION_FLAG, &one.simulate, NULL, "of a sum: measure what adders retain, beside it", 0});
+    simulation_options_add(&one.simulation, &table);
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 1));
     QS_TRY(question_check(&table, &one, first < argc));
-    if (first == argc) return sum_out(&one);
+    if (first == argc) return one.simulate ? simulation_run(&one) : sum_out(&one);
     QS_GOTO(model_open(&one, argv[first]));
     QS_GOTO(model_out(&one));
 done:

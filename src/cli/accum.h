@@ -8,4 +8,39 @@
 /* accum_curve.c: the exponent n (1 - VRR) over the width, plain and in chunks, as a self-contained SVG file. */
 qs_status accum_curve_write(const char *path, const qs_accumulation *sum, int normal_bits);
 
+/* What --simulate asks. */
+typedef struct accum_simulation {
+    qs_accumulation sum; /* chunk: of the chunked sums */
+    int64_t trials, seed;
+    int least; /* bits: the first width measured; 0: the products' */
+    int threads;
+    const char *adder, *addends, *svg; /* adder: a name or "all"; addends: "products" or "normal" */
+    bool json;
+} accum_simulation;
+
+/* An estimate that 95 % of repetitions have within ± interval of the truth. */
+typedef struct measured {
+    double value, interval;
+} measured;
+
+enum { ORDER_NORMAL, ORDER_CHUNKED, ORDERS };
+/* One adder and width: n (1 - VRR), in chunks that of the stage which loses more. */
+typedef struct accum_point {
+    bool known;
+    qs_retention retention[ORDERS];
+    measured exponent[ORDERS];
+} accum_point;
+
+typedef struct accum_adder {
+    const qs_adder *adder;
+    accum_point point[QS_WIDEST_ADDER + 1]; /* [bits] */
+} accum_adder;
+
+/* The first width whose exponent, moved by `sides` times its interval, is below the limit; 0: none of those measured. */
+int accum_width(const accum_adder *one, int order, double sides);
+/* accum_simulate.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
+qs_status accum_simulate(const accum_simulation *what);
+/* accum_measured.c: measured exponents of `adders` over the width, with intervals, beside the formula's, as a self-contained SVG file. */
+qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one);
+
 #endif

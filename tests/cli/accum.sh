@@ -33,6 +33,19 @@ check "the table" grep "stage1.block0.conv1 .* 144  1.00 ( 5,  5)" "$work/table"
 check "the knee in the picture" grep "one after the other: 12 bits" "$work/curve.svg"
 check "a whole picture" grep "</svg>" "$work/curve.svg"
 
+measure() { "$QSYNC" accum --m-p 5 --length 256 --simulate --trials 2000 "$@"; }
+measure --json --svg "$work/measured.svg" > "$work/measured.json"
+check "all adders" jq -e '.adders | length == 4' "$work/measured.json"
+check "toward-zero needs more than nearest-even" jq -e '.adders | .["toward-zero"].normal.bits > .["nearest-even"].normal.bits + 2' "$work/measured.json"
+check "intervals hold the width" jq -e '.adders[].normal | .lowest <= .bits and .bits <= .highest' "$work/measured.json"
+check "a whole picture of measurements" grep "</svg>" "$work/measured.svg"
+measure --json --threads 2 > "$work/again.json"
+check "the same for a seed" cmp "$work/measured.json" "$work/again.json"
+measure --adder nearest-even > "$work/table"
+check "the formula beside it" grep "^formula  *6 " "$work/table"
+refuse 2 'no adder "odd"' accum --length 100 --simulate --adder odd
+refuse 2 "products or normal" accum --length 100 --simulate --addends odd
+refuse 2 "add --simulate" accum --length 100 --trials 5
 refuse 2 "accum needs --length or a model" accum
 refuse 2 "a non-zero share of 0" accum --length 100 --nzr 0
 refuse 2 "leave out the model" accum resnet20 --length 100

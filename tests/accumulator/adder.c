@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+// covers: align_truncate nearest_even toward_zero stochastic
+/* The adders against exact integers: every pair of operands of small formats, stochastic rounding over its draws, formats' ends, the order of
+ * chunks; and the loops over many sums against the same. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/accumulator.h"
+
+static qs_narrow narrow_of(const char *adder, int exponent_bits, int mantissa_bits) {
+    qs_narrow out = {.exponent_bits = exponent_bits, .mantissa_bits = mantissa_bits};
+    assert_int_equal(qs_adder_find(adder, &out.adder), QS_OK);
+    assert_int_equal(qs_narrow_check(&out), QS_OK);
+    return out;
+}
+
+/* ---- Exact integers ------------------------------------------------------------------------------------------------------ */
+
+/* A format in units of a quarter of its least subnormal value: value = ± integer. */
+typedef struct grid {
+    int mantissa_bits;
+    int64_t least, largest; /* units in the last place of subnormal values */
+    double unit;
+} grid;
+
+static grid grid_of(const qs_narrow *narrow) {
+    const double unit = ldexp(1, 2 - (1 << (narrow->exponent_bits - 1)) - narrow->mantissa_bits) / 4;
+    return (grid){narrow->mantissa_bits, 4, (int64_t)(qs_narrow_largest(narrow) / unit), unit};
+}
+
+/* Units in a last place of integers as large as `magnitude`. */
+static int64_t place_of(const grid *one, int64_t magnitude) {
+    int64_t place = one->least;
+    while (magnitude / place >= (int64_t)2 << one->mantissa_bits)
+        place *= 2;
+    return place;
+}
+
+static int64_t bounded(const grid *one, int64_t value) {
+    return value > one->largest ? one->largest : value < -one->largest ? -one->largest : value;
+}
+
+/* Toward zero, and one place up where twice the rest says so. */
+static int64_t rounded(const grid *one, int64_t sum, bool nearest) {
+    const int64_t magnitude = llabs(sum), place = place_of(one, magnitude), whole = magnitude / place, rest = magnitude % place;
+    const bool up = nearest && (2 * rest > place || (2 * rest == place && whole % 2 == 1));
+    return bounded(one, (sum < 0 ? -1 : 1) * (whole + up) * place);
+}
+
+static int64_t expected_sum(const grid *one, const char *adder, int64_t a, int64_t b) {
+    if (strcmp(adder, "align-truncate") != 0) return rounded(one, a + b, strcmp(adder, "nearest-even") == 0);
+    const int64_t large = llabs(a) >= llabs(b) ? a : b, small = large == a ? b : a, place = place_of(one, llabs(large));
+    return rounded(one, large + small / place * place, false);
+}
+
+static bool is_value(const grid *one, int64_t magnitude) {
+    return magnitude % place_of(one, magnitude) == 0 && magnitude <= one->largest;
+}
+
+/* a runs over the accumulator's values, b over those of a format with two bits more: a product that is finer. */
+static void all_pairs(const char *adder, int exponent_bits, int mantissa_bits) {
+    const qs_narrow narrow = narrow_of(adder, exponent_bits, mantissa_bits);
+    const grid one = grid_of(&narrow), fine = {mantissa_bits + 2, 1, one.largest, one.unit};
+    int64_t pairs = 0;
+    for (int64_t a = -one.largest; a <= one.largest; a++) {
+        if (!is_value(&one, llabs(a))) continue;
+        for (int64_t b = -one.largest; b <= one.largest; b++) {
+            if (!is_value(&fine, llabs(b))) continue;
+            const double got = qs_narrow_add(&narrow, (double)a * one.unit, (double)b * one.unit, 0);
+            const double expected = (double)expected_sum(&one, adder, a, b) * one.unit;
+            if (got != expected)
+                fail_msg("%s fp(%d,%d): %g + %g is %g, expected %g", adder, exponent_bits, mantissa_bits, (double)a * one.unit,
+                         (double)b * one.unit, got, expected);
+            pairs++;
+        }
+    }
+    assert_true(pairs > 1000);
+}
+
+static void every_pair_of_small_formats(void **state) {
+    (void)state;
+    static const char *const names[] = {"align-truncate", "nearest-even", "toward-zero"};
+    for (int n = 0; n < 3; n++) {
+        all_pairs(names[n], 3, 2);
+        all_pairs(names[n], 4, 3);
+        all_pairs(names[n], 4, 1);
+        all_pairs(names[n], 3, 5);
+    }
+}
+
+/* Operands so far apart that doubles cannot hold the sum: what lies below decides nonetheless. */
+static void rounding_is_once(void **state) {
+    (void)state;
+    const qs_narrow even = narrow_of("nearest-even", 10, 4), zero = narrow_of("toward-zero", 10, 4);
+    const double tie = 0x1p-5, tiny = 0x1p-90;
+    assert_true(qs_narrow_add(&even, 1 + tie, tiny, 0) == 1 + 2 * tie);
+    assert_true(qs_narrow_add(&even, 1 + tie, -tiny, 0) == 1);
+    assert_true(qs_narrow_add(&even, 1 + tie, 0, 0) == 1);
+    assert_true(qs_narrow_add(&even, -1 - tie, -tiny, 0) == -1 - 2 * tie);
+    assert_true(qs_narrow_add(&zero, 1, -tiny, 0) == 1 - tie);
+    assert_true(qs_narrow_add(&zero, -1, tiny, 0) == tie - 1);
+    assert_true(qs_narrow_add(&zero, 1, tiny, 0) == 1);
+    /* Aligned to the larger operand, a tiny one is simply not there. */
+    const qs_narrow align = narrow_of("align-truncate", 10, 4);
+    assert_true(qs_narrow_add(&align, 1, -tiny, 0) == 1);
+}
+
+/* Over evenly spaced draws the share of those rounded up is the part of a place at stake. */
+static void stochastic_rounding_is_unbiased(void **state) {
+    (void)state;
+    const int draws = 4096;
+    for (int bits = 2; bits <= 28; bits += 13) {
+        const qs_narrow narrow = narrow_of("stochastic", 8, bits);
+        const double place = ldexp(1, -bits);
+        for (int part = 0; part < 64; part++) {
+            double sum = 0;
+            for (int d = 0; d < draws; d++) {
+                const double got = qs_narrow_add(&narrow, 1, part * place / 64, (uint32_t)d << 20);
+                assert_true(got == 1 || got == 1 + place);
+                sum += got - 1;
+            }
+            assert_true(sum == draws * part * place / 64);
+        }
+    }
+    /* A part too small for doubles still is one: up at most in one of 2^32 draws, down toward zero in almost none. */
+    const qs_narrow narrow = narrow_of("stochastic", 10, 4);
+    assert_true(qs_narrow_add(&narrow, 1, -0x1p-90, UINT32_MAX) == 1);
+    assert_true(qs_narrow_add(&narrow, 1, -0x1p-90, 0) == 1 - 0x1p-5);
+    assert_true(qs_narrow_add(&narrow, 1, 0x1p-90, UINT32_MAX) == 1);
+}
+
+static void ends_of_the_format(void **state) {
+    (void)state;
+    for (size_t i = 0; i < qs_adder_count(); i++) {
+        const qs_narrow narrow = narrow_of(qs_adder_name(qs_adder_at(i)), 5, 10);
+        assert_true(qs_narrow_largest(&narrow) == 65504);
+        assert_true(qs_narrow_add(&narrow, 65504, 65504, 0) == 65504);
+        assert_true(qs_narrow_add(&narrow, -65504, -1e30, 0) == -65504);
+        assert_true(qs_narrow_add(&narrow, 1, -INFINITY, 0) == -65504);
+        assert_true(isnan(qs_narrow_add(&narrow, NAN, 1, 0)) && isnan(qs_narrow_add(&narrow, INFINITY, -INFINITY, 0)));
+        assert_true(qs_narrow_add(&narrow, 0x1p-24, 0x1p-24, 0) == 0x1p-23);
+        assert_true(qs_narrow_add(&narrow, 0, 0, 0) == 0);
+        assert_true(qs_narrow_add(&narrow, 3, -3, 0) == 0);
+    }
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------------------------------------ */
+
+/* Sums by hand: where the order is another, they come out otherwise. */
+static void order_of_chunks(void **state) {
+    (void)state;
+    qs_narrow narrow = narrow_of("toward-zero", 8, 2);
+    const float x[] = {8, 1, 1, 1, 1, 1, 1}, one[] = {1};
+    assert_true(qs_narrow_dot(&narrow, 7, x, 1, one, 0, 0) == 8); /* places of 2: every 1 is lost */
+    narrow.chunk = 3;
+    assert_true(qs_narrow_dot(&narrow, 7, x, 1, one, 0, 0) == 10); /* 8, then + 3 gives 11, cut to 10, then + 1 is lost */
+    narrow.chunk = 7;
+    assert_true(qs_narrow_dot(&narrow, 7, x, 1, one, 0, 0) == 8);
+    narrow.chunk = 2;
+    assert_true(qs_narrow_dot(&narrow, 7, x, 1, one, 0, 0) == 12); /* 8, + 2, + 2, + 1 lost */
+    assert_true(qs_narrow_dot(&narrow, 0, x, 1, one, 0, 0) == 0);
+    const float fine[] = {1.375f};
+    narrow.chunk = 0;
+    narrow.product_bits = 1; /* 1.375 becomes 1.5 */
+    assert_true(qs_narrow_dot(&narrow, 1, fine, 1, one, 0, 0) == 1.5);
+    assert_true(qs_product_round(-1.25, 1) == -1 && qs_product_round(0x1.8p-140, 1) == 0x1.8p-140 && qs_product_round(0.3, 0) == 0.3);
+}
+
+/* Draw i belongs to product i, draw length + c to the sum of chunk c. */
+static void draws_are_keyed(void **state) {
+    (void)state;
+    qs_narrow narrow = narrow_of("stochastic", 8, 3);
+    narrow.chunk = 5;
+    float x[23], one[] = {1};
+    for (int i = 0; i < 23; i++)
+        x[i] = qs_random_normal(1, (uint64_t)i);
+    double total = 0;
+    for (int c = 0; c < 5; c++) {
+        double sum = 0;
+        for (int i = 5 * c; i < 5 * c + 5 && i < 23; i++)
+            sum = qs_narrow_add(&narrow, sum, (double)x[i], qs_random_bits(9, (uint64_t)i));
+        total = qs_narrow_add(&narrow, total, sum, qs_random_bits(9, 23 + (uint64_t)c));
+    }
+    assert_true(qs_narrow_dot(&narrow, 23, x, 1, one, 0, 9) == total);
+}
+
+static void what_is_wrong_is_refused(void **state) {
+    (void)state;
+    const qs_adder *adder = NULL;
+    assert_int_equal(qs_adder_find("nearest", &adder), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "align-truncate, nearest-even"));
+    assert_null(adder);
+    assert_int_equal(qs_adder_find("nearest-even", &adder), QS_OK);
+    const qs_narrow wrong[] = {{NULL, 8, 7, 0, 0},   {adder, 8, 0, 0, 0},  {adder, 8, 31, 0, 0}, {adder, 1, 7, 0, 0},
+                               {adder, 11, 7, 0, 0}, {adder, 8, 7, -1, 0}, {adder, 8, 7, 31, 0}, {adder, 8, 7, 0, 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(qs_narrow_check(&wrong[i]), QS_USAGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair_of_small_formats),
+        cmocka_unit_test(rounding_is_once),
+        cmocka_unit_test(stochastic_rounding_is_unbiased),
+        cmocka_unit_test(ends_of_the_format),
+        cmocka_unit_test(order_of_chunks),
+        cmocka_unit_test(draws_are_keyed),
+        cmocka_unit_test(what_is_wrong_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
