@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "planner_internal.h"
+#include "session.h"
 
 static qs_status recipe_add(qs_plan *plan, const qs_recipe *recipe) {
     if (qs_plan_recipe(plan, recipe->name)) return QS_OK;
@@ -134,7 +135,7 @@ qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan 
     snprintf(plan.planner, sizeof plan.planner, "%s", planner);
     qs_graph_signature(draft->graph, plan.graph);
     qs_cluster_signature(draft->cluster, plan.cluster);
-    qs_profile_signature(draft->profile, plan.profile);
+    snprintf(plan.profile, sizeof plan.profile, "%s", qs__session_profile_signature(draft->session));
     QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *plan.class_, &plan.class_));
     plan.classes = draft->cluster->classes;
     plan.images_per_second = prediction.images_per_second;

@@ -26,6 +26,11 @@ void qs_plan_session_release(qs_plan_session *session) {
     free(session);
 }
 
+const char *qs__session_profile_signature(qs_plan_session *session) {
+    if (!session->profile_signature[0]) qs_profile_signature(session->profile, session->profile_signature);
+    return session->profile_signature;
+}
+
 static bool is_same(const qs__mapper_key *a, const qs__mapper_key *b) {
     return a->profile == b->profile && a->half == b->half && a->batch == b->batch && a->no_casts == b->no_casts;
 }

@@ -21,6 +21,7 @@ struct qs_plan_session {
     const qs_graph *graph;
     const qs_profile *profile;
     const qs_job *job;
+    char profile_signature[32]; /* "": not asked for yet; it takes the text of the whole profile */
     int mappers;
     size_t capacity;
     qs__kept_mapper *mapper;
@@ -30,6 +31,8 @@ struct qs_plan_session {
 qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key);
 /* Hands a mapper over, with nothing to take back in it. */
 void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_cost_mapper *mapper);
+/* Signature of its profile; lives as long as the session. */
+const char *qs__session_profile_signature(qs_plan_session *session);
 void qs__session_clear(qs_plan_session *session);
 
 #endif
