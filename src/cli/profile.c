@@ -228,7 +228,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     session_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
     options_add(&table,
-                (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, at least (10)", 2});
+                (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, at least (8)", 2});
     options_add(&table, (option_row){"kernels", OPTION_TEXT, &work->context, "WHERE",
                                      "kernels timed in steps, or by themselves: cold or hot, to see what that is worth (steps)", 0});
     options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",

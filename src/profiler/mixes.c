@@ -189,9 +189,6 @@ void qs__mixes_release(qs__mixes *mixes) {
 
 /* ---- Covering ---------------------------------------------------------------------------------------------------------------- */
 
-/* A case in one plan says little about its time in others: caches differ. */
-enum { WANTED_PLANS = 4 };
-
 static void cover(const qs__mix *mix, int *covered) {
     for (int i = 0; i < mix->kernels; i++)
         covered[mix->kernel[i]]++;
@@ -201,7 +198,7 @@ static void cover(const qs__mix *mix, int *covered) {
 static double gain(const qs__mix *mix, const int *covered) {
     double sum = 0;
     for (int i = 0; i < mix->kernels; i++)
-        if (covered[mix->kernel[i]] < WANTED_PLANS) sum += ldexp(1, -4 * covered[mix->kernel[i]]);
+        if (covered[mix->kernel[i]] < QS__WANTED_PLANS) sum += ldexp(1, -4 * covered[mix->kernel[i]]);
     return sum;
 }
 

@@ -2,9 +2,10 @@
 /* Kernels timed inside whole training steps, in the caches that real neighbours leave behind.
  *
  * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them
- * alike. A visit is one step unobserved (the caches still hold the plan before) and then a few timed ones; with several ranks it lasts an
- * agreed time, so that all of them compute all the while, as in training. Rounds go on until the median step of every plan is known well
- * enough. A round in which the whole machine was slower than in the others is left out and made up for.
+ * alike. A visit is a few timed steps; with several ranks it lasts an agreed time, so that all of them compute all the while, as in
+ * training. A plan so small that caches hold much of the one before begins with a step that is not timed; a large one throws that out
+ * itself within a few kernels. Rounds go on until kernels are known well enough. A round in which the whole machine was slower than in the
+ * others is left out and made up for.
  *
  * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. */
 #include "plans.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 enum { STEPS_PER_VISIT = 2, MOST_PER_VISIT = 8 };
-static const double wanted_confidence = 0.01; /* of a median: half its 95 % interval */
+static const double wanted_confidence = 0.01; /* of kernels' times in a step: half the 95 % interval */
 static const double disturbed_pace = 1.05;    /* a round this much slower than the median round was not the kernels' doing */
 
 static void observe(void *context, const qs_schedule *schedule, int step, double seconds) {
@@ -66,10 +67,19 @@ static qs_status step_run(qs__campaign *all, qs__plan_run *run, bool timed) {
     return QS_OK;
 }
 
+/* Caches that hold half of a step do. */
+static bool remembers_another(const qs__plan_run *run) {
+    return (int64_t)run->schedule->arena_bytes < 2 * qs__cache_bytes[QS__CACHES - 1];
+}
+
+static int visit_steps(const qs__plan_run *run) {
+    return STEPS_PER_VISIT + remembers_another(run);
+}
+
 /* With neighbours, steps go on until the agreed time is over, recorded or not: the others are still at work. */
 static qs_status visit(qs__campaign *all, qs__plan_run *run) {
     const double begin = qs_clock();
-    QS_TRY(step_run(all, run, false));
+    if (remembers_another(run)) QS_TRY(step_run(all, run, false));
     for (int i = 0; i < STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
         QS_TRY(step_run(all, run, i < MOST_PER_VISIT));
     return QS_OK;
@@ -89,23 +99,27 @@ static qs_status round_run(qs__campaign *all) {
     return qs_comm_agree(all->profiler->comm, status);
 }
 
-/* Every kernel once, unrecorded: code and tables are made. The longest step of all ranks then tells how long a visit has to be. */
+/* Every kernel once, unrecorded: code and tables are made. With several ranks a second step tells how long a visit takes. */
+static qs_status plan_warm_up(qs__campaign *all, qs__plan_run *run, double *longest) {
+    QS_TRY(step_run(all, run, false));
+    if (all->profiler->ranks == 1) return QS_OK;
+    const double begin = qs_clock();
+    QS_TRY(step_run(all, run, false));
+    *longest = fmax(*longest, visit_steps(run) * (qs_clock() - begin));
+    return QS_OK;
+}
+
+/* The longest visit of all ranks is how long each has to be. */
 static qs_status warm_up(qs__campaign *all) {
     qs__profiler *profiler = all->profiler;
-    double longest = 0;
     qs_status status = QS_OK;
+    all->quantum = 0;
     qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->masters),
                         qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->running));
-    for (int i = 0; i < all->plans && status == QS_OK; i++) {
-        status = step_run(all, &all->plan[i], false);
-        const double begin = qs_clock();
-        if (status == QS_OK) status = step_run(all, &all->plan[i], false);
-        longest = fmax(longest, qs_clock() - begin);
-    }
+    for (int i = 0; i < all->plans && status == QS_OK; i++)
+        status = plan_warm_up(all, &all->plan[i], &all->quantum);
     QS_TRY(qs_comm_agree(profiler->comm, status));
-    QS_TRY(qs_comm_max(profiler->comm, &longest, 1));
-    all->quantum = profiler->ranks > 1 ? (1 + STEPS_PER_VISIT) * longest : 0;
-    return QS_OK;
+    return qs_comm_max(profiler->comm, &all->quantum, 1);
 }
 
 /* ---- How well is it known? ---------------------------------------------------------------------------------------------------------- */
@@ -174,16 +188,27 @@ static qs_status disturbed_drop(qs__campaign *all) {
     return QS_OK;
 }
 
+/* A kernel has its time from all plans that hold it, QS__WANTED_PLANS at least, whose errors are their own. */
+static qs_status confidences_update(qs__campaign *all) {
+    double worst_and_pooled[2] = {0};
+    for (int p = 0; p < all->plans; p++) {
+        const double one = fmin(all->plan[p].confidence, 1);
+        worst_and_pooled[0] = fmax(worst_and_pooled[0], one);
+        worst_and_pooled[1] += one * one / all->plans;
+    }
+    worst_and_pooled[1] = sqrt(worst_and_pooled[1] / (all->plans < QS__WANTED_PLANS ? all->plans : QS__WANTED_PLANS));
+    QS_TRY(qs_comm_max(all->profiler->comm, worst_and_pooled, 2));
+    all->confidence = worst_and_pooled[0];
+    all->pooled = worst_and_pooled[1];
+    return QS_OK;
+}
+
 static qs_status enough(qs__campaign *all, bool *done) {
-    double worst = 0;
     medians_update(all);
     QS_TRY(disturbed_drop(all));
     medians_update(all);
-    for (int p = 0; p < all->plans; p++)
-        worst = fmax(worst, fmin(all->plan[p].confidence, 1));
-    QS_TRY(qs_comm_max(all->profiler->comm, &worst, 1));
-    all->confidence = worst;
-    *done = all->good_rounds * STEPS_PER_VISIT >= all->profiler->options->repetitions && worst <= wanted_confidence;
+    QS_TRY(confidences_update(all));
+    *done = all->good_rounds * STEPS_PER_VISIT >= all->profiler->options->repetitions && all->pooled <= wanted_confidence;
     return QS_OK;
 }
 
@@ -196,8 +221,8 @@ static qs_status rounds_run(qs__campaign *all) {
         all->round++;
         QS_TRY(enough(all, &done));
     }
-    if (!done && all->confidence > wanted_confidence)
-        qs_log(QS_LOG_INFO, "profile: after %d rounds the median step is known to %.1f %% only", all->round, all->confidence * 100);
+    qs_log(QS_LOG_INFO, "profile: %d rounds, %lld steps: kernels' part of a step is known to %.1f %%%s", all->round, (long long)all->steps,
+           all->pooled * 100, all->pooled > wanted_confidence ? " only" : "");
     return QS_OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct qs__campaign {
     int64_t steps;            /* run so far */
     double quantum;           /* seconds of a visit; 0: a count of steps */
     double confidence, drift; /* worst plan's, worst round's */
+    double pooled;            /* confidence of kernels, which several plans hold */
     qs__samples *scratch;
 } qs__campaign;
 

@@ -12,7 +12,7 @@
 #include <time.h>
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 10, .conversion_seconds = 7, .statistics_iterations = 50};
+    *out = (qs_profile_options){.repetitions = 8, .conversion_seconds = 7, .statistics_iterations = 50};
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */

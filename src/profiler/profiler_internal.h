@@ -8,6 +8,8 @@
 #include "qsync/profiler.h"
 
 enum { QS__MOST_RECIPES = QS_MAX_FORMATS, QS__WARM_UP = 2, QS__CACHES = 8 };
+/* A case in one plan says little about its time in others, since caches differ: it is to be met in so many. */
+enum { QS__WANTED_PLANS = 4 };
 
 /* ---- samples.c ------------------------------------------------------------------------------------------------------------------ */
 

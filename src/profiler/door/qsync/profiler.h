@@ -10,9 +10,10 @@
  * Reading the result. Every case has a row, conversions too (their kernels and scratch are needed for lowering; what they took in steps
  * stands beside the fit that prices them, so the two can be compared). Rows hold the executor's time, dispatch included: step_overhead_us
  * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and the medians of its kernels. base_bytes is the resident
- * size of a process that trains, without its arena. All plans are visited in turn until every plan's median step is known to
- * 1 % (95 %); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well that went, and how well
- * the figures give the very plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
+ * size of a process that trains, without its arena. All plans are visited in turn until what kernels take of a step is known to 1 %
+ * (95 %; each from four plans or more); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well
+ * that went, and how well the figures give the very plans that they came from (closure): not a promise for others, but what is wrong there
+ * is wrong everywhere.
  *
  * Memory. The arena of the most demanding plan is reserved, even beyond the class's memory limit: that limit is for plans, and profiling
  * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 400 MiB for a short while. */
@@ -35,7 +36,7 @@ typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
     const char *data_folder;
-    int repetitions;           /* steps timed per plan at least, at most twice as many: 10; at least 2 */
+    int repetitions;           /* steps timed per plan at least, at most twice as many: 8; at least 2 */
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
