@@ -28,6 +28,9 @@ mkdir -p "$out"
 rows=$out/rows.jsonl
 touch "$rows"
 
+# The lowest ceiling under which this CPU multiplies int8.
+ceiling=avx512_core_vnni
+"$QSYNC" devices --isa avx2_vnni --json | jq -e '[.devices[] | select(.backend == "cpu") | .formats[]] | index("int8")' > /dev/null && ceiling=avx2_vnni
 class() { # name role count isa formats
     printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "threads": 1, "isa": "%s", "speed": 1, "formats": [%s], "storage": [%s],
         "memory": {"capacity": "8GiB", "limit": "100%%"}}' "$1" "$2" "$3" "$4" "$5" "$5"
@@ -36,7 +39,7 @@ cluster() { # group
     big='"fp32", "bf16"' all='"fp32", "bf16", "int8"'
     case $1 in
     native) classes=$(class one inference 1 all "$all") ;;
-    limited) classes=$(class one inference 1 avx2_vnni '"fp32", "int8"') ;;
+    limited) classes=$(class one inference 1 $ceiling '"fp32", "int8"') ;;
     two) classes="$(class big training 1 all "$big"), $(class weak inference 1 all "$all")" ;;
     four) classes="$(class big training 2 all "$big"), $(class weak inference 2 all "$all")" ;;
     esac

@@ -18,8 +18,8 @@ static measured exponent_of(double length, measured ratio) {
     return (measured){length * (1 - ratio.value), length * ratio.interval};
 }
 
-/* As in the formula each stage counts on its own: the first is measured as a sum of one chunk's length, and the second retains what the whole
- * does over what the first does. */
+/* As in the formula each stage counts on its own: the first is measured as a sum of one chunk's length, and the second retains what the
+ * whole does over what the first does. */
 static measured chunked_exponent(const qs_accumulation *sum, measured first, measured whole) {
     const measured second = {whole.value / first.value, (whole.interval + whole.value / first.value * first.interval) / first.value};
     const measured one = exponent_of((double)sum->chunk, first);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 // covers: align_truncate nearest_even toward_zero stochastic
-/* The adders against exact integers: every pair of operands of small formats, stochastic rounding over its draws, formats' ends, the order of
- * chunks; and the loops over many sums against the same. */
+/* The adders against exact integers: every pair of operands of small formats, stochastic rounding over its draws, formats' ends, the order
+ * of chunks; and the loops over many sums against the same. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

@@ -150,8 +150,8 @@ static void first_measurements_are_met(void **state) {
     }
 }
 
-/* Of a hundred intervals of 95 % that seeds give about one truth (measured by all of them together), 87 and more hold it: fewer have a chance
- * of one in a thousand. */
+/* Of a hundred intervals of 95 % that seeds give about one truth (measured by all of them together), 87 and more hold it: fewer have a
+ * chance of one in a thousand. */
 static void intervals_hold_the_truth(void **state) {
     (void)state;
     enum { SEEDS = 100 };

@@ -47,10 +47,14 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
         return QS_OK;
     case dnnl_bf16:
         if (cpu->bf16) return QS_OK;
-        return qs_fail(QS_UNSUPPORTED, "bf16 products need avx512_core_bf16, this device has %s: use fp32", cpu->isa);
+        return qs_fail(QS_UNSUPPORTED, "bf16 products need avx512_core_bf16, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
+                       cpu->isa);
     case dnnl_s8:
         if (cpu->vnni) return QS_OK;
-        return qs_fail(QS_UNSUPPORTED, "exact int8 products need avx2_vnni or avx512_core_vnni, this device has %s: use fp32", cpu->isa);
+        return qs_fail(
+            QS_UNSUPPORTED,
+            "exact int8 products need avx512_core_vnni or avx2_vnni, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
+            cpu->isa);
     default:
         return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);
     }

@@ -39,8 +39,8 @@ QS_API qs_status qs_accumulation_bits(const qs_accumulation *sum, int *out);
 
 /* ---- Narrow accumulators ------------------------------------------------------------------------------------------------- */
 
-/* An accumulator FP(e, m) as hardware has it: every addition is rounded, by an adder that is named. One of these is what a GEMM adds in; the
- * functions below are its exact meaning, slow and scalar, for kernels to be compared with. */
+/* An accumulator FP(e, m) as hardware has it: every addition is rounded, by an adder that is named. One of these is what a GEMM adds in;
+ * the functions below are its exact meaning, slow and scalar, for kernels to be compared with. */
 enum { QS_WIDEST_ADDER = 30, QS_MOST_EXPONENT_BITS = 10 };
 
 /* align-truncate: the operand of smaller magnitude loses its bits below the last place that the larger one has in the accumulator, what is
@@ -79,8 +79,8 @@ QS_API double qs_narrow_dot(const qs_narrow *narrow, int64_t length, const float
 
 /* ---- Monte Carlo ----------------------------------------------------------------------------------------------------------- */
 
-/* What the formula predicts, measured: addends, rounded to product_bits (nearest-even), are summed `trials` times by every simulated
- * accumulator and exactly (in doubles, far finer than what is compared). Trial t's products depend on (seed, t) alone, so
+/* What the formula predicts, measured: addends, rounded to product_bits (nearest-even), are summed `trials` times by every
+ * simulated accumulator and exactly (in doubles, far finer than what is compared). Trial t's products depend on (seed, t) alone, so
  * all cases, and all runs with the same seed, see the same ones; results do not depend on the threads of the pool, over which trials run. */
 #define QS_LONGEST_SIMULATION ((int64_t)1 << 30)
 #define QS_MOST_SIMULATED_PRODUCTS ((int64_t)1 << 38) /* length × trials: hours */
