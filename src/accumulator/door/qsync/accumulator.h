@@ -81,7 +81,7 @@ QS_API double qs_narrow_dot(const qs_narrow *narrow, int64_t length, const float
 
 /* What the formula predicts, measured: addends, rounded to product_bits (nearest-even), are summed `trials` times by every
  * simulated accumulator and exactly (in doubles, far finer than what is compared). Trial t's products depend on (seed, t) alone, so
- * all cases, and all runs with the same seed, see the same ones; results do not depend on the threads of the pool, over which trials run. */
+ * all cases, and all runs with the same seed, see the same ones; results do not depend on the pool's threads, over which trials run. */
 #define QS_LONGEST_SIMULATION ((int64_t)1 << 30)
 #define QS_MOST_SIMULATED_PRODUCTS ((int64_t)1 << 38) /* length × trials: hours */
 /* Products of two independent standard normals, as GEMMs sum them: many are small. Or single standard normals, nearer to the formula's
