@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Milliseconds of the formula of variance retention for a sum of 10^9 products: one evaluation at the slowest width (vrr_ms), and the search
+# for the width that is enough (bits_ms). Several runs, the median of each figure is kept.
+# BENCH_ROUNDS (5).
+set -eu
+cd "$(dirname "$0")/.."
+bench_name=accum
+. bench/common.sh
+: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for round in $(seq "$BENCH_ROUNDS"); do
+    "$QSYNC" bench --accum --json >> "$work/rows"
+    echo "bench: round $round of $BENCH_ROUNDS done" >&2
+done
+
+jq -s 'def median: sort | .[length / 2 | floor];
+    . as $runs | .[0] | with_entries(.key as $key | .value = ([$runs[][$key]] | median))' "$work/rows" > "$work/figures.json"
+bench_write "$work/figures.json"
+jq .figures bench/results/accum.json

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: short
+# qsync bench --accum: figures of the question they name, whose answer is the one that accum gives.
+. "$(dirname "$0")/check.inc"
+
+"$QSYNC" bench --accum --json > "$work/figures" || failures=$((failures + 1))
+bits=$("$QSYNC" accum --m-p 5 --length 1000000000 --json | jq .normal)
+jq -e --argjson bits "$bits" '.length == 1000000000 and .product_bits == 5 and .bits == $bits and .vrr_ms > 0 and .bits_ms > 0
+    and .worst_width >= 5 and .worst_width <= 60' "$work/figures" > "$work/said" || {
+    echo "other figures than those of a sum that needs $bits bits:"
+    cat "$work/figures"
+    failures=$((failures + 1))
+}
+"$QSYNC" bench --accum > "$work/line" || failures=$((failures + 1))
+grep -q "finding that $bits bits are enough" "$work/line" || {
+    echo "no width of $bits bits in:"
+    cat "$work/line"
+    failures=$((failures + 1))
+}
+refuse 2 'give one of them' bench --accum --plan
+refuse 2 'give one of them' bench --mapper 60 --accum
+finish
