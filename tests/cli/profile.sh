@@ -9,14 +9,15 @@ job="--model lenet5 --dataset shapes --batch 8 --repetitions 2 --statistics-iter
 profile() { "$QSYNC" profile $job "$@" > "$work/out" 2> "$work/err"; }
 one=$work/one.json
 
-# Every kind of conversion that three formats allow: 2 casts, 2 sums, 4 maxima, 8 quantizations, dequantization to both floats at least.
+# Every kind of conversion that three formats allow: 2 casts, 2 sums, 4 maxima, 8 quantizations, dequantization to both floats at least; those
+# that models read weights by stand beside those for values.
 profile --out "$one" || { cat "$work/err"; fail "profile"; }
 [ -e "$one.partial" ] && fail "a finished profile leaves $one.partial"
 jq -e '.classes.single | (.conditions | .libc != "" and .load_average >= 0 and .waited <= 1) and
     ((.device.cpu | length) > 0) and all(.conversions[].pieces[]; .us >= 0 and .us_per_element >= 0 and has("mean_residual"))' "$one" > "$work/out" ||
     fail "conditions or fits are not as they must be"
 if jq -e '[.classes.single.kernels[].case | select(test("int8")) | select(test("bf16"))] | length > 0' "$one" > "$work/out"; then
-    jq -e '[.classes.single.conversions[] | [.kind, .from, .to, .granularity, .rounding]] | length >= 18 and (unique | length) == length' "$one" > "$work/out" ||
+    jq -e '[.classes.single.conversions[] | [.kind, .from, .to, .granularity, .rounding, .weights]] | length >= 18 and (unique | length) == length' "$one" > "$work/out" ||
         fail "kinds of conversions are missing or stand twice"
     jq -e 'any(.classes.single.conversions[]; .in_steps > 0)' "$one" > "$work/out" || fail "no fit is held against steps"
 fi
