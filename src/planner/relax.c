@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "relax.h"
+#include "session.h"
 
 static qs_status format_add(qs__relaxation *one, const qs_format *format) {
     if (!format || format->kind != QS_KIND_FLOAT) return QS_OK;
@@ -59,22 +60,43 @@ static void allowed_find(qs__relaxation *one) {
     }
 }
 
+/* What depends on class profile, half format, batch and recipes alone. */
+static qs_status tables_make(qs__relaxation *one) {
+    QS_TRY(formats_find(one));
+    QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->allowed, &one->allowed));
+    QS_TRY(qs__relax_time(one));
+    return qs__relax_memory(one);
+}
+
 qs_status qs__relax_create(const qs_draft_plan *draft, int class_index, qs__relaxation *out) {
-    qs__relaxation one = {.draft = draft, .graph = draft->graph, .one = &draft->class_[class_index], .class_index = class_index};
+    const qs__mapper_key key = qs__mapper_key_of(draft, class_index);
+    const qs_draft_class *class_ = &draft->class_[class_index];
+    qs__relaxation one = {0};
     qs_status status = QS_OK;
-    QS_GOTO(formats_find(&one));
-    QS_GOTO(qs_allocate((size_t)one.graph->nodes, sizeof *one.allowed, &one.allowed));
+    const bool kept = draft->session && qs__session_take_tables(draft->session, &key, class_, &one);
+    one.draft = draft;
+    one.graph = draft->graph;
+    one.one = class_;
+    one.class_index = class_index;
+    if (!kept) QS_GOTO(tables_make(&one));
+    QS_GOTO(qs__relax_reduces(&one));
     allowed_find(&one);
-    QS_GOTO(qs__relax_time(&one));
-    QS_GOTO(qs__relax_memory(&one));
     *out = one;
     one = (qs__relaxation){0};
 done:
-    qs__relax_release(&one);
+    qs__relax_free(&one);
     return status;
 }
 
 void qs__relax_release(qs__relaxation *one) {
+    if (one->draft && one->draft->session) {
+        const qs__mapper_key key = qs__mapper_key_of(one->draft, one->class_index);
+        qs__session_give_tables(one->draft->session, &key, one);
+    }
+    qs__relax_free(one);
+}
+
+void qs__relax_free(qs__relaxation *one) {
     for (int b = 0; one->bucket && b < one->buckets; b++)
         free(one->bucket[b].until_us);
     free(one->bucket);

@@ -22,6 +22,7 @@ enum { QS__FORMATS = 6 };
 
 typedef struct qs__relax_bucket {
     int node;         /* its all-reduce may start within this node's backward part */
+    int64_t bytes;    /* of its all-reduce */
     double fixed_us;  /* what is there whatever the plan: data, loop, all-reduces from this one on, update behind the last */
     double *until_us; /* (cells) of the node's backward part, up to there */
 } qs__relax_bucket;
@@ -47,7 +48,9 @@ typedef struct qs__relaxation {
     double *forward_us, *backward_us; /* (nodes x cells) */
     int *readers;                     /* (nodes) that may share a copy of a value */
     double *cast_us;                  /* (nodes x formats x formats) of a value that a sum reads */
-    double fixed_us;                  /* data, loop and update */
+    double begin_us;                  /* data and loop */
+    double fixed_us;                  /* these and the update */
+    double behind_last_us;            /* the update behind the last all-reduce */
     int buckets;
     qs__relax_bucket *bucket;
 
@@ -72,7 +75,9 @@ typedef struct qs__relaxation {
 
 /* From a class of a draft with its batch; allowed are the recipes whose Ω is finite, the pin's for pinned operators. */
 qs_status qs__relax_create(const qs_draft_plan *draft, int class_index, qs__relaxation *out);
+/* Its tables go back to the draft's session, if it has one; `free` keeps nothing. */
 void qs__relax_release(qs__relaxation *relaxation);
+void qs__relax_free(qs__relaxation *relaxation);
 
 static inline int qs__cell(const qs__relaxation *one, int in, int recipe, int out) {
     return (in * one->one->recipes + recipe) * one->formats + out;
@@ -88,6 +93,8 @@ static inline size_t qs__relax_at(const qs__relaxation *one, int node, int recip
 
 /* relax_time.c and relax_memory.c: fill their parts; memory wants persistent_bytes, which time finds. */
 qs_status qs__relax_time(qs__relaxation *one);
+/* The part of buckets' times that depends on the cluster: all-reduces. */
+qs_status qs__relax_reduces(qs__relaxation *one);
 qs_status qs__relax_memory(qs__relaxation *one);
 
 /* What an assignment of cells takes of every constraint. */

@@ -287,20 +287,6 @@ static qs_status casts_find(sweep *one) {
 
 /* ---- All-reduces and what is fixed ------------------------------------------------------------------------------------------------- */
 
-static qs_status reduce_us(const qs__relaxation *one, int64_t bytes, double *us) {
-    const qs_cluster *cluster = one->draft->cluster;
-    const int ranks = qs_cluster_ranks(cluster);
-    int *host = NULL, hosts;
-    qs_all_reduce_cost cost = {0};
-    QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
-    qs_cluster_hosts(cluster, host, &hosts);
-    const qs_all_reduce what = {one->draft->job->algorithm, ranks, host, qs_cluster_network(cluster)};
-    const qs_status status = qs_cost_all_reduce_on(one->draft->profile, &what, bytes, &cost);
-    free(host);
-    *us = cost.us;
-    return status;
-}
-
 static qs_status persistent_find(sweep *one) {
     qs_schedule *schedule = NULL;
     QS_TRY(qs_schedule_finish(one->draft, &schedule, NULL));
@@ -309,30 +295,24 @@ static qs_status persistent_find(sweep *one) {
     return QS_OK;
 }
 
-/* The update part is the same for all plans; buckets are asked from the last on. */
+/* The update part is the same for all plans. */
 static qs_status fixed_find(sweep *one) {
     qs__relaxation *relax = one->out;
     const qs_draft_step *step = NULL;
     const int steps = qs_schedule_draft_steps(one->draft, 2 * relax->graph->nodes, &step);
     const double samples = (double)relax->draft->batch[relax->class_index];
-    const double begin = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
-    double update = 0, behind_last = 0, reduce = 0;
+    double update = 0;
+    relax->begin_us = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
     for (int s = 0; s < steps; s++) {
         double us;
         QS_TRY(step_price(one, &step[s], &us));
-        if (step[s].kind == QS_STEP_REDUCE_WAIT) behind_last = 0;
+        if (step[s].kind == QS_STEP_REDUCE_WAIT) relax->behind_last_us = 0;
+        if (step[s].kind == QS_STEP_KERNEL && step[s].bucket >= 0)
+            relax->bucket[step[s].bucket].bytes = 4 * qs_shape_count(&step[s].case_->case_.operand[0].shape);
         update += us;
-        behind_last += us;
+        relax->behind_last_us += us;
     }
-    relax->fixed_us = begin + update;
-    for (int b = relax->buckets - 1; b >= 0; b--) {
-        double us = 0;
-        for (int s = 0; s < steps; s++)
-            if (step[s].kind == QS_STEP_KERNEL && step[s].bucket == b)
-                QS_TRY(reduce_us(relax, 4 * qs_shape_count(&step[s].case_->case_.operand[0].shape), &us));
-        reduce += us;
-        relax->bucket[b].fixed_us = begin + reduce + behind_last;
-    }
+    relax->fixed_us = relax->begin_us + update;
     return persistent_find(one);
 }
 
@@ -446,5 +426,29 @@ qs_status qs__relax_time(qs__relaxation *relax) {
     QS_GOTO(fixed_find(&one));
 done:
     sweep_release(&one);
+    return status;
+}
+
+/* Buckets are asked from the last on. */
+static qs_status buckets_price(qs__relaxation *one, const qs_all_reduce *what) {
+    double reduce = 0;
+    for (int b = one->buckets - 1; b >= 0; b--) {
+        qs_all_reduce_cost cost = {0};
+        QS_TRY(qs_cost_all_reduce_on(one->draft->profile, what, one->bucket[b].bytes, &cost));
+        reduce += cost.us;
+        one->bucket[b].fixed_us = one->begin_us + reduce + one->behind_last_us;
+    }
+    return QS_OK;
+}
+
+qs_status qs__relax_reduces(qs__relaxation *one) {
+    const qs_cluster *cluster = one->draft->cluster;
+    const int ranks = qs_cluster_ranks(cluster);
+    int *host = NULL, hosts;
+    QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
+    qs_cluster_hosts(cluster, host, &hosts);
+    const qs_all_reduce what = {one->draft->job->algorithm, ranks, host, qs_cluster_network(cluster)};
+    const qs_status status = buckets_price(one, &what);
+    free(host);
     return status;
 }

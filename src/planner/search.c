@@ -38,11 +38,6 @@ struct qs__search {
 
 /* ---- Making ---- */
 
-static qs__mapper_key key_of(const qs_draft_plan *draft, int c) {
-    const qs_class *class_ = &draft->cluster->class_[c];
-    return (qs__mapper_key){qs_profile_class(draft->profile, class_->name), qs_class_half(class_), draft->batch[c], draft->costs.no_casts};
-}
-
 static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, qs_cost_mapper **out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     qs__draft_bind(draft, c, choice);
@@ -135,7 +130,7 @@ static qs_status mapper_move(const qs_draft_plan *draft, int c, qs_cost_mapper *
 /* The session's, if it has one: brought from wherever it stands to the draft's choices. */
 static qs_status mapper_get(qs__search *one, int c) {
     qs_draft_plan *draft = one->draft;
-    const qs__mapper_key key = key_of(draft, c);
+    const qs__mapper_key key = qs__mapper_key_of(draft, c);
     qs_cost_mapper *mapper = draft->session ? qs__session_take(draft->session, &key) : NULL;
     if (!mapper) return mapper_create(draft, c, draft->class_[c].choice, &one->class_[c].mapper);
     const qs_status status = mapper_move(draft, c, mapper);
@@ -168,7 +163,7 @@ done:
 static void mapper_leave(qs__search *one, int c) {
     qs_cost_mapper *mapper = one->class_[c].mapper;
     if (!mapper) return;
-    const qs__mapper_key key = key_of(one->draft, c);
+    const qs__mapper_key key = qs__mapper_key_of(one->draft, c);
     qs_cost_mapper_keep(mapper);
     if (one->draft->session)
         qs__session_give(one->draft->session, &key, mapper);

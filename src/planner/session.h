@@ -2,7 +2,7 @@
 #ifndef QSYNC_PLANNER_SESSION_H
 #define QSYNC_PLANNER_SESSION_H
 
-#include "qsync/planner.h"
+#include "relax.h"
 
 /* All that a cost mapper depends on beside graph and job. */
 typedef struct qs__mapper_key {
@@ -17,6 +17,14 @@ typedef struct qs__kept_mapper {
     qs_cost_mapper *mapper;
 } qs__kept_mapper;
 
+/* Of the relaxation all but what the draft says: its pointers, `allowed`, times of all-reduces. */
+typedef struct qs__kept_tables {
+    qs__mapper_key key;
+    int recipes;
+    char recipe[QS_MAX_RECIPES][QS_NAME]; /* names */
+    qs__relaxation tables;
+} qs__kept_tables;
+
 struct qs_plan_session {
     const qs_graph *graph;
     const qs_profile *profile;
@@ -25,12 +33,21 @@ struct qs_plan_session {
     int mappers;
     size_t capacity;
     qs__kept_mapper *mapper;
+    int tables;
+    size_t tables_capacity;
+    qs__kept_tables *table;
 };
+
+qs__mapper_key qs__mapper_key_of(const qs_draft_plan *draft, int class_index);
 
 /* A mapper that was given back under this key, at whatever choices it stood then; it is the caller's. NULL: there is none. */
 qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key);
 /* Hands a mapper over, with nothing to take back in it. */
 void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_cost_mapper *mapper);
+/* The same for the tables of a relaxation over the class's recipes; true: *out has them, and owns them. Giving takes them out of *from, or
+ * leaves them there. */
+bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_draft_class *class_, qs__relaxation *out);
+void qs__session_give_tables(qs_plan_session *session, const qs__mapper_key *key, qs__relaxation *from);
 /* Signature of its profile; lives as long as the session. */
 const char *qs__session_profile_signature(qs_plan_session *session);
 void qs__session_clear(qs_plan_session *session);

@@ -216,12 +216,14 @@ static void sessions_give_the_same_plans(void **state) {
     scene one;
     qs_plan_session *session = NULL;
     random_start(&one, 401);
+    const int formats = one.cluster.class_[2].formats;
     assert_ok(qs_plan_session_create(one.graph, &one.profile, &one.job, &session));
     for (int i = 0; i < 12; i++) {
         static const char *const planners[] = {"qsync", "dpro", "random", "qsync", "uniform", "qsync-heap"};
         qs_plan kept, fresh = {0};
         budget_set(&one, 0.1 + 0.07 * i);
         one.cluster.class_[2].count = 1 + i % 3;
+        one.cluster.class_[2].formats = formats - i / 3 % 2; /* other recipes */
         assert_ok(qs_plan_session_make(session, &one.cluster, planners[i % 6], &one.options, &kept));
         fresh = planned(&one, planners[i % 6]);
         char *left = text_of(&kept), *right = text_of(&fresh);
