@@ -12,12 +12,11 @@ typedef struct granularity_name {
     bool input;
 } granularity_name;
 
-/* The first name of a granularity is the canonical one. */
+/* The first name of a granularity is the canonical one; # stands for the number of groups. */
 static const granularity_name granularities[] = {
-    {"tensor", QS_PER_TENSOR, false},
-    {"channel(out)", QS_PER_CHANNEL, false},
-    {"channel(in)", QS_PER_CHANNEL, true},
-    {"channel", QS_PER_CHANNEL, false},
+    {"tensor", QS_PER_TENSOR, false},   {"channel(out)", QS_PER_CHANNEL, false}, {"channel(in)", QS_PER_CHANNEL, true},
+    {"channel", QS_PER_CHANNEL, false}, {"shift#(in)", QS_SHIFT_GROUPS, true},   {"shift#(out)", QS_SHIFT_GROUPS, false},
+    {"shift#", QS_SHIFT_GROUPS, true},
 };
 enum { GRANULARITIES = sizeof granularities / sizeof granularities[0] };
 
@@ -26,11 +25,37 @@ static const char *part_name(size_t index) {
     return qs_rounding_name((qs_rounding)(index - GRANULARITIES));
 }
 
-static const granularity_name *find_granularity(const char *text) {
+/* *groups: the digit that stands for #, or -1. */
+static bool matches(const char *text, const char *name, int *groups) {
+    *groups = -1;
+    for (; *name && *text; name++, text++) {
+        bool digit = *text >= '0' && *text <= '9';
+        if (*name == '#' ? !digit : *name != *text) return false;
+        if (*name == '#') *groups = *text - '0';
+    }
+    return !*name && !*text;
+}
+
+static const granularity_name *find_granularity(const char *text, int *groups) {
     for (size_t i = 0; i < GRANULARITIES; i++) {
-        if (strcmp(text, granularities[i].text) == 0) return &granularities[i];
+        if (matches(text, granularities[i].text, groups)) return &granularities[i];
     }
     return NULL;
+}
+
+static qs_status take_granularity(const char *part, const granularity_name *named, int groups, qs_quantizer *quantizer) {
+    if (named->granularity == QS_SHIFT_GROUPS) {
+        if (groups < 1 || groups > QS_MOST_SHIFT_GROUPS) {
+            return qs_fail(QS_USAGE, "'%s' asks for %d groups; there are 1 to %d", part, groups, QS_MOST_SHIFT_GROUPS);
+        }
+        if (quantizer->format->kind != QS_KIND_INTEGER) {
+            return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
+        }
+        quantizer->shift_groups = groups;
+    }
+    quantizer->granularity = named->granularity;
+    quantizer->channel_is_input = named->input;
+    return QS_OK;
 }
 
 static qs_rounding default_rounding(const qs_format *format) {
@@ -47,12 +72,11 @@ static char *next_part(char **rest) {
 }
 
 static qs_status parse_part(const char *part, bool *has_granularity, bool *has_rounding, qs_quantizer *quantizer) {
-    const granularity_name *granularity = find_granularity(part);
+    int groups;
+    const granularity_name *granularity = find_granularity(part, &groups);
     if (granularity && !*has_granularity && !*has_rounding) {
-        quantizer->granularity = granularity->granularity;
-        quantizer->channel_is_input = granularity->input;
         *has_granularity = true;
-        return QS_OK;
+        return take_granularity(part, granularity, groups, quantizer);
     }
     bool repeated = granularity || *has_rounding;
     if (!repeated && qs_rounding_find(part, &quantizer->rounding) == QS_OK) {
@@ -88,18 +112,26 @@ qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     return qs_fail_within(parse_quantizer(copy, out), "quantizer '%s'", text);
 }
 
+static void granularity_text(const qs_quantizer *quantizer, char *buffer) {
+    const granularity_name *named = granularities;
+    while (named->granularity != quantizer->granularity ||
+           (quantizer->granularity != QS_PER_TENSOR && named->input != quantizer->channel_is_input)) {
+        named++;
+    }
+    strcpy(buffer, named->text);
+    char *groups = strchr(buffer, '#');
+    if (groups) *groups = (char)('0' + quantizer->shift_groups);
+}
+
 /* Defaults are left out where nothing else is said, so that "bf16" stays "bf16". */
 const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
-    const granularity_name *granularity = granularities;
-    while (granularity->granularity != quantizer->granularity ||
-           (quantizer->granularity == QS_PER_CHANNEL && granularity->input != quantizer->channel_is_input)) {
-        granularity++;
-    }
+    char granularity[16];
+    granularity_text(quantizer, granularity);
     bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
     if (plain && quantizer->format->kind == QS_KIND_FLOAT) {
         snprintf(buffer, TEXT_LIMIT, "%s", quantizer->format->name);
     } else {
-        snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", quantizer->format->name, granularity->text, qs_rounding_name(quantizer->rounding));
+        snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", quantizer->format->name, granularity, qs_rounding_name(quantizer->rounding));
     }
     return buffer;
 }

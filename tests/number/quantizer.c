@@ -57,6 +57,25 @@ static void texts_round_trip(void **state) {
     assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(4,3,4)");
 }
 
+static void shift_groups_round_trip(void **state) {
+    (void)state;
+    for (int groups = 1; groups <= QS_MOST_SHIFT_GROUPS; groups++) {
+        for (int input = 0; input < 2; input++) {
+            char text[64], again[64];
+            snprintf(text, sizeof text, "int%d:shift%d(%s):nearest-even", groups % 7 + 2, groups, input ? "in" : "out");
+            qs_quantizer quantizer = quantizer_named(text);
+            assert_int_equal(quantizer.granularity, QS_SHIFT_GROUPS);
+            assert_int_equal(quantizer.shift_groups, groups);
+            assert_int_equal(quantizer.channel_is_input, input);
+            assert_string_equal(qs_quantizer_text(&quantizer, again), text);
+        }
+    }
+    char text[64];
+    qs_quantizer quantizer = quantizer_named("int4:shift4");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "int4:shift4(in):stochastic");
+    assert_int_equal(quantizer_named("int4:tensor").shift_groups, 0);
+}
+
 static void bad_texts_are_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"",
@@ -71,6 +90,15 @@ static void bad_texts_are_refused(void **state) {
                                         "bf16:floor:floor",
                                         "int8:tensor:stochastic:stochastic",
                                         "bf16 :tensor",
+                                        "int4:shift",
+                                        "int4:shift0(in)",
+                                        "int4:shift9(in)",
+                                        "int4:shift12(in)",
+                                        "int4:shift4(",
+                                        "int4:shift4(in)(in)",
+                                        "int4:shift#",
+                                        "int4:shift4:tensor",
+                                        "bf16:shift4",
                                         "bf16:tensor:nearest-even-and-a-tail-that-does-not-fit-any-sensible-buffer"};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         qs_quantizer quantizer = {.format = NULL, .rounding = QS_FLOOR};
@@ -89,6 +117,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_follow_the_format),
         cmocka_unit_test(texts_round_trip),
+        cmocka_unit_test(shift_groups_round_trip),
         cmocka_unit_test(bad_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,18 +114,82 @@ QS_API void qs_dequantize_array(float step, int64_t count, const int8_t *src, fl
 QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *src, uint16_t *dst);
 
 /* ---- Quantizers by name -------------------------------------------------------------------------------------------------- */
-/* "int8:channel(out):stochastic", "bf16", "fp(4,3,4):tensor:nearest-even": format, granularity (default tensor), rounding
- * (default: nearest-even for floats, stochastic for integers). */
-typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL } qs_granularity;
+/* "int8:channel(out):stochastic", "bf16", "fp(4,3,4):tensor:nearest-even", "int4:shift4(in)": format, granularity (default tensor),
+ * rounding (default: nearest-even for floats, stochastic for integers). shiftG(in) and shiftG(out), integers only: G groups of input or
+ * output channels whose steps halve (ShiftQuant, below); "shiftG" is shiftG(in). */
+typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS } qs_granularity;
+enum { QS_MOST_SHIFT_GROUPS = 8 };
 typedef struct qs_quantizer {
     const qs_format *format;
     qs_granularity granularity;
-    bool channel_is_input; /* QS_PER_CHANNEL on weights: channel(in) instead of channel(out) */
+    bool channel_is_input; /* QS_PER_CHANNEL and QS_SHIFT_GROUPS: (in) instead of (out) */
+    int shift_groups;      /* QS_SHIFT_GROUPS: 1 ... QS_MOST_SHIFT_GROUPS; else 0 */
     qs_rounding rounding;
 } qs_quantizer;
 QS_API qs_status qs_quantizer_find(const char *text, qs_quantizer *out);
 /* Canonical text into a caller buffer of at least 64 bytes; returns it. */
 QS_API const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer);
+
+/* ---- Arrays: channels in groups whose steps halve (ShiftQuant, shiftquant.md §1) ------------------------------------------ */
+/* r_c is the range of channel c, τ the largest of them. Group g < G - 1 holds the channels with τ 2^-(g+1) < r_c <= τ 2^-g, group G - 1
+ * all narrower ones; the step of group g is s_g = s_0 2^-g, so that integer sums over channels of unlike groups need shifts only. Two
+ * passes over the data: qs_channel_ranges, then qs_shift_quantize (qs_shift_groups between them sees the ranges only). */
+
+/* Where channels lie in memory: element i of channel c in block o is at (o × channels + c) × inner + i. Activations, and weights by input
+ * channel, are channels-last: inner 1. Weights by output channel: outer 1. */
+typedef struct qs_channel_layout {
+    int64_t outer, channels, inner;
+} qs_channel_layout;
+
+/* How codes of b bits stand for values, and what the range of a channel is. Codes of the last two forms fill uint8 bytes (below 8 bits the
+ * same as int8). A code 0 is the value 0 but in the last form: only the first two suit convolutions with padding. */
+typedef enum qs_code_form {
+    QS_SYMMETRIC, /* -(2^(b-1) - 1) ... 2^(b-1) - 1; r_c = max |t| */
+    QS_UNSIGNED,  /* 0 ... 2^b - 1, for values that are never negative (ReLU); r_c = max t; what is negative becomes 0 */
+    QS_ZERO_POINT /* 0 ... 2^b - 1, counted from the least value: t = s_g × code + offset[c], offset[c] = min t, r_c = max t - min t */
+} qs_code_form;
+
+/* Largest code of a format in a form: 7 or 15 for int4. */
+QS_API int qs_code_limit(const qs_format *format, qs_code_form form);
+
+/* First pass: range[c], and with QS_ZERO_POINT offset[c] (else offset may be NULL). A NaN or an infinity makes its channel's range
+ * non-finite. */
+QS_API void qs_channel_ranges(qs_code_form form, qs_channel_layout layout, const float *src, float *range, float *offset);
+QS_API void qs_channel_ranges_bf16(qs_code_form form, qs_channel_layout layout, const uint16_t *src, float *range, float *offset);
+/* Group of each channel from the ranges; returns s_0 = τ / qs_code_limit. Where τ is 0 or not finite, s_0 is 1 and all groups are 0; no
+ * group's step is below 2^-100. groups: 1 ... QS_MOST_SHIFT_GROUPS. */
+QS_API float qs_shift_groups(const qs_format *format, qs_code_form form, int groups, int64_t channels, const float *range, uint8_t *group);
+
+/* How a tensor is written in codes. */
+typedef struct qs_shift_codes {
+    const qs_format *format; /* int2 ... int8 */
+    qs_code_form form;
+    float step;           /* s_0 */
+    const uint8_t *group; /* [channels] */
+    const float *offset;  /* [channels] with QS_ZERO_POINT, else NULL */
+    const uint8_t *lift;  /* [channels]: codes are stored shifted left by so many bits, as a product's operand (they must fit a byte);
+                             NULL: as they are. qs_shift_quantize only */
+} qs_shift_codes;
+/* Second pass: codes, one byte each, in the layout of src. Draws as in qs_quantize_array, element i in memory order, which it equals in
+ * one group of the symmetric form; the other forms use the upper 15 bits of the draws. NaN becomes the largest code. */
+QS_API void qs_shift_quantize(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
+                              const float *src, int8_t *dst);
+QS_API void qs_shift_quantize_bf16(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
+                                   const uint16_t *src, int8_t *dst);
+/* And back: code × s_g (+ offset). */
+QS_API void qs_shift_dequantize(const qs_shift_codes *codes, qs_channel_layout layout, const int8_t *src, float *dst);
+
+/* Exact variance of stochastic rounding with a step of its own for each channel: Σ q_c² f (1 - f), f the fractional part of
+ * (x - offset_c)/q_c; offset NULL: zeros. Elements that saturate and those that are not finite add nothing. Any grouping can be judged
+ * by it: steps τ_g / limit of groups, of channels, of one for all. */
+QS_API double qs_channel_variance(const qs_format *format, qs_code_form form, qs_channel_layout layout, const float *step,
+                                  const float *offset, const float *src);
+/* For comparison: the partition of the channels into at most `groups` groups of neighbouring ranges whose thresholds τ_g (the largest
+ * range of a group, decreasing; 0 for what is unused) are optimal, by dynamic programming. Objective: Σ_g Σ_{c in g} τ_g / r_c (the
+ * paper's; channels of range 0 count nothing) or Σ_g n_g τ_g² (variance). Ranges must be finite. */
+typedef enum qs_group_objective { QS_RATIO_OF_RANGES, QS_SQUARED_RANGES } qs_group_objective;
+QS_API qs_status qs_optimal_groups(qs_group_objective objective, int groups, int64_t channels, const float *range, uint8_t *group,
+                                   float *threshold);
 
 /* ---- Arrays: statistics ------------------------------------------------------------------------------------------------ */
 
