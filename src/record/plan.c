@@ -88,6 +88,11 @@ static qs_status read_choice(const qs__place *member, int index, void *context) 
     return need_recipe(member, reader->plan, out->recipe);
 }
 
+static qs_status read_tensor(const qs__place *member, int index, void *context) {
+    (void)index;
+    return qs__tensor_read(member, ((class_reader *)context)->one);
+}
+
 static qs_status read_kernel(const qs__place *member, int index, void *context) {
     qs_class_plan *one = ((class_reader *)context)->one;
     qs_plan_kernel *out = &one->kernel[index];
@@ -170,9 +175,10 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     class_reader reader = {plan, out};
     plan->classes = index + 1;
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    QS_TRY(qs__expect_fields(member, "operators", "batch kernels schedule predicted why"));
+    QS_TRY(qs__expect_fields(member, "operators", "batch tensors kernels schedule predicted why"));
     QS_TRY(qs__get_integer(member, "batch", 0, INT32_MAX, &out->batch));
     QS_TRY(read_table(member, "operators", sizeof(qs_operator_choice), &out->operator_, read_choice, &reader));
+    QS_TRY(read_table(member, "tensors", sizeof(qs_tensor_choice), &out->tensor, read_tensor, &reader));
     QS_TRY(read_table(member, "kernels", sizeof(qs_plan_kernel), &out->kernel, read_kernel, &reader));
     QS_TRY(qs__get_name(member, "schedule", out->schedule, sizeof out->schedule));
     QS_TRY(read_predicted(member, out));
@@ -344,6 +350,7 @@ static void write_class(qs__writer *writer, const qs_class_plan *one) {
     for (int i = 0; i < one->operators; i++)
         write_choice(writer, &one->operator_[i]);
     qs__close(writer);
+    qs__tensors_write(writer, one);
     if (one->kernels > 0) write_kernels(writer, one);
     if (*one->schedule) qs__put_text(writer, "schedule", one->schedule);
     if (is_predicted(one)) write_predicted(writer, one);
@@ -418,6 +425,7 @@ void qs_plan_release(qs_plan *plan) {
         for (int k = 0; k < one->kernels; k++)
             free(one->kernel[k].case_text);
         free(one->operator_);
+        free(one->tensor);
         free(one->kernel);
         free(one->reason);
     }

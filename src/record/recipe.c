@@ -90,9 +90,10 @@ static qs_status parse_quantizer(const qs__place *place, const char *text, qs_qu
     return qs_quantizer_find(text, out) == QS_OK ? QS_OK : qs__refuse_field(place, "%s", qs_message());
 }
 
-static qs_status read_quantizer(const qs__place *gemm, const char *key, qs_quantizer *out) {
-    qs__place field = qs__field(gemm, key);
+qs_status qs__get_quantizer(const qs__place *object, const char *key, qs_quantizer *out) {
+    qs__place field = qs__field(object, key);
     char text[80];
+    if (!field.value) return QS_OK;
     QS_TRY(qs__take_text(&field, text, sizeof text));
     return parse_quantizer(&field, text, out);
 }
@@ -120,8 +121,8 @@ static qs_status read_fixed(const qs__place *gemm, const char *key) {
 static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
     qs__place gemm = qs__field(recipe, "forward");
     QS_TRY(qs__expect_fields(&gemm, "src weights", "accumulator dst"));
-    QS_TRY(read_quantizer(&gemm, "src", &out->forward.src));
-    QS_TRY(read_quantizer(&gemm, "weights", &out->forward.weights));
+    QS_TRY(qs__get_quantizer(&gemm, "src", &out->forward.src));
+    QS_TRY(qs__get_quantizer(&gemm, "weights", &out->forward.weights));
     snprintf(out->accumulator, sizeof out->accumulator, "%s", out->forward.src.format->kind == QS_KIND_INTEGER ? "int32" : "fp32");
     QS_TRY(qs__get_name(&gemm, "accumulator", out->accumulator, sizeof out->accumulator));
     qs__place dst = qs__field(&gemm, "dst");
@@ -132,13 +133,13 @@ static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
 static qs_status read_gradients(const qs__place *recipe, qs_recipe *out) {
     qs__place input = qs__field(recipe, "input_gradient");
     QS_TRY(qs__expect_fields(&input, "diff_dst weights", "accumulator"));
-    QS_TRY(read_quantizer(&input, "diff_dst", &out->input_gradient.diff_dst));
-    QS_TRY(read_quantizer(&input, "weights", &out->input_gradient.weights));
+    QS_TRY(qs__get_quantizer(&input, "diff_dst", &out->input_gradient.diff_dst));
+    QS_TRY(qs__get_quantizer(&input, "weights", &out->input_gradient.weights));
     QS_TRY(read_fixed(&input, "accumulator"));
     qs__place weight = qs__field(recipe, "weight_gradient");
     QS_TRY(qs__expect_fields(&weight, "src diff_dst", "accumulator out"));
     QS_TRY(read_saved_quantizer(&weight, "src", &out->weight_gradient.src));
-    QS_TRY(read_quantizer(&weight, "diff_dst", &out->weight_gradient.diff_dst));
+    QS_TRY(qs__get_quantizer(&weight, "diff_dst", &out->weight_gradient.diff_dst));
     QS_TRY(read_fixed(&weight, "accumulator"));
     return read_fixed(&weight, "out");
 }
@@ -155,28 +156,33 @@ qs_status qs__recipe_read(const qs__place *member, qs_recipe *out) {
 
 /* ---- Writing --------------------------------------------------------------------------------------------------------------- */
 
-static void write_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer, const char *mark) {
+void qs__put_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer) {
+    char text[64];
+    qs__put_text(writer, key, qs_quantizer_text(quantizer, text));
+}
+
+static void write_saved_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer) {
     char text[64], marked[80];
-    snprintf(marked, sizeof marked, "%s%s", qs_quantizer_text(quantizer, text), mark);
+    snprintf(marked, sizeof marked, "%s%s", qs_quantizer_text(quantizer, text), saved_mark);
     qs__put_text(writer, key, marked);
 }
 
 void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe) {
     qs__open_object(writer, recipe->name, QS__LINES);
     qs__open_object(writer, "forward", QS__ONE_LINE);
-    write_quantizer(writer, "src", &recipe->forward.src, "");
-    write_quantizer(writer, "weights", &recipe->forward.weights, "");
+    qs__put_quantizer(writer, "src", &recipe->forward.src);
+    qs__put_quantizer(writer, "weights", &recipe->forward.weights);
     qs__put_text(writer, "accumulator", recipe->accumulator);
     qs__put_text(writer, "dst", recipe->forward.dst ? recipe->forward.dst->name : "auto");
     qs__close(writer);
     qs__open_object(writer, "input_gradient", QS__ONE_LINE);
-    write_quantizer(writer, "diff_dst", &recipe->input_gradient.diff_dst, "");
-    write_quantizer(writer, "weights", &recipe->input_gradient.weights, "");
+    qs__put_quantizer(writer, "diff_dst", &recipe->input_gradient.diff_dst);
+    qs__put_quantizer(writer, "weights", &recipe->input_gradient.weights);
     qs__put_text(writer, "accumulator", gradient_accumulator);
     qs__close(writer);
     qs__open_object(writer, "weight_gradient", QS__ONE_LINE);
-    write_quantizer(writer, "src", &recipe->weight_gradient.src, saved_mark);
-    write_quantizer(writer, "diff_dst", &recipe->weight_gradient.diff_dst, "");
+    write_saved_quantizer(writer, "src", &recipe->weight_gradient.src);
+    qs__put_quantizer(writer, "diff_dst", &recipe->weight_gradient.diff_dst);
     qs__put_text(writer, "accumulator", gradient_accumulator);
     qs__put_text(writer, "out", gradient_accumulator);
     qs__close(writer);

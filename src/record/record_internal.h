@@ -108,6 +108,12 @@ bool qs__link_is_network(const qs_link *link);
 /* The fields of a job inside an object. */
 qs_status qs__job_read(const qs__place *object, bool with_schema, qs_job *out);
 void qs__job_write(qs__writer *writer, const qs_job *job);
+/* A quantizer by its text, as a field of an object: absent leaves *out alone. */
+qs_status qs__get_quantizer(const qs__place *object, const char *key, qs_quantizer *out);
+void qs__put_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer);
+/* The members of "tensors" into a class's plan, and back. */
+qs_status qs__tensor_read(const qs__place *member, qs_class_plan *out);
+void qs__tensors_write(qs__writer *writer, const qs_class_plan *one);
 /* One recipe, under its name. */
 qs_status qs__recipe_read(const qs__place *member, qs_recipe *out);
 void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe);

@@ -51,6 +51,16 @@ static void fields(void **state) {
     assert_false(weak->operator_[0].pin);
     assert_ptr_equal(qs_plan_recipe(&plan, "mine")->forward.dst, qs_format_of("bf16"));
     assert_null(qs_plan_recipe(&plan, "int8/bf16"));
+    const qs_tensor_choice *fc = qs_class_plan_tensor(weak, "fc");
+    assert_int_equal(weak->tensors, 2);
+    assert_ptr_equal(fc->value.format, qs_format_of("fp(4,3,4)"));
+    assert_int_equal(fc->value.rounding, QS_FLOOR);
+    assert_ptr_equal(fc->saved, fc->value.format);
+    assert_ptr_equal(fc->gradient.format, qs_format_of("fp(5,2,0)"));
+    assert_true(fc->promote_at == 0.01);
+    assert_ptr_equal(fc->promote_to.format, qs_format_of("fp(6,9,0)"));
+    assert_null(qs_class_plan_tensor(weak, "fc.weights")->saved);
+    assert_null(qs_class_plan_tensor(weak, "stem"));
     assert_int_equal(weak->kernel[0].scratch_bytes, 512);
     assert_int_equal(weak->predicted.arena_bytes, 83886080);
     assert_int_equal(weak->reason[0].bytes, -524288);
@@ -138,6 +148,11 @@ static void refusals(void **state) {
     refuse("\"stage1.block0.conv1\": \"mine\"", "\"stage1.block0.conv1\": 8",
            "classes.weak.operators[\"stage1.block0.conv1\"]: must be a text");
     refuse("\"stage1.block0.conv1\": \"mine\"", "\"fc\": \"mine\"", "duplicate object key");
+    refuse("fp(4,3,4):tensor:floor", "int8", "classes.weak.tensors.fc.value: must be a float format");
+    refuse("\"saved\": \"fp(4,3,4)\"", "\"saved\": \"int8\"", "classes.weak.tensors.fc.saved: must be a float format, is \"int8\"");
+    refuse("\"promote_at\": 0.01", "\"promote_at\": 2", "classes.weak.tensors.fc.promote_at: 2 is outside 0 .. 1");
+    refuse("{\"value\": \"fp(6,9,0)\"}", "{\"promote_at\": 0.5}", "promote_at: there is nothing to promote");
+    refuse("\"promote_to\"", "\"promoted\"", "unknown field \"promoted\"");
     refuse("\"pin\": true", "\"pin\": \"yes\"", "classes.weak.operators.fc.pin: must be true or false, is a text");
     refuse("\"pin\"", "\"pins\"", "unknown field \"pins\"");
     refuse("int8:channel(out)", "int8:channel(up)", "recipes.mine.forward.weights: ");

@@ -303,6 +303,18 @@ typedef struct qs_operator_choice {
     bool pin;             /* planners leave it alone */
 } qs_operator_choice;
 
+/* In which formats one tensor of a gradient computation stands (mixed-precision assignments). An operator's output is named after it
+ * ("conv1"; the model's images: "input"), a parameter as in weights files ("conv1.weights", "bn1.scale"). Operators compute in fp32; their
+ * results are rounded behind them. */
+typedef struct qs_tensor_choice {
+    char name[96];
+    qs_quantizer value;      /* the output as every reader sees it, or the parameter as forward and backward do; format NULL: fp32 */
+    const qs_format *saved;  /* storage from forward to backward; NULL: as it was computed. Parameters: NULL, their masters are kept */
+    qs_quantizer gradient;   /* of the loss by this tensor; format NULL: fp32 */
+    double promote_at;       /* a step whose overflows / elements exceed it promotes the value for good; 0: never */
+    qs_quantizer promote_to; /* value after that, and its format the storage; format NULL: fp(6,9,0), rounded as `value` */
+} qs_tensor_choice;
+
 typedef struct qs_plan_kernel {
     char *case_text;
     char kernel[64];
@@ -330,6 +342,8 @@ typedef struct qs_class_plan {
     int64_t batch; /* local batch; 0 in a hand-written plan: the job's */
     int operators;
     qs_operator_choice *operator_;
+    int tensors; /* tensors not named are fp32 */
+    qs_tensor_choice *tensor;
     int kernels;
     qs_plan_kernel *kernel;
     char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */
@@ -381,6 +395,8 @@ QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster,
 QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);
 /* Recipe of an operator in a class plan; operators that the plan does not name run in "fp32". */
 QS_API const char *qs_class_plan_recipe(const qs_class_plan *plan, const char *operator_name);
+/* The tensor of that name in a class plan; NULL: fp32. */
+QS_API const qs_tensor_choice *qs_class_plan_tensor(const qs_class_plan *plan, const char *name);
 
 /* ---- Run ------------------------------------------------------------------------------------------------------------------------- */
 /* Lines of run/metrics.jsonl are made with these helpers so that numbers print the same everywhere (%.9g, nan/inf as strings). */
