@@ -109,7 +109,7 @@ qs_status verb_format(int argc, char **argv) {
     const verb_usage usage = {
         "format", "[FORMAT [VALUE ... | -]]",
         "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
-        "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8.",
+        "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.",
         "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
     const char *rounding = "nearest-even";
     int64_t seed = 1;

@@ -23,7 +23,8 @@ typedef struct array_call {
     qs_rounding rounding;
     qs_random_stream random;
     int bits; /* of one code; 0 keeps fp32 values */
-    float step, inverse, limit;
+    float step;
+    qs__fixed_range range;
     const void *src;
     void *dst;
     _Atomic int64_t overflows;
@@ -167,10 +168,10 @@ static void quantize_body(void *context, int64_t begin, int64_t end) {
         int64_t count = 2 * pairs < end - begin ? 2 * pairs : end - begin;
         qs__draws draws = draws_at(call->random, counter);
         if (call->bits == 16) {
-            call->kernels->quantize_bf16(call->rounding, draws, call->inverse, call->limit, count, (const uint16_t *)call->src + begin,
+            call->kernels->quantize_bf16(call->rounding, draws, call->range, count, (const uint16_t *)call->src + begin,
                                          (int8_t *)call->dst + begin);
         } else {
-            call->kernels->quantize(call->rounding, draws, call->inverse, call->limit, count, (const float *)call->src + begin,
+            call->kernels->quantize(call->rounding, draws, call->range, count, (const float *)call->src + begin,
                                     (int8_t *)call->dst + begin);
         }
         begin += count;
@@ -181,8 +182,8 @@ static void quantize(const qs_format *format, qs_rounding rounding, qs_random_st
                      const void *src, int8_t *dst) {
     assert(format->kind == QS_KIND_INTEGER && isfinite(step) && step >= smallest_step);
     assert(rounding != QS_STOCHASTIC || random.first % 2 == 0);
-    array_call call = {
-        .rounding = rounding, .random = random, .bits = bits, .inverse = 1.0f / step, .limit = (float)format->max, .src = src, .dst = dst};
+    array_call call = {.rounding = rounding, .random = random, .bits = bits, .src = src, .dst = dst};
+    call.range = (qs__fixed_range){1.0f / step, (float)qs_format_lowest(format), (float)format->max};
     run(&call, count, quantize_body);
 }
 

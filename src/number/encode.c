@@ -36,7 +36,7 @@ static uint32_t decode_magnitude(const qs__float_plan *plan, uint32_t code) {
 
 uint32_t qs_encode_value(const qs_format *format, float value) {
     if (format->kind == QS_KIND_INTEGER) {
-        assert(fabs((double)value) <= format->max);
+        assert((double)value <= format->max && (double)value >= qs_format_lowest(format));
         return (uint32_t)(int32_t)value & mask_of(format->bits);
     }
     qs__float_plan plan = qs__float_plan_of(format);
@@ -47,7 +47,7 @@ uint32_t qs_encode_value(const qs_format *format, float value) {
 float qs_decode_value(const qs_format *format, uint32_t code) {
     code &= mask_of(format->bits);
     if (format->kind == QS_KIND_INTEGER) {
-        int32_t sign = 1 << (format->bits - 1);
+        int32_t sign = format->is_unsigned ? 0 : 1 << (format->bits - 1);
         return (float)(((int32_t)code ^ sign) - sign);
     }
     qs__float_plan plan = qs__float_plan_of(format);

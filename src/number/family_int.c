@@ -4,24 +4,32 @@
 
 #include <stdio.h>
 
-enum { BITS_LOWEST = 2, BITS_HIGHEST = 8 };
+enum { BITS_HIGHEST = 8 };
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+bool qs__family_claims(const char *name, const char *prefix) {
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 && (name[length] == '(' || is_digit(name[length]));
+}
+
+int qs__family_bits(const char *text, int highest) {
+    bool bracket = text[0] == '(';
+    const char *digits = text + bracket;
+    int bits = digits[0] - '0';
+    if (!is_digit(digits[0]) || strcmp(digits + 1, bracket ? ")" : "") != 0 || bits < QS_INTEGER_LEAST_BITS || bits > highest) return 0;
+    return bits;
+}
+
 static bool claims(const char *name) {
-    return strncmp(name, "int", 3) == 0 && (name[3] == '(' || is_digit(name[3]));
+    return qs__family_claims(name, "int");
 }
 
 static qs_status parse(const char *name, qs_format *out) {
-    bool bracket = name[3] == '(';
-    const char *digits = name + 3 + bracket;
-    const char *tail = bracket ? ")" : "";
-    int bits = digits[0] - '0';
-    if (!is_digit(digits[0]) || strcmp(digits + 1, tail) != 0 || bits < BITS_LOWEST || bits > BITS_HIGHEST) {
-        return qs_fail(QS_USAGE, "integers have %d to %d bits, written int8 or int(8)", BITS_LOWEST, BITS_HIGHEST);
-    }
+    int bits = qs__family_bits(name + 3, BITS_HIGHEST);
+    if (!bits) return qs_fail(QS_USAGE, "integers have %d to %d bits, written int8 or int(8)", QS_INTEGER_LEAST_BITS, BITS_HIGHEST);
     *out = (qs_format){.kind = QS_KIND_INTEGER, .bits = bits, .specials = QS_SPECIALS_NONE, .max = (1 << (bits - 1)) - 1};
     snprintf(out->name, sizeof out->name, "int%d", bits);
     return QS_OK;

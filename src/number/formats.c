@@ -188,6 +188,10 @@ size_t qs_format_bytes(const qs_format *format, int64_t count) {
     return (size_t)(count / 8) * (size_t)format->bits + (rest + 7) / 8;
 }
 
+double qs_format_lowest(const qs_format *format) {
+    return format->is_unsigned ? 0 : -format->max;
+}
+
 bool qs_format_at_least(const qs_format *a, const qs_format *b) {
     if (a->kind != b->kind) return a->kind == QS_KIND_FLOAT;
     if (a->kind == QS_KIND_INTEGER) return a->bits >= b->bits;

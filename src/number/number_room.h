@@ -18,6 +18,11 @@ typedef struct qs__format_family {
     const char *(*name)(size_t index);
 } qs__format_family;
 
+/* Families of integers: is the name the prefix and a number or a bracket; the number of bits behind the prefix, 0 when there is no such. */
+enum { QS_INTEGER_LEAST_BITS = 2 };
+bool qs__family_claims(const char *name, const char *prefix);
+int qs__family_bits(const char *text, int highest);
+
 #define QS_FORMAT(name, specials, exponent_bits, mantissa_bits)
 #define QS_FORMAT_FAMILY(name, syntax) extern const qs__format_family qs__format_family_##name;
 #include "formats.def"
@@ -70,6 +75,11 @@ typedef struct qs__draws {
     uint32_t key_low, key_high, counter;
 } qs__draws;
 
+/* Codes are clamp(round(x · inverse), lowest, highest). */
+typedef struct qs__fixed_range {
+    float inverse, lowest, highest;
+} qs__fixed_range;
+
 enum { QS_NUMBER_PIECE = 4096 }; /* elements of one partial sum */
 
 /* Widths are bytes of one code (1, 2 or 4); width 0 keeps fp32 values. Sums take at most QS_NUMBER_PIECE elements. Absolute maxima are
@@ -79,9 +89,8 @@ typedef struct qs__kernels {
     int64_t (*round)(const qs__float_plan *plan, qs_rounding rounding, qs__draws draws, int width, int64_t count, const float *src,
                      void *dst);
     void (*widen)(const qs__float_plan *plan, int width, int64_t count, const void *src, float *dst);
-    void (*quantize)(qs_rounding rounding, qs__draws draws, float inverse, float limit, int64_t count, const float *src, int8_t *dst);
-    void (*quantize_bf16)(qs_rounding rounding, qs__draws draws, float inverse, float limit, int64_t count, const uint16_t *src,
-                          int8_t *dst);
+    void (*quantize)(qs_rounding rounding, qs__draws draws, qs__fixed_range range, int64_t count, const float *src, int8_t *dst);
+    void (*quantize_bf16)(qs_rounding rounding, qs__draws draws, qs__fixed_range range, int64_t count, const uint16_t *src, int8_t *dst);
     void (*dequantize)(float step, int64_t count, const int8_t *src, float *dst);
     void (*dequantize_bf16)(float step, int64_t count, const int8_t *src, uint16_t *dst);
     int32_t (*absmax)(int64_t count, const float *src);

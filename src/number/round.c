@@ -85,7 +85,7 @@ static float round_integer(const qs_format *format, qs_rounding rounding, float 
     double magnitude = fabs((double)x);
     *overflow = true;
     if (isnan(x)) return (float)format->max;
-    if (magnitude > format->max + 1.0) return copysignf((float)format->max, x);
+    if (magnitude > format->max + 1.0) return (float)(x < 0 ? qs_format_lowest(format) : format->max);
     double k = floor(magnitude);
     double rounded;
     if (rounding == QS_STOCHASTIC) {
@@ -93,8 +93,9 @@ static float round_integer(const qs_format *format, qs_rounding rounding, float 
     } else {
         rounded = k + goes_up(rounding, signbit(x), k, magnitude - k, random);
     }
-    *overflow = rounded > format->max;
-    return copysignf((float)(*overflow ? format->max : rounded), x);
+    double result = copysign(rounded, (double)x);
+    *overflow = result > format->max || result < qs_format_lowest(format);
+    return (float)fmax(fmin(result, format->max), qs_format_lowest(format));
 }
 
 float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {

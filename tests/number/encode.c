@@ -41,15 +41,15 @@ static void float_codes_round_trip(void **state) {
 
 static void integer_codes_round_trip(void **state) {
     (void)state;
-    static const char *const names[] = {"int2", "int3", "int4", "int5", "int6", "int7", "int8"};
+    static const char *const names[] = {"int2", "int3", "int4", "int5", "int6", "int7", "int8", "uint2", "uint4", "uint7"};
     for (size_t n = 0; n < COUNT_OF(names); n++) {
         const qs_format *format = format_named(names[n]);
-        for (int value = -(int)format->max; value <= (int)format->max; value++) {
+        for (int value = (int)qs_format_lowest(format); value <= (int)format->max; value++) {
             uint32_t code = qs_encode_value(format, (float)value);
             assert_true(code < 1u << format->bits);
             assert_true(qs_decode_value(format, code) == (float)value);
         }
-        assert_int_equal(qs_encode_value(format, -1.0f), (1u << format->bits) - 1);
+        assert_int_equal(qs_encode_value(format, format->is_unsigned ? (float)format->max : -1.0f), (1u << format->bits) - 1);
     }
 }
 

@@ -5,7 +5,7 @@
 
 enum { COUNT = 4096 };
 
-static const char *const integers[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2"};
+static const char *const integers[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2", "uint7", "uint4", "uint2"};
 
 static void steps_reach_the_maximum(void **state) {
     (void)state;

@@ -176,9 +176,9 @@ LANES_INLINE mask float_above(floats a, floats b) {
 LANES_INLINE mask float_nan(floats x) {
     return float_bits((floats){_mm256_cmp_ps(x.low, x.low, _CMP_UNORD_Q), _mm256_cmp_ps(x.high, x.high, _CMP_UNORD_Q)});
 }
-LANES_INLINE floats float_clamp(floats x, float limit) {
-    __m256 top = _mm256_set1_ps(limit);
-    __m256 bottom = _mm256_set1_ps(-limit);
+LANES_INLINE floats float_clamp(floats x, float lowest, float highest) {
+    __m256 top = _mm256_set1_ps(highest);
+    __m256 bottom = _mm256_set1_ps(lowest);
     return (floats){_mm256_max_ps(_mm256_min_ps(x.low, top), bottom), _mm256_max_ps(_mm256_min_ps(x.high, top), bottom)};
 }
 LANES_INLINE floats float_of_int(ints x) {

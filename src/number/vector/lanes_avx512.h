@@ -147,8 +147,8 @@ LANES_INLINE mask float_above(floats a, floats b) {
 LANES_INLINE mask float_nan(floats x) {
     return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 }
-LANES_INLINE floats float_clamp(floats x, float limit) {
-    return _mm512_max_ps(_mm512_min_ps(x, _mm512_set1_ps(limit)), _mm512_set1_ps(-limit));
+LANES_INLINE floats float_clamp(floats x, float lowest, float highest) {
+    return _mm512_max_ps(_mm512_min_ps(x, _mm512_set1_ps(highest)), _mm512_set1_ps(lowest));
 }
 LANES_INLINE ints float_bits(floats x) {
     return _mm512_castps_si512(x);

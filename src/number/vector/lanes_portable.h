@@ -2,7 +2,7 @@
 /* Sixteen lanes on any machine, by the compilers' own vector types of four: the reference meaning of the operations that
  * vector/kernels.inc is written in. Integers wrap; shifts by 32 or more give 0 (int_sar is used below 32 only); a mask is all bits of
  * its lanes; float_nearest is nearest-even, for magnitudes up to 2^23; float_truncate for magnitudes below 2^31, double_truncate
- * likewise; float_clamp takes NaN to +limit; double_power is 2^n; int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and
+ * likewise; float_clamp takes NaN to the highest; double_power is 2^n; int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and
  * 8-15, low half first; int_store_upper_8 stores the low byte of the upper halves of 32
  * lanes, int_store_words_8 the low bytes of both halves of sixteen lanes, low half first. */
 #ifndef QSYNC_NUMBER_LANES_PORTABLE_H
@@ -213,9 +213,9 @@ LANES_INLINE floats float_of_int(ints x) {
 LANES_INLINE ints float_truncate(floats x) {
     LANES_INTS(__builtin_convertvector(x.part[i], int_quad));
 }
-LANES_INLINE floats float_clamp(floats x, float limit) {
-    floats top = float_set(limit);
-    floats bottom = float_set(-limit);
+LANES_INLINE floats float_clamp(floats x, float lowest, float highest) {
+    floats top = float_set(highest);
+    floats bottom = float_set(lowest);
     ints below = mask_select(float_above(top, x), float_bits(x), float_bits(top));
     return float_of_bits(mask_select(float_above(float_of_bits(below), bottom), below, float_bits(bottom)));
 }

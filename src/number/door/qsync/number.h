@@ -2,7 +2,7 @@
 /* number: formats of numbers, rounding, quantizers, packing and the statistics of arrays.
  *
  * A format is data: a name is parsed into a descriptor. Families live one per file (formats.def): `fp(e,m,bias)`, named IEEE-like
- * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn) and `int(b)` (int8 = int(8)). Descriptors are interned: equal formats are the
+ * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal formats are the
  * same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
  *
  * fp(e,m,bias) takes e of 1 to 8, m of 0 to 23 and any bias that keeps normal values inside fp32's (fp(8,m): the last binade, above fp32,
@@ -30,7 +30,8 @@ typedef struct qs_format {
     int mantissa_bits; /* explicit; floats */
     int bias;          /* exponent bias beyond the IEEE one: a value is scaled by 2^-bias */
     qs_specials specials;
-    double max;           /* largest finite magnitude that fp32 carries; integers: 2^(b-1) - 1, used symmetrically */
+    bool is_unsigned;     /* integers of values that cannot be negative, from 0 to 2^b - 1 */
+    double max;           /* largest finite magnitude that fp32 carries; integers: 2^(b-1) - 1, used symmetrically, unsigned 2^b - 1 */
     double min_normal;    /* floats */
     double min_subnormal; /* floats */
     double epsilon;       /* 2^-mantissa_bits: the indicator's ε; 0 for integers */
@@ -43,6 +44,8 @@ QS_API const qs_format *qs_format_of(const char *name);
 /* Bytes that `count` values occupy in storage: floats of any width are one string of bits, the first value in the lowest bits, rounded up
  * to whole bytes at its end; integers keep one byte each, as the quantization functions store them. */
 QS_API size_t qs_format_bytes(const qs_format *format, int64_t count);
+/* The lowest value: -max, or 0. */
+QS_API double qs_format_lowest(const qs_format *format);
 /* True when a and b can be ordered by precision and a is at least as wide: floats by mantissa then exponent; any float is wider than any
  * integer. */
 QS_API bool qs_format_at_least(const qs_format *a, const qs_format *b);
@@ -71,7 +74,7 @@ QS_API const char *qs_rounding_name(qs_rounding rounding);
 /* Rounds x to a value of a float format (exact reference for every e <= 8, m <= 23). `random` (32 uniform bits) is used by
  * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. NaN stays NaN, quiet, with its
  * sign (formats without NaN: saturates to max with the sign of x and counts as overflow). *overflow (may be NULL) becomes true when the
- * rounded magnitude, on a grid without upper end, exceeded max; infinities count. For integer formats: rounds to an integer in [-max, max];
+ * rounded magnitude, on a grid without upper end, exceeded max; infinities count. For integer formats: rounds to an integer in [lowest, max];
  * NaN gives max; the stochastic draw is the upper 16 bits of `random`. */
 QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow);
 /* Storage code of a value that the format holds exactly, and back. Codes of 32 bits at most, in the low bits. */
@@ -95,14 +98,15 @@ QS_API void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, 
 QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst);
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
-/* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2). A zero or non-finite
+/* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2); unsigned:
+ * clamp(round(x / q), 0, 2^b - 1), step = absmax / (2^b - 1), what is negative becomes 0. A zero or non-finite
  * absmax gives step 1 so that zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in
  * fp32. */
 
 /* Step for an absolute maximum. */
 QS_API float qs_step_of_absmax(const qs_format *format, float absmax);
-/* codes (one int8 each, any b <= 8) of src with one step (2^-100 at least). Elements past ±max × step and infinities clamp to ±max,
- * NaN to max. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
+/* codes (one int8 each, any b <= 8) of src with one step (2^-100 at least). Elements past the range and infinities clamp to its ends, NaN to
+ * max. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
  * (i & 1) of draw (random.first + i) / 2, that is qs_round_value with random = half << 16; random.first must be even. */
 QS_API void qs_quantize_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
                               const float *src, int8_t *dst);
