@@ -18,6 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
+. tools/launch.sh
 : "${QSYNC:=build/release/qsync}" "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
     "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
@@ -47,22 +48,6 @@ cluster() { # group
 }
 ranks_of() {
     case $1 in two) echo 2 ;; four) echo 4 ;; *) echo 1 ;; esac
-}
-launch() { # ranks arguments...
-    count=$1
-    shift
-    if [ "$count" -gt "$(getconf _NPROCESSORS_ONLN)" ]; then
-        OMPI_MCA_mpi_yield_when_idle=1 mpirun --oversubscribe --bind-to none -n "$count" "$QSYNC" "$@"
-    elif [ "$count" -gt 1 ]; then
-        mpirun --bind-to core -n "$count" "$QSYNC" "$@"
-    else
-        "$QSYNC" "$@"
-    fi
-}
-must() { # log command...: its output is shown only when it fails
-    log=$1
-    shift
-    "$@" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
 }
 
 # Predictions of a plan from a profile, whoever made it: pins carry no signature.

@@ -8,26 +8,7 @@ cd "$experiment/../.." || exit 1
 : "${QSYNC:=build/release/qsync}" "${EXPERIMENT_RESULTS:=$experiment}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || export QSYNC_DATA=data
 mkdir -p "$EXPERIMENT_RESULTS"
-
-# must LOG COMMAND...: its output is shown only when it fails.
-must() {
-    log=$1
-    shift
-    "$@" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
-}
-
-# launch RANKS ARGUMENTS...: the program, a core to each rank where there are enough.
-launch() {
-    count=$1
-    shift
-    if [ "$count" -gt "$(getconf _NPROCESSORS_ONLN)" ]; then
-        OMPI_MCA_mpi_yield_when_idle=1 mpirun --oversubscribe --bind-to none -n "$count" "$QSYNC" "$@"
-    elif [ "$count" -gt 1 ]; then
-        mpirun --bind-to core -n "$count" "$QSYNC" "$@"
-    else
-        "$QSYNC" "$@"
-    fi
-}
+. tools/launch.sh
 
 # class NAME ROLE COUNT SPEED LIMIT FORMATS: a class of cluster.json.
 class() {

@@ -3,8 +3,6 @@
  * of every group, and so on: seen as a groups × members matrix, the transpose. */
 #include "internal.h"
 
-#include <stdlib.h>
-
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     (void)outputs;
     char text[96];
@@ -25,43 +23,21 @@ static qs_status check_backward(const qs_case *one) {
     return qs__need_one_format(one);
 }
 
-/* Channel of the input that the result's channel c is. */
-static int64_t source_of(int64_t c, int64_t groups, int64_t channels) {
-    return c % groups * (channels / groups) + c / groups;
+/* Where the result's element i lies in the input: its channel c is the input's c mod g · C/g + c div g. */
+static int64_t place_of(const qs_attributes *with, const qs_shape *src, const qs_shape *dst, int64_t i) {
+    (void)dst;
+    const int64_t channels = src->dim[1], c = i % channels;
+    return i - c + c % with->groups * (channels / with->groups) + c / with->groups;
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = qs__shape(one, QS_SRC);
-    const int64_t channels = shape->dim[1], count = qs_shape_count(shape);
-    float *src = NULL, *values = NULL;
-    qs_status status;
-    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
-    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
-    for (int64_t i = 0; i < count; i++)
-        values[i] = src[i - i % channels + source_of(i % channels, one->attributes.groups, channels)];
-    qs__write(qs__operand(one, operands, QS_DST), values);
-done:
-    free(src);
-    free(values);
-    return status;
+    return qs__take(one, operands, QS_SRC, QS_DST, place_of);
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = qs__shape(one, QS_DIFF_DST);
-    const int64_t channels = shape->dim[1], count = qs_shape_count(shape);
-    float *diff_dst = NULL, *values = NULL;
-    qs_status status;
-    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
-    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
-    for (int64_t i = 0; i < count; i++)
-        values[i - i % channels + source_of(i % channels, one->attributes.groups, channels)] = diff_dst[i];
-    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
-done:
-    free(diff_dst);
-    free(values);
-    return status;
+    return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of);
 }
 
 static const qs_pass passes[] = {

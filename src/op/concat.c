@@ -61,29 +61,19 @@ done:
     return status;
 }
 
-/* The channels of `joined` from `begin` on that the operand holds. */
-static qs_status part_write(const qs_case *one, const qs_tensor *operands, qs_role role, const float *joined, int64_t begin) {
-    const int64_t all = qs__shape(one, QS_DIFF_DST)->dim[1], own = qs__shape(one, role)->dim[1];
-    const int64_t count = qs_shape_count(qs__shape(one, role));
-    float *values = NULL;
-    QS_TRY(qs_allocate((size_t)count, sizeof *values, &values));
-    for (int64_t i = 0; i < count; i++)
-        values[i] = joined[i / own * all + begin + i % own];
-    qs__write(qs__operand(one, operands, role), values);
-    free(values);
-    return QS_OK;
+static int64_t place_of_first(const qs_attributes *with, const qs_shape *joined, const qs_shape *part, int64_t i) {
+    (void)with;
+    return i / part->dim[1] * joined->dim[1] + i % part->dim[1];
+}
+
+static int64_t place_of_second(const qs_attributes *with, const qs_shape *joined, const qs_shape *part, int64_t i) {
+    return place_of_first(with, joined, part, i) + joined->dim[1] - part->dim[1];
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    float *diff_dst = NULL;
-    qs_status status;
-    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
-    QS_GOTO(part_write(one, operands, QS_DIFF_SRC, diff_dst, 0));
-    QS_GOTO(part_write(one, operands, QS_DIFF_SRC2, diff_dst, qs__shape(one, QS_DIFF_SRC)->dim[1]));
-done:
-    free(diff_dst);
-    return status;
+    QS_TRY(qs__take(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of_first));
+    return qs__take(one, operands, QS_DIFF_DST, QS_DIFF_SRC2, place_of_second);
 }
 
 static double flops_forward(const qs_case *one) {

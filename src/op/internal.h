@@ -67,5 +67,11 @@ qs_status qs__read(const qs_tensor *tensor, float **out);
 void qs__write(const qs_tensor *tensor, const float *values);
 /* The same from doubles, rounded to fp32 first. */
 qs_status qs__write_double(const qs_tensor *tensor, const double *values);
+/* Passes that only move elements: where element i of a part lies in the whole. */
+typedef int64_t (*qs__place)(const qs_attributes *with, const qs_shape *whole, const qs_shape *part, int64_t i);
+/* part[i] = whole[place(i)]. */
+qs_status qs__take(const qs_case *one, const qs_tensor *operands, qs_role whole, qs_role part, qs__place place);
+/* whole[place(i)] = part[i], 0 elsewhere. */
+qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, qs_role whole, qs__place place);
 
 #endif

@@ -43,3 +43,29 @@ qs_status qs__write_double(const qs_tensor *tensor, const double *values) {
     free(rounded);
     return QS_OK;
 }
+
+static qs_status move(const qs_case *one, const qs_tensor *operands, qs_role from, qs_role to, bool taking, qs__place place) {
+    const qs_shape *whole = qs__shape(one, taking ? from : to), *part = qs__shape(one, taking ? to : from);
+    float *src = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, from), &src));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(qs__shape(one, to)), sizeof *values, &values)); /* zeros */
+    const int64_t count = qs_shape_count(part);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = place(&one->attributes, whole, part, i);
+        values[taking ? i : at] = src[taking ? at : i];
+    }
+    qs__write(qs__operand(one, operands, to), values);
+done:
+    free(src);
+    free(values);
+    return status;
+}
+
+qs_status qs__take(const qs_case *one, const qs_tensor *operands, qs_role whole, qs_role part, qs__place place) {
+    return move(one, operands, whole, part, true, place);
+}
+
+qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, qs_role whole, qs__place place) {
+    return move(one, operands, part, whole, false, place);
+}

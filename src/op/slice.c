@@ -2,8 +2,6 @@
 /* slice: the channels from `offset` on, as many as the result has. The gradient of those left out is 0. */
 #include "internal.h"
 
-#include <stdlib.h>
-
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     char text[96];
     if (src->axes < 2) return qs_fail(QS_USAGE, "slice: input %s has no channels", qs_shape_text(src, text));
@@ -30,42 +28,18 @@ static qs_status check_backward(const qs_case *one) {
     return check_sliced(one, QS_DIFF_SRC, QS_DIFF_DST);
 }
 
-/* Element i of the part within the whole. */
-static int64_t place_of(const qs_case *one, qs_role whole, qs_role part, int64_t i) {
-    const int64_t all = qs__shape(one, whole)->dim[1], own = qs__shape(one, part)->dim[1];
-    return i / own * all + one->attributes.offset + i % own;
+static int64_t place_of(const qs_attributes *with, const qs_shape *whole, const qs_shape *part, int64_t i) {
+    return i / part->dim[1] * whole->dim[1] + with->offset + i % part->dim[1];
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    const int64_t count = qs_shape_count(qs__shape(one, QS_DST));
-    float *src = NULL, *values = NULL;
-    qs_status status;
-    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
-    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
-    for (int64_t i = 0; i < count; i++)
-        values[i] = src[place_of(one, QS_SRC, QS_DST, i)];
-    qs__write(qs__operand(one, operands, QS_DST), values);
-done:
-    free(src);
-    free(values);
-    return status;
+    return qs__take(one, operands, QS_SRC, QS_DST, place_of);
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    const int64_t count = qs_shape_count(qs__shape(one, QS_DIFF_DST));
-    float *diff_dst = NULL, *values = NULL;
-    qs_status status;
-    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
-    QS_GOTO(qs_allocate((size_t)qs_shape_count(qs__shape(one, QS_DIFF_SRC)), sizeof *values, &values)); /* zeros */
-    for (int64_t i = 0; i < count; i++)
-        values[place_of(one, QS_DIFF_SRC, QS_DIFF_DST, i)] = diff_dst[i];
-    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
-done:
-    free(diff_dst);
-    free(values);
-    return status;
+    return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of);
 }
 
 static double flops_forward(const qs_case *one) {

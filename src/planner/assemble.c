@@ -80,15 +80,7 @@ done:
 
 /* A draft is enough: nobody asks where buffers lie. */
 static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
-    const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
-    const qs_lowering lowering = {.graph = draft->graph,
-                                  .batch = draft->batch[c],
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = draft->job,
-                                  .recipe = draft->bound[c],
-                                  .half = qs_class_half(&draft->cluster->class_[c]),
-                                  .lookup = qs_lookup_profile,
-                                  .context = (void *)profile};
+    const qs_lowering lowering = qs__draft_lowering(draft, c);
     qs_schedule_draft *schedule = NULL;
     QS_TRY(qs_schedule_draft_create(&lowering, &schedule));
     const qs_status status = cases_list(schedule, out);

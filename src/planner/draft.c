@@ -10,6 +10,18 @@ double qs__draft_time_allowed(const qs_draft_plan *draft, double best_us) {
     return best_us / (1 - draft->options->tolerance);
 }
 
+qs_lowering qs__draft_lowering(const qs_draft_plan *draft, int class_index) {
+    const qs_class *one = &draft->cluster->class_[class_index];
+    return (qs_lowering){.graph = draft->graph,
+                         .batch = draft->batch[class_index],
+                         .mode = QS_MODE_TRAIN,
+                         .job = draft->job,
+                         .recipe = draft->bound[class_index],
+                         .half = qs_class_half(one),
+                         .lookup = qs_lookup_profile,
+                         .context = (void *)qs_profile_class(draft->profile, one->name)};
+}
+
 bool qs__is_adjustable(const qs_draft_plan *draft, int node) {
     return node > 0 && draft->graph->node[node].op->kind == QS_ADJUSTABLE;
 }

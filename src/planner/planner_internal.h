@@ -57,6 +57,8 @@ qs_status qs__draft_price(qs_draft_plan *draft, const qs_cost_options *costs);
 qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch);
 /* The longest time that the tolerance, a share of throughput, allows beside the best one. */
 double qs__draft_time_allowed(const qs_draft_plan *draft, double best_us);
+/* What a class's schedule is lowered from: its bound recipes, kernels by its profile. */
+qs_lowering qs__draft_lowering(const qs_draft_plan *draft, int class_index);
 bool qs__is_adjustable(const qs_draft_plan *draft, int node);
 /* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */
 void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe);

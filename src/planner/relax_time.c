@@ -347,13 +347,7 @@ static qs_status sweep_create(sweep *one) {
     const qs__relaxation *relax = one->out;
     const qs_draft_plan *draft = relax->draft;
     const size_t nodes = (size_t)relax->graph->nodes, recipes = (size_t)relax->one->recipes;
-    qs_lowering lowering = {.graph = relax->graph,
-                            .batch = draft->batch[relax->class_index],
-                            .mode = QS_MODE_TRAIN,
-                            .job = draft->job,
-                            .half = qs_class_half(&draft->cluster->class_[relax->class_index]),
-                            .lookup = qs_lookup_profile,
-                            .context = (void *)one->profile};
+    qs_lowering lowering = qs__draft_lowering(draft, relax->class_index);
     const qs_recipe **list = NULL;
     QS_TRY(qs_allocate(nodes, sizeof *one->recipe, &one->recipe));
     QS_TRY(qs_allocate(nodes, sizeof *one->format, &one->format));

@@ -41,14 +41,7 @@ struct qs__search {
 static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, qs_cost_mapper **out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     qs__draft_bind(draft, c, choice);
-    const qs_lowering lowering = {.graph = draft->graph,
-                                  .batch = draft->batch[c],
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = draft->job,
-                                  .recipe = draft->bound[c],
-                                  .half = qs_class_half(&draft->cluster->class_[c]),
-                                  .lookup = qs_lookup_profile,
-                                  .context = (void *)profile};
+    const qs_lowering lowering = qs__draft_lowering(draft, c);
     return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &draft->costs, out), "class %s", draft->cluster->class_[c].name);
 }
 

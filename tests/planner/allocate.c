@@ -11,22 +11,10 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "qsync/planner.h"
 #include "random_graph.h"
-#include "synthetic.h"
+#include "setting.h"
 
 #define BATCH 16
-#define MOST 3
-
-typedef struct scene {
-    qs_graph *graph;
-    int classes;
-    synthetic_device device[MOST];
-    qs_cluster cluster;
-    qs_job job;
-    qs_profile profile;
-    qs_plan_options options;
-} scene;
 
 /* Slow devices: the models are so small that nothing but overheads would count. */
 static void device_vary(synthetic_device *device, uint64_t seed) {
@@ -41,8 +29,8 @@ static void hessian_fill(qs_statistics *statistics) {
         statistics->operator_[i].hessian_top = 1 + (double)qs_random_uniform(9, (uint64_t)i);
 }
 
-static void scene_start(scene *one, qs_graph *graph, int classes, const synthetic_device *device) {
-    *one = (scene){.graph = graph, .classes = classes, .job = stub_job(BATCH)};
+static void setting_start(setting *one, qs_graph *graph, int classes, const synthetic_device *device) {
+    *one = (setting){.graph = graph, .classes = classes, .job = stub_job(BATCH)};
     memcpy(one->device, device, (size_t)classes * sizeof *device);
     one->cluster = synthetic_cluster(classes, one->device);
     one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job, 300);
@@ -51,37 +39,25 @@ static void scene_start(scene *one, qs_graph *graph, int classes, const syntheti
 }
 
 /* Odd numbers: two lowered classes, one of two ranks. */
-static void random_start(scene *one, uint64_t number) {
-    synthetic_device device[MOST] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
+static void random_start(setting *one, uint64_t number) {
+    synthetic_device device[SETTING_MOST] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
     device[2].name = "weaker";
     device[2].count = 2;
     device_vary(&device[1], number);
     device_vary(&device[2], number + 1000);
     device[0].fp32 /= 100;
     device[0].bytes /= 100;
-    scene_start(one, random_graph(number), number % 2 ? 3 : 2, device);
+    setting_start(one, random_graph(number), number % 2 ? 3 : 2, device);
 }
 
-static void scene_end(scene *one) {
-    qs_profile_release(&one->profile);
-    qs_cluster_release(&one->cluster);
-    qs_graph_release(one->graph);
-}
-
-static qs_plan planned(const scene *one, const char *planner) {
-    qs_plan plan;
-    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
-    return plan;
-}
-
-static qs_prediction judged(const scene *one, const qs_plan *plan) {
+static qs_prediction judged(const setting *one, const qs_plan *plan) {
     qs_prediction prediction;
     assert_ok(qs_plan_predict(plan, one->graph, &one->cluster, &one->profile, NULL, NULL, &prediction));
     assert_true(plan->class_[0].predicted.iteration_us == prediction.iteration_us);
     return prediction;
 }
 
-static double omega_of(const scene *one, const qs_plan *plan) {
+static double omega_of(const setting *one, const qs_plan *plan) {
     double sum = 0;
     for (int c = 0; c < one->classes; c++)
         sum += one->cluster.class_[c].count * plan->class_[c].predicted.sum_omega;
@@ -90,17 +66,17 @@ static double omega_of(const scene *one, const qs_plan *plan) {
 
 /* The longest iteration that T_min allows: from the uniform plan, which the planner tests hold against its definition; several classes
  * choose one after the other, each within the tolerance. */
-static double limit_of(const scene *one) {
-    qs_plan uniform = planned(one, "uniform");
+static double limit_of(const setting *one) {
+    qs_plan uniform = setting_plan(one, "uniform");
     const double us = uniform.class_[0].predicted.iteration_us;
     qs_plan_release(&uniform);
     return us / (1 - one->options.tolerance);
 }
 
 /* Bytes of one recipe everywhere, the highest (0) or the lowest, on a class. */
-static int64_t bytes_of(scene *one, int c, bool lowest) {
+static int64_t bytes_of(setting *one, int c, bool lowest) {
     qs_recipe recipe[8];
-    const qs_recipe **bound[MOST] = {0}, *const * list[MOST];
+    const qs_recipe **bound[SETTING_MOST] = {0}, *const * list[SETTING_MOST];
     qs_prediction prediction;
     int recipes = 0;
     assert_ok(qs_class_recipes(&one->cluster.class_[c], 8, recipe, &recipes));
@@ -114,7 +90,7 @@ static int64_t bytes_of(scene *one, int c, bool lowest) {
     return bytes;
 }
 
-static void budget_set(scene *one, double share) {
+static void budget_set(setting *one, double share) {
     for (int c = 1; c < one->classes; c++) {
         one->cluster.class_[c].memory_limit = 0;
         const int64_t high = bytes_of(one, c, false), low = bytes_of(one, c, true);
@@ -126,12 +102,12 @@ static void budget_set(scene *one, double share) {
 
 static const char *const allocators[] = {"qsync", "qsync-heap", "random", "hess"};
 
-static void planners_check(const scene *one) {
+static void planners_check(const setting *one) {
     const double limit = limit_of(one);
     double omega[4];
-    qs_plan uniform = planned(one, "uniform");
+    qs_plan uniform = setting_plan(one, "uniform");
     for (int p = 0; p < 4; p++) {
-        qs_plan plan = planned(one, allocators[p]);
+        qs_plan plan = setting_plan(one, allocators[p]);
         qs_prediction prediction = judged(one, &plan);
         assert_true(prediction.fits);
         assert_true(prediction.iteration_us <= limit * (1 + 1e-12));
@@ -148,12 +124,12 @@ static void planners_check(const scene *one) {
 static void memory_and_throughput_are_kept(void **state) {
     (void)state;
     for (uint64_t number = 100; number < 112; number++) {
-        scene one;
+        setting one;
         random_start(&one, number);
         planners_check(&one);
         budget_set(&one, (double)qs_random_uniform(number, 7));
         planners_check(&one);
-        scene_end(&one);
+        setting_end(&one);
     }
 }
 
@@ -161,7 +137,7 @@ static void memory_and_throughput_are_kept(void **state) {
 static void so_they_are_where_quick_answers_are_off(void **state) {
     (void)state;
     for (uint64_t number = 200; number < 206; number++) {
-        scene one;
+        setting one;
         random_start(&one, number);
         for (int c = 0; c < one.classes; c++) {
             qs_class_profile *profile = &one.profile.class_[c];
@@ -175,7 +151,7 @@ static void so_they_are_where_quick_answers_are_off(void **state) {
         planners_check(&one);
         budget_set(&one, 0.4);
         planners_check(&one);
-        scene_end(&one);
+        setting_end(&one);
     }
 }
 
@@ -186,12 +162,12 @@ static void more_memory_is_never_noisier(void **state) {
     (void)state;
     int compared = 0;
     for (uint64_t number = 300; number < 312; number++) {
-        scene one;
+        setting one;
         random_start(&one, number);
         double before = INFINITY, limit_before = 0;
         for (int share = 0; share <= 4; share++) {
             budget_set(&one, 0.25 * share);
-            qs_plan plan = planned(&one, "qsync");
+            qs_plan plan = setting_plan(&one, "qsync");
             const double omega = omega_of(&one, &plan), limit = limit_of(&one);
             if (limit == limit_before) assert_true(omega <= before * (1 + 1e-12));
             compared += limit == limit_before;
@@ -199,7 +175,7 @@ static void more_memory_is_never_noisier(void **state) {
             limit_before = limit;
             qs_plan_release(&plan);
         }
-        scene_end(&one);
+        setting_end(&one);
     }
     assert_true(compared > 12);
 }
@@ -213,7 +189,7 @@ static char *text_of(const qs_plan *plan) {
 /* Whatever a session has planned before, its plans are those of qs_plan_make. */
 static void sessions_give_the_same_plans(void **state) {
     (void)state;
-    scene one;
+    setting one;
     qs_plan_session *session = NULL;
     random_start(&one, 401);
     const int formats = one.cluster.class_[2].formats;
@@ -225,7 +201,7 @@ static void sessions_give_the_same_plans(void **state) {
         one.cluster.class_[2].count = 1 + i % 3;
         one.cluster.class_[2].formats = formats - i / 3 % 2; /* other recipes */
         assert_ok(qs_plan_session_make(session, &one.cluster, planners[i % 6], &one.options, &kept));
-        fresh = planned(&one, planners[i % 6]);
+        fresh = setting_plan(&one, planners[i % 6]);
         char *left = text_of(&kept), *right = text_of(&fresh);
         assert_string_equal(left, right);
         free(left);
@@ -234,7 +210,7 @@ static void sessions_give_the_same_plans(void **state) {
         qs_plan_release(&fresh);
     }
     qs_plan_session_release(session);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* ---- Classes ---- */
@@ -242,22 +218,22 @@ static void sessions_give_the_same_plans(void **state) {
 /* Two classes alike in all but name. */
 static void equal_classes_get_equal_plans(void **state) {
     (void)state;
-    synthetic_device device[MOST] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
+    synthetic_device device[SETTING_MOST] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
-    scene one;
+    setting one;
     device[2].name = "twin";
     device[2].count = 3;
     assert_ok(qs_model_build("resnet8", NULL, &graph));
-    scene_start(&one, graph, 3, device);
+    setting_start(&one, graph, 3, device);
     budget_set(&one, 0.3);
-    qs_plan plan = planned(&one, "qsync");
+    qs_plan plan = setting_plan(&one, "qsync");
     const qs_class_plan *a = &plan.class_[1], *b = &plan.class_[2];
     assert_int_equal(a->operators, b->operators);
     for (int i = 0; i < a->operators; i++)
         assert_string_equal(a->operator_[i].recipe, b->operator_[i].recipe);
     assert_string_equal(a->schedule, b->schedule);
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static int lowered_count(const qs_class_plan *plan) {
@@ -272,15 +248,15 @@ static void a_straggling_training_class_is_lowered_when_asked(void **state) {
     (void)state;
     synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
-    scene one;
+    setting one;
     device[0].formats[1] = "bf16";
     device[0].fp32 /= 2;
     device[0].bytes /= 2;
     assert_ok(qs_model_build("resnet8", NULL, &graph));
-    scene_start(&one, graph, 2, device);
-    qs_plan plain = planned(&one, "qsync");
+    setting_start(&one, graph, 2, device);
+    qs_plan plain = setting_plan(&one, "qsync");
     one.options.lower_training = true;
-    qs_plan uniform = planned(&one, "uniform"), both = planned(&one, "qsync");
+    qs_plan uniform = setting_plan(&one, "uniform"), both = setting_plan(&one, "qsync");
     qs_prediction prediction = judged(&one, &both);
     assert_int_equal(lowered_count(&plain.class_[0]), 0);
     assert_true(lowered_count(&both.class_[0]) > 0);
@@ -291,7 +267,7 @@ static void a_straggling_training_class_is_lowered_when_asked(void **state) {
     qs_plan_release(&plain);
     qs_plan_release(&uniform);
     qs_plan_release(&both);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* A training class that waits anyway is not lowered, though it may be. */
@@ -299,17 +275,17 @@ static void a_waiting_training_class_stays(void **state) {
     (void)state;
     synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
-    scene one;
+    setting one;
     device[0].formats[1] = "bf16";
     device[0].fp32 *= 20;
     device[0].bytes *= 20;
     assert_ok(qs_model_build("resnet8", NULL, &graph));
-    scene_start(&one, graph, 2, device);
+    setting_start(&one, graph, 2, device);
     one.options.lower_training = true;
-    qs_plan plan = planned(&one, "qsync");
+    qs_plan plan = setting_plan(&one, "qsync");
     assert_int_equal(lowered_count(&plan.class_[0]), 0);
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* ---- Baselines ---- */
@@ -319,19 +295,19 @@ static void dpro_does_not_know_conversions(void **state) {
     (void)state;
     int missed = 0;
     for (uint64_t number = 500; number < 508; number++) {
-        scene one;
+        setting one;
         random_start(&one, number);
         for (int c = 0; c < one.classes; c++)
             for (int i = 0; i < one.profile.class_[c].conversions; i++)
                 one.profile.class_[c].conversion[i].piece[0].us += 20;
         const double limit = limit_of(&one);
-        qs_plan plan = planned(&one, "dpro");
+        qs_plan plan = setting_plan(&one, "dpro");
         qs_prediction prediction = judged(&one, &plan);
         assert_true(prediction.fits);
         missed += prediction.iteration_us > limit;
         qs_prediction_release(&prediction);
         qs_plan_release(&plan);
-        scene_end(&one);
+        setting_end(&one);
     }
     assert_true(missed > 0);
 }
@@ -341,10 +317,10 @@ static void baselines_state_comparable_noise(void **state) {
     (void)state;
     int worse = 0;
     for (uint64_t number = 600; number < 606; number++) {
-        scene one;
+        setting one;
         random_start(&one, number);
         budget_set(&one, 0.5);
-        qs_plan qsync = planned(&one, "qsync"), random = planned(&one, "random"), hess = planned(&one, "hess");
+        qs_plan qsync = setting_plan(&one, "qsync"), random = setting_plan(&one, "random"), hess = setting_plan(&one, "hess");
         for (int i = 0; i < random.class_[1].reasons; i++) {
             const qs_operator_reason *why = &random.class_[1].reason[i], *other = &qsync.class_[1].reason[i];
             if (strcmp(random.class_[1].operator_[i].recipe, qsync.class_[1].operator_[i].recipe) == 0)
@@ -355,7 +331,7 @@ static void baselines_state_comparable_noise(void **state) {
         qs_plan_release(&qsync);
         qs_plan_release(&random);
         qs_plan_release(&hess);
-        scene_end(&one);
+        setting_end(&one);
     }
     assert_true(worse > 0);
 }

@@ -8,23 +8,14 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "qsync/planner.h"
-#include "synthetic.h"
+#include "setting.h"
 
 #define BATCH 128
 
-typedef struct scene {
-    qs_graph *graph;
-    qs_cluster cluster;
-    qs_job job;
-    qs_profile profile;
-    qs_plan_options options;
-} scene;
-
-static scene scene_around(const char *example, int64_t least, int64_t most) {
+static setting setting_around(const char *example, int64_t least, int64_t most) {
     const char *file = __FILE__, *slash = strrchr(file, '/');
     char path[4096];
-    scene one = {.job = stub_job(BATCH)};
+    setting one = {.job = stub_job(BATCH)};
     snprintf(one.job.algorithm, sizeof one.job.algorithm, "ring");
     assert_ok(qs_model_build("resnet50", NULL, &one.graph));
     snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, example);
@@ -35,20 +26,8 @@ static scene scene_around(const char *example, int64_t least, int64_t most) {
     return one;
 }
 
-static scene scene_make(const char *example) {
-    return scene_around(example, BATCH, BATCH);
-}
-
-static void scene_end(scene *one) {
-    qs_profile_release(&one->profile);
-    qs_cluster_release(&one->cluster);
-    qs_graph_release(one->graph);
-}
-
-static qs_plan planned(const scene *one, const char *planner) {
-    qs_plan plan;
-    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
-    return plan;
+static setting setting_make(const char *example) {
+    return setting_around(example, BATCH, BATCH);
 }
 
 static int count_of(const qs_class_plan *plan, const char *recipe) {
@@ -59,7 +38,7 @@ static int count_of(const qs_class_plan *plan, const char *recipe) {
 }
 
 /* What it computes alone under one recipe, in µs. */
-static double compute_us(const scene *one, int c, const char *name) {
+static double compute_us(const setting *one, int c, const char *name) {
     const qs_recipe recipe = recipe_of(name);
     const qs_recipe **list = recipes_uniform(one->graph, &recipe), **none = calloc((size_t)one->graph->nodes, sizeof *none);
     const qs_recipe *const *const bound[] = {c == 0 ? list : none, c == 1 ? list : none};
@@ -74,19 +53,19 @@ static double compute_us(const scene *one, int c, const char *name) {
 
 static void order(void **state) {
     (void)state;
-    scene one = scene_make("cluster-a.json");
+    setting one = setting_make("cluster-a.json");
     assert_int_equal(qs_cluster_ranks(&one.cluster), 32);
     const double v100 = compute_us(&one, 0, "fp32"), t4 = compute_us(&one, 1, "fp32"), half = compute_us(&one, 1, "fp16");
     assert_true(t4 > v100 * 15.7 / 8.1 * 0.9 && t4 < v100 * 900 / 320 * 1.1);
     assert_true(half < t4 && half < v100 && compute_us(&one, 0, "fp16") < half);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* Whole T4s: half precision keeps the pace of the V100s, and their waiting for the T4s is what pays for operators in fp32. */
 static void cluster_a(void **state) {
     (void)state;
-    scene one = scene_make("cluster-a.json");
-    qs_plan uniform = planned(&one, "uniform"), plan = planned(&one, "qsync");
+    setting one = setting_make("cluster-a.json");
+    qs_plan uniform = setting_plan(&one, "uniform"), plan = setting_plan(&one, "qsync");
     const qs_class_plan *t4 = qs_plan_class(&plan, "t4"), *flat = qs_plan_class(&uniform, "t4");
     assert_int_equal(count_of(qs_plan_class(&plan, "v100"), "fp32"), 54);
     assert_int_equal(count_of(flat, "fp16"), 54);
@@ -96,14 +75,14 @@ static void cluster_a(void **state) {
     assert_true(plan.images_per_second >= uniform.images_per_second * (1 - 0.0051));
     qs_plan_release(&plan);
     qs_plan_release(&uniform);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* 30 % of a T4: neither fp32 nor fp16 everywhere fits, so some operators are integers, and no more than memory asks for. */
 static void cluster_b(void **state) {
     (void)state;
-    scene one = scene_make("cluster-b.json");
-    qs_plan uniform = planned(&one, "uniform"), plan = planned(&one, "qsync");
+    setting one = setting_make("cluster-b.json");
+    qs_plan uniform = setting_plan(&one, "uniform"), plan = setting_plan(&one, "qsync");
     const qs_class_plan *t4 = qs_plan_class(&plan, "t4");
     const int64_t limit = one.cluster.class_[1].memory_limit;
     assert_int_equal(limit, (INT64_C(16) << 30) * 3 / 10);
@@ -112,35 +91,35 @@ static void cluster_b(void **state) {
     assert_true(t4->predicted.arena_bytes <= limit && t4->predicted.arena_bytes > limit * 9 / 10);
     qs_plan_release(&plan);
     qs_plan_release(&uniform);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* Both classes help in both clusters. */
 static void helpful(void **state) {
     (void)state;
-    scene one = scene_make("cluster-a.json");
+    setting one = setting_make("cluster-a.json");
     const qs_plan_question ask = {"uniform", one.graph, &one.cluster, &one.profile, &one.job, &one.options};
-    qs_plan plan = planned(&one, "uniform");
+    qs_plan plan = setting_plan(&one, "uniform");
     assert_ok(qs_plan_weigh_classes(&ask, &plan));
     assert_int_equal(qs_plan_unhelpful(&plan), -1);
     assert_true(plan.without[0].images_per_second > 0 && plan.without[1].images_per_second > 0);
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* Unequal batches: the V100s take more of the global batch than the T4s, nearly in the proportion of their paces. */
 static void shares(void **state) {
     (void)state;
-    scene one = scene_around("cluster-a.json", BATCH / 4, 2 * BATCH);
+    setting one = setting_around("cluster-a.json", BATCH / 4, 2 * BATCH);
     const double ratio = compute_us(&one, 1, "fp32") / compute_us(&one, 0, "fp32");
-    qs_plan plan = planned(&one, "dbs"), equal = planned(&one, "fp32");
+    qs_plan plan = setting_plan(&one, "dbs"), equal = setting_plan(&one, "fp32");
     const int64_t fast = qs_plan_class(&plan, "v100")->batch, slow = qs_plan_class(&plan, "t4")->batch;
     assert_int_equal(fast + slow, 2 * BATCH);
     assert_true(fabs((double)slow - 2 * BATCH / (1 + ratio)) <= BATCH / 16);
     assert_true(plan.images_per_second > equal.images_per_second * 1.3);
     qs_plan_release(&plan);
     qs_plan_release(&equal);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 int main(void) {

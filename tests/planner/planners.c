@@ -10,22 +10,12 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "qsync/planner.h"
-#include "synthetic.h"
+#include "setting.h"
 
 #define BATCH 16
 
-typedef struct scene {
-    qs_graph *graph;
-    synthetic_device device[2];
-    qs_cluster cluster;
-    qs_job job;
-    qs_profile profile;
-    qs_plan_options options;
-} scene;
-
-static scene scene_make(const char *model, synthetic_device strong, synthetic_device weak) {
-    scene one = {.device = {strong, weak}, .job = stub_job(BATCH)};
+static setting setting_make(const char *model, synthetic_device strong, synthetic_device weak) {
+    setting one = {.device = {strong, weak}, .job = stub_job(BATCH)};
     assert_ok(qs_model_build(model, NULL, &one.graph));
     snprintf(one.job.model, sizeof one.job.model, "%s", model);
     one.cluster = synthetic_cluster(2, one.device);
@@ -34,30 +24,18 @@ static scene scene_make(const char *model, synthetic_device strong, synthetic_de
     return one;
 }
 
-static scene usual(void) {
-    return scene_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, (synthetic_device)SYNTHETIC_WEAK);
+static setting usual(void) {
+    return setting_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, (synthetic_device)SYNTHETIC_WEAK);
 }
 
-static void scene_end(scene *one) {
-    qs_profile_release(&one->profile);
-    qs_cluster_release(&one->cluster);
-    qs_graph_release(one->graph);
-}
-
-static qs_plan planned(const scene *one, const char *planner) {
-    qs_plan plan;
-    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
-    return plan;
-}
-
-static void refused(const scene *one, const char *planner, qs_status expected, const char *word) {
+static void refused(const setting *one, const char *planner, qs_status expected, const char *word) {
     qs_plan plan;
     assert_int_equal(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), expected);
     if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
 }
 
 /* Prediction of one recipe everywhere on the weak class. */
-static qs_prediction uniform_prediction(const scene *one, const char *name) {
+static qs_prediction uniform_prediction(const setting *one, const char *name) {
     const qs_recipe recipe = recipe_of(name);
     const qs_recipe **list = recipes_uniform(one->graph, &recipe), **none = calloc((size_t)one->graph->nodes, sizeof *none);
     const qs_recipe *const *const bound[] = {none, list};
@@ -68,7 +46,7 @@ static qs_prediction uniform_prediction(const scene *one, const char *name) {
     return prediction;
 }
 
-static size_t uniform_bytes(const scene *one, const char *name) {
+static size_t uniform_bytes(const setting *one, const char *name) {
     qs_prediction prediction = uniform_prediction(one, name);
     const size_t bytes = prediction.class_[1].arena_bytes;
     qs_prediction_release(&prediction);
@@ -78,7 +56,7 @@ static size_t uniform_bytes(const scene *one, const char *name) {
 static const char *const weak_recipes[] = {"fp32", "bf16", "int8/bf16"};
 
 /* The best throughput of the uniform plans that fit, as an iteration time. */
-static double best_uniform_us(const scene *one) {
+static double best_uniform_us(const setting *one) {
     double best = INFINITY;
     for (int r = 0; r < 3; r++) {
         qs_prediction prediction = uniform_prediction(one, weak_recipes[r]);
@@ -113,7 +91,7 @@ static void reasons_check(const qs_class_plan *one) {
 }
 
 /* The plan's kernel rows lower to the schedule whose hash it states. */
-static void schedule_check(const scene *one, const qs_plan *plan, int c) {
+static void schedule_check(const setting *one, const qs_plan *plan, int c) {
     const qs_class_plan *mine = &plan->class_[c];
     const qs_recipe **list = calloc((size_t)one->graph->nodes, sizeof *list);
     for (int n = 1; n < one->graph->nodes; n++)
@@ -131,7 +109,7 @@ static void schedule_check(const scene *one, const qs_plan *plan, int c) {
     free(list);
 }
 
-static void plan_check(const scene *one, const qs_plan *plan) {
+static void plan_check(const setting *one, const qs_plan *plan) {
     qs_prediction prediction;
     assert_int_equal(plan->classes, 2);
     assert_ok(qs_plan_predict(plan, one->graph, &one->cluster, &one->profile, NULL, NULL, &prediction));
@@ -163,7 +141,7 @@ static void round_trip_check(const qs_plan *plan) {
 /* Speeds and memory from roomy to tight: no plan breaks memory or T_min, and qsync is never noisier than uniform. */
 static void constraints_hold(void **state) {
     (void)state;
-    scene one = usual();
+    setting one = usual();
     const size_t most = uniform_bytes(&one, "fp32"), least = uniform_bytes(&one, "int8/bf16");
     for (int speed = 0; speed < 4; speed++) {
         for (size_t c = 0; c < 3; c++) { /* the same profile with faster or slower kernels on the weak class */
@@ -172,7 +150,7 @@ static void constraints_hold(void **state) {
                 weak->kernel[i].us *= c == 0 && speed > 0 ? 1.4 : 1;
             one.cluster.class_[1].memory_limit = (int64_t)(c == 0 ? 0 : c == 1 ? (most + least) / 2 : least + least / 50);
             const double limit = best_uniform_us(&one) / (1 - one.options.tolerance);
-            qs_plan uniform = planned(&one, "uniform"), qsync = planned(&one, "qsync");
+            qs_plan uniform = setting_plan(&one, "uniform"), qsync = setting_plan(&one, "qsync");
             plan_check(&one, &uniform);
             plan_check(&one, &qsync);
             assert_true(uniform.class_[0].predicted.iteration_us <= limit * (1 + 1e-12));
@@ -182,14 +160,14 @@ static void constraints_hold(void **state) {
             qs_plan_release(&qsync);
         }
     }
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* The weak class is slower in fp32 and faster in bf16: there is precision to recover, but not all. */
 static void precision_is_recovered(void **state) {
     (void)state;
-    scene one = usual();
-    qs_plan uniform = planned(&one, "uniform"), qsync = planned(&one, "qsync");
+    setting one = usual();
+    qs_plan uniform = setting_plan(&one, "uniform"), qsync = setting_plan(&one, "qsync");
     assert_true(count_of(weak_of(&uniform), "fp32") == 0);
     assert_in_range(count_of(weak_of(&qsync), "fp32"), 1, weak_of(&qsync)->operators - 1);
     assert_true(weak_of(&qsync)->predicted.sum_omega < weak_of(&uniform)->predicted.sum_omega);
@@ -197,7 +175,7 @@ static void precision_is_recovered(void **state) {
     round_trip_check(&qsync);
     qs_plan_release(&uniform);
     qs_plan_release(&qsync);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static void without_pressure_all_is_fp32(void **state) {
@@ -207,22 +185,22 @@ static void without_pressure_all_is_fp32(void **state) {
     fast.half *= 10;
     fast.int8 *= 10;
     fast.bytes *= 10;
-    scene one = scene_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, fast);
-    qs_plan plan = planned(&one, "qsync"), exact = planned(&one, "fp32");
+    setting one = setting_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, fast);
+    qs_plan plan = setting_plan(&one, "qsync"), exact = setting_plan(&one, "fp32");
     assert_int_equal(count_of(weak_of(&plan), "fp32"), weak_of(&plan)->operators);
     assert_string_equal(weak_of(&plan)->schedule, weak_of(&exact)->schedule);
     assert_true(weak_of(&plan)->predicted.sum_omega == weak_of(&exact)->predicted.sum_omega);
     plan_check(&one, &exact);
     qs_plan_release(&plan);
     qs_plan_release(&exact);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static void tight_memory_keeps_precision_low(void **state) {
     (void)state;
-    scene one = usual();
+    setting one = usual();
     one.cluster.class_[1].memory_limit = (int64_t)uniform_bytes(&one, "int8/bf16");
-    qs_plan plan = planned(&one, "qsync");
+    qs_plan plan = setting_plan(&one, "qsync");
     plan_check(&one, &plan);
     int memory = 0;
     for (int i = 0; i < weak_of(&plan)->reasons; i++)
@@ -231,12 +209,12 @@ static void tight_memory_keeps_precision_low(void **state) {
     assert_true(count_of(weak_of(&plan), "int8/bf16") > weak_of(&plan)->operators / 2);
     refused(&one, "fp32", QS_INFEASIBLE, "class weak");
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static void infeasible_memory_is_told_with_figures(void **state) {
     (void)state;
-    scene one = usual();
+    setting one = usual();
     char need[32], limit[32];
     size_t least = SIZE_MAX;
     for (int r = 0; r < 3; r++)
@@ -247,27 +225,27 @@ static void infeasible_memory_is_told_with_figures(void **state) {
     refused(&one, "uniform", QS_INFEASIBLE, need);
     refused(&one, "uniform", QS_INFEASIBLE, limit);
     refused(&one, "qsync", QS_INFEASIBLE, "class weak");
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* qsync.md §1, §6: the fastest that fits; as the paper's text says, only as low as memory needs. */
 static void uniform_is_ruled(void **state) {
     (void)state;
-    scene one = usual();
-    qs_plan plan = planned(&one, "uniform");
+    setting one = usual();
+    qs_plan plan = setting_plan(&one, "uniform");
     for (int r = 0; r < 3; r++)
         if (count_of(weak_of(&plan), weak_recipes[r]) > 0)
             assert_int_equal(count_of(weak_of(&plan), weak_recipes[r]), weak_of(&plan)->operators);
     qs_plan_release(&plan);
     one.options.until_fits = true;
-    plan = planned(&one, "uniform");
+    plan = setting_plan(&one, "uniform");
     assert_int_equal(count_of(weak_of(&plan), "fp32"), weak_of(&plan)->operators);
     qs_plan_release(&plan);
     one.cluster.class_[1].memory_limit = (int64_t)uniform_bytes(&one, "fp32") - 1;
-    plan = planned(&one, "uniform");
+    plan = setting_plan(&one, "uniform");
     assert_int_equal(count_of(weak_of(&plan), "bf16"), weak_of(&plan)->operators);
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static qs_plan pins_make(const char *operator_name, const char *recipe) {
@@ -282,11 +260,11 @@ static qs_plan pins_make(const char *operator_name, const char *recipe) {
 static void pins_are_respected(void **state) {
     (void)state;
     static const char *const planners[] = {"fp32", "uniform", "qsync"};
-    scene one = usual();
+    setting one = usual();
     qs_plan pins = pins_make("stage2.block0.conv1", "int8/bf16");
     one.options.pins = &pins;
     for (int p = 0; p < 3; p++) {
-        qs_plan plan = planned(&one, planners[p]);
+        qs_plan plan = setting_plan(&one, planners[p]);
         assert_string_equal(qs_class_plan_recipe(weak_of(&plan), "stage2.block0.conv1"), "int8/bf16");
         plan_check(&one, &plan);
         round_trip_check(&plan);
@@ -300,7 +278,7 @@ static void pins_are_respected(void **state) {
     snprintf(pins.class_[0].operator_[0].recipe, QS_NAME, "fp16");
     refused(&one, "qsync", QS_MISMATCH, "no recipe fp16");
     qs_plan_release(&pins);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* Tensors beyond a format's range: the recipe is left out where it cannot hold them, and may not be pinned there. */
@@ -308,15 +286,15 @@ static void ranges_are_respected(void **state) {
     (void)state;
     synthetic_device weak = SYNTHETIC_WEAK;
     weak.formats[1] = "fp16";
-    scene one = scene_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, weak);
+    setting one = setting_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, weak);
     for (int i = 0; i < one.profile.statistics.iterations; i++)
         one.profile.statistics.operator_[2].src.absmax[i] = 1e5;
     const char *name = one.profile.statistics.operator_[2].name;
-    qs_plan plan = planned(&one, "uniform");
+    qs_plan plan = setting_plan(&one, "uniform");
     assert_string_equal(qs_class_plan_recipe(weak_of(&plan), name),
                         count_of(weak_of(&plan), "fp16") > 0 ? "fp32" : qs_class_plan_recipe(weak_of(&plan), name));
     qs_plan_release(&plan);
-    plan = planned(&one, "qsync");
+    plan = setting_plan(&one, "qsync");
     assert_string_not_equal(qs_class_plan_recipe(weak_of(&plan), name), "fp16");
     plan_check(&one, &plan);
     qs_plan_release(&plan);
@@ -324,7 +302,7 @@ static void ranges_are_respected(void **state) {
     one.options.pins = &pins;
     refused(&one, "qsync", QS_INFEASIBLE, name);
     qs_plan_release(&pins);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* Two lowered classes, one plan each; both keep memory and pace. */
@@ -364,8 +342,8 @@ static void several_classes_are_planned(void **state) {
 
 static void plans_are_reproducible(void **state) {
     (void)state;
-    scene one = usual();
-    qs_plan a = planned(&one, "qsync"), b = planned(&one, "qsync");
+    setting one = usual();
+    qs_plan a = setting_plan(&one, "qsync"), b = setting_plan(&one, "qsync");
     char *left = NULL, *right = NULL;
     assert_ok(qs_plan_text(&a, &left));
     assert_ok(qs_plan_text(&b, &right));
@@ -375,17 +353,17 @@ static void plans_are_reproducible(void **state) {
     qs_plan_release(&a);
     qs_plan_release(&b);
     one.options.indicator = "random";
-    a = planned(&one, "qsync");
+    a = setting_plan(&one, "qsync");
     plan_check(&one, &a);
     qs_plan_release(&a);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 /* A case that only some mixes need may be missing in a profile: the step is left out, and the plan says why. Here no fixed-point
  * convolution that writes fp32 is known, so its readers may not rise unless it does. */
 static void gaps_of_the_profile_are_gone_round(void **state) {
     (void)state;
-    scene one = usual();
+    setting one = usual();
     qs_class_profile *weak = &one.profile.class_[1];
     int kept = 0, profile = 0;
     for (int i = 0; i < weak->kernels; i++) {
@@ -398,18 +376,18 @@ static void gaps_of_the_profile_are_gone_round(void **state) {
     assert_true(kept < weak->kernels);
     weak->kernels = kept;
     one.cluster.class_[1].memory_limit = (int64_t)(uniform_bytes(&one, "int8/bf16") + uniform_bytes(&one, "bf16")) / 2;
-    qs_plan plan = planned(&one, "qsync");
+    qs_plan plan = setting_plan(&one, "qsync");
     plan_check(&one, &plan);
     for (int i = 0; i < weak_of(&plan)->reasons; i++)
         profile += strcmp(weak_of(&plan)->reason[i].stopped_by, "profile") == 0;
     assert_true(profile > 0);
     qs_plan_release(&plan);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 static void wrong_questions_are_refused(void **state) {
     (void)state;
-    scene one = usual();
+    setting one = usual();
     refused(&one, "oracle", QS_USAGE, "qsync");
     one.options.tolerance = -1;
     refused(&one, "qsync", QS_USAGE, "tolerance -1");
@@ -430,7 +408,7 @@ static void wrong_questions_are_refused(void **state) {
     refused(&one, "qsync", QS_MISMATCH, "profile that model");
     for (size_t i = 0; qs_planner_name_at(i); i++)
         assert_true(strlen(qs_planner_name_at(i)) > 0);
-    scene_end(&one);
+    setting_end(&one);
 }
 
 int main(void) {
