@@ -145,49 +145,46 @@ typedef struct qs_channel_layout {
     int64_t outer, channels, inner;
 } qs_channel_layout;
 
-/* How codes of b bits stand for values, and what the range of a channel is. Codes of the last two forms fill uint8 bytes (below 8 bits the
- * same as int8). A code 0 is the value 0 but in the last form: only the first two suit convolutions with padding. */
-typedef enum qs_code_form {
-    QS_SYMMETRIC, /* -(2^(b-1) - 1) ... 2^(b-1) - 1; r_c = max |t| */
-    QS_UNSIGNED,  /* 0 ... 2^b - 1, for values that are never negative (ReLU); r_c = max t; what is negative becomes 0 */
-    QS_ZERO_POINT /* 0 ... 2^b - 1, counted from the least value: t = s_g × code + offset[c], offset[c] = min t, r_c = max t - min t */
-} qs_code_form;
+/* With a zero point codes are counted from an offset of each channel, t = s_g × code + offset[c]: its least value where the format is
+ * unsigned, the middle of its values where it is signed. A code 0 is then no longer the value 0, which convolutions with padding need.
+ * Codes of range r_c without one: r_c = max |t|, and s_0 = τ / max of the format. With one: r_c = max t - min t, s_0 = τ / (max - lowest),
+ * so uint4 has the 2^4 - 1 steps of shiftquant.md, int8 254 of them. */
 
-/* Largest code of a format in a form: 7 or 15 for int4. */
-QS_API int qs_code_limit(const qs_format *format, qs_code_form form);
-
-/* First pass: range[c], and with QS_ZERO_POINT offset[c] (else offset may be NULL). A NaN or an infinity makes its channel's range
+/* First pass: range[c], and offset[c] for codes with a zero point (NULL: without). A NaN or an infinity makes its channel's range
  * non-finite. */
-QS_API void qs_channel_ranges(qs_code_form form, qs_channel_layout layout, const float *src, float *range, float *offset);
-QS_API void qs_channel_ranges_bf16(qs_code_form form, qs_channel_layout layout, const uint16_t *src, float *range, float *offset);
-/* Group of each channel from the ranges; returns s_0 = τ / qs_code_limit. Where τ is 0 or not finite, s_0 is 1 and all groups are 0; no
- * group's step is below 2^-100. groups: 1 ... QS_MOST_SHIFT_GROUPS. */
-QS_API float qs_shift_groups(const qs_format *format, qs_code_form form, int groups, int64_t channels, const float *range, uint8_t *group);
+QS_API void qs_channel_ranges(const qs_format *format, qs_channel_layout layout, const float *src, float *range, float *offset);
+QS_API void qs_channel_ranges_bf16(const qs_format *format, qs_channel_layout layout, const uint16_t *src, float *range, float *offset);
+/* Group of each channel from the ranges; returns s_0. Where τ is 0 or not finite, s_0 is 1 and all groups are 0; no group's step is below
+ * 2^-100. groups: 1 ... QS_MOST_SHIFT_GROUPS. */
+QS_API float qs_shift_groups(const qs_format *format, bool zero_point, int groups, int64_t channels, const float *range, uint8_t *group);
 
 /* How a tensor is written in codes. */
 typedef struct qs_shift_codes {
-    const qs_format *format; /* int2 ... int8 */
-    qs_code_form form;
-    float step;           /* s_0 */
-    const uint8_t *group; /* [channels] */
-    const float *offset;  /* [channels] with QS_ZERO_POINT, else NULL */
-    const uint8_t *lift;  /* [channels]: codes are stored shifted left by so many bits, as a product's operand (they must fit a byte);
-                             NULL: as they are. qs_shift_quantize only */
+    const qs_format *format; /* int2 ... int8, uint2 ... uint7 */
+    float step;              /* s_0 */
+    const uint8_t *group;    /* [channels] */
+    const float *offset;     /* [channels] with a zero point, else NULL */
+    const uint8_t *lift;     /* [channels]: codes are stored shifted left by so many bits, as the operand of a product (they must fit an
+                                int8); NULL: as they are */
 } qs_shift_codes;
-/* Second pass: codes, one byte each, in the layout of src. Draws as in qs_quantize_array, element i in memory order, which it equals in
- * one group of the symmetric form; the other forms use the upper 15 bits of the draws. NaN becomes the largest code. */
+/* Second pass: codes, one int8 each, in the layout of src. Draws as in qs_quantize_array by element in memory order, which it equals in
+ * one group without zero point. NaN becomes the largest code. */
 QS_API void qs_shift_quantize(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
                               const float *src, int8_t *dst);
 QS_API void qs_shift_quantize_bf16(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
                                    const uint16_t *src, int8_t *dst);
-/* And back: code × s_g (+ offset). */
+/* And back: code × s_g (+ offset); codes must not be lifted. */
 QS_API void qs_shift_dequantize(const qs_shift_codes *codes, qs_channel_layout layout, const int8_t *src, float *dst);
+
+/* The same with any step[c] for each channel: weights by input channel, which are the fast axis, or groups that are no shifts. */
+QS_API void qs_quantize_channels(const qs_format *format, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
+                                 const float *step, const float *src, int8_t *dst);
 
 /* Exact variance of stochastic rounding with a step of its own for each channel: Σ q_c² f (1 - f), f the fractional part of
  * (x - offset_c)/q_c; offset NULL: zeros. Elements that saturate and those that are not finite add nothing. Any grouping can be judged
  * by it: steps τ_g / limit of groups, of channels, of one for all. */
-QS_API double qs_channel_variance(const qs_format *format, qs_code_form form, qs_channel_layout layout, const float *step,
-                                  const float *offset, const float *src);
+QS_API double qs_channel_variance(const qs_format *format, qs_channel_layout layout, const float *step, const float *offset,
+                                  const float *src);
 /* For comparison: the partition of the channels into at most `groups` groups of neighbouring ranges whose thresholds τ_g (the largest
  * range of a group, decreasing; 0 for what is unused) are optimal, by dynamic programming. Objective: Σ_g Σ_{c in g} τ_g / r_c (the
  * paper's; channels of range 0 count nothing) or Σ_g n_g τ_g² (variance). Ranges must be finite. */
