@@ -40,13 +40,12 @@ static void run(array_call *call, int64_t count, qs_parallel_body body) {
     }
 }
 
-static qs__draws draws_at(qs_random_stream random, uint64_t counter) {
+qs__draws qs__draws_at(qs_random_stream random, uint64_t counter) {
     uint64_t key = qs_random_key_for(random.key, counter);
     return (qs__draws){.key_low = (uint32_t)key, .key_high = (uint32_t)(key >> 32), .counter = (uint32_t)counter};
 }
 
-/* How many of `count` draws from `counter` on share the high half of their counters, which is in the key of a kernel's run. */
-static int64_t run_length(uint64_t counter, int64_t count) {
+int64_t qs__draws_run(uint64_t counter, int64_t count) {
     int64_t left = (int64_t)((UINT64_C(1) << 32) - (uint32_t)counter);
     return count < left ? count : left;
 }
@@ -62,8 +61,8 @@ static void round_body(void *context, int64_t begin, int64_t end) {
     int64_t overflows = 0;
     while (begin < end) {
         uint64_t counter = call->random.first + (uint64_t)begin;
-        int64_t count = run_length(counter, end - begin);
-        overflows += call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), 0, count,
+        int64_t count = qs__draws_run(counter, end - begin);
+        overflows += call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), 0, count,
                                           (const float *)call->src + begin, (float *)call->dst + begin);
         begin += count;
     }
@@ -81,7 +80,7 @@ int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_
 
 static void narrow_run(const array_call *call, uint64_t counter, int64_t begin, int64_t count) {
     int width = whole_bytes(call->bits);
-    call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), width, count, (const float *)call->src + begin,
+    call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), width, count, (const float *)call->src + begin,
                          (char *)call->dst + begin * width);
 }
 
@@ -92,8 +91,8 @@ static void narrow_packed(const array_call *call, int64_t begin, int64_t end) {
         int64_t size = end - start < BLOCK ? end - start : BLOCK;
         for (int64_t done = 0; done < size;) {
             uint64_t counter = call->random.first + (uint64_t)(start + done);
-            int64_t count = run_length(counter, size - done);
-            call->kernels->round(&call->plan, call->rounding, draws_at(call->random, counter), 4, count,
+            int64_t count = qs__draws_run(counter, size - done);
+            call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), 4, count,
                                  (const float *)call->src + start + done, codes + done);
             done += count;
         }
@@ -109,7 +108,7 @@ static void narrow_body(void *context, int64_t begin, int64_t end) {
     }
     while (begin < end) {
         uint64_t counter = call->random.first + (uint64_t)begin;
-        int64_t count = run_length(counter, end - begin);
+        int64_t count = qs__draws_run(counter, end - begin);
         narrow_run(call, counter, begin, count);
         begin += count;
     }
@@ -164,9 +163,9 @@ static void quantize_body(void *context, int64_t begin, int64_t end) {
     const array_call *call = context;
     while (begin < end) {
         uint64_t counter = (call->random.first + (uint64_t)begin) / 2;
-        int64_t pairs = run_length(counter, (end - begin + 1) / 2);
+        int64_t pairs = qs__draws_run(counter, (end - begin + 1) / 2);
         int64_t count = 2 * pairs < end - begin ? 2 * pairs : end - begin;
-        qs__draws draws = draws_at(call->random, counter);
+        qs__draws draws = qs__draws_at(call->random, counter);
         if (call->bits == 16) {
             call->kernels->quantize_bf16(call->rounding, draws, call->range, count, (const uint16_t *)call->src + begin,
                                          (int8_t *)call->dst + begin);

@@ -82,6 +82,24 @@ typedef struct qs__fixed_range {
 
 enum { QS_NUMBER_PIECE = 4096 }; /* elements of one partial sum */
 
+qs__draws qs__draws_at(qs_random_stream random, uint64_t counter);
+/* How many of `count` draws from `counter` on share the high half of their counters, which is in the key of a kernel's run. */
+int64_t qs__draws_run(uint64_t counter, int64_t count);
+
+/* s_g of a channel. */
+float qs__group_step(const qs_shift_codes *codes, int64_t channel);
+
+/* Parameters of columns of a matrix that is read in memory order: element i has those at (i + start) mod period. Tables have
+ * QS__COLUMNS_SLACK entries more, which go on as the period does. */
+enum { QS__COLUMNS_SLACK = 32 };
+typedef struct qs__columns {
+    int64_t period;        /* QS__COLUMNS_SLACK at least */
+    const float *factor;   /* 1/step of quantization, × 2^16 where it is stochastic; step of dequantization */
+    const float *offset;   /* NULL: zeros */
+    const uint8_t *lift;   /* NULL: zeros */
+    float lowest, highest; /* codes, × 2^16 likewise */
+} qs__columns;
+
 /* Widths are bytes of one code (1, 2 or 4); width 0 keeps fp32 values. Sums take at most QS_NUMBER_PIECE elements. Absolute maxima are
  * returned as fp32 bits, minima and maxima as keys that order like the values do (qs__key_value). */
 typedef struct qs__kernels {
@@ -96,6 +114,13 @@ typedef struct qs__kernels {
     int32_t (*absmax)(int64_t count, const float *src);
     int32_t (*absmax_bf16)(int64_t count, const uint16_t *src);
     void (*minmax)(int64_t count, const float *src, int32_t *minimum, int32_t *maximum);
+    /* Columns: src is fp32, or bf16 storage. Codes: element 0 has parameters `start`, and the second half of its draw where `odd`. */
+    void (*quantize_columns)(const qs__columns *columns, qs_rounding rounding, qs__draws draws, bool odd, int64_t start, int64_t count,
+                             bool bfloat, const void *src, int8_t *dst);
+    void (*dequantize_columns)(const qs__columns *columns, int64_t start, int64_t count, const int8_t *src, float *dst);
+    /* Raises high[c], and lowers low[c] where it is not NULL, over rows `stride` elements apart: bits of magnitudes where low is NULL, else
+     * keys. The tables have QS__COLUMNS_SLACK entries more, with any contents. */
+    void (*column_extremes)(int64_t rows, int64_t stride, int64_t columns, bool bfloat, const void *src, int32_t *low, int32_t *high);
     double (*norm2)(int64_t count, const float *src);
     double (*variance_fixed)(float step, float limit, int64_t count, const float *src);
     double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);

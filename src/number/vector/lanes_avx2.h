@@ -161,6 +161,12 @@ LANES_INLINE void float_store(float *dst, floats x) {
     _mm256_storeu_ps(dst, x.low);
     _mm256_storeu_ps(dst + 8, x.high);
 }
+LANES_INLINE floats float_add(floats a, floats b) {
+    return (floats){_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+LANES_INLINE floats float_sub(floats a, floats b) {
+    return (floats){_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
 LANES_INLINE floats float_mul(floats a, floats b) {
     return (floats){_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
 }

@@ -138,6 +138,12 @@ LANES_INLINE floats float_load(const float *src) {
 LANES_INLINE void float_store(float *dst, floats x) {
     _mm512_storeu_ps(dst, x);
 }
+LANES_INLINE floats float_add(floats a, floats b) {
+    return _mm512_add_ps(a, b);
+}
+LANES_INLINE floats float_sub(floats a, floats b) {
+    return _mm512_sub_ps(a, b);
+}
 LANES_INLINE floats float_mul(floats a, floats b) {
     return _mm512_mul_ps(a, b);
 }

@@ -192,6 +192,12 @@ LANES_INLINE floats float_load(const float *src) {
 LANES_INLINE void float_store(float *dst, floats x) {
     memcpy(dst, &x, sizeof x);
 }
+LANES_INLINE floats float_add(floats a, floats b) {
+    LANES_FLOATS(a.part[i] + b.part[i]);
+}
+LANES_INLINE floats float_sub(floats a, floats b) {
+    LANES_FLOATS(a.part[i] - b.part[i]);
+}
 LANES_INLINE floats float_mul(floats a, floats b) {
     LANES_FLOATS(a.part[i] * b.part[i]);
 }
