@@ -2,10 +2,11 @@
 # What summaries of results need. A field of our CSV files never holds a comma, a quote or a line break.
 
 # Text of a CSV file with a header -> a list of objects; all values are texts.
-def csv_rows: split("\n") | map(select(length > 0) | split(",")) | .[0] as $names | .[1:] | map([$names, .] | transpose | map({key: .[0], value: .[1]}) | from_entries);
+def csv_rows: split("\n") | map(select(length > 0) | split(",")) | (.[0] // []) as $names | .[1:] | map([$names, .] | transpose | map({key: .[0], value: .[1]}) | from_entries);
 
 def numbers(name): map(.[name] | select(. != "") | tonumber);
 def mean: if length == 0 then null else add / length end;
+def median: if length == 0 then null else sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2 end;
 # Sample standard deviation.
 def deviation: if length < 2 then 0 else mean as $m | (map(. - $m | . * .) | add / (length - 1) | sqrt) end;
 # With a fixed number of decimals, as text.

@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Draws picture.svg from results.csv: what each planner does to accuracy and throughput, one group a model and memory limit; points and bars
-# are means over seeds, whiskers their range. Needs gnuplot and jq.
+# Draws picture.svg from accuracy.csv and speed.csv: what each planner does to accuracy and throughput, one group a model and memory limit; points are means over
+# seeds, bars medians of rounds, whiskers their range. Needs gnuplot and jq.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 cd "${EXPERIMENT_RESULTS:-$experiment}"
 command -v gnuplot > /dev/null || { echo "picture: gnuplot is missing (Debian: gnuplot-nox)" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-jq -Rsr -L "$experiment/.." -f "$experiment/picture.jq" results.csv > "$work/bars"
+jq -nr -L "$experiment/.." --rawfile accuracy accuracy.csv --rawfile speed speed.csv -f "$experiment/picture.jq" > "$work/bars"
 planners=$(sed -n 's/^"\(.*\)"$/\1/p' "$work/bars")
 count=$(echo "$planners" | wc -l)
 tics=$(awk -F, -v count="$count" 'NR > 1 && !(($1, $2, $6) in seen) { seen[$1, $2, $6] = 1
-        printf "%s\"%s\\n%s\\n%s\" %g", (n ? ", " : ""), $1, $2, $6, n * (count + 1) + (count - 1) / 2; n++ }' results.csv)
-groups=$(awk -F, 'NR > 1 && !(($1, $2, $6) in seen) { seen[$1, $2, $6] = 1; n++ } END { print n }' results.csv)
+        printf "%s\"%s\\n%s\\n%s\" %g", (n ? ", " : ""), $1, $2, $6, n * (count + 1) + (count - 1) / 2; n++ }' accuracy.csv)
+groups=$(awk -F, 'NR > 1 && !(($1, $2, $6) in seen) { seen[$1, $2, $6] = 1; n++ } END { print n }' accuracy.csv)
 
 color() { # planner: the same one in every picture
     case $1 in
@@ -38,7 +38,7 @@ set key outside right top; set bars 0.5; set pointintervalbox 0; set xrange [-1:
 set title "Test accuracy less the mean of $(echo "$planners" | head -n 1) (mean and range over seeds)"
 set ylabel "points"; set xzeroaxis lt -1; set offsets 0, 0, 0.1, 0.1
 plot ${accuracy%,}
-set title "Throughput against uniform, seed by seed (mean and range)"
+set title "Throughput against uniform, round by round (median and range)"
 set ylabel "per cent"; set yrange [0:*]; set offsets
 plot $(echo "${pace%,}" | tr '\n' ' ')
 unset multiplot

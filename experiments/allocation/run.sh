@@ -2,26 +2,45 @@
 # SPDX-License-Identifier: Apache-2.0
 # Accuracy and throughput of planners on two unlike ranks: `big` trains in fp32, `weak` (0.8 of its speed) also in bf16 and int8. Twice: with
 # memory enough for everything (ample), and with a limit on weak midway between what bf16 and int8 throughout need (tight).
-# Writes results.csv, table.md and picture.svg. Accuracy and speed come from the same runs; planners take turns within a seed, so that a
-# machine whose pace drifts is unfair to none. What is finished is not done again; results are written after every run.
+# Three parts, each of which leaves out what it finds done (remove a file or a line to have it again):
+#   plans      plans/: a profile of each model on this machine, and each planner's plan, without kernels so that it holds on others
+#   accuracy   accuracy.csv: full runs of these plans; how fast the machine is, and what else it does, changes nothing
+#   speed      speed.csv: short runs of the same plans, planners taking turns within a round; nothing else may run
+# Then table.md and picture.svg.
 #
 # ALLOCATION_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; ALLOCATION_EPOCHS: instead of theirs; ALLOCATION_PLANNERS;
-# ALLOCATION_LIMITS; ALLOCATION_SEEDS; ALLOCATION_OUT: runs (run/allocation), another one where options change;
-# ALLOCATION_PROFILE_OPTIONS, ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
+# ALLOCATION_LIMITS; ALLOCATION_SEEDS; ALLOCATION_ROUNDS, ALLOCATION_STEPS: of speed; ALLOCATION_PARTS; ALLOCATION_OUT: profiles and the last run
+# (run/allocation); ALLOCATION_PROFILE_OPTIONS, ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
-: "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/3/0.1 resnet20/cifar10/64/12/0.1 vgg11_bn/cifar10/64/5/0.05 vgg11/cifar10/64/5/0.02}" \
+: "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/1/0.1 resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/3/0.05 vgg11/cifar10/64/3/0.02}" \
     "${ALLOCATION_PLANNERS:=fp32 uniform dbs qsync}" "${ALLOCATION_LIMITS:=ample tight}" "${ALLOCATION_SEEDS:=1 2 3}" "${ALLOCATION_EPOCHS:=}" \
-    "${ALLOCATION_OUT:=run/allocation}" "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}"
+    "${ALLOCATION_ROUNDS:=5}" "${ALLOCATION_STEPS:=60}" "${ALLOCATION_PARTS:=plans accuracy speed}" "${ALLOCATION_OUT:=run/allocation}" \
+    "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}"
+plans=$EXPERIMENT_RESULTS/plans
+mkdir -p "$plans" "$ALLOCATION_OUT"
 
 entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
     # shellcheck disable=SC2046
     set -- $(echo "$1" | tr / ' ')
     [ $# -eq 5 ] || { echo "allocation: ALLOCATION_MODELS: an entry is MODEL/DATASET/BATCH/EPOCHS/RATE" >&2; exit 2; }
     model=$1 dataset=$2 batch=$3 epochs=${ALLOCATION_EPOCHS:-$4} rate=$5
-    folder=$ALLOCATION_OUT/$(echo "$model-$dataset-$batch-$rate" | tr ':=' '--')
+    name=$(echo "$model-$dataset-$batch" | tr ':=' '--') folder=$ALLOCATION_OUT/$name
 }
+every() { # FUNCTION ARGUMENTS...: for every model, limit and planner
+    for entry in $ALLOCATION_MODELS; do
+        entry_set "$entry"
+        for limit in $ALLOCATION_LIMITS; do
+            for planner in $ALLOCATION_PLANNERS; do
+                plan=$plans/$name-$limit-$planner.json
+                "$@"
+            done
+        done
+    done
+}
+
+# ---- Plans
 
 # Planners that change batch shares need to know costs at other batches: under the tight limit fp32 fits at less than half a batch only.
 batches() {
@@ -29,7 +48,6 @@ batches() {
     *" dbs "* | *" joint "*) echo --batches $((batch / 4)),$((batch / 2)),$((batch * 3 / 2)),$((batch * 7 / 4)) ;;
     esac
 }
-
 two_ranks() { # limit of weak
     cluster "$(class big training 1 1 100% '"fp32"'), $(class weak inference 1 0.8 "$1" "$all_formats")"
 }
@@ -38,83 +56,116 @@ peak() { # recipe: predicted bytes of weak's arena when all its operators run in
     "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/profile.json" --plan "$folder/hand.json" > "$folder/hand.out"
     jq '.classes[] | select(.class == "weak") | .arena_bytes' "$folder/hand.out"
 }
-
 prepare() {
     mkdir -p "$folder"
     [ -f "$folder/cluster.json" ] || two_ranks 100% > "$folder/cluster.json"
     # shellcheck disable=SC2046,SC2086
     profile_once 2 "$folder" "$model" "$dataset" "$batch" $(batches) $ALLOCATION_PROFILE_OPTIONS
-    cp "$folder/cluster.json" "$folder/ample.json"
-    if [ ! -f "$folder/tight.json" ]; then
+    [ -f "$plans/$name-ample.cluster" ] || cp "$folder/cluster.json" "$plans/$name-ample.cluster"
+    if [ ! -f "$plans/$name-tight.cluster" ]; then
         half=$(peak bf16) low=$(peak int8/bf16)
-        two_ranks $(((half + low) / 2))B > "$folder/tight.json"
+        two_ranks $(((half + low) / 2))B > "$plans/$name-tight.cluster"
     fi
 }
-
-# plan_make LIMIT PLANNER: fails where the planner has no plan that fits, and keeps what it says about it.
+# A planner that has no plan within the memory leaves an empty file.
 plan_make() {
-    plan=$folder/$1-$2-e$epochs.json
     [ ! -f "$plan" ] || return 0
-    "$QSYNC" plan --cluster "$folder/$1.json" --profile "$folder/profile.json" --planner "$2" --dataset "$dataset" --epochs "$epochs" \
-        --rate "$rate" --out "$plan" > "$plan.log" 2>&1 && return 0
-    code=$?
-    [ $code -eq 3 ] || { cat "$plan.log" >&2; exit 1; }
-    return 1
+    prepare
+    code=0
+    "$QSYNC" plan --cluster "$plans/$name-$limit.cluster" --profile "$folder/profile.json" --planner "$planner" --dataset "$dataset" \
+        --out "$folder/plan.json" > "$folder/log" 2>&1 || code=$?
+    case $code in
+    0) jq -c 'del(.signature, .job.epochs, .job.rate, .job.seed) | .classes |= map_values(del(.kernels, .schedule, .why))' "$folder/plan.json" > "$plan.new"
+        mv "$plan.new" "$plan" ;;
+    3) : > "$plan" ;;
+    *) cat "$folder/log" >&2; exit 1 ;;
+    esac
 }
 
-train_once() { # LIMIT PLANNER SEED
-    run=$folder/$1-$2-e$epochs-seed$3
-    [ ! -f "$run/result.json" ] || return 0
-    plan_make "$1" "$2" || return 0
-    echo "allocation: $model, $dataset, $1, $2, seed $3" >&2
-    # shellcheck disable=SC2086
-    must "$folder/log" launch 2 train --cluster "$folder/$1.json" --plan "$plan" --seed "$3" --out "$run" $ALLOCATION_TRAIN_OPTIONS
-    collect
-}
+# ---- Runs
 
-columns=model,dataset,batch,epochs,rate,limit,limit_bytes,planner,fits,seed,test_accuracy,images_per_second,iteration_us,predicted_iteration_us
-columns=$columns,sum_omega,big_waiting_us,weak_waiting_us,big_batch,weak_batch,weak_operators,weak_arena_bytes,weak_rss_bytes
-run_row() { # LIMIT PLANNER SEED
-    run=$folder/$1-$2-e$epochs-seed$3 plan=$folder/$1-$2-e$epochs.json
-    set -- --arg model "$model" --arg dataset "$dataset" --argjson batch "$batch" --argjson epochs "$epochs" --argjson rate "$rate" \
-        --arg limit "$1" --arg planner "$2" --arg seed "$3" --slurpfile cluster "$folder/$1.json"
-    if [ -f "$run/result.json" ]; then
-        jq -nr -L experiments "$@" --arg columns "$columns" --slurpfile result "$run/result.json" --slurpfile audit "$run/audit.json" \
-            --slurpfile plan "$plan" -f experiments/allocation/row.jq
-    elif [ -f "$plan.log" ] && [ ! -f "$plan" ]; then
-        jq -nr -L experiments "$@" --arg columns "$columns" --argjson result null --argjson audit null --argjson plan null \
-            -f experiments/allocation/row.jq
-    fi
+key() {
+    echo "$model,$dataset,$batch,$epochs,$rate,$limit,$planner,$1"
 }
-
-collect() (
+# done_before TABLE SEED-OR-ROUND, add TABLE COLUMNS SEED-OR-ROUND FIGURES
+done_before() {
+    [ -f "$EXPERIMENT_RESULTS/$1" ] && grep -qF "$(key "$2")," "$EXPERIMENT_RESULTS/$1"
+}
+add() {
     {
-        echo "$columns"
-        for entry in $ALLOCATION_MODELS; do
-            entry_set "$entry"
-            for limit in $ALLOCATION_LIMITS; do
-                for planner in $ALLOCATION_PLANNERS; do
-                    for seed in $ALLOCATION_SEEDS; do
-                        run_row "$limit" "$planner" "$seed"
-                    done
-                done
-            done
-        done
-    } | publish results.csv
-    jq -Rsr -L experiments -f experiments/allocation/table.jq "$EXPERIMENT_RESULTS/results.csv" | publish table.md
-)
+        if [ -s "$EXPERIMENT_RESULTS/$1" ]; then cat "$EXPERIMENT_RESULTS/$1"; else echo "model,dataset,batch,epochs,rate,limit,planner,$2"; fi
+        echo "$(key "$3"),$4"
+    } | publish "$1"
+}
+train() { # SEED OPTIONS...
+    seed=$1
+    shift
+    rm -rf "$folder/run"
+    # shellcheck disable=SC2086
+    must "$folder/log" launch 2 train --cluster "$plans/$name-$limit.cluster" --plan "$plan" --epochs "$epochs" --rate "$rate" --seed "$seed" \
+        --out "$folder/run" "$@" $ALLOCATION_TRAIN_OPTIONS
+}
+from_run() { # PROGRAM (jq) over the run's result, audit and plan
+    jq -nr --argjson batch "$batch" --slurpfile result "$folder/run/result.json" --slurpfile audit "$folder/run/audit.json" --slurpfile plan "$plan" '
+        def class($name): $plan[0].classes[$name];
+        def rank($name): $audit[0].ranks[] | select(.class == $name);
+        def counts: class("weak").operators | [.[] | if type == "object" then .recipe else . end] | group_by(.) | map("\(length) \(.[0])") | join("; ");
+        '"$1"' | map(tostring) | join(",")'
+}
 
-for seed in $ALLOCATION_SEEDS; do
-    for entry in $ALLOCATION_MODELS; do
-        entry_set "$entry"
-        prepare
-        for limit in $ALLOCATION_LIMITS; do
-            for planner in $ALLOCATION_PLANNERS; do
-                train_once "$limit" "$planner" "$seed"
-            done
-        done
+accuracy_once() { # SEED
+    mkdir -p "$folder"
+    done_before accuracy.csv "$1" && return 0
+    [ -s "$plan" ] || return 0
+    echo "allocation: accuracy of $model, $dataset, $limit, $planner, seed $1" >&2
+    train "$1"
+    # shellcheck disable=SC2016
+    add accuracy.csv seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes "$1" "$(from_run '
+        [$result[0].test_accuracy, ([$plan[0].classes[].predicted.sum_omega] | add), (class("big").batch // $batch), (class("weak").batch // $batch),
+         (class("weak") | counts), rank("weak").memory.arena.reserved]' | sed 's/^,//')"
+    table_make
+}
+speed_once() { # ROUND
+    mkdir -p "$folder"
+    done_before speed.csv "$1" && return 0
+    [ -s "$plan" ] || return 0
+    echo "allocation: speed of $model, $dataset, $limit, $planner, round $1" >&2
+    train "$1" --max-steps "$ALLOCATION_STEPS" --test-limit 64
+    # shellcheck disable=SC2016
+    add speed.csv round,images_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes "$1" "$(from_run '
+        [2 * $batch / $result[0].iteration_us * 1e6, $result[0].iteration_us, $result[0].predicted_iteration_us,
+         rank("big").phases.waiting_us.measured, rank("weak").phases.waiting_us.measured, rank("weak").memory.rss.measured]')"
+    table_make
+}
+
+# ---- Tables
+
+table_make() { # in the middle of a loop over the same variables
+    (
+        echo "model,dataset,batch,limit,planner,limit_bytes,fits"
+        every plan_row
+    ) > "$ALLOCATION_OUT/plans.csv"
+    for table in accuracy speed; do
+        cat "$EXPERIMENT_RESULTS/$table.csv" > "$ALLOCATION_OUT/$table.csv" 2> /dev/null || true
     done
+    jq -nr -L experiments --rawfile plans "$ALLOCATION_OUT/plans.csv" --rawfile accuracy "$ALLOCATION_OUT/accuracy.csv" \
+        --rawfile speed "$ALLOCATION_OUT/speed.csv" -f experiments/allocation/table.jq | publish table.md
+}
+plan_row() {
+    [ -f "$plan" ] || return 0
+    fits=false
+    [ ! -s "$plan" ] || fits=true
+    echo "$model,$dataset,$batch,$limit,$planner,$(jq -r .classes.weak.memory.limit "$plans/$name-$limit.cluster"),$fits"
+}
+
+for part in $ALLOCATION_PARTS; do
+    case $part in
+    plans) every plan_make ;;
+    accuracy) for seed in $ALLOCATION_SEEDS; do every accuracy_once "$seed"; done ;;
+    speed) for round in $(seq "$ALLOCATION_ROUNDS"); do every speed_once "$round"; done ;;
+    *) echo "allocation: no part $part; parts: plans accuracy speed" >&2; exit 2 ;;
+    esac
 done
-collect
-sh "$experiment/picture.sh"
+table_make
+[ ! -s "$EXPERIMENT_RESULTS/speed.csv" ] || sh "$experiment/picture.sh"
 cat "$EXPERIMENT_RESULTS/table.md"

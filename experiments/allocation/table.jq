@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-# results.csv (raw text) -> tables in Markdown, one for each model and memory limit, planners in the order of the file.
+# $plans, $accuracy, $speed (raw text of CSV files) -> tables in Markdown, one for each model and memory limit, planners in the order of $plans.
 include "csv";
 
-def spread($scale; $digits): "\(mean * $scale | fixed($digits)) ± \(deviation * $scale | fixed($digits))";
+def spread($scale; $digits): if length == 0 then "" else "\(mean * $scale | fixed($digits)) ± \(deviation * $scale | fixed($digits))" end;
+def same($one): select(.model == $one.model and .dataset == $one.dataset and .batch == $one.batch and .limit == $one.limit);
 
-# Throughput against that of `uniform` at the same seed, which ran next to it.
-def against($uniform): map(. as $one | $uniform[] | select(.seed == $one.seed) | ($one.images_per_second | tonumber) / (.images_per_second | tonumber))
-    | mean | if . == null then "-" else . * 100 | fixed(1) end;
+# Throughput against that of `uniform` in the same round, which ran next to it: the median of the rounds.
+def against($uniform): map(. as $one | $uniform[] | select(.round == $one.round) | ($one.images_per_second | tonumber) / (.images_per_second | tonumber))
+    | median | if . == null then "" else . * 100 | fixed(1) end;
 
-def line($uniform): .[0] as $one
-    | if $one.fits == "false" then [$one.planner, "does not fit", "", "", "", "", "", "", ""]
-      else [$one.planner, $one.weak_operators, "\($one.big_batch) + \($one.weak_batch)",
-          (numbers("test_accuracy") | spread(100; 2)), (numbers("images_per_second") | spread(1; 0)), against($uniform), (numbers("sum_omega") | mean | brief),
-          "\(numbers("big_waiting_us") | mean / 1000 | fixed(1)) / \(numbers("weak_waiting_us") | mean / 1000 | fixed(1))",
-          (numbers("weak_arena_bytes") | mean / 1048576 | fixed(1))] end | row;
+def line($runs; $rounds; $uniform): .planner as $planner | if .fits == "false" then [$planner, "does not fit", "", "", "", "", "", "", ""]
+    else ($runs | map(select(.planner == $planner))) as $runs | ($rounds | map(select(.planner == $planner))) as $rounds | $runs[0] as $one
+      | [$planner, ($one.weak_operators // ""), (if $one then "\($one.big_batch) + \($one.weak_batch)" else "" end),
+         ($runs | numbers("test_accuracy") | spread(100; 2)), ($rounds | numbers("images_per_second") | median | if . == null then "" else fixed(0) end),
+         ($rounds | against($uniform)), ($runs | numbers("sum_omega") | mean | brief),
+         (if $rounds == [] then "" else "\($rounds | numbers("big_waiting_us") | median / 1000 | fixed(1)) / \($rounds | numbers("weak_waiting_us") | median / 1000 | fixed(1))" end),
+         ($runs | numbers("weak_arena_bytes") | mean | if . == null then "" else . / 1048576 | fixed(1) end)] end | row;
 
-def table: . as $rows | .[0] as $one | map(select(.planner == "uniform" and .fits == "true")) as $uniform
-    | "\n## \($one.model), \($one.dataset), batch 2 x \($one.batch), \($one.epochs) epochs, memory of weak: \(
+def table($runs; $rounds): .[0] as $one | ($runs | map(same($one))) as $runs | ($rounds | map(same($one))) as $rounds
+    | "\n## \($one.model), \($one.dataset), batch 2 x \($one.batch), \($runs[0].epochs // "-") epochs, memory of weak: \(
         if $one.limit_bytes | endswith("%") then "ample" else "\($one.limit_bytes | rtrimstr("B") | tonumber / 1048576 | fixed(1)) MiB" end)\n",
       (["plan", "operators of weak", "batch big + weak", "test accuracy, %", "images/s", "of uniform, %", "ΣΩ", "waiting big / weak, ms", "arena of weak, MiB"] | row),
       ([range(9) | "---"] | row),
-      (first_seen(.planner)[] as $planner | $rows | map(select(.planner == $planner)) | line($uniform));
+      (.[] | line($runs; $rounds; $rounds | map(select(.planner == "uniform"))));
 
-csv_rows as $rows
-| "Means over \($rows | map(select(.seed != "").seed) | unique | length) seeds ± standard deviation. Written by run.sh from results.csv.",
-  ($rows | first_seen([.model, .dataset, .batch, .limit])[] as $cell | $rows | map(select([.model, .dataset, .batch, .limit] == $cell)) | table)
+($plans | csv_rows) as $plans | ($accuracy | csv_rows) as $runs | ($speed | csv_rows) as $rounds
+| "Accuracy: means over \($runs | map(.seed) | unique | length) seeds ± standard deviation; speed: medians of \($rounds | map(.round) | unique | length) rounds of short runs. Written by run.sh.",
+  ($plans | first_seen([.model, .dataset, .batch, .limit])[] as $cell | $plans | map(select([.model, .dataset, .batch, .limit] == $cell)) | table($runs; $rounds))

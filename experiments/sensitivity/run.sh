@@ -3,17 +3,18 @@
 # Which indicator chooses the better plan? Two equal ranks that may take 60 % of the memory that fp32 needs: planner qsync by its own
 # indicator, by random ranks (others for each seed) and by Hessian eigenvalues; fp32 without a limit beside them. Throughput binds nothing
 # here: memory alone decides how many operators are lowered, the indicator which.
-# Writes results.csv, table.md and picture.svg. Indicators take turns within a seed; what is finished is not done again.
+# Writes results.csv, table.md and picture.svg. A run that results.csv has is not done again; remove its line to repeat it.
 #
 # SENSITIVITY_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; SENSITIVITY_EPOCHS: instead of theirs; SENSITIVITY_SHARES: memory in
-# per cent of fp32's; SENSITIVITY_INDICATORS; SENSITIVITY_SEEDS; SENSITIVITY_OUT: runs (run/sensitivity), another one where options change;
+# per cent of fp32's; SENSITIVITY_INDICATORS; SENSITIVITY_SEEDS; SENSITIVITY_OUT: profiles, plans and the last run (run/sensitivity);
 # SENSITIVITY_PROFILE_OPTIONS, SENSITIVITY_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
-: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/12/0.1 vgg11_bn/cifar10/64/5/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
+: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/3/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
     "${SENSITIVITY_INDICATORS:=qsync random hess}" "${SENSITIVITY_SEEDS:=1 2 3}" "${SENSITIVITY_OUT:=run/sensitivity}" \
     "${SENSITIVITY_PROFILE_OPTIONS:=}" "${SENSITIVITY_TRAIN_OPTIONS:=}"
+results=$EXPERIMENT_RESULTS/results.csv
 
 entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
     # shellcheck disable=SC2046
@@ -57,51 +58,37 @@ plan_make() {
     must "$folder/log" "$QSYNC" plan --cluster "$folder/$1.json" --profile "$folder/profile.json" $choice --dataset "$dataset" --epochs "$epochs" \
         --rate "$rate" --seed "$3" --out "$plan"
 }
+key() {
+    echo "$model,$dataset,$batch,$epochs,$rate,$1,$2,$3"
+}
+columns=model,dataset,batch,epochs,rate,share,indicator,seed,test_accuracy,sum_omega,operators,arena_bytes
 train_once() {
-    run=$folder/$1-$2-e$epochs-seed$3
-    [ ! -f "$run/result.json" ] || return 0
+    [ ! -f "$results" ] || ! grep -qF "$(key "$@")," "$results" || return 0
+    prepare
+    run=$folder/run
     plan_make "$1" "$2" "$3"
     echo "sensitivity: $model, $dataset, $1 %, $2, seed $3" >&2
+    rm -rf "$run"
     # shellcheck disable=SC2086
     must "$folder/log" launch 2 train --cluster "$folder/$1.json" --plan "$plan" --out "$run" $SENSITIVITY_TRAIN_OPTIONS
-    collect
+    row=$(run_row)
+    { if [ -f "$results" ]; then cat "$results"; else echo $columns; fi; echo "$(key "$@"),$row"; } | publish results.csv
+    table_make
 }
+# Ω by the qsync indicator, whichever made the plan: summed over operators, the ranks being equal.
 run_row() {
-    run=$folder/$1-$2-e$epochs-seed$3
-    [ -f "$run/result.json" ] || return 0
-    # Ω by the qsync indicator, whichever made the plan: summed over operators, the ranks being equal.
-    jq -nr --arg model "$model" --arg dataset "$dataset" --argjson batch "$batch" --argjson epochs "$epochs" --argjson rate "$rate" --arg share "$1" \
-        --arg indicator "$2" --arg seed "$3" --slurpfile result "$run/result.json" --slurpfile plan "$run/plan.json" --slurpfile omega "$folder/omega.json" '
+    jq -nr --slurpfile result "$run/result.json" --slurpfile plan "$run/plan.json" --slurpfile omega "$folder/omega.json" '
         ($plan[0].classes.lender.operators | map_values(if type == "object" then .recipe else . end)) as $recipes
-        | [$model, $dataset, $batch, $epochs, $rate, $share, $indicator, $seed, $result[0].test_accuracy, $result[0].images_per_second,
-           ([$omega[0].omega | to_entries[] | .value[$recipes[.key] // "fp32"]] | add),
+        | [$result[0].test_accuracy, ([$omega[0].omega | to_entries[] | .value[$recipes[.key] // "fp32"]] | add),
            ($recipes | [.[]] | group_by(.) | map("\(length) \(.[0])") | join("; ")), $result[0].ranks[0].reserved_bytes] | map(tostring) | join(",")'
 }
-
-collect() (
-    {
-        echo "model,dataset,batch,epochs,rate,share,indicator,seed,test_accuracy,images_per_second,sum_omega,operators,arena_bytes"
-        for entry in $SENSITIVITY_MODELS; do
-            entry_set "$entry"
-            for seed in $SENSITIVITY_SEEDS; do
-                run_row 100 fp32 "$seed"
-            done
-            for share in $SENSITIVITY_SHARES; do
-                for indicator in $SENSITIVITY_INDICATORS; do
-                    for seed in $SENSITIVITY_SEEDS; do
-                        run_row "$share" "$indicator" "$seed"
-                    done
-                done
-            done
-        done
-    } | publish results.csv
-    jq -Rsr -L experiments -f experiments/sensitivity/table.jq "$EXPERIMENT_RESULTS/results.csv" | publish table.md
-)
+table_make() {
+    jq -Rsr -L experiments -f experiments/sensitivity/table.jq "$results" | publish table.md
+}
 
 for seed in $SENSITIVITY_SEEDS; do
     for entry in $SENSITIVITY_MODELS; do
         entry_set "$entry"
-        prepare
         train_once 100 fp32 "$seed"
         for share in $SENSITIVITY_SHARES; do
             for indicator in $SENSITIVITY_INDICATORS; do
@@ -110,6 +97,6 @@ for seed in $SENSITIVITY_SEEDS; do
         done
     done
 done
-collect
+table_make
 sh "$experiment/picture.sh"
 cat "$EXPERIMENT_RESULTS/table.md"
