@@ -106,7 +106,8 @@ static inline void not_reducing(const memory_map *map, int s, size_t begin, size
 }
 
 static inline bool is_updated(const qs_step *step, qs_role role) {
-    return role == QS_RUNNING_MEAN || role == QS_RUNNING_VARIANCE || role == QS_FLAG || (step->phase == QS_UPDATE && role != QS_SRC);
+    return role == QS_RUNNING_MEAN || role == QS_RUNNING_VARIANCE || role == QS_RUNNING_DEVIATION || role == QS_FLAG ||
+           (step->phase == QS_UPDATE && role != QS_SRC);
 }
 
 static inline bool is_written(const qs_step *step, int position) {

@@ -53,6 +53,8 @@ bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t bat
         return parameter_shape(graph, node, QS_RUNNING_MEAN, out);
     case QS_VARIANCE:
         return parameter_shape(graph, node, QS_RUNNING_VARIANCE, out);
+    case QS_DEVIATION:
+        return parameter_shape(graph, node, QS_RUNNING_DEVIATION, out);
     default:
         return parameter_shape(graph, node, role, out);
     }
@@ -127,6 +129,7 @@ static int producer(const qs_graph *graph, int node) {
 
 static const qs_format *saved_format(const qs_op *op, const qs_format *compute, const qs_format *storage) {
     if (op->kind == QS_FIXED) return qs_format_of("fp32");
+    if (op->norm && op->norm->quantized) return qs_format_of("int8");
     return op->kind == QS_ADJUSTABLE ? compute : storage;
 }
 

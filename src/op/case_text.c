@@ -59,8 +59,10 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->offset != 0) put(&to, " offset=%d", with->offset);
     put_number(&to, "value", with->value);
     put_number(&to, "value2", with->value2);
+    put_number(&to, "ceiling", with->ceiling);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->batched) put(&to, " batched");
+    if (with->relu) put(&to, " relu");
     if (with->per_channel) put(&to, " per_channel");
     return text;
 }
@@ -147,10 +149,11 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
+    if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, value, value2, rounding, "
-                   "batched, per_channel",
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, value, value2, ceiling, "
+                   "rounding, batched, relu, per_channel",
                    name);
 }
 
@@ -159,10 +162,12 @@ static qs_status read_word(char *word, qs_case *one) {
     if (!equals) {
         if (strcmp(word, "batched") == 0) {
             one->attributes.batched = true;
+        } else if (strcmp(word, "relu") == 0) {
+            one->attributes.relu = true;
         } else if (strcmp(word, "per_channel") == 0) {
             one->attributes.per_channel = true;
         } else {
-            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched or per_channel", word);
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu or per_channel", word);
         }
         return QS_OK;
     }

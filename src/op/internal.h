@@ -55,6 +55,15 @@ double qs__pool_flops(const qs_case *one);
 qs_status qs__pool_check_forward(const qs_case *one);
 qs_status qs__pool_check_backward(const qs_case *one);
 
+/* ---- relu, alone or behind a normalisation (relu.c) ---- */
+
+/* Shape of the mask for values of a shape. */
+qs_shape qs__relu_mask(const qs_shape *values);
+/* values become their positive part below the ceiling (0: none); mask, unless NULL, is written. */
+void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask);
+/* values become 0 where the mask says so. */
+void qs__relu_mask_values(int64_t count, const uint8_t *mask, float *values);
+
 /* ---- Operands of reference kernels (reference.c) ---- */
 
 /* The tensor of a role; asserts that the pass has it. */

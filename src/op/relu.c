@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static qs_shape mask_shape(const qs_shape *values) {
+qs_shape qs__relu_mask(const qs_shape *values) {
     return qs_shape_of(1, (qs_shape_count(values) + 7) / 8);
 }
 
@@ -20,20 +20,15 @@ static qs_status check_ceiling(const qs_case *one) {
 static qs_status check_forward(const qs_case *one) {
     QS_TRY(check_ceiling(one));
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
-    return qs__need_shape(one, QS_MASK, mask_shape(qs__shape(one, QS_SRC)));
+    return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_SRC)));
 }
 
 static qs_status check_backward(const qs_case *one) {
     QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST));
-    return qs__need_shape(one, QS_MASK, mask_shape(qs__shape(one, QS_DIFF_DST)));
+    return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_DIFF_DST)));
 }
 
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    int64_t count = qs_shape_count(qs__shape(one, QS_SRC));
-    uint8_t *mask = qs__present(one, QS_MASK) ? qs__operand(one, operands, QS_MASK)->data : NULL;
-    float *values, ceiling = (float)one->attributes.value;
-    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask) {
     if (mask) memset(mask, 0, (size_t)(count + 7) / 8);
     for (int64_t i = 0; i < count; i++) {
         if (values[i] <= 0) {
@@ -44,6 +39,20 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
             mask[i >> 3] |= (uint8_t)(1u << (i & 7));
         }
     }
+}
+
+void qs__relu_mask_values(int64_t count, const uint8_t *mask, float *values) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!(mask[i >> 3] >> (i & 7) & 1)) values[i] = 0;
+    }
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    uint8_t *mask = qs__present(one, QS_MASK) ? qs__operand(one, operands, QS_MASK)->data : NULL;
+    float *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    qs__relu_values(qs_shape_count(qs__shape(one, QS_SRC)), (float)one->attributes.value, values, mask);
     qs__write(qs__operand(one, operands, QS_DST), values);
     free(values);
     return QS_OK;
@@ -51,13 +60,9 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    int64_t count = qs_shape_count(qs__shape(one, QS_DIFF_DST));
-    const uint8_t *mask = qs__operand(one, operands, QS_MASK)->data;
     float *values;
     QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
-    for (int64_t i = 0; i < count; i++) {
-        if (!(mask[i >> 3] >> (i & 7) & 1)) values[i] = 0;
-    }
+    qs__relu_mask_values(qs_shape_count(qs__shape(one, QS_DIFF_DST)), qs__operand(one, operands, QS_MASK)->data, values);
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
     free(values);
     return QS_OK;
@@ -102,5 +107,11 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     "relu/forward src=bf16[8,9,3,3] mask=int8[81] dst=bf16[8,9,3,3] value=1.01171875",
                                     NULL};
 
-const qs_op qs__op_relu = {
-    .name = "relu", .kind = QS_DEPENDENT, .inputs = 1, .saves_mask = true, .mask = mask_shape, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_relu = {.name = "relu",
+                           .kind = QS_DEPENDENT,
+                           .inputs = 1,
+                           .saves_mask = true,
+                           .mask = qs__relu_mask,
+                           .passes = 2,
+                           .pass = passes,
+                           .cases = cases};

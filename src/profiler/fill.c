@@ -16,7 +16,9 @@ static bool holds_positive(qs_role role) {
     case QS_SRC_STEP:
     case QS_WEIGHTS_STEP:
     case QS_VARIANCE:
+    case QS_DEVIATION:
     case QS_RUNNING_VARIANCE:
+    case QS_RUNNING_DEVIATION:
     case QS_ABSMAX:
     case QS_FLAG:
         return true;

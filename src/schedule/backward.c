@@ -128,8 +128,9 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
 static qs_status src_bind(qs_schedule_draft *draft, qs_pending *pending, int n) {
     qs_copy copy;
     QS_TRY(qs__input_as(draft, n, 0, &copy));
-    qs__pending_bind(pending, QS_SRC, qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch), draft->facts[n].value,
+    qs__pending_bind(pending, QS_SRC, qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch), copy.quantizer.format,
                      copy.buffer, 0);
+    if (copy.step_buffer >= 0) qs__pending_bind(pending, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), draft->fp32, copy.step_buffer, 0);
     return QS_OK;
 }
 
@@ -156,6 +157,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     switch (role) {
     case QS_SRC:
         return src_bind(draft, pending, n);
+    case QS_SRC_STEP: /* with src */
+        return QS_OK;
     case QS_DIFF_DST:
         qs__pending_bind(pending, role, dst, format, qs__gradient_of(draft, n).buffer, 0);
         return QS_OK;
@@ -163,9 +166,11 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
         qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_MEAN), 0);
         return QS_OK;
     case QS_VARIANCE:
-        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_VARIANCE), 0);
+    case QS_DEVIATION:
+        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_SPREAD), 0);
         return QS_OK;
     case QS_MASK:
+        if (!node->op->saves_mask) return QS_OK;
         qs__pending_bind(pending, role, node->op->mask(&dst), draft->int8, qs__number(draft, n, QS_SLOT_MASK), 0);
         return QS_OK;
     case QS_LABELS:

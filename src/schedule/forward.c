@@ -50,17 +50,19 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
     return qs__step_emit(draft, &pending);
 }
 
+/* An input in the form that the node wants; the step of a fixed-point one comes with it. */
 static qs_status input_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int input) {
     const int value = draft->graph->node[n].input[input];
     qs_copy copy;
     QS_TRY(qs__input_as(draft, n, input, &copy));
-    qs__pending_bind(pending, role, qs_graph_shape(draft->graph, value, draft->in.batch), draft->facts[n].value, copy.buffer, 0);
+    qs__pending_bind(pending, role, qs_graph_shape(draft->graph, value, draft->in.batch), copy.quantizer.format, copy.buffer, 0);
+    if (copy.step_buffer >= 0) qs__pending_bind(pending, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), draft->fp32, copy.step_buffer, 0);
     return QS_OK;
 }
 
 static qs_status mask_bind(qs_schedule_draft *draft, qs_pending *pending, int n) {
     int mask = -1;
-    if (draft->in.mode == QS_MODE_EVALUATION) return QS_OK;
+    if (draft->in.mode == QS_MODE_EVALUATION || !draft->graph->node[n].op->saves_mask) return QS_OK;
     const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch), shape = draft->graph->node[n].op->mask(&dst);
     QS_TRY(qs__buffer_make(draft, QS_SLOT_MASK, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), n, "mask", NULL, &mask));
     qs__pending_bind(pending, QS_MASK, shape, draft->int8, mask, 0);
@@ -87,6 +89,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     switch (role) {
     case QS_SRC:
         return input_bind(draft, pending, n, role, 0);
+    case QS_SRC_STEP: /* with src */
+        return QS_OK;
     case QS_SRC2:
         return input_bind(draft, pending, n, role, 1);
     case QS_DST:
@@ -104,7 +108,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     case QS_MEAN:
         return vector_bind(draft, pending, n, role, QS_SLOT_MEAN, "mean");
     case QS_VARIANCE:
-        return vector_bind(draft, pending, n, role, QS_SLOT_VARIANCE, "variance");
+    case QS_DEVIATION:
+        return vector_bind(draft, pending, n, role, QS_SLOT_SPREAD, qs_role_name(role));
     default:
         return qs_fail(QS_FAILED, "operator %s: its forward pass has operand %s, which lowering cannot find", draft->graph->node[n].name,
                        qs_role_name(role));

@@ -19,7 +19,7 @@ typedef enum qs_slot {
     QS_SLOT_VALUE,
     QS_SLOT_MASK,
     QS_SLOT_MEAN,
-    QS_SLOT_VARIANCE,
+    QS_SLOT_SPREAD, /* variance or deviation */
     QS_SLOT_INPUT, /* a triple for each input that this node is the first to want in some form */
     QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_TRIPLE * QS_MAX_INPUTS,
     QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_TRIPLE, /* src, weights, diff_dst */

@@ -63,7 +63,7 @@ static void test_values(void **state) {
             check_normal(parameter, array);
             continue;
         }
-        bool ones = parameter->role == QS_SCALE || parameter->role == QS_RUNNING_VARIANCE;
+        bool ones = parameter->role == QS_SCALE || parameter->role == QS_RUNNING_VARIANCE || parameter->role == QS_RUNNING_DEVIATION;
         for (int64_t k = 0; k < qs_shape_count(&parameter->shape); k++) {
             assert_true(array[k] == (ones ? 1.0f : 0.0f));
         }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "op_support.h"
+#include "norm_support.h"
 
 static void cases(void **state) {
     (void)state;
@@ -98,9 +98,15 @@ static void defaults_and_rules(void **state) {
     assert_true(qs_shape_count(&rules[2].shape) == 12);
 }
 
+static void relu_behind(void **state) {
+    (void)state;
+    check_relu_behind("batch_norm");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cases),
                                        cmocka_unit_test(gradients),
+                                       cmocka_unit_test(relu_behind),
                                        cmocka_unit_test(output_is_normalized),
                                        cmocka_unit_test(running_statistics),
                                        cmocka_unit_test(inference_with_batch_statistics),

@@ -203,6 +203,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_batch_norm(qs__chain *chain) {
     const char *pass = chain->one.pass->name;
+    if (chain->one.attributes.relu) return qs_fail(QS_UNSUPPORTED, "own batch norm has no relu behind it");
     size_t channels = (size_t)qs__own_rows(&chain->one, QS_SRC).channels;
     chain->offset[0] = qs__chain_reserve(chain, 2 * SLOTS * channels * sizeof(double));
     chain->offset[1] = qs__chain_reserve(chain, 2 * SLOTS * channels * sizeof(float));

@@ -30,8 +30,10 @@
     X(QS_SHIFT, "shift")               /* batch norm β, fp32 [C] */                                                  \
     X(QS_MEAN, "mean")                 /* of the batch, fp32 [C] */                                                   \
     X(QS_VARIANCE, "variance")         /* of the batch (biased), fp32 [C] */                                          \
+    X(QS_DEVIATION, "deviation")       /* of the batch: mean |x - mean|, or standard deviation, fp32 [C] */           \
     X(QS_RUNNING_MEAN, "running_mean")                                                                                \
     X(QS_RUNNING_VARIANCE, "running_variance")                                                                        \
+    X(QS_RUNNING_DEVIATION, "running_deviation")                                                                      \
     X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
     X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                    \
     X(QS_DST, "dst")                                                                                                  \
@@ -67,10 +69,12 @@ typedef struct qs_attributes {
     int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
     int groups;           /* 0 means 1; conv2d, channel_shuffle */
     int offset;           /* slice: the first channel taken */
-    double value;         /* dropout: probability; batch norm: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
-    double value2;        /* batch norm: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    double value;         /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
+    double value2;        /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    double ceiling;       /* with `relu`: its ceiling, 0 for none */
     qs_rounding rounding; /* cast, quantize */
     bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
+    bool relu;            /* normalisations: a relu behind, done in the same kernel */
     bool per_channel;     /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
 } qs_attributes;
 
@@ -120,6 +124,14 @@ typedef struct qs_parameter_rule {
 } qs_parameter_rule;
 #define QS_MAX_PARAMETERS 4
 
+/* How a normalisation normalises: what its reference and the devices' kernels go by. */
+typedef struct qs_norm {
+    bool per_position;       /* over the channels of each position (layer norm), not over the positions of each channel */
+    bool absolute;           /* the deviation is mean |x - mean| (L1), and backward goes by the signs of x - mean */
+    bool quantized;          /* src is int8 with a step, and every vector takes 8 bits */
+    qs_role spread, running; /* QS_VARIANCE and QS_RUNNING_VARIANCE, or QS_DEVIATION and QS_RUNNING_DEVIATION */
+} qs_norm;
+
 typedef struct qs_op {
     const char *name;
     qs_op_class kind;
@@ -131,9 +143,11 @@ typedef struct qs_op {
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
     bool saves_src;                        /* backward reads the forward input */
     bool saves_mask;                       /* forward writes QS_MASK that backward reads */
-    qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is */
+    qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is,
+                                            * and for operators that do a relu behind them (attribute relu) */
     bool alias;                            /* moves no data: flatten */
     bool training_only;                    /* outside training an alias of its input: dropout */
+    const qs_norm *norm;                   /* normalisations; NULL: it is none */
     int passes;
     const qs_pass *pass;
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
@@ -161,10 +175,12 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *     forward            src src_step? weights weights_step? bias? dst       integer operands: int32 sums × src_step × weights_step + bias
  *     input_gradient     weights diff_dst diff_src
  *     weight_gradient    src diff_dst diff_weights diff_bias?
- *   batch_norm
- *     forward            src scale shift mean variance running_mean running_variance dst     mean.. running written
- *     inference          src scale shift running_mean running_variance dst
- *     backward           src scale mean variance diff_dst diff_src diff_scale diff_shift
+ *   batch_norm, l1_batch_norm, and quantized l1_batch_norm_int8, l2_batch_norm_int8, l2_batch_norm_int8_std
+ *     forward            src src_step? scale shift mean variance running_mean running_variance mask? dst     mean.. mask written
+ *     inference          src src_step? scale shift running_mean running_variance dst
+ *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
+ *                        L1 and std have deviation and running_deviation for the variances; src_step stands where src is int8, the mask
+ *                        where the attribute relu is
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
  *                        summed with it)
@@ -192,6 +208,19 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
  *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
  *                        R/(R-1)
+ *   l1_batch_norm        the same with deviation = mean |x - mean|: dst = (x - mean) / (deviation + value) · scale + shift; the running
+ *                        deviation takes the batch's as it is. Backward (shared spec, shiftquant.md §3), with n = (x - mean) / (deviation
+ *                        + value) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
+ *                        value), sign(0) = 0; the derivative wherever no x is its channel's mean
+ *   ..._int8             x = src_step · code. Every vector is rounded, nearest-even, to 8 bits with one step: scale, shift, spread with
+ *                        step = qs_step_of_absmax, mean with step src_step / 2^p for the largest p in -8 ... 8 that holds it, so that x -
+ *                        mean is a whole multiple of one unit. Sums of codes, of squares (L2) and of |x - mean| (L1, from the rounded mean)
+ *                        and differences are integers, whatever unit adds them; dst is one rescale of the difference by the channel's
+ *                        factor, plus shift. l2_batch_norm_int8 rounds the variance, ..._std its root and divides by deviation + value.
+ *                        mean, variance and deviation hold the rounded values; running ones are averages of unrounded ones, rounded
+ *                        where they are used. Backward is the formula of the operator that is not quantized, at the rounded x, mean,
+ *                        spread and scale (straight-through); its arithmetic is fp32, since gradients come in float formats
+ *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
  *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
  *                        in memory order: 1 where 0 < x < value
  *   concat               along the channels: those of src, then those of src2
@@ -220,6 +249,13 @@ typedef struct qs_random_rows {
     uint64_t first, stride;
     int64_t rows, per_row;
 } qs_random_rows;
+
+/* 1/sqrt(spread + epsilon) for a variance, 1/(spread + epsilon) for a deviation. */
+QS_API double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon);
+/* Rounds means, given in units of src_step, as the ..._int8 operators do; returns p. */
+QS_API int qs_norm_round_means(int64_t channels, double *means);
+/* The same for the other vectors; dst may be src. */
+QS_API void qs_norm_round_vector(int64_t channels, const double *src, double *dst);
 
 /* ---- Cases ------------------------------------------------------------------------------------------------------------ */
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the normalisations share (norm.c). An operator file names its qs_norm and its test cases and takes the rest from here. */
+#ifndef QSYNC_OP_NORM_H
+#define QSYNC_OP_NORM_H
+
+#include "internal.h"
+
+void qs__norm_defaults(qs_attributes *attributes);
+qs_status qs__norm_infer(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
+/* scale, shift, running_mean and the running spread. */
+int qs__norm_variance_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
+int qs__norm_deviation_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
+
+/* forward, inference, backward; for spreads that are variances and for deviations. */
+enum { QS__NORM_PASSES = 3 };
+extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviation_passes[QS__NORM_PASSES];
+
+/* Everything of a batch norm but its name, rule and cases. */
+#define QS__BATCH_NORM(of)                                                                                                   \
+    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_##of##_parameters, .saves_src = true, \
+    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes, .defaults = qs__norm_defaults
+
+/* Text of cases: F format, S shape, C channels, X how src is given, D the spread's name, M mask (or nothing), A further attributes. */
+#define QS__NORM_VECTOR(C) "=fp32[" C "] "
+#define QS__NORM_WITH " value=1e-05 value2=0.1"
+#define QS__NORM_INFERENCE(NAME, X, D, F, S, C, A)                                                                                 \
+    NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "running_mean" QS__NORM_VECTOR(C) "running_" D \
+    QS__NORM_VECTOR(C) "dst=" F S QS__NORM_WITH A
+#define QS__NORM_TRAINING(NAME, X, D, F, S, C, M, A)                                                                           \
+    NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR( \
+        C) "running_mean" QS__NORM_VECTOR(C) "running_" D                                                                      \
+    QS__NORM_VECTOR(C) M "dst=" F S QS__NORM_WITH A,                                                                           \
+        NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(C) M                   \
+        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" QS__NORM_WITH A
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The 8-bit vectors of quantized normalisations: what a reference and the kernels of devices must round alike. */
+#include "norm.h"
+
+#include <math.h>
+
+enum { MOST_SHIFT = 8, MOST_CODE = 127 };
+
+/* A mean that is not a number stays one and decides nothing. */
+int qs_norm_round_means(int64_t channels, double *means) {
+    double largest = 0;
+    int shift = MOST_SHIFT;
+    for (int64_t c = 0; c < channels; c++)
+        if (fabs(means[c]) > largest) largest = fabs(means[c]);
+    while (shift > -MOST_SHIFT && rint(ldexp(largest, shift)) > MOST_CODE)
+        shift--;
+    for (int64_t c = 0; c < channels; c++)
+        if (!isnan(means[c])) means[c] = ldexp(fmax(fmin(rint(ldexp(means[c], shift)), MOST_CODE), -MOST_CODE), -shift);
+    return shift;
+}
+
+void qs_norm_round_vector(int64_t channels, const double *src, double *dst) {
+    const qs_format *format = qs_format_of("int8");
+    double largest = 0;
+    for (int64_t c = 0; c < channels; c++)
+        if (!(fabs(src[c]) <= largest)) largest = fabs(src[c]);
+    const float step = qs_step_of_absmax(format, (float)largest);
+    for (int64_t c = 0; c < channels; c++)
+        dst[c] = (double)step * (double)qs_round_value(format, QS_NEAREST_EVEN, (float)(src[c] / (double)step), 0, NULL);
+}
