@@ -98,13 +98,15 @@ qs_status verb_inspect(int argc, char **argv) {
         "inspect", "MODEL",
         "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
         "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.\n"
-        "--blocks: the parts that planners decide together, and which are copies of each other.",
+        "--blocks: the parts that planners decide together, and which are copies of each other. --groups: the tensors between two\n"
+        "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.",
         "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
-        "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"};
+        "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
+        "  qsync inspect resnet20 --groups --batch 128\n"};
     inspection one = {.batch = 1};
     const char *input = NULL;
     int classes = 0;
-    bool memory = false, blocks = false, json = false, done = false;
+    bool memory = false, blocks = false, groups = false, json = false, done = false;
     int first = 0;
     memory_question question = {.recipe = "fp32", .optimizer = "sgd"};
     option_table table = {0};
@@ -113,6 +115,7 @@ qs_status verb_inspect(int argc, char **argv) {
     options_add(&table, (option_row){"classes", OPTION_INT, &classes, "N", "classes (the model's own)", 1});
     options_add(&table, (option_row){"memory", OPTION_FLAG, &memory, NULL, "what a training step keeps in memory, and when", 0});
     options_add(&table, (option_row){"blocks", OPTION_FLAG, &blocks, NULL, "repeating parts of the model instead", 0});
+    options_add(&table, (option_row){"groups", OPTION_FLAG, &groups, NULL, "tensors that change format together, and their sizes", 0});
     options_add(&table,
                 (option_row){"recipe", OPTION_TEXT, &question.recipe, "NAME", "with --memory: of every adjustable operator (fp32)", 0});
     options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
@@ -128,7 +131,7 @@ qs_status verb_inspect(int argc, char **argv) {
     qs_model_input shape;
     qs_status status = QS_OK;
     QS_TRY(memory_options_check(&table, memory));
-    if (memory && blocks) return qs_fail(QS_USAGE, "--memory and --blocks are two questions: give one of them");
+    if (memory + blocks + groups > 1) return qs_fail(QS_USAGE, "--memory, --blocks and --groups are different questions: give one of them");
     QS_TRY(model_input_parse(input, classes, argv[first], &shape));
     QS_TRY(qs_model_build(argv[first], &shape, &one.graph));
     if (memory) {
@@ -140,6 +143,10 @@ qs_status verb_inspect(int argc, char **argv) {
     }
     if (blocks) {
         status = blocks_inspect(one.graph, json);
+        goto done;
+    }
+    if (groups) {
+        status = groups_inspect(one.graph, one.batch, json);
         goto done;
     }
     QS_GOTO(summaries_make(&one));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What qsync inspect answers in files of their own: --memory, the arena of a training step, before anything is profiled; --blocks, the
- * model's repeating parts. */
+ * model's repeating parts; --groups, the tensors that assignments of formats change together. */
 #ifndef QSYNC_CLI_INSPECT_H
 #define QSYNC_CLI_INSPECT_H
 
@@ -19,5 +19,6 @@ typedef struct memory_question {
 qs_status memory_options_check(const option_table *table, bool memory);
 qs_status memory_inspect(const memory_question *question, bool json);
 qs_status blocks_inspect(const qs_graph *graph, bool json);
+qs_status groups_inspect(const qs_graph *graph, int64_t batch, bool json);
 
 #endif

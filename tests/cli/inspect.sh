@@ -16,6 +16,16 @@ jq -e '(.kinds | length) == 7 and ([.kinds[].copies[]] | length) == 11 and ([.ki
     all(.kinds[]; (.copies | map(.adjustable | length) | unique | length) == 1)' "$work/json" > "$work/out" ||
     { echo "resnet20 in other blocks"; cat "$work/json"; failures=$((failures + 1)); }
 refuse 2 'give one of them' inspect lenet5 --memory --blocks
+refuse 2 'give one of them' inspect lenet5 --groups --blocks
+
+# Groups: lenet5's five multiplications and the logits to the letter; in JSON, sizes add up and every tensor is in one group.
+expect 0 inspect lenet5 --groups --batch 4 < "$(dirname "$0")/inspect-groups.expected"
+"$QSYNC" inspect squeezenet --groups --batch 8 --json > "$work/json" || failures=$((failures + 1))
+jq -e '(.groups | length) == 19 and ([.groups[].elements] | add) == .elements and ([.groups[].demotable] | add) == .demotable and
+    ([.groups[].share] | add - 1 | fabs) < 1e-9 and ([.groups[].tensors[].name] | length == (unique | length)) and
+    all(.groups[]; .elements == ([.tensors[] | .elements + .gradient_elements] | add)) and
+    (.groups[2].tensors | map(.name) | contains(["fire2.expand1.conv.weights", "fire2.expand3.conv.weights"]))' "$work/json" \
+    > "$work/out" || { echo "squeezenet in other groups"; cat "$work/json"; failures=$((failures + 1)); }
 
 # Memory by the kernels of ref, which every build has: to the letter. Categories are what lives at the peak, and less precision is less memory.
 expect 0 inspect lenet5 --memory --batch 4 --backend ref < "$(dirname "$0")/inspect-memory.expected"

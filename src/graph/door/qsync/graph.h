@@ -123,6 +123,41 @@ typedef struct qs_blocks {
 QS_API qs_status qs_graph_blocks(const qs_graph *graph, qs_blocks *out);
 QS_API void qs_blocks_release(qs_blocks *blocks);
 
+/* ---- Tensors and their groups ------------------------------------------------------------------------------------------------ */
+
+/* A tensor of one gradient computation (fp-assignment.md §2) and, where one is formed, its gradient, which has its shape. The images and
+ * every operator's output are tensors, except what moves no data (flatten: its output is its input) and the loss; so are trained
+ * parameters. A tensor counts once, however many operators read it. */
+typedef struct qs_graph_tensor {
+    int node;         /* whose output it is, or whose parameter */
+    int parameter;    /* index in the graph; -1: an output */
+    int group;        /* see qs_graph_groups */
+    int64_t elements; /* at the batch; the gradient has as many again */
+    bool gradient;    /* one is formed: none of the images */
+} qs_graph_tensor;
+typedef struct qs_tensor_group {
+    int leader; /* the multiplication that names it; -1: the last group, of what only the loss reads */
+    int tensors;
+    int64_t elements;  /* of its tensors and their gradients: its size (§5) */
+    int64_t demotable; /* of these, without gradients of parameters, which stay in high precision */
+} qs_tensor_group;
+typedef struct qs_groups {
+    int tensors;
+    qs_graph_tensor *tensor; /* in node order, a node's parameters before its output */
+    int groups;
+    qs_tensor_group *group; /* in the order of their leaders */
+    int64_t elements, demotable;
+} qs_groups;
+/* Tensors between adjacent matrix multiplications (adjustable operators) form a group (§5). An output belongs to the group of the
+ * multiplication that consumes it next downstream; where branches lead to several (a residual sum's, a concatenation's), to the first of
+ * them in node order. Parameters belong where the value that their operator reads does: a multiplication's weights share the group of the
+ * activation that feeds it, and several multiplications that read one value are one group, led by the first. Every group but the last
+ * has a leader: what reaches no multiplication any more, the loss' input, is the last. Release with qs_groups_release. */
+QS_API qs_status qs_graph_groups(const qs_graph *graph, int64_t batch, qs_groups *out);
+QS_API void qs_groups_release(qs_groups *groups);
+/* "conv1", "input"; "conv1.weights": as in plans. */
+QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_tensor *tensor);
+
 /* ---- Models --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_model_input {
