@@ -64,7 +64,7 @@ static inline void tensor_store(qs_tensor *tensor, const float *values) {
         for (int64_t i = 0; i < count; i++)
             ((int8_t *)tensor->data)[i] = (int8_t)values[i];
     } else {
-        qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, (qs_random_stream){0}, count, values, tensor->data);
+        qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, tensor->data);
     }
 }
 
@@ -283,7 +283,7 @@ static inline void check_one_storage(const char *text) {
         float *expected = tensor_values(&wide.operands[i]), *got = tensor_values(&narrow.operands[i]);
         int64_t count = qs_shape_count(&wide.operands[i].shape);
         if (format->kind == QS_KIND_FLOAT) {
-            qs_round_array(format, QS_NEAREST_EVEN, (qs_random_stream){0}, count, expected, expected);
+            qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, expected, expected);
         }
         assert_close(count, got, expected, 0, 0, text);
         free(expected);

@@ -49,7 +49,8 @@ static qs_status value_round(rounder *one, const char *text) {
     bool overflow = false;
     if (end == text || *end) return qs_fail(QS_USAGE, "%s: not a number", text);
     const float value = (float)exact;
-    const float rounded = qs_round_value(one->format, one->rounding, value, qs_random_bits(one->key, one->drawn++), &overflow);
+    const float rounded =
+        qs_round_value(one->format, one->rounding, QS_OVERFLOW_DEFAULT, value, qs_random_bits(one->key, one->drawn++), &overflow);
     const bool has_code = !isnan(rounded) || one->format->specials != QS_SPECIALS_NONE;
     const uint32_t code = has_code ? qs_encode_value(one->format, rounded) : 0;
     if (!one->json) {

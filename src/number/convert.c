@@ -19,15 +19,16 @@ static const float smallest_step = 0x1p-100f;
 /* One call; which fields are set depends on the body. */
 typedef struct array_call {
     const qs__kernels *kernels;
-    qs__float_plan plan;
-    qs_rounding rounding;
+    qs__float_rounding how; /* of floats */
+    qs_rounding rounding;   /* of integers */
     qs_random_stream random;
-    int bits; /* of one code; 0 keeps fp32 values */
+    int bits; /* of one code */
     float step;
     qs__fixed_range range;
     const void *src;
     void *dst;
-    _Atomic int64_t overflows;
+    void *packed; /* codes of floats */
+    _Atomic int64_t overflows, underflows;
 } array_call;
 
 static void run(array_call *call, int64_t count, qs_parallel_body body) {
@@ -56,63 +57,65 @@ static int whole_bytes(int bits) {
 
 /* ---- Rounding ---- */
 
-static void round_body(void *context, int64_t begin, int64_t end) {
-    array_call *call = context;
-    int64_t overflows = 0;
-    while (begin < end) {
-        uint64_t counter = call->random.first + (uint64_t)begin;
-        int64_t count = qs__draws_run(counter, end - begin);
-        overflows += call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), 0, count,
-                                          (const float *)call->src + begin, (float *)call->dst + begin);
-        begin += count;
+/* Elements begin ... end - 1; codes: those of this piece, of `width` bytes, or NULL. */
+static void round_piece(const array_call *call, int64_t begin, int64_t end, int width, void *codes, qs_rounding_counts *counts) {
+    for (int64_t at = begin; at < end;) {
+        uint64_t counter = call->random.first + (uint64_t)at;
+        int64_t count = qs__draws_run(counter, end - at);
+        float *dst = call->dst ? (float *)call->dst + at : NULL;
+        void *to = codes ? (char *)codes + (at - begin) * width : NULL;
+        qs_rounding_counts more =
+            call->kernels->round(&call->how, qs__draws_at(call->random, counter), count, (const float *)call->src + at, dst, width, to);
+        counts->overflows += more.overflows;
+        counts->underflows += more.underflows;
+        at += count;
     }
-    atomic_fetch_add_explicit(&call->overflows, overflows, memory_order_relaxed);
 }
 
-int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
-                       float *dst) {
-    array_call call = {.plan = qs__float_plan_of(format), .rounding = rounding, .random = random, .src = src, .dst = dst};
-    run(&call, count, round_body);
-    return call.overflows;
-}
-
-/* ---- Conversion ---- */
-
-static void narrow_run(const array_call *call, uint64_t counter, int64_t begin, int64_t count) {
-    int width = whole_bytes(call->bits);
-    call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), width, count, (const float *)call->src + begin,
-                         (char *)call->dst + begin * width);
-}
-
-/* Odd widths. A block may straddle a change of the counters' high half. */
-static void narrow_packed(const array_call *call, int64_t begin, int64_t end) {
+/* Odd widths go through a block of whole codes. */
+static void round_odd(const array_call *call, int64_t begin, int64_t end, qs_rounding_counts *counts) {
     uint32_t codes[BLOCK];
     for (int64_t start = begin; start < end; start += BLOCK) {
         int64_t size = end - start < BLOCK ? end - start : BLOCK;
-        for (int64_t done = 0; done < size;) {
-            uint64_t counter = call->random.first + (uint64_t)(start + done);
-            int64_t count = qs__draws_run(counter, size - done);
-            call->kernels->round(&call->plan, call->rounding, qs__draws_at(call->random, counter), 4, count,
-                                 (const float *)call->src + start + done, codes + done);
-            done += count;
-        }
-        qs__codes_pack(call->bits, size, codes, (uint8_t *)call->dst + start / 8 * call->bits);
+        round_piece(call, start, start + size, sizeof codes[0], codes, counts);
+        qs__codes_pack(call->bits, size, codes, (uint8_t *)call->packed + start / 8 * call->bits);
     }
 }
 
-static void narrow_body(void *context, int64_t begin, int64_t end) {
-    const array_call *call = context;
-    if (!whole_bytes(call->bits)) {
-        narrow_packed(call, begin, end);
-        return;
+static void round_body(void *context, int64_t begin, int64_t end) {
+    array_call *call = context;
+    qs_rounding_counts counts = {0};
+    int width = whole_bytes(call->bits);
+    if (!call->packed) {
+        round_piece(call, begin, end, 0, NULL, &counts);
+    } else if (width) {
+        round_piece(call, begin, end, width, (char *)call->packed + begin * width, &counts);
+    } else {
+        round_odd(call, begin, end, &counts);
     }
-    while (begin < end) {
-        uint64_t counter = call->random.first + (uint64_t)begin;
-        int64_t count = qs__draws_run(counter, end - begin);
-        narrow_run(call, counter, begin, count);
-        begin += count;
-    }
+    atomic_fetch_add_explicit(&call->overflows, counts.overflows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&call->underflows, counts.underflows, memory_order_relaxed);
 }
+
+static qs__float_rounding how_to_round(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
+    return (qs__float_rounding){
+        .plan = qs__float_plan_of(format), .rounding = rounding, .past = qs__past_max_of(format, rounding, overflow)};
+}
+
+qs_rounding_counts qs_round_pack_array(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
+                                       int64_t count, const float *src, float *dst, void *packed) {
+    array_call call = {
+        .how = how_to_round(format, rounding, overflow), .random = random, .bits = format->bits, .src = src, .dst = dst, .packed = packed};
+    run(&call, count, round_body);
+    return (qs_rounding_counts){call.overflows, call.underflows};
+}
+
+qs_rounding_counts qs_round_array(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
+                                  int64_t count, const float *src, float *dst) {
+    return qs_round_pack_array(format, rounding, overflow, random, count, src, dst, NULL);
+}
+
+/* ---- Conversion ---- */
 
 static bool is_single(const qs_format *format) {
     return format->specials == QS_SPECIALS_IEEE && format->bits == 32;
@@ -123,11 +126,13 @@ static void copy_body(void *context, int64_t begin, int64_t end) {
     memmove((float *)call->dst + begin, (const float *)call->src + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
-                          void *dst) {
-    array_call call = {
-        .plan = qs__float_plan_of(format), .rounding = rounding, .random = random, .bits = format->bits, .src = src, .dst = dst};
-    run(&call, count, is_single(format) ? copy_body : narrow_body);
+void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random, int64_t count,
+                          const float *src, void *dst) {
+    bool copies = is_single(format) && overflow != QS_OVERFLOW_SATURATE;
+    array_call call = {.how = how_to_round(format, rounding, overflow), .random = random, .bits = format->bits, .src = src};
+    call.how.fast = overflow == QS_OVERFLOW_DEFAULT;
+    *(copies ? &call.dst : &call.packed) = dst;
+    run(&call, count, copies ? copy_body : round_body);
 }
 
 static void widen_body(void *context, int64_t begin, int64_t end) {
@@ -135,19 +140,19 @@ static void widen_body(void *context, int64_t begin, int64_t end) {
     int width = whole_bytes(call->bits);
     float *dst = call->dst;
     if (width) {
-        call->kernels->widen(&call->plan, width, end - begin, (const char *)call->src + begin * width, dst + begin);
+        call->kernels->widen(&call->how.plan, width, end - begin, (const char *)call->src + begin * width, dst + begin);
         return;
     }
     uint32_t codes[BLOCK];
     for (int64_t start = begin; start < end; start += BLOCK) {
         int64_t size = end - start < BLOCK ? end - start : BLOCK;
         qs__codes_unpack(call->bits, size, (const uint8_t *)call->src + start / 8 * call->bits, codes);
-        call->kernels->widen(&call->plan, 4, size, codes, dst + start);
+        call->kernels->widen(&call->how.plan, 4, size, codes, dst + start);
     }
 }
 
 void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst) {
-    array_call call = {.plan = qs__float_plan_of(format), .bits = format->bits, .src = src, .dst = dst};
+    array_call call = {.how.plan = qs__float_plan_of(format), .bits = format->bits, .src = src, .dst = dst};
     run(&call, count, is_single(format) ? copy_body : widen_body);
 }
 

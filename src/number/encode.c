@@ -13,11 +13,8 @@ static uint32_t mask_of(int bits) {
 }
 
 static uint32_t encode_magnitude(const qs__float_plan *plan, uint32_t magnitude) {
-    uint32_t special = (uint32_t)plan->special_code;
-    if (magnitude > INFINITY_BITS) {
-        return plan->specials == QS_SPECIALS_IEEE ? special | 1u << (plan->mantissa_bits - 1) : special;
-    }
-    if (magnitude == INFINITY_BITS) return special;
+    if (magnitude > INFINITY_BITS) return (uint32_t)plan->nan_code;
+    if (magnitude == INFINITY_BITS) return (uint32_t)plan->infinity_code;
     if (magnitude < (uint32_t)plan->min_bits) return (uint32_t)(qs__float_of(magnitude) / (double)plan->step);
     return (magnitude >> plan->shift) - ((uint32_t)(plan->min_field - 1) << plan->mantissa_bits);
 }

@@ -101,6 +101,9 @@ qs__float_plan qs__float_plan_of(const qs_format *format) {
     if (format->specials == QS_SPECIALS_FN) plan.special_code = (int32_t)((1u << (e + m)) - 1);
     /* The binade above fp32 (fp(8,m) only). */
     if (format->specials == QS_SPECIALS_NONE && (1 << e) - 1 + field - 1 >= 255) plan.special_code = (256 - field) << m;
+    int32_t last_code = (int32_t)((1u << (e + m)) - 1);
+    plan.infinity_code = plan.special_code < last_code ? plan.special_code : last_code;
+    plan.nan_code = plan.infinity_code | (format->specials == QS_SPECIALS_IEEE ? 1 << m >> 1 : 0);
     bool ieee = format->specials == QS_SPECIALS_IEEE && format->bias == 0;
     plan.bfloat = ieee && e == 8 && m == 7;
     plan.half = ieee && e == 5 && m == 10;

@@ -63,12 +63,29 @@ typedef struct qs__float_plan {
     int32_t mantissa_bits;  /* m */
     int32_t magnitude_bits; /* e + m */
     int32_t special_code;   /* codes from here on are not numbers; INT32_MAX when all are */
-    float step;             /* min_subnormal */
+    int32_t infinity_code;  /* what infinities are stored as, and NaNs */
+    int32_t nan_code;
+    float step; /* min_subnormal */
     qs_specials specials;
     bool bfloat, half; /* bf16 and fp16: kernels of their own */
 } qs__float_plan;
 
 qs__float_plan qs__float_plan_of(const qs_format *format);
+
+/* Bits of the magnitudes that replace what passed max: finite values by their sign, infinities, NaNs. */
+typedef struct qs__past_max {
+    int32_t positive, negative, infinity, nan;
+} qs__past_max;
+
+qs__past_max qs__past_max_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow);
+
+/* A rounding of floats: how, and what the kernels need to know of it. */
+typedef struct qs__float_rounding {
+    qs__float_plan plan;
+    qs_rounding rounding;
+    qs__past_max past;
+    bool fast; /* codes only, nothing is counted, no policy of its own: the kernels of bf16 and fp16 will do */
+} qs__float_rounding;
 
 /* Draw i of a run: hash of the key halves and counter + i. */
 typedef struct qs__draws {
@@ -100,12 +117,13 @@ typedef struct qs__columns {
     float lowest, highest; /* codes, × 2^16 likewise */
 } qs__columns;
 
-/* Widths are bytes of one code (1, 2 or 4); width 0 keeps fp32 values. Sums take at most QS_NUMBER_PIECE elements. Absolute maxima are
- * returned as fp32 bits, minima and maxima as keys that order like the values do (qs__key_value). */
+/* `round` writes fp32 values to dst, codes of `width` bytes (1, 2 or 4) to codes, or both: one of them may be NULL, dst may be src.
+ * Sums take at most QS_NUMBER_PIECE elements. Absolute maxima are returned as fp32 bits, minima and maxima as keys that order like the
+ * values do (qs__key_value). */
 typedef struct qs__kernels {
     const char *name;
-    int64_t (*round)(const qs__float_plan *plan, qs_rounding rounding, qs__draws draws, int width, int64_t count, const float *src,
-                     void *dst);
+    qs_rounding_counts (*round)(const qs__float_rounding *how, qs__draws draws, int64_t count, const float *src, float *dst, int width,
+                                void *codes);
     void (*widen)(const qs__float_plan *plan, int width, int64_t count, const void *src, float *dst);
     void (*quantize)(qs_rounding rounding, qs__draws draws, qs__fixed_range range, int64_t count, const float *src, int8_t *dst);
     void (*quantize_bf16)(qs_rounding rounding, qs__draws draws, qs__fixed_range range, int64_t count, const uint16_t *src, int8_t *dst);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantizers by name: "format:granularity:rounding", where what is missing has a default. */
+/* Quantizers by name: "format:granularity:rounding:overflow", where what is missing has a default. */
 #include "number_room.h"
 
 #include <stdio.h>
@@ -18,11 +18,16 @@ static const granularity_name granularities[] = {
     {"channel", QS_PER_CHANNEL, false}, {"shift#(in)", QS_SHIFT_GROUPS, true},   {"shift#(out)", QS_SHIFT_GROUPS, false},
     {"shift#", QS_SHIFT_GROUPS, true},
 };
-enum { GRANULARITIES = sizeof granularities / sizeof granularities[0] };
+enum { GRANULARITIES = sizeof granularities / sizeof granularities[0], PARTS = GRANULARITIES + QS_ROUNDING_COUNT + 2 };
+
+static const char form[] = "the form is format:granularity:rounding:overflow";
+static const char overflow_mark[] = "overflow=";
 
 static const char *part_name(size_t index) {
+    static const char *const policies[] = {"overflow=saturate", "overflow=inf"};
     if (index < GRANULARITIES) return granularities[index].text;
-    return qs_rounding_name((qs_rounding)(index - GRANULARITIES));
+    if (index < GRANULARITIES + QS_ROUNDING_COUNT) return qs_rounding_name((qs_rounding)(index - GRANULARITIES));
+    return policies[index - GRANULARITIES - QS_ROUNDING_COUNT];
 }
 
 /* *groups: the digit that stands for #, or -1. */
@@ -71,21 +76,44 @@ static char *next_part(char **rest) {
     return part;
 }
 
-static qs_status parse_part(const char *part, bool *has_granularity, bool *has_rounding, qs_quantizer *quantizer) {
+static qs_status take_overflow(const char *part, qs_quantizer *quantizer) {
+    if (quantizer->format->kind == QS_KIND_INTEGER) {
+        return qs_fail(QS_USAGE, "'%s' needs a float format: %s always saturates", part, quantizer->format->name);
+    }
+    return qs_overflow_find(part + sizeof overflow_mark - 1, &quantizer->overflow);
+}
+
+/* The kinds of parts behind the format, told apart by their words. */
+typedef enum part_kind { PART_GRANULARITY, PART_ROUNDING, PART_OVERFLOW, PART_KINDS } part_kind;
+
+/* had: the kinds that were there before. */
+static qs_status parse_part(const char *part, bool had[PART_KINDS], qs_quantizer *quantizer) {
     int groups;
+    qs_rounding rounding = quantizer->rounding;
     const granularity_name *granularity = find_granularity(part, &groups);
-    if (granularity && !*has_granularity && !*has_rounding) {
-        *has_granularity = true;
-        return take_granularity(part, granularity, groups, quantizer);
+    part_kind kind = PART_GRANULARITY;
+    if (!granularity) {
+        kind = strncmp(part, overflow_mark, sizeof overflow_mark - 1) == 0 ? PART_OVERFLOW : PART_ROUNDING;
+        if (kind == PART_ROUNDING && qs_rounding_find(part, &rounding) != QS_OK) {
+            return qs_fail(QS_USAGE, "'%s' is no granularity, no rounding and no overflow; there are %s", part,
+                           qs_names_join(PARTS, part_name));
+        }
     }
-    bool repeated = granularity || *has_rounding;
-    if (!repeated && qs_rounding_find(part, &quantizer->rounding) == QS_OK) {
-        *has_rounding = true;
-        return QS_OK;
-    }
-    if (repeated) return qs_fail(QS_USAGE, "'%s' is one part too many; the form is format:granularity:rounding", part);
-    return qs_fail(QS_USAGE, "'%s' is no granularity and no rounding; there are %s", part,
-                   qs_names_join(GRANULARITIES + QS_ROUNDING_COUNT, part_name));
+    if (had[kind]) return qs_fail(QS_USAGE, "'%s' is one part too many; %s", part, form);
+    had[kind] = true;
+    if (kind == PART_GRANULARITY) return take_granularity(part, granularity, groups, quantizer);
+    if (kind == PART_OVERFLOW) return take_overflow(part, quantizer);
+    quantizer->rounding = rounding;
+    return QS_OK;
+}
+
+/* Formats without infinities saturate anyway; those with them go there anyway, but for roundings toward zero. */
+static qs_overflow canonical_overflow(const qs_quantizer *quantizer) {
+    bool infinite = quantizer->format->specials == QS_SPECIALS_IEEE;
+    bool inward = quantizer->rounding == QS_TOWARD_ZERO || quantizer->rounding == QS_FLOOR;
+    if (quantizer->overflow == QS_OVERFLOW_SATURATE && !infinite) return QS_OVERFLOW_DEFAULT;
+    if (quantizer->overflow == QS_OVERFLOW_INFINITY && infinite && !inward) return QS_OVERFLOW_DEFAULT;
+    return quantizer->overflow;
 }
 
 static qs_status parse_quantizer(char *text, qs_quantizer *out) {
@@ -93,11 +121,11 @@ static qs_status parse_quantizer(char *text, qs_quantizer *out) {
     qs_quantizer quantizer = {.granularity = QS_PER_TENSOR};
     QS_TRY(qs_format_find(next_part(&rest), &quantizer.format));
     quantizer.rounding = default_rounding(quantizer.format);
-    bool has_granularity = false;
-    bool has_rounding = false;
+    bool had[PART_KINDS] = {false};
     while (rest) {
-        QS_TRY(parse_part(next_part(&rest), &has_granularity, &has_rounding, &quantizer));
+        QS_TRY(parse_part(next_part(&rest), had, &quantizer));
     }
+    quantizer.overflow = canonical_overflow(&quantizer);
     *out = quantizer;
     return QS_OK;
 }
@@ -105,8 +133,7 @@ static qs_status parse_quantizer(char *text, qs_quantizer *out) {
 qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     char copy[TEXT_LIMIT];
     if (strlen(text) >= sizeof copy) {
-        return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; the form is format:granularity:rounding", text,
-                       TEXT_LIMIT - 1);
+        return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; %s", text, TEXT_LIMIT - 1, form);
     }
     strcpy(copy, text);
     return qs_fail_within(parse_quantizer(copy, out), "quantizer '%s'", text);
@@ -127,11 +154,12 @@ static void granularity_text(const qs_quantizer *quantizer, char *buffer) {
 const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
     char granularity[16];
     granularity_text(quantizer, granularity);
+    const char *name = quantizer->format->name;
     bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
-    if (plain && quantizer->format->kind == QS_KIND_FLOAT) {
-        snprintf(buffer, TEXT_LIMIT, "%s", quantizer->format->name);
-    } else {
-        snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", quantizer->format->name, granularity, qs_rounding_name(quantizer->rounding));
-    }
+    bool policy = quantizer->overflow != QS_OVERFLOW_DEFAULT;
+    int length = plain && quantizer->format->kind == QS_KIND_FLOAT
+                     ? snprintf(buffer, TEXT_LIMIT, "%s", name)
+                     : snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", name, granularity, qs_rounding_name(quantizer->rounding));
+    if (policy) snprintf(buffer + length, (size_t)(TEXT_LIMIT - length), ":%s%s", overflow_mark, qs_overflow_name(quantizer->overflow));
     return buffer;
 }

@@ -4,17 +4,36 @@
 #include "number_room.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
-#define ROUNDING_TEXT(id, text) [id] = (text),
-static const char *const rounding_names[] = {QS_ROUNDING_LIST(ROUNDING_TEXT)};
+#define NAME_TEXT(id, text) [id] = (text),
+static const char *const rounding_names[] = {QS_ROUNDING_LIST(NAME_TEXT)};
+static const char *const overflow_names[] = {QS_OVERFLOW_LIST(NAME_TEXT)};
 
 const char *qs_rounding_name(qs_rounding rounding) {
     return rounding_names[rounding];
 }
 
-static const char *name_at(size_t index) {
+static const char *rounding_name_at(size_t index) {
     return rounding_names[index];
+}
+
+const char *qs_overflow_name(qs_overflow overflow) {
+    return overflow_names[overflow];
+}
+
+static const char *overflow_name_at(size_t index) {
+    return overflow_names[index];
+}
+
+qs_status qs_overflow_find(const char *name, qs_overflow *out) {
+    for (int i = 0; i < QS_OVERFLOW_COUNT; i++) {
+        if (strcmp(name, overflow_names[i]) != 0) continue;
+        *out = (qs_overflow)i;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "overflow '%s' does not exist; there are %s", name, qs_names_join(QS_OVERFLOW_COUNT, overflow_name_at));
 }
 
 qs_status qs_rounding_find(const char *name, qs_rounding *out) {
@@ -23,7 +42,7 @@ qs_status qs_rounding_find(const char *name, qs_rounding *out) {
         *out = (qs_rounding)i;
         return QS_OK;
     }
-    return qs_fail(QS_USAGE, "rounding '%s' does not exist; there are %s", name, qs_names_join(QS_ROUNDING_COUNT, name_at));
+    return qs_fail(QS_USAGE, "rounding '%s' does not exist; there are %s", name, qs_names_join(QS_ROUNDING_COUNT, rounding_name_at));
 }
 
 /* Whether a magnitude k + f goes up to k + 1. */
@@ -43,18 +62,33 @@ static bool goes_up(qs_rounding rounding, bool negative, double k, double f, uin
     }
 }
 
-/* Result when the magnitude passed max: formats with infinities go there unless the direction of the rounding forbids it. */
-static float overflow_value(const qs_format *format, qs_rounding rounding, float x) {
+/* Result when the magnitude passed max. */
+static float overflow_value(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x) {
     bool inward = rounding == QS_TOWARD_ZERO || (rounding == QS_FLOOR && !signbit(x));
     bool saturates = format->specials != QS_SPECIALS_IEEE || (inward && !isinf(x));
+    if (overflow != QS_OVERFLOW_DEFAULT) saturates = overflow == QS_OVERFLOW_SATURATE;
     return copysignf(saturates ? (float)format->max : INFINITY, x);
 }
 
-static float round_float(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
-    *overflow = false;
+static float nan_value(const qs_format *format, qs_overflow overflow, float x) {
+    bool stays = format->specials != QS_SPECIALS_NONE || overflow == QS_OVERFLOW_INFINITY;
+    return copysignf(stays ? NAN : (float)format->max, x);
+}
+
+qs__past_max qs__past_max_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
+    const float top = FLT_MAX;
+    return (qs__past_max){
+        .positive = (int32_t)qs__bits_of(overflow_value(format, rounding, overflow, top)),
+        .negative = (int32_t)qs__bits_of(-overflow_value(format, rounding, overflow, -top)),
+        .infinity = (int32_t)qs__bits_of(overflow_value(format, rounding, overflow, INFINITY)),
+        .nan = (int32_t)qs__bits_of(nan_value(format, overflow, 1.0f)),
+    };
+}
+
+static float round_float(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x, uint32_t random, bool *overflowed) {
     if (isnan(x)) {
-        *overflow = format->specials == QS_SPECIALS_NONE;
-        return *overflow ? copysignf((float)format->max, x) : copysignf(NAN, x);
+        *overflowed = format->specials == QS_SPECIALS_NONE;
+        return nan_value(format, overflow, x);
     }
     double magnitude = fabs((double)x);
     double rounded = magnitude;
@@ -66,11 +100,8 @@ static float round_float(const qs_format *format, qs_rounding rounding, float x,
         double f = magnitude / q - k;
         rounded = (k + goes_up(rounding, signbit(x), k, f, random)) * q;
     }
-    if (rounded > format->max) {
-        *overflow = true;
-        return overflow_value(format, rounding, x);
-    }
-    return copysignf((float)rounded, x);
+    *overflowed = rounded > format->max;
+    return *overflowed ? overflow_value(format, rounding, overflow, x) : copysignf((float)rounded, x);
 }
 
 /* Fixed point keeps 16 fractional bits, rounded to nearest-even, and adds a 16-bit draw: the arithmetic of the quantization kernels. */
@@ -81,9 +112,9 @@ static double round_integer_stochastic(double x, uint32_t random) {
     return floor((k + (random >> 16)) * 0x1p-16);
 }
 
-static float round_integer(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
+static float round_integer(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflowed) {
     double magnitude = fabs((double)x);
-    *overflow = true;
+    *overflowed = true;
     if (isnan(x)) return (float)format->max;
     if (magnitude > format->max + 1.0) return (float)(x < 0 ? qs_format_lowest(format) : format->max);
     double k = floor(magnitude);
@@ -94,13 +125,13 @@ static float round_integer(const qs_format *format, qs_rounding rounding, float 
         rounded = k + goes_up(rounding, signbit(x), k, magnitude - k, random);
     }
     double result = copysign(rounded, (double)x);
-    *overflow = result > format->max || result < qs_format_lowest(format);
+    *overflowed = result > format->max || result < qs_format_lowest(format);
     return (float)fmax(fmin(result, format->max), qs_format_lowest(format));
 }
 
-float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow) {
+float qs_round_value(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x, uint32_t random, bool *overflowed) {
     bool unused;
-    if (!overflow) overflow = &unused;
-    if (format->kind == QS_KIND_INTEGER) return round_integer(format, rounding, x, random, overflow);
-    return round_float(format, rounding, x, random, overflow);
+    if (!overflowed) overflowed = &unused;
+    if (format->kind == QS_KIND_INTEGER) return round_integer(format, rounding, x, random, overflowed);
+    return round_float(format, rounding, overflow, x, random, overflowed);
 }

@@ -22,7 +22,8 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     for (int64_t row = 0; row < rows.rows; row++) {
         qs_random_stream stream = {rows.key, rows.first + (uint64_t)row * rows.stride};
         char *to = (char *)dst->data + qs_format_bytes(dst->format, row * rows.per_row);
-        qs_convert_from_fp32(dst->format, one->attributes.rounding, stream, rows.per_row, values + row * rows.per_row, to);
+        qs_convert_from_fp32(dst->format, one->attributes.rounding, one->attributes.overflow, stream, rows.per_row,
+                             values + row * rows.per_row, to);
     }
     free(values);
     return QS_OK;
@@ -46,6 +47,9 @@ static const char *const cases[] = {CAST("fp32", "bf16", "[4,16,8,8]"),
                                     CAST("fp32", "bf16", "[16,9,3,3]") " rounding=stochastic",
                                     CAST("fp32", "fp16", "[3,5,3,3]") " rounding=stochastic batched",
                                     CAST("fp32", "bf16", "[37]") " rounding=toward-zero",
+                                    CAST("fp32", "fp16", "[3,5,3,3]") " overflow=saturate",
+                                    CAST("fp32", "fp(5,2,0)", "[3,5,3,3]") " overflow=inf",
+                                    CAST("fp(4,3,4)", "fp32", "[3,5,3,3]"),
                                     NULL};
 
 const qs_op qs__op_cast = {.name = "cast", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

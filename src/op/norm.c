@@ -213,7 +213,7 @@ static void normalize(const qs_case *one, const qs_tensor *operands, const work 
             w->src[at] = (float)(((double)w->src[at] - w->mean[c]) * factor + w->shift[c]);
     }
     if (one->attributes.relu) {
-        qs_round_array(dst->format, QS_NEAREST_EVEN, (qs_random_stream){0}, count, w->src, w->src);
+        qs_round_array(dst->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, w->src, w->src);
         qs__relu_values(count, (float)one->attributes.ceiling, w->src, mask);
     }
     qs__write(dst, w->src);

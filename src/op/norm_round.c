@@ -26,5 +26,6 @@ void qs_norm_round_vector(int64_t channels, const double *src, double *dst) {
         if (!(fabs(src[c]) <= largest)) largest = fabs(src[c]);
     const float step = qs_step_of_absmax(format, (float)largest);
     for (int64_t c = 0; c < channels; c++)
-        dst[c] = (double)step * (double)qs_round_value(format, QS_NEAREST_EVEN, (float)(src[c] / (double)step), 0, NULL);
+        dst[c] =
+            (double)step * (double)qs_round_value(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (float)(src[c] / (double)step), 0, NULL);
 }

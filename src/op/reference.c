@@ -29,7 +29,8 @@ qs_status qs__read(const qs_tensor *tensor, float **out) {
 }
 
 void qs__write(const qs_tensor *tensor, const float *values) {
-    qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, (qs_random_stream){0}, qs_shape_count(&tensor->shape), values, tensor->data);
+    qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, qs_shape_count(&tensor->shape),
+                         values, tensor->data);
 }
 
 qs_status qs__write_double(const qs_tensor *tensor, const double *values) {

@@ -163,6 +163,7 @@ static qs_status check_attributes(const qs_case *one) {
     if (!isfinite(with->value) || !isfinite(with->value2)) return qs__refuse(one, "value and value2 must be finite");
     QS_TRY(check_relu(one));
     if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
+    if ((unsigned)with->overflow >= QS_OVERFLOW_COUNT) return qs__refuse(one, "unknown overflow %d", (int)with->overflow);
     if (with->batched && with->per_channel) return qs__refuse(one, "batched and per_channel exclude each other");
     return QS_OK;
 }

@@ -52,7 +52,7 @@ void qs__operand_fill(const qs_operand *operand, void *data) {
     if (operand->format->kind == QS_KIND_INTEGER)
         qs_quantize_array(operand->format, QS_NEAREST_EVEN, unused, qs_step_of_absmax(operand->format, 1), PIECE, values, (int8_t *)piece);
     else
-        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, unused, PIECE, values, piece);
+        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, unused, PIECE, values, piece);
     repeat(piece, qs_format_bytes(operand->format, PIECE), data, bytes);
 }
 

@@ -29,7 +29,7 @@ static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs
 static qs_status cast_emit(qs_schedule_draft *draft, const conversion *one, qs_copy *out) {
     qs_place target;
     QS_TRY(target_find(draft, one, &target));
-    const qs_attributes attributes = {.rounding = one->to.rounding, .batched = one->batched};
+    const qs_attributes attributes = {.rounding = one->to.rounding, .overflow = one->to.overflow, .batched = one->batched};
     qs_pending pending = qs__pending_make(one->node, draft->cast.op, draft->cast.pass, &attributes);
     pending.stream = one->stream;
     pending.conversion = true;

@@ -6,7 +6,7 @@
 
 bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b) {
     return a->format == b->format && a->granularity == b->granularity && a->shift_groups == b->shift_groups &&
-           a->channel_is_input == b->channel_is_input && a->rounding == b->rounding;
+           a->channel_is_input == b->channel_is_input && a->rounding == b->rounding && a->overflow == b->overflow;
 }
 
 static bool recipe_same(const qs_recipe *a, const qs_recipe *b) {

@@ -34,7 +34,7 @@ static void round_into(const qs_quantizer *quantizer, uint64_t key, int64_t coun
     const qs_format *format = quantizer->format;
     const qs_random_stream random = {key, 0};
     if (format->kind == QS_KIND_FLOAT) {
-        qs_round_array(format, QS_STOCHASTIC, random, count, real, out);
+        qs_round_array(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, random, count, real, out);
         return;
     }
     int8_t *codes = malloc((size_t)count);

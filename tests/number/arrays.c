@@ -22,22 +22,33 @@ static void fill_ordinary(float *src, int64_t count) {
     }
 }
 
-static void check_rounding(const qs_format *format, qs_rounding rounding, const float *src, qs_random_stream stream) {
-    static float dst[COUNT + 1];
+/* Rounded values, packed codes and counts of one pass. */
+static void check_rounding(const qs_format *format, qs_rounding rounding, qs_overflow overflow, const float *src, qs_random_stream stream) {
+    static float dst[COUNT + 1], again[COUNT];
+    static unsigned char packed[COUNT * 4 + 1], expected_packed[COUNT * 4];
     memset(dst, GUARD, sizeof dst);
-    int64_t overflows = qs_round_array(format, rounding, stream, COUNT, src, dst);
-    int64_t expected = 0;
+    memset(packed, GUARD, sizeof packed);
+    qs_rounding_counts counts = qs_round_array(format, rounding, overflow, stream, COUNT, src, dst);
+    qs_rounding_counts expected = {0};
     for (size_t i = 0; i < COUNT; i++) {
-        bool overflow = false;
-        float value = qs_round_value(format, rounding, src[i], qs_random_bits(stream.key, stream.first + i), &overflow);
-        expected += overflow;
+        bool overflowed = false;
+        float value = qs_round_value(format, rounding, overflow, src[i], qs_random_bits(stream.key, stream.first + i), &overflowed);
+        expected.overflows += overflowed;
+        expected.underflows += value == 0.0f && src[i] != 0.0f;
         if (bits_of(value) != bits_of(dst[i])) {
-            fail_msg("%s %s %s: element %zu, %a, gives %a, not %a", qs_number_isa(), format->name, qs_rounding_name(rounding), i,
-                     (double)src[i], (double)dst[i], (double)value);
+            fail_msg("%s %s %s %s: element %zu, %a, gives %a, not %a", qs_number_isa(), format->name, qs_rounding_name(rounding),
+                     qs_overflow_name(overflow), i, (double)src[i], (double)dst[i], (double)value);
         }
     }
-    assert_int_equal(overflows, expected);
+    assert_memory_equal(&counts, &expected, sizeof counts);
     assert_int_equal(((unsigned char *)dst)[COUNT * sizeof(float)], GUARD);
+    counts = qs_round_pack_array(format, rounding, overflow, stream, COUNT, src, again, packed);
+    assert_memory_equal(&counts, &expected, sizeof counts);
+    assert_memory_equal(again, dst, sizeof again);
+    size_t bytes = qs_format_bytes(format, COUNT);
+    assert_int_equal(packed[bytes], GUARD);
+    qs_convert_from_fp32(format, rounding, overflow, stream, COUNT, src, expected_packed);
+    if (format->bits != 32) assert_memory_equal(packed, expected_packed, bytes);
 }
 
 static void arrays_round_as_values_do(void **state) {
@@ -50,8 +61,10 @@ static void arrays_round_as_values_do(void **state) {
             const qs_format *format = format_named(float_formats[f]);
             fill(format, src, COUNT);
             for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
-                check_rounding(format, (qs_rounding)r, src, (qs_random_stream){5, 12345});
-                check_rounding(format, (qs_rounding)r, ordinary, (qs_random_stream){6, 3});
+                for (int o = 0; o < QS_OVERFLOW_COUNT; o++) {
+                    check_rounding(format, (qs_rounding)r, (qs_overflow)o, src, (qs_random_stream){5, 12345});
+                    check_rounding(format, (qs_rounding)r, (qs_overflow)o, ordinary, (qs_random_stream){6, 3});
+                }
             }
         }
     }
@@ -65,13 +78,14 @@ static void counters_pass_32_bits(void **state) {
     fill_ordinary(src, COUNT);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
         assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
-        check_rounding(format_named("fp(4,3,4)"), QS_STOCHASTIC, src, (qs_random_stream){7, (UINT64_C(5) << 32) - 1001});
+        check_rounding(format_named("fp(4,3,4)"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, src,
+                       (qs_random_stream){7, (UINT64_C(5) << 32) - 1001});
         qs_random_stream stream = {8, (UINT64_C(6) << 32) - 1002};
         qs_quantize_array(format_named("int8"), QS_STOCHASTIC, stream, 0.03f, COUNT, src, codes);
         float inverse = 1.0f / 0.03f;
         for (uint64_t i = 0; i < COUNT; i++) {
             uint32_t half = qs_random_bits(8, (stream.first + i) / 2) >> (i & 1 ? 16 : 0) & 0xFFFF;
-            float expected = qs_round_value(format_named("int8"), QS_STOCHASTIC, src[i] * inverse, half << 16, NULL);
+            float expected = qs_round_value(format_named("int8"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, src[i] * inverse, half << 16, NULL);
             assert_int_equal(codes[i], (int)expected);
         }
     }
@@ -85,9 +99,9 @@ static void conversions_pass_32_bits(void **state) {
     fill_ordinary(src, COUNT);
     for (size_t n = 0; n < COUNT_OF(names); n++) {
         qs_random_stream stream = {11, (UINT64_C(7) << 32) - 1003};
-        qs_convert_from_fp32(format_named(names[n]), QS_STOCHASTIC, stream, COUNT, src, packed);
+        qs_convert_from_fp32(format_named(names[n]), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, src, packed);
         qs_convert_to_fp32(format_named(names[n]), COUNT, packed, back);
-        qs_round_array(format_named(names[n]), QS_STOCHASTIC, stream, COUNT, src, rounded);
+        qs_round_array(format_named(names[n]), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, src, rounded);
         assert_memory_equal(back, rounded, sizeof back);
     }
 }
@@ -107,12 +121,12 @@ static void conversions_equal_values(void **state) {
             for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
                 unsigned char *dst = packed + 1; /* unaligned */
                 memset(packed, GUARD, sizeof packed);
-                qs_convert_from_fp32(format, (qs_rounding)r, (qs_random_stream){9, 77}, COUNT, src, dst);
+                qs_convert_from_fp32(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, (qs_random_stream){9, 77}, COUNT, src, dst);
                 qs_convert_to_fp32(format, COUNT, dst, back);
                 assert_int_equal(packed[0], GUARD);
                 assert_int_equal(dst[COUNT * width], GUARD);
                 for (size_t i = 0; i < COUNT; i++) {
-                    float value = qs_round_value(format, (qs_rounding)r, src[i], qs_random_bits(9, 77 + i), NULL);
+                    float value = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, src[i], qs_random_bits(9, 77 + i), NULL);
                     uint32_t code = 0;
                     memcpy(&code, dst + i * width, width);
                     if (!isnan(value) || width < 4) assert_int_equal(code, qs_encode_value(format, value));
@@ -133,9 +147,10 @@ static void short_arrays_leave_the_rest_alone(void **state) {
             unsigned char dst[200], codes[48];
             memset(dst, GUARD, sizeof dst);
             memset(codes, GUARD, sizeof codes);
-            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, (qs_random_stream){0, 0}, count, src, dst);
+            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0, 0}, count, src, dst);
             assert_int_equal(dst[2 * count], GUARD);
-            qs_round_array(format_named("bf16"), QS_STOCHASTIC, (qs_random_stream){0, 0}, count, src, (float *)(void *)(dst));
+            qs_round_array(format_named("bf16"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, (qs_random_stream){0, 0}, count, src,
+                           (float *)(void *)(dst));
             assert_int_equal(dst[4 * count], GUARD);
             qs_quantize_array(format_named("int8"), QS_STOCHASTIC, (qs_random_stream){0, 0}, 0.01f, count, src, (int8_t *)codes);
             assert_int_equal(codes[count], GUARD);
@@ -153,7 +168,7 @@ typedef struct outcome {
     uint8_t packed[LARGE];
     int8_t codes[5][LARGE], bfloat_codes[LARGE];
     uint16_t restored[LARGE];
-    int64_t overflows;
+    qs_rounding_counts counts;
     double norm2, fixed, floating;
     float absmax, absmax_bf16, minimum, maximum;
 } outcome;
@@ -163,10 +178,10 @@ static void compute(const float *src, outcome *out) {
     const qs_format *int8 = format_named("int8");
     qs_random_stream stream = {31, 1000};
     memset(out, 0, sizeof *out);
-    out->overflows = qs_round_array(low, QS_STOCHASTIC, stream, LARGE, src, out->rounded);
-    qs_convert_from_fp32(format_named("bf16"), QS_STOCHASTIC, stream, LARGE, src, out->bfloats);
-    qs_convert_from_fp32(format_named("fp16"), QS_NEAREST_EVEN, stream, LARGE, src, out->halves);
-    qs_convert_from_fp32(format_named("fp(3,2)"), QS_NEAREST_EVEN, stream, LARGE, src, out->packed);
+    out->counts = qs_round_array(low, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, LARGE, src, out->rounded);
+    qs_convert_from_fp32(format_named("bf16"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, LARGE, src, out->bfloats);
+    qs_convert_from_fp32(format_named("fp16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, LARGE, src, out->halves);
+    qs_convert_from_fp32(format_named("fp(3,2)"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, LARGE, src, out->packed);
     qs_convert_to_fp32(format_named("fp(3,2)"), LARGE, out->packed, out->wide);
     for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
         qs_quantize_array(int8, (qs_rounding)r, stream, 0.02f, LARGE, src, out->codes[r]);
@@ -215,12 +230,16 @@ static void ceilings_cap(void **state) {
 /* dst may be src. */
 static void rounding_in_place(void **state) {
     (void)state;
-    static float src[COUNT], dst[COUNT];
+    static float src[COUNT], dst[COUNT], packing[COUNT];
+    static uint8_t packed[COUNT];
     fill_ordinary(src, COUNT);
     qs_random_stream stream = {40, 0};
-    qs_round_array(format_named("fp(5,2,0)"), QS_STOCHASTIC, stream, COUNT, src, dst);
-    qs_round_array(format_named("fp(5,2,0)"), QS_STOCHASTIC, stream, COUNT, src, src);
+    qs_round_array(format_named("fp(5,2,0)"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, src, dst);
+    qs_round_array(format_named("fp(5,2,0)"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, src, src);
     assert_memory_equal(src, dst, sizeof src);
+    fill_ordinary(packing, COUNT);
+    qs_round_pack_array(format_named("fp(5,2,0)"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, packing, packing, packed);
+    assert_memory_equal(packing, dst, sizeof src);
 }
 
 int main(void) {

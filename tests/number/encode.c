@@ -20,7 +20,7 @@ static void check_codes(const qs_format *format) {
             if (format->specials != QS_SPECIALS_IEEE) continue; /* above what fp32 carries */
         } else {
             assert_true(fabs((double)value) <= format->max);
-            assert_true(qs_round_value(format, QS_STOCHASTIC, value, UINT32_MAX, NULL) == value);
+            assert_true(qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, value, UINT32_MAX, NULL) == value);
         }
         if (qs_encode_value(format, value) != code) fail_msg("%s: code %x is %a", format->name, code, (double)value);
         assert_int_equal(signbit(value) != 0, (code & sign) != 0);
@@ -89,7 +89,7 @@ static void arrays_hold_the_codes(void **state) {
             }
             memset(packed, GUARD, sizeof packed);
             qs_random_stream stream = {77, 1000};
-            qs_convert_from_fp32(format, QS_STOCHASTIC, stream, COUNT, src, packed);
+            qs_convert_from_fp32(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, stream, COUNT, src, packed);
             size_t bytes = qs_format_bytes(format, COUNT);
             assert_int_equal(packed[bytes], GUARD);
             qs_convert_to_fp32(format, COUNT, packed, back);
@@ -99,7 +99,7 @@ static void arrays_hold_the_codes(void **state) {
                     size_t place = i * (size_t)format->bits + (size_t)bit;
                     code |= (uint64_t)(packed[place / 8] >> place % 8 & 1) << bit;
                 }
-                float rounded = qs_round_value(format, QS_STOCHASTIC, src[i], qs_random_bits(77, 1000 + i), NULL);
+                float rounded = qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, src[i], qs_random_bits(77, 1000 + i), NULL);
                 assert_int_equal(code, qs_encode_value(format, rounded));
                 assert_int_equal(bits_of(back[i]), bits_of(rounded));
             }

@@ -48,7 +48,7 @@ static inline float near_format(const qs_format *format, uint64_t key, uint64_t 
     double low = log2(format->min_subnormal) - 3.0;
     double high = log2(format->max) + 2.0;
     double x = exp2(low + (high - low) * qs_random_uniform(key, 2 * i + 1));
-    if (draw % 4 == 0) x = (double)qs_round_value(format, QS_TOWARD_ZERO, (float)x, 0, NULL);
+    if (draw % 4 == 0) x = (double)qs_round_value(format, QS_TOWARD_ZERO, QS_OVERFLOW_DEFAULT, (float)x, 0, NULL);
     if (draw % 4 == 1) {
         double q = ldexp(format->epsilon, ilogb(fmax(x, format->min_normal)));
         x = (floor(x / q) + 0.5) * q;

@@ -44,7 +44,7 @@ static void codes_equal_single_values(void **state) {
     qs_random_stream stream = {4, 2000};
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
         assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
-        qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, stream, COUNT, src, bfloats);
+        qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, COUNT, src, bfloats);
         qs_convert_to_fp32(format_named("bf16"), COUNT, bfloats, widened);
         for (size_t n = 0; n < COUNT_OF(integers); n++) {
             const qs_format *format = format_named(integers[n]);
@@ -55,8 +55,8 @@ static void codes_equal_single_values(void **state) {
                 qs_quantize_bf16_array(format, (qs_rounding)r, stream, step, COUNT, bfloats, bfloat_codes);
                 for (uint64_t i = 0; i < COUNT; i++) {
                     uint32_t draw = qs_random_bits(4, (2000 + i) / 2) >> (i & 1 ? 16 : 0) << 16;
-                    float value = qs_round_value(format, (qs_rounding)r, src[i] * inverse, draw, NULL);
-                    float from_bfloat = qs_round_value(format, (qs_rounding)r, widened[i] * inverse, draw, NULL);
+                    float value = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, src[i] * inverse, draw, NULL);
+                    float from_bfloat = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, widened[i] * inverse, draw, NULL);
                     if (codes[i] != (int)value) {
                         fail_msg("%s %s %s: %a gives %d, not %d", qs_number_isa(), format->name, qs_rounding_name((qs_rounding)r),
                                  (double)src[i], codes[i], (int)value);
@@ -90,7 +90,7 @@ static void errors_are_bounded(void **state) {
             assert_true(fabs(error) <= (nearest ? 0.5 : 1.0) + slack);
             if (r == QS_FLOOR) assert_true(error <= slack);
             assert_true(back[i] == (float)codes[i] * step);
-            float rounded = qs_round_value(format_named("bf16"), QS_NEAREST_EVEN, back[i], 0, NULL);
+            float rounded = qs_round_value(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, back[i], 0, NULL);
             assert_int_equal(back_bfloat[i], qs_encode_value(format_named("bf16"), rounded));
         }
     }

@@ -28,23 +28,38 @@ static void defaults_follow_the_format(void **state) {
     assert_int_equal(quantizer_named("bf16:stochastic").rounding, QS_STOCHASTIC);
 }
 
+static void check_round_trip(const char *format, const char *granularity, qs_rounding rounding, qs_overflow overflow) {
+    char text[64], again[64], canonical[64];
+    bool integer = format_named(format)->kind == QS_KIND_INTEGER;
+    snprintf(text, sizeof text, "%s:%s:%s%s%s", format, granularity, qs_rounding_name(rounding),
+             integer ? "" : ":overflow=", integer ? "" : qs_overflow_name(overflow));
+    qs_quantizer first = quantizer_named(text);
+    qs_quantizer second = quantizer_named(qs_quantizer_text(&first, again));
+    assert_ptr_equal(first.format, second.format);
+    assert_int_equal(first.granularity, second.granularity);
+    assert_int_equal(first.channel_is_input, second.channel_is_input);
+    assert_int_equal(first.rounding, second.rounding);
+    assert_int_equal(first.overflow, second.overflow);
+    assert_string_equal(qs_quantizer_text(&second, canonical), again);
+    /* A policy is left out where the format alone says the same of every value. */
+    static const float values[] = {1.0f, INFINITY, -INFINITY, NAN, 3e38f, -3e38f};
+    for (size_t i = 0; i < COUNT_OF(values) && !integer; i++) {
+        float asked = qs_round_value(first.format, rounding, overflow, values[i], 0, NULL);
+        float kept = qs_round_value(first.format, rounding, first.overflow, values[i], 0, NULL);
+        assert_int_equal(bits_of(asked), bits_of(kept));
+    }
+}
+
 static void texts_round_trip(void **state) {
     (void)state;
-    static const char *const formats[] = {"fp32", "bf16", "fp(4,3,4)", "fp(8,23,0)", "fp(4,3,-9)", "int8", "int4"};
+    static const char *const formats[] = {"fp32", "fp16", "e4m3fn", "bf16", "fp(4,3,4)", "fp(8,23,0)", "fp(4,3,-9)", "int8", "int4"};
     static const char *const parts[] = {"tensor", "channel(out)", "channel(in)"};
     for (size_t f = 0; f < COUNT_OF(formats); f++) {
         for (size_t p = 0; p < COUNT_OF(parts); p++) {
             for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
-                char text[64], again[64];
-                snprintf(text, sizeof text, "%s:%s:%s", formats[f], parts[p], qs_rounding_name((qs_rounding)r));
-                qs_quantizer first = quantizer_named(text);
-                qs_quantizer second = quantizer_named(qs_quantizer_text(&first, again));
-                assert_ptr_equal(first.format, second.format);
-                assert_int_equal(first.granularity, second.granularity);
-                assert_int_equal(first.channel_is_input, second.channel_is_input);
-                assert_int_equal(first.rounding, second.rounding);
-                char canonical[64];
-                assert_string_equal(qs_quantizer_text(&second, canonical), again);
+                for (int o = 0; o < QS_OVERFLOW_COUNT; o++) {
+                    check_round_trip(formats[f], parts[p], (qs_rounding)r, (qs_overflow)o);
+                }
             }
         }
     }
@@ -53,8 +68,12 @@ static void texts_round_trip(void **state) {
     assert_string_equal(qs_quantizer_text(&quantizer, text), "int8:channel(out):stochastic");
     quantizer = quantizer_named("bf16:tensor:nearest-even");
     assert_string_equal(qs_quantizer_text(&quantizer, text), "bf16");
-    quantizer = quantizer_named("fp(4,3,4)");
+    quantizer = quantizer_named("fp(4,3,4):overflow=saturate");
     assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(4,3,4)");
+    quantizer = quantizer_named("fp(5,2,0):overflow=inf:nearest-away:tensor"); /* in any order */
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(5,2,0):tensor:nearest-away:overflow=inf");
+    quantizer = quantizer_named("fp(5,2,0):overflow=inf");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(5,2,0):overflow=inf");
 }
 
 static void shift_groups_round_trip(void **state) {
@@ -85,7 +104,13 @@ static void bad_texts_are_refused(void **state) {
                                         "int9:tensor",
                                         "int8:rows",
                                         "int8:tensor:up",
-                                        "int8:stochastic:tensor",
+                                        "int8:stochastic:tensor:tensor",
+                                        "int8:overflow=saturate",
+                                        "fp16:overflow",
+                                        "fp16:overflow=",
+                                        "fp16:overflow=up",
+                                        "fp16:overflow=inf:overflow=inf",
+                                        "fp16:saturate",
                                         "int8:tensor:channel(in)",
                                         "bf16:floor:floor",
                                         "int8:tensor:stochastic:stochastic",

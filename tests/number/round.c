@@ -19,9 +19,10 @@ static void results_stay_when_rounded_again(void **state) {
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
             for (uint64_t i = 0; i < SAMPLES; i++) {
                 float x = near_format(format_number(f), 1, i);
-                float once = qs_round_value(format_number(f), (qs_rounding)r, x, qs_random_bits(2, i), NULL);
+                float once = qs_round_value(format_number(f), (qs_rounding)r, QS_OVERFLOW_DEFAULT, x, qs_random_bits(2, i), NULL);
                 for (int again = 0; again < QS_ROUNDING_COUNT; again++) {
-                    float twice = qs_round_value(format_number(f), (qs_rounding)again, once, qs_random_bits(3, i), NULL);
+                    float twice =
+                        qs_round_value(format_number(f), (qs_rounding)again, QS_OVERFLOW_DEFAULT, once, qs_random_bits(3, i), NULL);
                     if (twice != once) fail_msg("%s: %a becomes %a, then %a", float_formats[f], (double)x, (double)once, (double)twice);
                 }
             }
@@ -38,7 +39,7 @@ static void errors_are_bounded(void **state) {
             for (uint64_t i = 0; i < SAMPLES; i++) {
                 float x = near_format(format, 4, i);
                 bool overflow = true;
-                float y = qs_round_value(format, (qs_rounding)r, x, qs_random_bits(5, i), &overflow);
+                float y = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, x, qs_random_bits(5, i), &overflow);
                 if (overflow) {
                     assert_true(fabs((double)x) > format->max - spacing_at(format, format->max));
                     assert_true(fabs((double)y) >= format->max);
@@ -70,8 +71,8 @@ static void order_is_kept(void **state) {
                     y = fabsf(y);
                 }
                 uint32_t random = qs_random_bits(9, i);
-                float low = qs_round_value(format, (qs_rounding)r, x < y ? x : y, random, NULL);
-                float high = qs_round_value(format, (qs_rounding)r, x < y ? y : x, random, NULL);
+                float low = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, x < y ? x : y, random, NULL);
+                float high = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, x < y ? y : x, random, NULL);
                 if (low > high) fail_msg("%s: %a and %a change places", format->name, (double)x, (double)y);
             }
         }
@@ -81,16 +82,16 @@ static void order_is_kept(void **state) {
 static void ties_are_told_apart(void **state) {
     (void)state;
     const qs_format *bf16 = format_named("bf16");
-    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, 0x1.01p0f, 0, NULL) == 1.0f);
-    assert_true(qs_round_value(bf16, QS_NEAREST_AWAY, 0x1.01p0f, 0, NULL) == 0x1.02p0f);
-    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, 0x1.03p0f, 0, NULL) == 0x1.04p0f);
-    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, -0x1.01p0f, 0, NULL) == -1.0f);
-    assert_true(qs_round_value(bf16, QS_FLOOR, -0x1.01p0f, 0, NULL) == -0x1.02p0f);
+    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 0x1.01p0f, 0, NULL) == 1.0f);
+    assert_true(qs_round_value(bf16, QS_NEAREST_AWAY, QS_OVERFLOW_DEFAULT, 0x1.01p0f, 0, NULL) == 0x1.02p0f);
+    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 0x1.03p0f, 0, NULL) == 0x1.04p0f);
+    assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, -0x1.01p0f, 0, NULL) == -1.0f);
+    assert_true(qs_round_value(bf16, QS_FLOOR, QS_OVERFLOW_DEFAULT, -0x1.01p0f, 0, NULL) == -0x1.02p0f);
     const qs_format *int8 = format_named("int8");
-    assert_true(qs_round_value(int8, QS_NEAREST_EVEN, 2.5f, 0, NULL) == 2.0f);
-    assert_true(qs_round_value(int8, QS_NEAREST_AWAY, -2.5f, 0, NULL) == -3.0f);
-    assert_true(qs_round_value(int8, QS_FLOOR, -2.5f, 0, NULL) == -3.0f);
-    assert_true(qs_round_value(int8, QS_TOWARD_ZERO, -2.5f, 0, NULL) == -2.0f);
+    assert_true(qs_round_value(int8, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 2.5f, 0, NULL) == 2.0f);
+    assert_true(qs_round_value(int8, QS_NEAREST_AWAY, QS_OVERFLOW_DEFAULT, -2.5f, 0, NULL) == -3.0f);
+    assert_true(qs_round_value(int8, QS_FLOOR, QS_OVERFLOW_DEFAULT, -2.5f, 0, NULL) == -3.0f);
+    assert_true(qs_round_value(int8, QS_TOWARD_ZERO, QS_OVERFLOW_DEFAULT, -2.5f, 0, NULL) == -2.0f);
 }
 
 static void specials_follow_their_rule(void **state) {
@@ -99,19 +100,19 @@ static void specials_follow_their_rule(void **state) {
         const qs_format *format = format_number(f);
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
             bool overflow = false;
-            float infinite = qs_round_value(format, (qs_rounding)r, -INFINITY, 1u << 31, &overflow);
+            float infinite = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, -INFINITY, 1u << 31, &overflow);
             assert_true(overflow);
             assert_true((double)infinite == (format->specials == QS_SPECIALS_IEEE ? -INFINITY : -format->max));
-            float nan = qs_round_value(format, (qs_rounding)r, -NAN, 1u << 31, &overflow);
+            float nan = qs_round_value(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, -NAN, 1u << 31, &overflow);
             assert_int_equal(overflow, format->specials == QS_SPECIALS_NONE);
             assert_true(signbit(nan));
             assert_true(format->specials == QS_SPECIALS_NONE ? (double)nan == -format->max : isnan(nan));
         }
     }
     bool overflow = false;
-    assert_true(qs_round_value(format_named("int8"), QS_STOCHASTIC, -INFINITY, 0, &overflow) == -127.0f && overflow);
-    assert_true(qs_round_value(format_named("int4"), QS_NEAREST_EVEN, 7.5f, 0, &overflow) == 7.0f && overflow);
-    assert_true(qs_round_value(format_named("int4"), QS_NEAREST_EVEN, 7.4f, 0, &overflow) == 7.0f && !overflow);
+    assert_true(qs_round_value(format_named("int8"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, -INFINITY, 0, &overflow) == -127.0f && overflow);
+    assert_true(qs_round_value(format_named("int4"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 7.5f, 0, &overflow) == 7.0f && overflow);
+    assert_true(qs_round_value(format_named("int4"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 7.4f, 0, &overflow) == 7.0f && !overflow);
 }
 
 /* P(up) is the fraction's first 32 bits: exactly so many of the 2^32 random words carry. Counted at the border word. */
@@ -126,8 +127,8 @@ static void stochastic_probability_is_exact(void **state) {
             double fraction = floor((units - floor(units)) * 0x1p32);
             if (fabs((double)x) >= format->max || fraction == 0.0) continue;
             uint32_t first = (uint32_t)(0x1p32 - fraction);
-            double below = fabs((double)qs_round_value(format, QS_STOCHASTIC, x, first - 1, NULL));
-            double above = fabs((double)qs_round_value(format, QS_STOCHASTIC, x, first, NULL));
+            double below = fabs((double)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, x, first - 1, NULL));
+            double above = fabs((double)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, x, first, NULL));
             assert_true(below == floor(units) * q);
             assert_true(above == (floor(units) + 1) * q || above > format->max || above == format->max);
         }
@@ -151,7 +152,7 @@ static void stochastic_rounding_is_fair(void **state) {
             double mean = 0.0, square = 0.0;
             for (uint64_t draw = 0; draw < DRAWS; draw++) {
                 uint32_t random = qs_random_bits(qs_random_key(12, n, i, 0), draw);
-                double error = ((double)qs_round_value(format, QS_STOCHASTIC, x, random, NULL) - (double)x) / q;
+                double error = ((double)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, x, random, NULL) - (double)x) / q;
                 mean += error / DRAWS;
                 square += error * error / DRAWS;
             }

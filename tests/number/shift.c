@@ -8,8 +8,8 @@
 
 enum { MOST = 6600, CHANNELS = 2200 };
 
-static const qs_channel_layout layouts[] = {{37, 1, 1}, {50, 3, 1}, {9, 16, 1}, {100, 33, 1}, {2, 1000, 1},
-                                            {3, 1030, 1}, {3, 2200, 1}, {1, 7, 9}, {4, 5, 1024}, {2, 3, 1100}};
+static const qs_channel_layout layouts[] = {{37, 1, 1},   {50, 3, 1},   {9, 16, 1}, {100, 33, 1}, {2, 1000, 1},
+                                            {3, 1030, 1}, {3, 2200, 1}, {1, 7, 9},  {4, 5, 1024}, {2, 3, 1100}};
 
 static float src[MOST * 4], other[MOST * 4];
 static uint16_t bfloats[MOST * 4];
@@ -43,7 +43,8 @@ static void ranges_are_extremes(void **state) {
             bool zero_point = n & 2;
             static float low[CHANNELS], high[CHANNELS];
             fill(l, n, false);
-            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, (qs_random_stream){0, 0}, count_of(l), src, bfloats);
+            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0, 0}, count_of(l), src,
+                                 bfloats);
             for (int half = 0; half < 2; half++) {
                 if (half) qs_convert_to_fp32(format_named("bf16"), count_of(l), bfloats, src);
                 for (int64_t c = 0; c < l.channels; c++)
@@ -128,7 +129,8 @@ static void compare_codes(const qs_shift_codes *codes, qs_rounding rounding, qs_
         uint64_t position = stream.first + (uint64_t)i;
         uint32_t draw = qs_random_bits(stream.key, position / 2) >> (position & 1 ? 16 : 0) << 16;
         float x = (values[i] - (codes->offset ? codes->offset[c] : 0.0f)) * (1.0f / ldexpf(codes->step, -codes->group[c]));
-        int expected = (int)qs_round_value(codes->format, rounding, x, draw, NULL) * (codes->lift ? 1 << codes->lift[c] : 1);
+        int expected =
+            (int)qs_round_value(codes->format, rounding, QS_OVERFLOW_DEFAULT, x, draw, NULL) * (codes->lift ? 1 << codes->lift[c] : 1);
         if (dst[i] != expected)
             fail_msg("%s %s %s: element %d, %a, gives %d, not %d", qs_number_isa(), codes->format->name, qs_rounding_name(rounding), (int)i,
                      (double)values[i], dst[i], expected);
@@ -156,7 +158,7 @@ static void codes_equal_single_values(void **state) {
             src[0] = NAN;
             qs_shift_quantize(&codes, rounding, stream, l, src, dst);
             compare_codes(&codes, rounding, stream, l, src, dst);
-            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, stream, count_of(l), src, bfloats);
+            qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, count_of(l), src, bfloats);
             qs_convert_to_fp32(format_named("bf16"), count_of(l), bfloats, other);
             qs_shift_quantize_bf16(&codes, rounding, stream, l, bfloats, dst);
             compare_codes(&codes, rounding, stream, l, other, dst);
@@ -341,8 +343,8 @@ static void check_vector(const json_t *entry) {
         assert_int_equal(group[c], json_integer_value(json_array_get(json_object_get(entry, "group"), c)));
     }
     for (size_t i = 0; i < rows * columns; i++)
-        assert_int_equal(
-            dst[i], json_integer_value(json_array_get(json_array_get(json_object_get(entry, "nearest"), i / columns), i % columns)));
+        assert_int_equal(dst[i],
+                         json_integer_value(json_array_get(json_array_get(json_object_get(entry, "nearest"), i / columns), i % columns)));
 }
 
 static void reference_values(void **state) {

@@ -21,7 +21,7 @@ static void extremes_are_exact(void **state) {
     float *src = fresh(1);
     uint16_t *bfloats = malloc(LARGEST * sizeof *bfloats);
     assert_non_null(bfloats);
-    qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, (qs_random_stream){0, 0}, LARGEST, src, bfloats);
+    qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0, 0}, LARGEST, src, bfloats);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
         assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
         float low = INFINITY, high = -INFINITY, absolute = 0.0f, rounded = 0.0f;

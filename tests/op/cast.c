@@ -28,7 +28,7 @@ static void one_case(const char *text) {
         for (int64_t i = 0; i < rows.per_row; i++) {
             uint32_t draw = qs_random_bits(rows.key, rows.first + (uint64_t)row * rows.stride + (uint64_t)i);
             int64_t at = row * rows.per_row + i;
-            assert_true(y[at] == qs_round_value(b.operands[1].format, rounding, x[at], draw, NULL));
+            assert_true(y[at] == qs_round_value(b.operands[1].format, rounding, b.one.attributes.overflow, x[at], draw, NULL));
         }
     }
     free(x), free(y);
@@ -55,7 +55,29 @@ static void ranks_draw_alike(void **state) {
     bound_release(&half);
 }
 
+/* One value past the largest of fp16 and of e4m3fn. */
+static void overflow_policies(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        float stored;
+    } rows[] = {{"cast/forward src=fp32[1] dst=fp16[1]", INFINITY},
+                {"cast/forward src=fp32[1] dst=fp16[1] overflow=saturate", 65504.0f},
+                {"cast/forward src=fp32[1] dst=e4m3fn[1]", 448.0f}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bound b;
+        bound_parse(&b, rows[i].text, 113);
+        *(float *)b.operands[0].data = 1e6f;
+        bound_run(&b);
+        float *y = tensor_values(&b.operands[1]);
+        assert_true(y[0] == rows[i].stored);
+        free(y);
+        bound_release(&b);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(values), cmocka_unit_test(ranks_draw_alike)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(values), cmocka_unit_test(ranks_draw_alike),
+                                       cmocka_unit_test(overflow_policies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void products(void **state) {
         int64_t rows = bound_count(&b, QS_SRC_STEP), count = bound_count(&b, QS_SRC);
         for (int64_t i = 0; i < count; i++) {
             float product = x[i] * bound_fp32(&b, QS_SRC_STEP)[i / (count / rows)];
-            assert_true(y[i] == qs_round_value(b.operands[2].format, QS_NEAREST_EVEN, product, 0, NULL));
+            assert_true(y[i] == qs_round_value(b.operands[2].format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, product, 0, NULL));
         }
         free(x), free(y);
         bound_release(&b);

@@ -58,7 +58,7 @@ typedef struct conversion {
 
 static void convert_range(void *context, int64_t begin, int64_t end) {
     const conversion *job = context;
-    qs_convert_from_fp32(job->format, QS_NEAREST_EVEN, (qs_random_stream){0}, end - begin, job->src + begin,
+    qs_convert_from_fp32(job->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, end - begin, job->src + begin,
                          job->dst + qs_format_bytes(job->format, begin));
 }
 

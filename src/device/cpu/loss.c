@@ -50,7 +50,8 @@ static void put(qs__out array, int64_t i, float value) {
     if (array.type == QS__FP32) {
         ((float *)array.at)[i] = value;
     } else {
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, (qs_random_stream){0}, 1, &value, (uint16_t *)array.at + i);
+        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, 1, &value,
+                             (uint16_t *)array.at + i);
     }
 }
 

@@ -44,7 +44,8 @@ static void cast_rows(void *context, int64_t begin, int64_t end) {
         if (j->src.type == QS__BF16) {
             qs_convert_to_fp32(qs_format_of("bf16"), j->rows.per_row, row_of(j, row), (float *)dst);
         } else {
-            qs_convert_from_fp32(to, j->one->attributes.rounding, stream_of(j, row), j->rows.per_row, row_of(j, row), dst);
+            const qs_attributes *with = &j->one->attributes;
+            qs_convert_from_fp32(to, with->rounding, with->overflow, stream_of(j, row), j->rows.per_row, row_of(j, row), dst);
         }
     }
 }

@@ -28,7 +28,7 @@ static qs_status round_back(const qs__chain *chain, const qs_run *run) {
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
         if (!operand->format || is_native(operand->format) || !is_written(one, i)) continue;
-        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, (qs_random_stream){0}, qs_shape_count(&operand->shape),
+        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, qs_shape_count(&operand->shape),
                              (const float *)(chain->scratch + chain->wide[i]), chain->data[i]);
     }
     return QS_OK;

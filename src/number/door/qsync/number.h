@@ -71,13 +71,32 @@ typedef enum qs_rounding { QS_ROUNDING_LIST(QS_ROUNDING_ENUM) QS_ROUNDING_COUNT 
 QS_API qs_status qs_rounding_find(const char *name, qs_rounding *out);
 QS_API const char *qs_rounding_name(qs_rounding rounding);
 
+/* What becomes of values whose rounded magnitude, on a grid without upper end, exceeds max (fp-assignment.md §1: tensors of the forward
+ * pass saturate, those of the backward pass become infinite so that the loss scaler sees it).
+ *   default   what the format's specials say: `ieee` formats go to infinity unless the direction of the rounding forbids it, and keep
+ *             infinities; the others saturate
+ *   saturate  ±max in every format and rounding, infinities too
+ *   inf       ±infinity in every float format and rounding; the value is carried in fp32, also where the format has no code for it
+ * NaN stays NaN, quiet, with its sign; but in formats without NaN codes only under `inf`: else it becomes ±max. */
+#define QS_OVERFLOW_LIST(X)             \
+    X(QS_OVERFLOW_DEFAULT, "default")   \
+    X(QS_OVERFLOW_SATURATE, "saturate") \
+    X(QS_OVERFLOW_INFINITY, "inf")
+#define QS_OVERFLOW_ENUM(id, text) id,
+typedef enum qs_overflow { QS_OVERFLOW_LIST(QS_OVERFLOW_ENUM) QS_OVERFLOW_COUNT } qs_overflow;
+#undef QS_OVERFLOW_ENUM
+
+QS_API qs_status qs_overflow_find(const char *name, qs_overflow *out);
+QS_API const char *qs_overflow_name(qs_overflow overflow);
+
 /* Rounds x to a value of a float format (exact reference for every e <= 8, m <= 23). `random` (32 uniform bits) is used by
- * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. NaN stays NaN, quiet, with its
- * sign (formats without NaN: saturates to max with the sign of x and counts as overflow). *overflow (may be NULL) becomes true when the
- * rounded magnitude, on a grid without upper end, exceeded max; infinities count. For integer formats: rounds to an integer in [lowest, max];
- * NaN gives max; the stochastic draw is the upper 16 bits of `random`. */
-QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflow);
-/* Storage code of a value that the format holds exactly, and back. Codes of 32 bits at most, in the low bits. */
+ * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. *overflowed (may be NULL)
+ * becomes true when the rounded magnitude exceeded max; infinities count, and NaN in formats without. For integer formats: rounds to an
+ * integer in [lowest, max] whatever `overflow` says; NaN gives max; the stochastic draw is the upper 16 bits of `random`. */
+QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x, uint32_t random,
+                            bool *overflowed);
+/* Storage code of a value that the format holds exactly, and back. Codes of 32 bits at most, in the low bits. What has no code takes the
+ * nearest to it: infinity that of NaN (`fn`), infinity and NaN the largest code (`none`). */
 QS_API uint32_t qs_encode_value(const qs_format *format, float value);
 QS_API float qs_decode_value(const qs_format *format, uint32_t code);
 
@@ -89,12 +108,21 @@ typedef struct qs_random_stream {
     uint64_t first;
 } qs_random_stream;
 
-/* dst[i] = x[i] rounded to a float format, kept as fp32; dst may be src. Returns the number of overflows. */
-QS_API int64_t qs_round_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
-                              float *dst);
+/* What a rounding did: elements that overflowed (as in qs_round_value), and those that were not zero and became zero. */
+typedef struct qs_rounding_counts {
+    int64_t overflows, underflows;
+} qs_rounding_counts;
+
+/* dst[i] = src[i] rounded to a float format, kept as fp32; dst may be src. */
+QS_API qs_rounding_counts qs_round_array(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
+                                         int64_t count, const float *src, float *dst);
+/* The same, and in the same pass the packed storage of the rounded values (qs_format_bytes), as qs_convert_from_fp32 writes it. `packed`
+ * must not overlap the others. */
+QS_API qs_rounding_counts qs_round_pack_array(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
+                                              int64_t count, const float *src, float *dst, void *packed);
 /* fp32 <-> packed storage of a float format. Fast paths: bf16, fp16 (nearest-even and stochastic), fp32 (copy). */
-QS_API void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_random_stream random, int64_t count, const float *src,
-                                 void *dst);
+QS_API void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
+                                 int64_t count, const float *src, void *dst);
 QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst);
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
@@ -118,8 +146,10 @@ QS_API void qs_dequantize_array(float step, int64_t count, const int8_t *src, fl
 QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *src, uint16_t *dst);
 
 /* ---- Quantizers by name -------------------------------------------------------------------------------------------------- */
-/* "int8:channel(out):stochastic", "bf16", "fp(4,3,4):tensor:nearest-even", "int4:shift4(in)": format, granularity (default tensor),
- * rounding (default: nearest-even for floats, stochastic for integers). shiftG(in) and shiftG(out), integers only: G groups of input or
+/* "int8:channel(out):stochastic", "bf16", "fp(5,2,0):tensor:nearest-even:overflow=inf", "int4:shift4(in)": the format, behind it in any
+ * order and each at most once granularity (default tensor), rounding (default: nearest-even for floats, stochastic for integers) and, for
+ * floats, overflow (default: what the format's specials say). A policy that says what the default says anyway is the default, so that
+ * equal quantizers have equal fields. shiftG(in) and shiftG(out), integers only: G groups of input or
  * output channels whose steps halve (ShiftQuant, below); "shiftG" is shiftG(in). */
 typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS } qs_granularity;
 enum { QS_MOST_SHIFT_GROUPS = 8 };
@@ -129,6 +159,7 @@ typedef struct qs_quantizer {
     bool channel_is_input; /* QS_PER_CHANNEL and QS_SHIFT_GROUPS: (in) instead of (out) */
     int shift_groups;      /* QS_SHIFT_GROUPS: 1 ... QS_MOST_SHIFT_GROUPS; else 0 */
     qs_rounding rounding;
+    qs_overflow overflow;
 } qs_quantizer;
 QS_API qs_status qs_quantizer_find(const char *text, qs_quantizer *out);
 /* Canonical text into a caller buffer of at least 64 bytes; returns it. */

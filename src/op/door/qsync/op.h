@@ -73,6 +73,7 @@ typedef struct qs_attributes {
     double value2;        /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     double ceiling;       /* with `relu`: its ceiling, 0 for none */
     qs_rounding rounding; /* cast, quantize */
+    qs_overflow overflow; /* cast */
     bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
     bool relu;            /* normalisations: a relu behind, done in the same kernel */
     bool per_channel;     /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
