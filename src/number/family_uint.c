@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The family uint2 ... uint7, also written uint(b): fixed point of b bits for values that cannot be negative, from 0 to 2^b - 1. A code lies
- * in one signed byte, like those of int(b): hence at most 7 bits. */
+/* The family uint2 ... uint7, also written uint(b): fixed point of b bits for values that cannot be negative, from 0 to 2^b - 1. A code
+ * lies in one signed byte, like those of int(b): hence at most 7 bits. */
 #include "number_room.h"
 
 #include <stdio.h>

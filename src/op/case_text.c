@@ -57,6 +57,8 @@ const char *qs_case_text(const qs_case *one, char *text) {
     put_pair(&to, "padding", with->padding, 0);
     if (with->groups != 1) put(&to, " groups=%d", with->groups);
     if (with->offset != 0) put(&to, " offset=%d", with->offset);
+    if (with->axis != 0) put(&to, " axis=%d", with->axis);
+    if (with->shifts != 0) put(&to, " shifts=%d", with->shifts);
     put_number(&to, "value", with->value);
     put_number(&to, "value2", with->value2);
     put_number(&to, "ceiling", with->ceiling);
@@ -148,14 +150,16 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
     if (strcmp(name, "groups") == 0) return read_int(text, &out->groups);
     if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
+    if (strcmp(name, "axis") == 0) return read_int(text, &out->axis);
+    if (strcmp(name, "shifts") == 0) return read_int(text, &out->shifts);
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
     if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
     return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, value, value2, ceiling, "
-                   "rounding, overflow, batched, relu, per_channel",
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, value, "
+                   "value2, ceiling, rounding, overflow, batched, relu, per_channel",
                    name);
 }
 

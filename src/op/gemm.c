@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The three products of conv2d and linear: plain loops over channels-last operands with double sums, in which int8 products are exact
+/* The three products of conv2d and linear: plain loops over channels-last operands with double sums, in which products of codes are exact
  * (|sum| < 2^53). Parallel over outputs: every sum is formed by one thread, in one order. */
 #include "internal.h"
 
@@ -38,6 +38,9 @@ typedef struct product {
     double *sum;
 } product;
 
+static const qs_role forward_factors[] = {QS_SRC, QS_WEIGHTS}, input_factors[] = {QS_WEIGHTS, QS_DIFF_DST},
+                     weight_factors[] = {QS_SRC, QS_DIFF_DST};
+
 static void product_release(product *p) {
     free(p->left);
     free(p->right);
@@ -45,12 +48,13 @@ static void product_release(product *p) {
     free(p->sum);
 }
 
-static qs_status product_make(const qs__geometry *g, const qs_tensor *left, const qs_tensor *right, const qs_tensor *result, product *p) {
+static qs_status product_make(const qs_case *one, const qs__geometry *g, const qs_tensor *operands, const qs_role factor[2], qs_role result,
+                              product *p) {
     qs_status status;
     *p = (product){.g = g};
-    QS_GOTO(qs__read(left, &p->left));
-    QS_GOTO(qs__read(right, &p->right));
-    QS_GOTO(qs_allocate((size_t)qs_shape_count(&result->shape), sizeof *p->sum, &p->sum));
+    QS_GOTO(qs__read_factor(one, operands, factor[0], &p->left));
+    QS_GOTO(qs__read_factor(one, operands, factor[1], &p->right));
+    QS_GOTO(qs_allocate((size_t)qs_shape_count(qs__shape(one, result)), sizeof *p->sum, &p->sum));
     return QS_OK;
 done:
     product_release(p);
@@ -110,17 +114,14 @@ static void forward_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
-/* result = sum × src_step × weights_step[o] + bias[o], absent factors 1 and bias 0. */
-static void finish_forward(const product *p, const qs_case *one, const qs_tensor *operands) {
-    const float *src_step = qs__fp32(one, operands, QS_SRC_STEP), *weights_step = qs__fp32(one, operands, QS_WEIGHTS_STEP);
-    const float *bias = qs__fp32(one, operands, QS_BIAS);
-    bool integer = qs__present(one, QS_SRC_STEP), many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
-    int64_t rows = p->g->batch * p->g->out_height * p->g->out_width, outputs = p->g->outputs;
-    for (int64_t o = 0; o < outputs; o++) {
-        double factor = integer ? (double)src_step[0] * (double)weights_step[many ? o : 0] : 1.0;
-        double shift = qs__present(one, QS_BIAS) ? (double)bias[o] : 0.0;
+/* sum[row][c] × the factors' steps + bias[c]; the steps of floats are 1. */
+static void scale_columns(const qs_case *one, const qs_tensor *operands, const qs_role factor[2], const float *bias, int64_t rows,
+                          int64_t columns, double *sum) {
+    for (int64_t c = 0; c < columns; c++) {
+        double scale = qs__factor_step(one, operands, factor[0], c) * qs__factor_step(one, operands, factor[1], c);
+        double shift = bias ? (double)bias[c] : 0.0;
         for (int64_t row = 0; row < rows; row++) {
-            p->sum[row * outputs + o] = p->sum[row * outputs + o] * factor + shift;
+            sum[row * columns + c] = sum[row * columns + c] * scale + shift;
         }
     }
 }
@@ -130,11 +131,12 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     qs__geometry g = geometry_of(one);
     const qs_tensor *dst = qs__operand(one, operands, QS_DST);
     product p;
-    QS_TRY(product_make(&g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_WEIGHTS), dst, &p));
+    QS_TRY(product_make(one, &g, operands, forward_factors, QS_DST, &p));
     qs_status status;
     QS_GOTO(transpose_weights(&p));
     qs_parallel(g.batch * g.out_height, 1, forward_rows, &p);
-    finish_forward(&p, one, operands);
+    scale_columns(one, operands, forward_factors, qs__present(one, QS_BIAS) ? qs__fp32(one, operands, QS_BIAS) : NULL,
+                  g.batch * g.out_height * g.out_width, g.outputs, p.sum);
     QS_GOTO(qs__write_double(dst, p.sum));
 done:
     product_release(&p);
@@ -193,8 +195,9 @@ static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, c
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
     product p;
-    QS_TRY(product_make(&g, qs__operand(one, operands, QS_WEIGHTS), qs__operand(one, operands, QS_DIFF_DST), diff_src, &p));
+    QS_TRY(product_make(one, &g, operands, input_factors, QS_DIFF_SRC, &p));
     qs_parallel(g.batch * g.height, 1, input_gradient_rows, &p);
+    scale_columns(one, operands, input_factors, NULL, g.batch * g.height * g.width, g.channels, p.sum);
     qs_status status = qs__write_double(diff_src, p.sum);
     product_release(&p);
     return status;
@@ -230,14 +233,14 @@ static void weight_gradient_outputs(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void bias_gradient(const product *p, float *diff_bias) {
+static void bias_gradient(const product *p, double step, float *diff_bias) {
     int64_t rows = p->g->batch * p->g->out_height * p->g->out_width, outputs = p->g->outputs;
     for (int64_t o = 0; o < outputs; o++) {
         double sum = 0;
         for (int64_t row = 0; row < rows; row++) {
             sum += (double)p->right[row * outputs + o];
         }
-        diff_bias[o] = (float)sum;
+        diff_bias[o] = (float)(sum * step);
     }
 }
 
@@ -246,9 +249,12 @@ static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, 
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_weights = qs__operand(one, operands, QS_DIFF_WEIGHTS);
     product p;
-    QS_TRY(product_make(&g, qs__operand(one, operands, QS_SRC), qs__operand(one, operands, QS_DIFF_DST), diff_weights, &p));
+    QS_TRY(product_make(one, &g, operands, weight_factors, QS_DIFF_WEIGHTS, &p));
     qs_parallel(g.outputs, 1, weight_gradient_outputs, &p);
-    if (qs__present(one, QS_DIFF_BIAS)) bias_gradient(&p, qs__fp32(one, operands, QS_DIFF_BIAS));
+    scale_columns(one, operands, weight_factors, NULL, qs_shape_count(&diff_weights->shape), 1, p.sum);
+    if (qs__present(one, QS_DIFF_BIAS)) {
+        bias_gradient(&p, qs__factor_step(one, operands, QS_DIFF_DST, 0), qs__fp32(one, operands, QS_DIFF_BIAS));
+    }
     qs_status status = qs__write_double(diff_weights, p.sum);
     product_release(&p);
     return status;
@@ -267,52 +273,48 @@ static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, 
     return qs__need_shape(one, weights, rule[0].shape);
 }
 
-/* Both operands integer with steps, or both float without. */
 static qs_status check_forward(const qs_case *one) {
     QS_TRY(check_shapes(one, QS_SRC, QS_WEIGHTS, QS_DST));
-    int64_t outputs = qs__shape(one, QS_DST)->dim[1];
-    bool integer = qs__is_integer(one, QS_SRC);
-    if (integer != qs__is_integer(one, QS_WEIGHTS)) return qs__refuse(one, "src and weights must both be integer or both be float");
-    if (qs__present(one, QS_SRC_STEP) != integer || qs__present(one, QS_WEIGHTS_STEP) != integer) {
-        return qs__refuse(one, "src_step and weights_step come with integer operands, and only with them");
-    }
-    QS_TRY(qs__need_shape(one, QS_SRC_STEP, qs_shape_of(1, 1)));
-    bool many = integer && qs_shape_count(qs__shape(one, QS_WEIGHTS_STEP)) > 1;
-    QS_TRY(qs__need_shape(one, QS_WEIGHTS_STEP, qs_shape_of(1, many ? outputs : 1)));
-    return qs__need_shape(one, QS_BIAS, qs_shape_of(1, outputs));
+    QS_TRY(qs__check_factors(one, forward_factors, QS_SRC));
+    return qs__need_shape(one, QS_BIAS, qs_shape_of(1, qs__shape(one, QS_DST)->dim[1]));
 }
 
 static qs_status check_input_gradient(const qs_case *one) {
-    return check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST);
+    QS_TRY(check_shapes(one, QS_DIFF_SRC, QS_WEIGHTS, QS_DIFF_DST));
+    return qs__check_factors(one, input_factors, QS_DIFF_DST);
 }
 
 static qs_status check_weight_gradient(const qs_case *one) {
     QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
+    QS_TRY(qs__check_factors(one, weight_factors, QS_ROLE_COUNT));
     return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
 }
 
 const qs_pass qs__gemm_passes[QS__GEMM_PASSES] = {
     {.name = "forward",
-     .roles = 6,
-     .role = {QS_SRC, QS_SRC_STEP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
-     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
-     .written = QS__BIT(5),
-     .integer = QS__BIT(0) | QS__BIT(2),
+     .roles = 7,
+     .role = {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP, QS_WEIGHTS, QS_WEIGHTS_STEP, QS_BIAS, QS_DST},
+     .optional = QS__BIT(1) | QS__BIT(2) | QS__BIT(4) | QS__BIT(5),
+     .written = QS__BIT(6),
+     .integer = QS__BIT(0) | QS__BIT(3),
      .reference = forward,
      .flops = flops,
      .check = check_forward},
     {.name = "input_gradient",
-     .roles = 3,
-     .role = {QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(2),
+     .roles = 6,
+     .role = {QS_WEIGHTS, QS_WEIGHTS_STEP, QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_DIFF_SRC},
+     .optional = QS__BIT(1) | QS__BIT(3) | QS__BIT(4),
+     .written = QS__BIT(5),
+     .integer = QS__BIT(0) | QS__BIT(2),
      .reference = input_gradient,
      .flops = flops,
      .check = check_input_gradient},
     {.name = "weight_gradient",
-     .roles = 4,
-     .role = {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
-     .optional = QS__BIT(3),
-     .written = QS__BIT(2) | QS__BIT(3),
+     .roles = 8,
+     .role = {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP, QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_DIFF_WEIGHTS, QS_DIFF_BIAS},
+     .optional = QS__BIT(1) | QS__BIT(2) | QS__BIT(4) | QS__BIT(5) | QS__BIT(7),
+     .written = QS__BIT(6) | QS__BIT(7),
+     .integer = QS__BIT(0) | QS__BIT(3),
      .reference = weight_gradient,
      .flops = flops,
      .check = check_weight_gradient},

@@ -28,7 +28,7 @@ qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs
 qs_status qs__refuse(const qs_case *one, const char *format, ...) QS_PRINTF(2, 3);
 /* Output extent of a window along one axis; QS_USAGE when the window does not fit. */
 qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out);
-/* Steps and absolute maxima: [1], or with per_channel [extent of axis 0 of `values`]. */
+/* Steps and absolute maxima: [1], or with per_channel [extent of `axis` of `values`]. */
 qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values);
 
 /* ---- conv2d and linear as one product (gemm.c) ---- */
@@ -42,6 +42,16 @@ typedef struct qs__geometry {
 /* Forward, input gradient and weight gradient of both. */
 enum { QS__GEMM_PASSES = 3 };
 extern const qs_pass qs__gemm_passes[QS__GEMM_PASSES];
+
+/* ---- Integer factors of products (integer.c) ---- */
+
+/* A factor and its step and groups go together: both factors are integer with steps, or both float without; groups, one a channel, come
+ * with integers only, and `shifts` with the groups of the `inner` factor (QS_ROLE_COUNT: the sum runs over no channels). */
+qs_status qs__check_factors(const qs_case *one, const qs_role factor[2], qs_role inner);
+/* Decoded copy, codes as integers × 2^-group where the factor has groups; exact. */
+qs_status qs__read_factor(const qs_case *one, const qs_tensor *operands, qs_role factor, float **out);
+/* What sums are multiplied by: the product of the factors' steps; those of weights by column, `column` counted modulo their number. */
+double qs__factor_step(const qs_case *one, const qs_tensor *operands, qs_role factor, int64_t column);
 
 /* ---- Pools (pool.c) ---- */
 

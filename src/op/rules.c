@@ -72,8 +72,9 @@ qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs
 qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values) {
     const qs_shape *shape = qs__shape(one, values);
     bool many = one->attributes.per_channel;
-    if (many) QS_TRY(qs__need_axes(one, values, 1, QS_MAX_AXES));
-    return qs__need_shape(one, steps, qs_shape_of(1, many ? shape->dim[0] : 1));
+    int axis = one->attributes.axis;
+    if (many) QS_TRY(qs__need_axes(one, values, axis + 1, QS_MAX_AXES));
+    return qs__need_shape(one, steps, qs_shape_of(1, many ? shape->dim[axis] : 1));
 }
 
 qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out) {
@@ -92,7 +93,12 @@ qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const 
 
 /* ---- The general part ---- */
 
-/* Roles whose operands carry values of the model; all others are fp32 (the mask: int8). */
+/* Bytes that are no numbers. */
+static bool is_byte(qs_role role) {
+    return role == QS_MASK || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP || role == QS_DST_GROUP;
+}
+
+/* Roles whose operands carry values of the model; all others are fp32, or bytes. */
 static bool is_value(qs_role role) {
     switch (role) {
     case QS_SRC:
@@ -111,7 +117,7 @@ static bool is_value(qs_role role) {
 static qs_status check_format(const qs_case *one, int position) {
     const qs_operand *operand = &one->operand[position];
     const char *role = qs_role_name(operand->role);
-    if (operand->role == QS_MASK) {
+    if (is_byte(operand->role)) {
         if (operand->format == qs_format_of("int8")) return QS_OK;
         return qs__refuse(one, "%s is %s, it must be int8", role, operand->format->name);
     }
@@ -120,11 +126,8 @@ static qs_status check_format(const qs_case *one, int position) {
         return qs__refuse(one, "%s is %s, it must be fp32", role, operand->format->name);
     }
     if (operand->format->kind != QS_KIND_INTEGER) return QS_OK;
-    if (!(one->pass->integer & QS__BIT(position))) {
-        return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
-    }
-    if (operand->format->bits != 8) return qs__refuse(one, "%s is %s: only int8 is stored", role, operand->format->name);
-    return QS_OK;
+    if (one->pass->integer & QS__BIT(position)) return QS_OK;
+    return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
 }
 
 static qs_status check_operands(const qs_case *one) {
@@ -164,7 +167,11 @@ static qs_status check_attributes(const qs_case *one) {
     QS_TRY(check_relu(one));
     if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
     if ((unsigned)with->overflow >= QS_OVERFLOW_COUNT) return qs__refuse(one, "unknown overflow %d", (int)with->overflow);
-    if (with->batched && with->per_channel) return qs__refuse(one, "batched and per_channel exclude each other");
+    if (with->axis < 0 || with->axis > 1) return qs__refuse(one, "axis %d: channels lie along axis 0 or 1", with->axis);
+    if (with->shifts < 0 || with->shifts > QS_MOST_SHIFT_GROUPS) {
+        return qs__refuse(one, "%d shift groups: 1 to %d, or 0 for none", with->shifts, QS_MOST_SHIFT_GROUPS);
+    }
+    if (with->batched && with->per_channel && with->axis == 0) return qs__refuse(one, "batched and per_channel exclude each other");
     return QS_OK;
 }
 

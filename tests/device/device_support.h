@@ -100,8 +100,8 @@ static inline bool exact_operator(const qs_case *one) {
 }
 
 static inline bool has_integers(const qs_case *one) {
-    int src = qs_case_position(one, QS_SRC);
-    return one->op->kind == QS_ADJUSTABLE && src >= 0 && one->operand[src].format->kind == QS_KIND_INTEGER;
+    int src = qs_case_position(one, QS_SRC), factor = src >= 0 ? src : qs_case_position(one, QS_DIFF_DST);
+    return one->op->kind == QS_ADJUSTABLE && one->operand[factor].format->kind == QS_KIND_INTEGER;
 }
 
 /* Σ|a·b| behind every element of operand `position`: the same pass over absolute values, all in fp32. Caller frees. */

@@ -64,10 +64,10 @@ static void made_cases_print(void **state) {
                                                   "kernel=3x3 padding=1x1");
     assert_ok(qs_case_check(&one));
     assert_ok(qs_case_parse(text, &again));
-    assert_true(again.attributes.stride[0] == 1 && again.attributes.groups == 1 && again.operands == 6);
-    assert_int_equal(qs_case_position(&again, QS_DST), 5);
+    assert_true(again.attributes.stride[0] == 1 && again.attributes.groups == 1 && again.operands == 7);
+    assert_int_equal(qs_case_position(&again, QS_DST), 6);
     assert_int_equal(qs_case_position(&again, QS_LABELS), -1);
-    assert_null(again.operand[4].format);
+    assert_null(again.operand[5].format);
 }
 
 static void numbers_survive(void **state) {
@@ -136,13 +136,13 @@ static const char *const impossible[][2] = {
     {CONV "bias=fp32[8] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "bias is [8]"},
     {CONV "dst=int8[2,16,8,8] kernel=3x3 padding=1x1", "dst is int8"},
     {"conv2d/forward src=fp32[2,16,8,8] src_step=fp32[1] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
-     "integer operands"},
+     "comes with an integer"},
     {"conv2d/forward src=int8[2,16,8,8] src_step=fp32[1] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "both"},
     {"conv2d/forward src=int8[2,16,8,8] weights=int8[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "src_step"},
     {"linear/forward src=int8[2,3] src_step=fp32[1] weights=int8[4,3] weights_step=fp32[3] dst=fp32[2,4]", "weights_step is [3]"},
     {"linear/forward src=int8[2,3] src_step=fp32[2] weights=int8[4,3] weights_step=fp32[4] dst=fp32[2,4]", "src_step is [2]"},
-    {"conv2d/input_gradient weights=int8[8,8,1,1] diff_dst=fp32[1,8,4,4] diff_src=fp32[1,8,4,4] kernel=1x1", "weights is int8"},
-    {"conv2d/weight_gradient src=int8[1,8,4,4] diff_dst=fp32[1,8,4,4] diff_weights=fp32[8,8,1,1] kernel=1x1", "src is int8"},
+    {"conv2d/input_gradient weights=int8[8,8,1,1] diff_dst=fp32[1,8,4,4] diff_src=fp32[1,8,4,4] kernel=1x1", "both be integer"},
+    {"conv2d/weight_gradient src=int8[1,8,4,4] diff_dst=fp32[1,8,4,4] diff_weights=fp32[8,8,1,1] kernel=1x1", "both be integer"},
     {"conv2d/weight_gradient src=bf16[1,8,4,4] diff_dst=bf16[1,8,4,4] diff_weights=bf16[8,8,1,1] kernel=1x1", "diff_weights is bf16"},
     {"linear/forward src=fp32[2,3,1,1] weights=fp32[4,3] dst=fp32[2,4]", "input [2,3,1,1] needs the axes N,C"},
     {"linear/forward src=fp32[2,3] weights=fp32[4,3] dst=fp32[2,4] kernel=3x3", "no meaning"},

@@ -41,7 +41,7 @@ typedef double (*allowance)(double magnitude, double expected);
 /* Compares dst with factor × Σ + bias for every element. */
 static void against_direct(bound *b, bound *source, allowance allowed) {
     qs_tensor *src = bound_tensor(source, QS_SRC), *weights = bound_tensor(source, QS_WEIGHTS), *dst = bound_tensor(b, QS_DST);
-    float *x = tensor_values(src), *w = tensor_values(weights), *y = tensor_values(dst);
+    float *x = factor_values(source, QS_SRC, QS_SRC_GROUP), *w = tensor_values(weights), *y = tensor_values(dst);
     const float *bias = bound_tensor(b, QS_BIAS) ? bound_fp32(b, QS_BIAS) : NULL;
     const float *src_step = bound_tensor(b, QS_SRC_STEP) ? bound_fp32(b, QS_SRC_STEP) : NULL;
     for (int64_t n = 0; n < dst->shape.dim[0]; n++) {

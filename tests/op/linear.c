@@ -26,7 +26,7 @@ static void forward_case(const char *text) {
     bound_parse(&b, text, 21);
     bound_run(&b);
     qs_tensor *src = bound_tensor(&b, QS_SRC), *weights = bound_tensor(&b, QS_WEIGHTS), *dst = bound_tensor(&b, QS_DST);
-    float *x = tensor_values(src), *w = tensor_values(weights), *y = tensor_values(dst);
+    float *x = factor_values(&b, QS_SRC, QS_SRC_GROUP), *w = tensor_values(weights), *y = tensor_values(dst);
     int64_t inner = src->shape.dim[1], outputs = dst->shape.dim[1];
     bool integer = bound_tensor(&b, QS_SRC_STEP) != NULL;
     for (int64_t at = 0; at < qs_shape_count(&dst->shape); at++) {

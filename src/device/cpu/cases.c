@@ -35,7 +35,7 @@ bool qs__cpu_is(const qs_case *one, const char *op, const char *pass) {
 dnnl_data_type_t qs__cpu_type(const qs_format *format) {
     if (format == qs_format_of("fp32")) return dnnl_f32;
     if (format == qs_format_of("bf16")) return dnnl_bf16;
-    if (format == qs_format_of("int8")) return dnnl_s8;
+    if (format->kind == QS_KIND_INTEGER) return dnnl_s8; /* whatever its bits, a code lies in a signed byte */
     return dnnl_data_type_undef;
 }
 
@@ -53,7 +53,7 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
         if (cpu->vnni) return QS_OK;
         return qs_fail(
             QS_UNSUPPORTED,
-            "exact int8 products need avx512_core_vnni or avx2_vnni, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
+            "exact integer products need avx512_core_vnni or avx2_vnni, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
             cpu->isa);
     default:
         return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);

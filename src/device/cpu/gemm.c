@@ -12,7 +12,7 @@ static void choose_result(const qs__cpu *cpu, const qs_format *format, qs__gemm_
 
 static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, qs__gemm_types *types) {
     const qs_format *first = qs__cpu_format(&chain->one, a), *second = qs__cpu_format(&chain->one, b);
-    if (first != second) {
+    if (qs__cpu_type(first) != qs__cpu_type(second)) {
         return qs_fail(QS_UNSUPPORTED, "the cpu device multiplies operands of one format, not %s %s with %s %s: add a cast",
                        qs_role_name(a), first->name, qs_role_name(b), second->name);
     }
@@ -24,6 +24,7 @@ static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, q
 qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
     *out = (qs__gemm_types){.role = QS_DST};
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
+    if (chain->one.attributes.shifts > 0) return qs_fail(QS_UNSUPPORTED, "plain products of codes know no shift groups");
     choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
     out->bias_inside = out->operands != dnnl_s8 && qs__cpu_has(&chain->one, QS_BIAS);
     return QS_OK;

@@ -2,7 +2,7 @@
 /* Sixteen lanes on any machine, by the compilers' own vector types of four: the reference meaning of the operations that
  * vector/kernels.inc is written in. Integers wrap; shifts by 32 or more give 0 (int_sar is used below 32 only); a mask is all bits of
  * its lanes; float_nearest is nearest-even, for magnitudes up to 2^23; float_truncate for magnitudes below 2^31, double_truncate
- * likewise; float_clamp takes NaN to the highest; double_power is 2^n; int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and
+ * likewise; float_clamp takes NaN to the top; double_power is 2^n; int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and
  * 8-15, low half first; int_store_upper_8 stores the low byte of the upper halves of 32
  * lanes, int_store_words_8 the low bytes of both halves of sixteen lanes, low half first. */
 #ifndef QSYNC_NUMBER_LANES_PORTABLE_H

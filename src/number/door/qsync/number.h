@@ -2,8 +2,8 @@
 /* number: formats of numbers, rounding, quantizers, packing and the statistics of arrays.
  *
  * A format is data: a name is parsed into a descriptor. Families live one per file (formats.def): `fp(e,m,bias)`, named IEEE-like
- * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal formats are the
- * same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
+ * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal
+ * formats are the same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
  *
  * fp(e,m,bias) takes e of 1 to 8, m of 0 to 23 and any bias that keeps normal values inside fp32's (fp(8,m): the last binade, above fp32,
  * decodes to infinity and is never produced).
@@ -127,15 +127,14 @@ QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const voi
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
 /* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2); unsigned:
- * clamp(round(x / q), 0, 2^b - 1), step = absmax / (2^b - 1), what is negative becomes 0. A zero or non-finite
- * absmax gives step 1 so that zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in
- * fp32. */
+ * clamp(round(x / q), 0, 2^b - 1), step = absmax / (2^b - 1), what is negative becomes 0. A zero or non-finite absmax gives step 1 so that
+ * zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in fp32. */
 
 /* Step for an absolute maximum. */
 QS_API float qs_step_of_absmax(const qs_format *format, float absmax);
-/* codes (one int8 each, any b <= 8) of src with one step (2^-100 at least). Elements past the range and infinities clamp to its ends, NaN to
- * max. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half
- * (i & 1) of draw (random.first + i) / 2, that is qs_round_value with random = half << 16; random.first must be even. */
+/* codes (one int8 each, any b <= 8) of src with one step (2^-100 at least). Elements past the range and infinities clamp to its ends, NaN
+ * to max. With QS_STOCHASTIC two 16-bit draws come from one hash: element i uses half (i & 1) of draw (random.first + i) / 2, that is
+ * qs_round_value with random = half << 16; random.first must be even. */
 QS_API void qs_quantize_array(const qs_format *format, qs_rounding rounding, qs_random_stream random, float step, int64_t count,
                               const float *src, int8_t *dst);
 /* The same from bf16 storage. */

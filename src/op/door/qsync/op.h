@@ -23,8 +23,9 @@
     X(QS_SRC, "src")                                                                                                  \
     X(QS_SRC2, "src2")                                                                                                \
     X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                             \
+    X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */   \
     X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
-    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O] */                                                          \
+    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                 \
     X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                 \
     X(QS_SCALE, "scale")               /* batch norm γ, fp32 [C] */                                                  \
     X(QS_SHIFT, "shift")               /* batch norm β, fp32 [C] */                                                  \
@@ -37,10 +38,13 @@
     X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
     X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                    \
     X(QS_DST, "dst")                                                                                                  \
-    X(QS_DST_STEP, "dst_step") /* fp32 [1] or [channels]: step a quantize pass used */                                \
-    X(QS_LOSS, "loss")         /* fp32 [2]: sum of the losses, count of correct answers */                            \
-    X(QS_ABSMAX, "absmax")     /* fp32 [1] or [channels] */                                                           \
+    X(QS_DST_STEP, "dst_step")   /* fp32 [1] or [channels]: step a quantize pass used */                              \
+    X(QS_DST_GROUP, "dst_group") /* int8 [C]: shift groups a quantize pass found */                                   \
+    X(QS_LOSS, "loss")           /* fp32 [2]: sum of the losses, count of correct answers */                          \
+    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels] */                                                         \
     X(QS_DIFF_DST, "diff_dst")                                                                                        \
+    X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                  \
+    X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                               \
     X(QS_DIFF_SRC, "diff_src")                                                                                        \
     X(QS_DIFF_SRC2, "diff_src2")                                                                                      \
     X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                          \
@@ -69,6 +73,8 @@ typedef struct qs_attributes {
     int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
     int groups;           /* 0 means 1; conv2d, channel_shuffle */
     int offset;           /* slice: the first channel taken */
+    int axis;             /* with per_channel: the axis whose indices have a step each, 0 or 1 (channels-last: innermost in memory) */
+    int shifts;           /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
     double value;         /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
     double value2;        /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     double ceiling;       /* with `relu`: its ceiling, 0 for none */
@@ -76,7 +82,7 @@ typedef struct qs_attributes {
     qs_overflow overflow; /* cast */
     bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
     bool relu;            /* normalisations: a relu behind, done in the same kernel */
-    bool per_channel;     /* absmax, quantize, dequantize: along axis 0 of weights (channel(out)); statistics: channels on axis 0, not 1 */
+    bool per_channel;     /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
@@ -173,9 +179,9 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
 
 /* Passes, operands in this order (? = optional):
  *   conv2d, linear
- *     forward            src src_step? weights weights_step? bias? dst       integer operands: int32 sums × src_step × weights_step + bias
- *     input_gradient     weights diff_dst diff_src
- *     weight_gradient    src diff_dst diff_weights diff_bias?
+ *     forward            src src_step? src_group? weights weights_step? bias? dst
+ *     input_gradient     weights weights_step? diff_dst diff_dst_step? diff_dst_group? diff_src
+ *     weight_gradient    src src_step? src_group? diff_dst diff_dst_step? diff_dst_group? diff_weights diff_bias?
  *   batch_norm, l1_batch_norm, and quantized l1_batch_norm_int8, l2_batch_norm_int8, l2_batch_norm_int8_std
  *     forward            src src_step? scale shift mean variance running_mean running_variance mask? dst     mean.. mask written
  *     inference          src src_step? scale shift running_mean running_variance dst
@@ -197,15 +203,22 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        forward src labels loss;  backward src labels diff_src
  *   cast                 forward src dst         float storage to float storage
  *   absmax               forward src absmax
- *   quantize             forward src absmax dst dst_step
- *   dequantize           forward src src_step dst
+ *   quantize             forward src absmax dst dst_step dst_group?
+ *   dequantize           forward src src_step src_group? dst
  *   finite_check         forward src flag
  *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, see
  *                        qs_statistics_head
  *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
  *
  * Definitions that every device keeps (x channels-last; results rounded to their format nearest-even unless said otherwise):
- *   conv2d, linear       integer forward: src and weights both integer, src_step and weights_step present; else both float, both absent
+ *   conv2d, linear       both factors integer, with their steps, or both float, without. Integer sums are exact, whatever their length: a
+ *                        kernel splits or widens where 32 bits could overflow. With c the channel of a code t and s its operand's step:
+ *                          forward          Σ t 2^-src_group[c] w · src_step · weights_step[o] + bias[o]
+ *                          input gradient   Σ t 2^-diff_dst_group[c] w · diff_dst_step · weights_step[i]; i counts within a group of the
+ *                                           convolution
+ *                          weight gradient  Σ x y · src_step 2^-src_group[i] · diff_dst_step 2^-diff_dst_group[o]: channels are no inner
+ *                                           dimension, so their scales stay outside; diff_bias[o] likewise
+ *                        `shifts` G says that groups are below G: in forward and input gradient, where their operand has groups
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
  *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
  *                        R/(R-1)
@@ -236,13 +249,15 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result
- *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of axis 0
+ *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of `axis`. With `shifts` G (axis 1):
+ *                        groups and step by qs_shift_groups from the channels' maxima, unsigned formats in the form QS_UNSIGNED
  *   finite_check         flag = min(flag, all finite ? 1 : 0): set it to 1 before the first check of a step
  *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
  *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v */
 
 /* Random counters of the passes that draw (cast and quantize with QS_STOCHASTIC, dropout): the elements, in memory order, are cut into rows
- * (samples when batched, indices of axis 0 when per_channel, else one row); element i of row r draws with counter first + r · stride + i.
+ * (samples when batched, indices of axis 0 when per_channel along it, else one row); element i of row r draws with counter
+ * first + r · stride + i.
  * A batched pass numbers its rows by global sample, so draws do not depend on how samples are spread over ranks. stride is per_row rounded
  * up to an even number (dropout: per_row itself), so that two-draws-a-hash kernels start every row on a whole hash. */
 typedef struct qs_random_rows {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Integer factors of conv2d and linear: every integer case of their lists, in all passes, equals the same pass in fp32 on the dequantized
+ * factors, bit for bit; and what the cases refuse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "op_support.h"
+
+/* All passes in codes of format C, K steps of weights forward, J in the input gradient. */
+#define CODES(F, X, C, S, W, D, K, J, O, A)                                                                                      \
+    "conv2d/forward src=" X S " src_step=fp32[1] weights=" C W " weights_step=fp32[" K "] dst=" F D A,                           \
+        "conv2d/input_gradient weights=" C W " weights_step=fp32[" J "] diff_dst=" C D " diff_dst_step=fp32[1] diff_src=" F S A, \
+        "conv2d/weight_gradient src=" X S " src_step=fp32[1] diff_dst=" C D " diff_dst_step=fp32[1] diff_weights=fp32" W         \
+        " diff_bias=fp32[" O "]" A
+/* The same with G shift groups of I input and O output channels. */
+#define SHIFTS(F, X, C, G, S, W, D, J, I, O, A)                                                                                        \
+    "conv2d/forward src=" X S " src_step=fp32[1] src_group=int8[" I "] weights=" C W " weights_step=fp32[" O "] bias=fp32[" O          \
+    "] dst=" F D A " shifts=" G,                                                                                                       \
+        "conv2d/input_gradient weights=" C W " weights_step=fp32[" J "] diff_dst=" C D " diff_dst_step=fp32[1] diff_dst_group=int8[" O \
+        "] diff_src=" F S A " shifts=" G,                                                                                              \
+        "conv2d/weight_gradient src=" X S " src_step=fp32[1] src_group=int8[" I "] diff_dst=" C D                                      \
+        " diff_dst_step=fp32[1] diff_dst_group=int8[" O "] diff_weights=fp32" W A
+
+/* All passes in codes with G shift groups of channels. */
+#define LINEAR_SHIFTS(F, X, C, G, N, I, O)                                                                                         \
+    "linear/forward src=" X "[" N "," I "] src_step=fp32[1] src_group=int8[" I "] weights=" C "[" O "," I "] weights_step=fp32[" O \
+    "] bias=fp32[" O "] dst=" F "[" N "," O "] shifts=" G,                                                                         \
+        "linear/input_gradient weights=" C "[" O "," I "] weights_step=fp32[" I "] diff_dst=" C "[" N "," O                        \
+        "] diff_dst_step=fp32[1] diff_dst_group=int8[" O "] diff_src=" F "[" N "," I "] shifts=" G,                                \
+        "linear/weight_gradient src=" X "[" N "," I "] src_step=fp32[1] src_group=int8[" I "] diff_dst=" C "[" N "," O             \
+        "] diff_dst_step=fp32[1] diff_dst_group=int8[" O "] diff_weights=fp32[" O "," I "] diff_bias=fp32[" O "]"
+
+static const char *const cases[] = {
+    CODES("fp32", "int8", "int8", "[2,16,8,8]", "[16,16,3,3]", "[2,16,8,8]", "16", "16", "16", " kernel=3x3 padding=1x1"),
+    CODES("bf16", "int8", "int8", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "1", "1", "32", " kernel=3x3 stride=2x2 padding=1x1"),
+    CODES("fp32", "uint4", "int4", "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "7", "5", "7", " kernel=3x3 stride=2x2 padding=1x1"),
+    SHIFTS("bf16", "uint4", "int4", "4", "[4,32,8,8]", "[32,32,3,3]", "[4,32,8,8]", "32", "32", "32", " kernel=3x3 padding=1x1"),
+    SHIFTS("fp32", "uint4", "int4", "6", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "16", "16", "32", " kernel=3x3 stride=2x2 padding=1x1"),
+    SHIFTS("fp32", "int4", "int4", "4", "[2,3,9,9]", "[16,3,3,3]", "[2,16,9,9]", "3", "3", "16", " kernel=3x3 padding=1x1"),
+    SHIFTS("bf16", "uint6", "int6", "4", "[2,16,8,8]", "[32,16,1,1]", "[2,32,4,4]", "16", "16", "32", " kernel=1x1 stride=2x2"),
+    SHIFTS("fp32", "int6", "int6", "5", "[1,5,7,9]", "[7,5,3,3]", "[1,7,4,5]", "5", "5", "7", " kernel=3x3 stride=2x2 padding=1x1"),
+    SHIFTS("fp32", "int8", "int8", "4", "[2,16,6,6]", "[24,16,3,3]", "[2,24,6,6]", "16", "16", "24", " kernel=3x3 padding=1x1"),
+    SHIFTS("fp32", "uint4", "int4", "4", "[2,16,6,6]", "[24,8,3,3]", "[2,24,6,6]", "8", "16", "24", " kernel=3x3 padding=1x1 groups=2"),
+    SHIFTS("fp32", "uint4", "int4", "3", "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "1", "16", "16",
+           " kernel=3x3 stride=2x2 padding=1x1 groups=16"),
+    "linear/input_gradient weights=int8[12,20] weights_step=fp32[20] diff_dst=int8[4,12] diff_dst_step=fp32[1] diff_src=fp32[4,20]",
+    "linear/weight_gradient src=int8[4,20] src_step=fp32[1] diff_dst=int8[4,12] diff_dst_step=fp32[1] diff_weights=fp32[12,20]",
+    LINEAR_SHIFTS("fp32", "uint4", "int4", "4", "8", "64", "10"),
+    LINEAR_SHIFTS("bf16", "int6", "int6", "5", "16", "128", "96"),
+    LINEAR_SHIFTS("fp32", "int8", "int8", "4", "5", "33", "7"),
+    NULL};
+
+static const struct {
+    qs_role factor, step, group;
+} factors[] = {
+    {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP}, {QS_WEIGHTS, QS_WEIGHTS_STEP, QS_ROLE_COUNT}, {QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP}};
+enum { FACTORS = 3 };
+
+/* Steps that are powers of two: dequantized values and the sums of their products are then exact in double, in both ways. */
+static void steps_set(bound *b) {
+    for (int f = 0; f < FACTORS; f++) {
+        if (!bound_tensor(b, factors[f].step)) continue;
+        float *step = bound_fp32(b, factors[f].step);
+        for (int64_t i = 0; i < bound_count(b, factors[f].step); i++)
+            step[i] = ldexpf(1, -(int)(i % 5) - f);
+    }
+}
+
+static qs_case real_case(const qs_case *integer) {
+    const qs_format *fp32 = qs_format_of("fp32");
+    qs_case real = qs_case_start(integer->op, integer->pass, &integer->attributes);
+    real.attributes.shifts = 0;
+    for (int i = 0; i < integer->operands; i++) {
+        const qs_operand *from = &integer->operand[i];
+        if (!from->format || from->role == QS_SRC_STEP || from->role == QS_WEIGHTS_STEP || from->role == QS_DIFF_DST_STEP) continue;
+        if (from->role == QS_SRC_GROUP || from->role == QS_DIFF_DST_GROUP) continue;
+        qs_case_bind(&real, from->role, from->shape, from->format->kind == QS_KIND_INTEGER ? fp32 : from->format);
+    }
+    return real;
+}
+
+/* Weights have a step for each output channel forward (rows of memory), for each input channel in the gradient (the fast axis). */
+static void dequantize(bound *integer, bound *real, int f) {
+    if (!bound_tensor(integer, factors[f].factor)) return;
+    float *values = factor_values(integer, factors[f].factor, factors[f].group);
+    const int64_t count = bound_count(integer, factors[f].factor), steps = bound_count(integer, factors[f].step);
+    const bool forward = bound_tensor(integer, QS_DST) != NULL;
+    for (int64_t i = 0; i < count; i++)
+        values[i] *= bound_fp32(integer, factors[f].step)[forward ? i / (count / steps) : i % steps];
+    memcpy(bound_fp32(real, factors[f].factor), values, (size_t)count * sizeof *values);
+    free(values);
+}
+
+static void passes_equal_real_ones(void **state) {
+    (void)state;
+    int seen = 0;
+    {
+        for (const char *const *text = cases; *text; text++) {
+            bound integer, real;
+            bound_parse(&integer, *text, 31);
+            const qs_case twin = real_case(&integer.one);
+            bound_make(&real, &twin, 31);
+            steps_set(&integer);
+            for (int f = 0; f < FACTORS; f++)
+                dequantize(&integer, &real, f);
+            if (bound_tensor(&integer, QS_BIAS))
+                memcpy(bound_fp32(&real, QS_BIAS), bound_fp32(&integer, QS_BIAS), 4 * (size_t)bound_count(&real, QS_BIAS));
+            bound_run(&integer);
+            bound_run(&real);
+            for (int i = 0; i < integer.one.operands; i++) {
+                if (!integer.one.operand[i].format || !(integer.one.pass->written >> i & 1)) continue;
+                const qs_tensor *got = &integer.operands[i];
+                if (memcmp(got->data, bound_tensor(&real, integer.one.operand[i].role)->data, tensor_bytes(got)))
+                    fail_msg("%s: %s differs from the fp32 pass", *text, qs_role_name(integer.one.operand[i].role));
+            }
+            bound_release(&integer);
+            bound_release(&real);
+            seen++;
+        }
+    }
+    assert_true(seen >= 40);
+}
+
+static void expect_refused(const char *text, const char *reason) {
+    qs_case one;
+    assert_ok(qs_case_parse(text, &one));
+    if (qs_case_check(&one) != QS_USAGE) fail_msg("taken: %s", text);
+    if (!strstr(qs_message(), reason)) fail_msg("\"%s\" is not in: %s", reason, qs_message());
+}
+
+static void unfit_cases_are_refused(void **state) {
+    (void)state;
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=fp32[12,20] dst=fp32[4,12]", "both be integer or both be float");
+    expect_refused("linear/forward src=int4[4,20] weights=int4[12,20] weights_step=fp32[1] dst=fp32[4,12]", "src_step comes with");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=int4[12,20] weights_step=fp32[20] dst=fp32[4,12]",
+                   "weights_step");
+    expect_refused("linear/input_gradient weights=int4[12,20] weights_step=fp32[12] diff_dst=int4[4,12] diff_dst_step=fp32[1] "
+                   "diff_src=fp32[4,20]",
+                   "weights_step");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] src_group=int8[20] weights=int4[12,20] weights_step=fp32[1] "
+                   "dst=fp32[4,12]",
+                   "shifts=0");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=int4[12,20] weights_step=fp32[1] dst=fp32[4,12] shifts=4",
+                   "shifts=4");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] src_group=int8[12] weights=int4[12,20] weights_step=fp32[1] "
+                   "dst=fp32[4,12] shifts=4",
+                   "src_group");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] src_group=int8[20] weights=int4[12,20] weights_step=fp32[1] "
+                   "dst=fp32[4,12] shifts=9",
+                   "9 shift groups");
+    expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=int4[12,20] weights_step=fp32[1] dst=int4[4,12]",
+                   "must be a float format");
+    expect_refused("linear/weight_gradient src=fp32[4,20] src_group=int8[20] diff_dst=fp32[4,12] diff_weights=fp32[12,20]",
+                   "src_group is for an integer");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(passes_equal_real_ones), cmocka_unit_test(unfit_cases_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
