@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Monte Carlo: the variance that narrow sums retain of that of exact sums of the same random products. QS_LANES trials run side by side,
+/* Monte Carlo: the variance that narrow sums retain of that of exact sums of the same random products. QS_NARROW_LANES trials run side by side,
  * a tile of products at a time, through all cases: products are drawn once, and memory does not grow with the length. */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct simulation {
 } simulation;
 
 typedef struct lanes {
-    double total[QS_LANES], part[QS_LANES];
+    double total[QS_NARROW_LANES], part[QS_NARROW_LANES];
 } lanes;
 
 /* The product of two standard normals: of Box and Muller's pair r cos θ, r sin θ it is r² / 2 · sin 2θ, with r² / 2 = -ln u. */
@@ -53,16 +53,16 @@ static void case_advance(const simulation *all, const qs_simulated *one, int64_t
     for (int64_t at = first, end = first + count, next; at < end; at = next) {
         next = chunk && (at / chunk + 1) * chunk < end ? (at / chunk + 1) * chunk : end;
         double *sums = chunk ? state->part : state->total;
-        one->adder->lanes(one->accumulator_bits, next - at, products + (at - first) * QS_LANES, sums, keys, (uint32_t)at);
+        qs_narrow_lanes(one->adder, one->accumulator_bits, next - at, products + (at - first) * QS_NARROW_LANES, sums, keys, (uint32_t)at);
         if (!chunk || (next % chunk != 0 && next != length)) continue;
-        one->adder->lanes(one->accumulator_bits, 1, state->part, state->total, keys, (uint32_t)(length + (next - 1) / chunk));
+        qs_narrow_lanes(one->adder, one->accumulator_bits, 1, state->part, state->total, keys, (uint32_t)(length + (next - 1) / chunk));
         memset(state->part, 0, sizeof state->part);
     }
 }
 
 static void exact_advance(int64_t count, const double *products, double *sums) {
-    for (int64_t i = 0; i < count; i++, products += QS_LANES)
-        for (int l = 0; l < QS_LANES; l++)
+    for (int64_t i = 0; i < count; i++, products += QS_NARROW_LANES)
+        for (int l = 0; l < QS_NARROW_LANES; l++)
             sums[l] += products[l];
 }
 
@@ -76,19 +76,19 @@ static moments moments_of(int64_t trials, const double *narrow, const double *ex
 }
 
 static qs_status block_run(const simulation *all, int64_t block) {
-    const int64_t first_trial = block * QS_LANES, length = all->what->length;
-    const int64_t trials = all->what->trials - first_trial < QS_LANES ? all->what->trials - first_trial : QS_LANES;
-    double *products = NULL, exact[QS_LANES] = {0};
+    const int64_t first_trial = block * QS_NARROW_LANES, length = all->what->length;
+    const int64_t trials = all->what->trials - first_trial < QS_NARROW_LANES ? all->what->trials - first_trial : QS_NARROW_LANES;
+    double *products = NULL, exact[QS_NARROW_LANES] = {0};
     lanes *state = NULL;
-    uint64_t keys[QS_LANES];
-    qs_status status = qs_allocate(TILE * QS_LANES, sizeof *products, &products);
+    uint64_t keys[QS_NARROW_LANES];
+    qs_status status = qs_allocate(TILE * QS_NARROW_LANES, sizeof *products, &products);
     if (status == QS_OK) status = qs_allocate((size_t)all->cases, sizeof *state, &state);
-    for (int l = 0; l < QS_LANES; l++)
+    for (int l = 0; l < QS_NARROW_LANES; l++)
         keys[l] = qs_simulation_key(all->what, first_trial + l);
     for (int64_t at = 0; at < length && status == QS_OK; at += TILE) {
         const int64_t count = length - at < TILE ? length - at : TILE;
-        for (int l = 0; l < QS_LANES; l++)
-            qs_simulation_addends(all->what, first_trial + l, at, count, products + l, QS_LANES);
+        for (int l = 0; l < QS_NARROW_LANES; l++)
+            qs_simulation_addends(all->what, first_trial + l, at, count, products + l, QS_NARROW_LANES);
         exact_advance(count, products, exact);
         for (int c = 0; c < all->cases; c++)
             case_advance(all, &all->one[c], at, count, products, keys, &state[c]);
@@ -137,11 +137,11 @@ static qs_status simulation_check(const simulation *all) {
 qs_status qs_accumulation_simulate(const qs_simulation *what, int cases, const qs_simulated *one, qs_retention *out) {
     simulation all = {what, cases, one, NULL, false};
     QS_TRY(simulation_check(&all));
-    const int64_t blocks = (what->trials + QS_LANES - 1) / QS_LANES;
+    const int64_t blocks = (what->trials + QS_NARROW_LANES - 1) / QS_NARROW_LANES;
     QS_TRY(qs_allocate((size_t)blocks * (size_t)cases, sizeof *all.block, &all.block));
     qs_parallel(blocks, 1, blocks_run, &all);
     for (int c = 0; c < cases && !all.failed; c++)
         out[c] = retention_of(&all, blocks, c);
     free(all.block);
-    return all.failed ? qs_fail(QS_OUT_OF_MEMORY, "tiles of %d products for each thread of a simulation", TILE * QS_LANES) : QS_OK;
+    return all.failed ? qs_fail(QS_OUT_OF_MEMORY, "tiles of %d products for each thread of a simulation", TILE * QS_NARROW_LANES) : QS_OK;
 }

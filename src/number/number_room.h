@@ -154,4 +154,13 @@ static inline int32_t qs__key_value(int32_t bits) {
     return bits ^ ((bits >> 31) & INT32_MAX);
 }
 
+/* ---- Adders (adder.c, adder_lanes.c) ---- */
+
+/* One loop of qs_narrow_lanes. */
+typedef void (*qs__adder_lanes)(int bits, int64_t count, const double *addends, double *sums, const uint64_t *keys, uint32_t counter);
+#define QS_ADDER(name, text, summary) \
+    void qs__adder_lanes_##name(int bits, int64_t count, const double *addends, double *sums, const uint64_t *keys, uint32_t counter);
+#include "adders.def"
+#undef QS_ADDER
+
 #endif

@@ -31,7 +31,8 @@ static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
     return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
            a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->value == b->value &&
            a->value2 == b->value2 && a->ceiling == b->ceiling && a->rounding == b->rounding && a->overflow == b->overflow &&
-           a->batched == b->batched && a->relu == b->relu && a->per_channel == b->per_channel;
+           a->batched == b->batched && a->relu == b->relu && a->per_channel == b->per_channel &&
+           qs_narrow_equal(&a->accumulator, &b->accumulator);
 }
 
 bool qs_case_equal(const qs_case *a, const qs_case *b) {
@@ -61,6 +62,13 @@ static uint64_t fold_number(uint64_t hash, double number) {
     return fold(hash, word);
 }
 
+static uint64_t fold_accumulator(uint64_t hash, const qs_narrow *narrow) {
+    if (!narrow->adder) return hash;
+    hash = fold(hash, (uint64_t)(uintptr_t)narrow->adder);
+    hash = fold(hash, (uint64_t)narrow->exponent_bits << 32 | (uint64_t)narrow->mantissa_bits << 16 | (uint64_t)narrow->product_bits);
+    return fold(hash, (uint64_t)narrow->chunk);
+}
+
 uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
@@ -70,6 +78,7 @@ uint64_t qs_case_hash(const qs_case *one) {
     hash = fold(hash, (uint64_t)with->shifts << 1 | (uint64_t)with->axis);
     hash = fold(hash, (uint64_t)(uint32_t)with->groups << 32 | (uint64_t)with->rounding << 3 | (uint64_t)with->relu << 2 |
                           (uint64_t)with->batched << 1 | (uint64_t)with->per_channel);
+    hash = fold_accumulator(hash, &with->accumulator);
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
         if (!operand->format) continue;

@@ -126,15 +126,20 @@ static void scale_columns(const qs_case *one, const qs_tensor *operands, const q
     }
 }
 
+static qs_status forward_sums(const qs_case *one, const qs_run *run, product *p) {
+    if (one->attributes.accumulator.adder) return qs__narrow_product(one, run, p->g, p->left, p->right, p->sum);
+    QS_TRY(transpose_weights(p));
+    qs_parallel(p->g->batch * p->g->out_height, 1, forward_rows, p);
+    return QS_OK;
+}
+
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
     qs__geometry g = geometry_of(one);
     const qs_tensor *dst = qs__operand(one, operands, QS_DST);
     product p;
     QS_TRY(product_make(one, &g, operands, forward_factors, QS_DST, &p));
     qs_status status;
-    QS_GOTO(transpose_weights(&p));
-    qs_parallel(g.batch * g.out_height, 1, forward_rows, &p);
+    QS_GOTO(forward_sums(one, run, &p));
     scale_columns(one, operands, forward_factors, qs__present(one, QS_BIAS) ? qs__fp32(one, operands, QS_BIAS) : NULL,
                   g.batch * g.out_height * g.out_width, g.outputs, p.sum);
     QS_GOTO(qs__write_double(dst, p.sum));
@@ -191,14 +196,19 @@ static void input_gradient_rows(void *context, int64_t begin, int64_t end) {
 }
 
 static qs_status input_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
+    qs_status status;
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_src = qs__operand(one, operands, QS_DIFF_SRC);
     product p;
     QS_TRY(product_make(one, &g, operands, input_factors, QS_DIFF_SRC, &p));
-    qs_parallel(g.batch * g.height, 1, input_gradient_rows, &p);
+    if (one->attributes.accumulator.adder) {
+        QS_GOTO(qs__narrow_product(one, run, &g, p.left, p.right, p.sum));
+    } else {
+        qs_parallel(g.batch * g.height, 1, input_gradient_rows, &p);
+    }
     scale_columns(one, operands, input_factors, NULL, g.batch * g.height * g.width, g.channels, p.sum);
-    qs_status status = qs__write_double(diff_src, p.sum);
+    QS_GOTO(qs__write_double(diff_src, p.sum));
+done:
     product_release(&p);
     return status;
 }
@@ -245,17 +255,22 @@ static void bias_gradient(const product *p, double step, float *diff_bias) {
 }
 
 static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
+    qs_status status;
     qs__geometry g = geometry_of(one);
     const qs_tensor *diff_weights = qs__operand(one, operands, QS_DIFF_WEIGHTS);
     product p;
     QS_TRY(product_make(one, &g, operands, weight_factors, QS_DIFF_WEIGHTS, &p));
-    qs_parallel(g.outputs, 1, weight_gradient_outputs, &p);
+    if (one->attributes.accumulator.adder) {
+        QS_GOTO(qs__narrow_product(one, run, &g, p.left, p.right, p.sum));
+    } else {
+        qs_parallel(g.outputs, 1, weight_gradient_outputs, &p);
+    }
     scale_columns(one, operands, weight_factors, NULL, qs_shape_count(&diff_weights->shape), 1, p.sum);
     if (qs__present(one, QS_DIFF_BIAS)) {
         bias_gradient(&p, qs__factor_step(one, operands, QS_DIFF_DST, 0), qs__fp32(one, operands, QS_DIFF_BIAS));
     }
-    qs_status status = qs__write_double(diff_weights, p.sum);
+    QS_GOTO(qs__write_double(diff_weights, p.sum));
+done:
     product_release(&p);
     return status;
 }
@@ -270,7 +285,9 @@ static qs_status check_shapes(const qs_case *one, qs_role src, qs_role weights, 
     qs_parameter_rule rule[2];
     QS_TRY(qs__need_inferred(one, src, outputs, dst));
     one->op->parameters(&one->attributes, qs__shape(one, src), outputs, false, rule);
-    return qs__need_shape(one, weights, rule[0].shape);
+    QS_TRY(qs__need_shape(one, weights, rule[0].shape));
+    qs__geometry g = geometry_of(one);
+    return qs__check_accumulator(one, &g);
 }
 
 static qs_status check_forward(const qs_case *one) {

@@ -53,6 +53,12 @@ qs_status qs__read_factor(const qs_case *one, const qs_tensor *operands, qs_role
 /* What sums are multiplied by: the product of the factors' steps; those of weights by column, `column` counted modulo their number. */
 double qs__factor_step(const qs_case *one, const qs_tensor *operands, qs_role factor, int64_t column);
 
+/* Sums of a case with a narrow accumulator, of its decoded operands, into the shape of its result (gemm_narrow.c). */
+qs_status qs__narrow_product(const qs_case *one, const qs_run *run, const qs__geometry *g, const float *left, const float *right,
+                             double *sum);
+/* QS_USAGE unless such a case, its shapes being right, can be computed; QS_OK for a case without one. */
+qs_status qs__check_accumulator(const qs_case *one, const qs__geometry *g);
+
 /* ---- Pools (pool.c) ---- */
 
 /* Geometry of a pool from its image and its result. */

@@ -70,6 +70,29 @@ static void made_cases_print(void **state) {
     assert_null(again.operand[5].format);
 }
 
+static void accumulators_tell_cases_apart(void **state) {
+    (void)state;
+    static const char *const plain = "linear/forward src=fp32[2,3] weights=fp32[4,3] dst=fp32[2,4]";
+    static const char *const ends[] = {"",
+                                       " accumulator=fp(6,9)/align-truncate",
+                                       " accumulator=fp(6,9)/chunk64/align-truncate",
+                                       " accumulator=fp(6,9)/product(5)/align-truncate",
+                                       " accumulator=fp(6,9)/nearest-even",
+                                       " accumulator=fp(6,8)/nearest-even",
+                                       " accumulator=fp(5,9)/nearest-even"};
+    enum { ENDS = sizeof ends / sizeof *ends };
+    qs_case one[ENDS];
+    for (int i = 0; i < ENDS; i++) {
+        char text[QS_CASE_TEXT], again[QS_CASE_TEXT];
+        snprintf(text, sizeof text, "%s%s", plain, ends[i]);
+        assert_ok(qs_case_parse(text, &one[i]));
+        assert_ok(qs_case_check(&one[i]));
+        assert_string_equal(qs_case_text(&one[i], again), text);
+        for (int j = 0; j < i; j++)
+            assert_true(!qs_case_equal(&one[i], &one[j]) && qs_case_hash(&one[i]) != qs_case_hash(&one[j]));
+    }
+}
+
 static void numbers_survive(void **state) {
     (void)state;
     const double values[] = {0.1, 1e-5, 1.0 / 3, 5e-324, 1.7976931348623157e308, -2.5};
@@ -104,6 +127,7 @@ static const char *const unreadable[][2] = {
     {"relu/forward value=1x", "finite"},
     {"relu/forward groups=two", "number"},
     {"cast/forward rounding=up", "up"},
+    {"conv2d/forward accumulator=fp(6,9)", "fp(e,m)[/chunkN]"},
 };
 
 static void unreadable_texts(void **state) {
@@ -160,6 +184,11 @@ static const char *const impossible[][2] = {
     {"statistics/forward src=fp32[4] statistics=fp32[26]", "axes"},
     {"sgd/forward src=bf16[8] weights=fp32[8] momentum=fp32[8]", "fp32"},
     {"sgd/forward src=fp32[8] weights=fp32[8] momentum=fp32[9]", "momentum is [9]"},
+    {"relu/forward src=fp32[2,2] dst=fp32[2,2] accumulator=fp(6,9)/nearest-even", "conv2d and linear only"},
+    {"linear/forward src=int8[2,3] src_step=fp32[1] weights=int8[4,3] weights_step=fp32[4] dst=fp32[2,4] accumulator=fp(6,9)/nearest-even",
+     "products of floats"},
+    {"linear/weight_gradient src=fp32[17179869184,1] diff_dst=fp32[17179869184,2] diff_weights=fp32[2,1] accumulator=fp(6,9)/nearest-even",
+     "additions each"},
     {"relu/forward src=fp32[2,2] dst=fp32[2,2] stride=0x1", "stride"},
 };
 
@@ -175,8 +204,9 @@ static void impossible_cases(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(registry),         cmocka_unit_test(case_lists_cover_passes),
-                                       cmocka_unit_test(made_cases_print), cmocka_unit_test(numbers_survive),
-                                       cmocka_unit_test(unreadable_texts), cmocka_unit_test(impossible_cases)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(registry),        cmocka_unit_test(case_lists_cover_passes),       cmocka_unit_test(made_cases_print),
+        cmocka_unit_test(numbers_survive), cmocka_unit_test(accumulators_tell_cases_apart), cmocka_unit_test(unreadable_texts),
+        cmocka_unit_test(impossible_cases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

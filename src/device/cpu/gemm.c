@@ -12,6 +12,7 @@ static void choose_result(const qs__cpu *cpu, const qs_format *format, qs__gemm_
 
 static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, qs__gemm_types *types) {
     const qs_format *first = qs__cpu_format(&chain->one, a), *second = qs__cpu_format(&chain->one, b);
+    if (chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "the kernel library has no narrow accumulators");
     if (qs__cpu_type(first) != qs__cpu_type(second)) {
         return qs_fail(QS_UNSUPPORTED, "the cpu device multiplies operands of one format, not %s %s with %s %s: add a cast",
                        qs_role_name(a), first->name, qs_role_name(b), second->name);

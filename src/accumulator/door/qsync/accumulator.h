@@ -37,46 +37,6 @@ QS_API qs_status qs_accumulation_exponent(const qs_accumulation *sum, int accumu
 /* The smallest width, from product_bits on, that is enough. */
 QS_API qs_status qs_accumulation_bits(const qs_accumulation *sum, int *out);
 
-/* ---- Narrow accumulators ------------------------------------------------------------------------------------------------- */
-
-/* An accumulator FP(e, m) as hardware has it: every addition is rounded, by an adder that is named. One of these is what a GEMM adds in;
- * the functions below are its exact meaning, slow and scalar, for kernels to be compared with. */
-enum { QS_WIDEST_ADDER = 30, QS_MOST_EXPONENT_BITS = 10 };
-
-/* align-truncate: the operand of smaller magnitude loses its bits below the last place that the larger one has in the accumulator, what is
- * left is added, and behind a carry the lowest bit is lost too: the swamping that the formula models. nearest-even, toward-zero and
- * stochastic round the exact sum, once. Listed in adders.def. */
-typedef struct qs_adder qs_adder;
-QS_API size_t qs_adder_count(void);
-QS_API const qs_adder *qs_adder_at(size_t index);           /* NULL behind the last */
-QS_API const char *qs_adder_name(const qs_adder *adder);    /* "align-truncate" */
-QS_API const char *qs_adder_summary(const qs_adder *adder); /* half a line */
-/* QS_USAGE lists what there is. */
-QS_API qs_status qs_adder_find(const char *name, const qs_adder **out);
-
-/* Exponents as in IEEE formats with e bits, the highest kept free: largest value (2 - 2^-m) 2^bias with bias = 2^(e-1) - 1, least normal
- * value 2^(1 - bias), subnormal values below it. What is too large becomes the largest value, infinities too; a NaN stays one. */
-typedef struct qs_narrow {
-    const qs_adder *adder;
-    int exponent_bits; /* e: 2 .. QS_MOST_EXPONENT_BITS; 8 holds all that fp32 does */
-    int mantissa_bits; /* m: 1 .. QS_WIDEST_ADDER, without the leading one */
-    int product_bits;  /* products are rounded to so many mantissa bits first, nearest-even, any exponent; 0: they are exact */
-    int64_t chunk;     /* 0: one after the other; else sums of so many, the last one shorter, which are added in turn by the same adder */
-} qs_narrow;
-/* QS_USAGE names what is out of range. */
-QS_API qs_status qs_narrow_check(const qs_narrow *narrow);
-QS_API double qs_narrow_largest(const qs_narrow *narrow);
-/* One addition. a and b need not be values of the accumulator, but are of at most 48 bits (a product of two floats). Of `random`, uniform
- * over 32 bits, stochastic rounding makes its choice: up with the first 32 bits of the part of a last place that is at stake. A checked
- * `narrow` is assumed, here and below. */
-QS_API double qs_narrow_add(const qs_narrow *narrow, double a, double b, uint32_t random);
-/* To `bits` mantissa bits, nearest-even, any exponent; 0 bits: unchanged. */
-QS_API double qs_product_round(double product, int bits);
-/* Σ x[i · x_step] y[i · y_step] over i = 0 .. length - 1, from 0, in this order and the chunks of `narrow`. The addition of product i takes
- * draw qs_random_bits(key, i), that of chunk c's sum the draw length + c. A length of at most one chunk has no second stage. */
-QS_API double qs_narrow_dot(const qs_narrow *narrow, int64_t length, const float *x, int64_t x_step, const float *y, int64_t y_step,
-                            uint64_t key);
-
 /* ---- Monte Carlo ----------------------------------------------------------------------------------------------------------- */
 
 /* What the formula predicts, measured: addends, rounded to product_bits (nearest-even), are summed `trials` times by every

@@ -256,4 +256,70 @@ QS_API const char *qs_number_isa(void);
 /* Names that qs_number_isa_set takes; NULL past the end. */
 QS_API const char *qs_number_isa_name_at(size_t index);
 
+/* ---- Narrow accumulators -------------------------------------------------------------------------------------------------- */
+
+/* An accumulator FP(e, m) as hardware has it: every addition is rounded, by an adder that is named. One of these is what a GEMM adds in;
+ * the functions below are its exact meaning, slow and scalar, for kernels to be compared with. */
+enum { QS_WIDEST_ADDER = 30, QS_MOST_EXPONENT_BITS = 10, QS_LARGEST_CHUNK = 1 << 30 };
+
+/* align-truncate: the operand of smaller magnitude loses its bits below the last place that the larger one has in the accumulator, what is
+ * left is added, and behind a carry the lowest bit is lost too: the swamping that the formula of variance retention models. nearest-even
+ * and toward-zero round the exact sum, once. stochastic rounds it up or down by chance: up where the part of a last place at stake and a
+ * draw u sum up to 1, u = (d + 1/2) / 2^16 of 16 uniform bits d; accumulators of at most QS_WIDEST_GUARDED mantissa bits keep
+ * QS_GUARDED_PLACES of the sum first, those of fp32, to nearest-even. Listed in adders.def. */
+typedef struct qs_adder qs_adder;
+enum { QS_WIDEST_GUARDED = 11, QS_GUARDED_PLACES = 23 };
+QS_API size_t qs_adder_count(void);
+QS_API const qs_adder *qs_adder_at(size_t index);           /* NULL behind the last */
+QS_API const char *qs_adder_name(const qs_adder *adder);    /* "align-truncate" */
+QS_API const char *qs_adder_summary(const qs_adder *adder); /* half a line */
+/* QS_USAGE lists what there is. */
+QS_API qs_status qs_adder_find(const char *name, const qs_adder **out);
+
+/* Exponents as in IEEE formats with e bits, the highest kept free: largest value (2 - 2^-m) 2^bias with bias = 2^(e-1) - 1, least normal
+ * value 2^(1 - bias), subnormal values below it. What is too large becomes the largest value; but an infinity or a NaN among the operands
+ * gives a NaN, so that an overflow that happened before stays visible. */
+typedef struct qs_narrow {
+    const qs_adder *adder; /* NULL: no narrow accumulator, what the device has ("fp32") */
+    int exponent_bits;     /* e: 2 .. QS_MOST_EXPONENT_BITS; 8 holds all that fp32 does */
+    int mantissa_bits;     /* m: 1 .. QS_WIDEST_ADDER, without the leading one */
+    int product_bits;      /* products are rounded to so many mantissa bits first, nearest-even, any exponent; 0: they are exact */
+    int64_t chunk; /* 0: one after the other; else sums of so many, the last one shorter, which are added in turn by the same adder */
+} qs_narrow;
+/* "fp(6,9)/chunk64/align-truncate", "fp(8,10)/product(5)/nearest-even", or "fp32": fp(e,m), then /chunkN and /product(p) where they are
+ * not 0, then the adder. One accumulator has one text. QS_USAGE says what is wrong. */
+QS_API qs_status qs_narrow_find(const char *text, qs_narrow *out);
+/* The inverse; `text` holds QS_NARROW_TEXT bytes and is returned. */
+#define QS_NARROW_TEXT 64
+QS_API const char *qs_narrow_text(const qs_narrow *narrow, char *text);
+QS_API bool qs_narrow_equal(const qs_narrow *a, const qs_narrow *b);
+/* QS_USAGE names what is out of range; an adder is asked for. */
+QS_API qs_status qs_narrow_check(const qs_narrow *narrow);
+QS_API double qs_narrow_largest(const qs_narrow *narrow);
+
+/* One addition. a and b need not be values of the accumulator, but are of at most 48 bits (a product of two floats). The upper 16 bits of
+ * `random` are the draw of stochastic rounding. A checked `narrow` is assumed, here and below. */
+QS_API double qs_narrow_add(const qs_narrow *narrow, double a, double b, uint32_t random);
+/* To `bits` mantissa bits, nearest-even, any exponent; 0 bits: unchanged. */
+QS_API double qs_product_round(double product, int bits);
+
+/* Draws of a sum: addition j takes half j mod 2 (0: the lower 16 bits) of qs_random_bits(key, first + (j div 2) · stride). */
+typedef struct qs_narrow_draws {
+    uint64_t key, first, stride;
+} qs_narrow_draws;
+QS_API uint32_t qs_narrow_draw(const qs_narrow_draws *draws, int64_t addition); /* as qs_narrow_add takes it */
+/* The number of the addition that puts the first chunk's sum into the total: `length` made even. */
+QS_API int64_t qs_narrow_second_stage(int64_t length);
+/* Σ x[i · x_step] y[i · y_step] over i = 0 .. length - 1, from 0, in this order and the chunks of `narrow`. Product i is put in by addition
+ * i, the sum of chunk c by addition qs_narrow_second_stage(length) + c. A length of at most one chunk has no second stage. */
+QS_API double qs_narrow_dot(const qs_narrow *narrow, int64_t length, const float *x, int64_t x_step, const float *y, int64_t y_step,
+                            const qs_narrow_draws *draws);
+
+/* QS_NARROW_LANES sums side by side, fast: sums[l] += addends[i][l] for i = 0 .. count - 1, addition i with the draw of
+ * qs_random_hash(halves of keys[l], counter + i). Bits of qs_narrow_add with exponents that end nowhere: addends lie between 2^-66 and 2^6
+ * in magnitude and are at most 2^31 in number. */
+enum { QS_NARROW_LANES = 64 };
+QS_API void qs_narrow_lanes(const qs_adder *adder, int mantissa_bits, int64_t count, const double *addends, double *sums,
+                            const uint64_t *keys, uint32_t counter);
+
 #endif

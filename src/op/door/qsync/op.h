@@ -68,21 +68,22 @@ typedef struct qs_operand {
 } qs_operand;
 
 typedef struct qs_attributes {
-    int kernel[2];        /* height, width; conv2d, max_pool, average_pool */
-    int stride[2];        /* 0 means 1 */
-    int padding[2];       /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;           /* 0 means 1; conv2d, channel_shuffle */
-    int offset;           /* slice: the first channel taken */
-    int axis;             /* with per_channel: the axis whose indices have a step each, 0 or 1 (channels-last: innermost in memory) */
-    int shifts;           /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
-    double value;         /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
-    double value2;        /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
-    double ceiling;       /* with `relu`: its ceiling, 0 for none */
-    qs_rounding rounding; /* cast, quantize */
-    qs_overflow overflow; /* cast */
-    bool batched;         /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
-    bool relu;            /* normalisations: a relu behind, done in the same kernel */
-    bool per_channel;     /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
+    int kernel[2];         /* height, width; conv2d, max_pool, average_pool */
+    int stride[2];         /* 0 means 1 */
+    int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
+    int groups;            /* 0 means 1; conv2d, channel_shuffle */
+    int offset;            /* slice: the first channel taken */
+    int axis;              /* with per_channel: the axis whose indices have a step each, 0 or 1 (channels-last: innermost in memory) */
+    int shifts;            /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
+    double value;          /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
+    double value2;         /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    double ceiling;        /* with `relu`: its ceiling, 0 for none */
+    qs_rounding rounding;  /* cast, quantize */
+    qs_overflow overflow;  /* cast */
+    bool batched;          /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
+    bool relu;             /* normalisations: a relu behind, done in the same kernel */
+    bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
+    qs_narrow accumulator; /* conv2d, linear, of float operands: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
@@ -255,6 +256,19 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
  *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v */
 
+/* A narrow accumulator (attributes) adds the products of an output element in this order, zeros of the padding included; a chunk is so many
+ * of these numbers k:
+ *   forward              k = (kh · KW + kw) · I + i    input channel i of the group fastest
+ *   input_gradient       k = (kh · KW + kw) · O + o    output channel o of the group fastest; where a stride leaves no result for a kernel
+ *                                                      position its numbers have no products, and what lies outside the results is 0
+ *   weight_gradient      k = (n · OH + oh) · OW + ow   the results of the local batch
+ * The sum, a value of the accumulator, is what the pass makes of it otherwise: the bias is added to it in fp32, then dst is rounded. Bias
+ * gradients are no GEMM and stay sums in double. Bits are the same on every device, for any threads and instruction set.
+ *
+ * Stochastic rounding draws as qs_narrow_draws says, for column c (output channel; input_gradient: input channel) of row r: first =
+ * 2^32 r + c, stride = number of columns. Rows are pixels, numbered over the global batch, of dst or diff_src; of weight gradients they are
+ * the weights (kh · KW + kw) · I + i of an output channel. */
+
 /* Random counters of the passes that draw (cast and quantize with QS_STOCHASTIC, dropout): the elements, in memory order, are cut into rows
  * (samples when batched, indices of axis 0 when per_channel along it, else one row); element i of row r draws with counter
  * first + r · stride + i.
@@ -310,6 +324,8 @@ QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands
 
 /* Keys and counters of a pass that draws, see qs_random_rows. */
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
+/* Draws of column 0 of a row, counted from the local batch's first, of a case with a narrow accumulator. */
+QS_API qs_narrow_draws qs_op_narrow_draws(const qs_case *one, const qs_run *run, int64_t row);
 
 /* Layout of the statistics operand: fp64 values. Bytes needed for a tensor whose axis 1 (activations) or 0 (weights) has `channels`. */
 typedef struct qs_statistics_head {

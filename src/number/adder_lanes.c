@@ -2,10 +2,9 @@
 /* The adders over many independent sums at a time: the same bits as adder.c, without branches, so that the compiler makes vector code of
  * the inner loops. Exponents are taken as unlimited below and above: addends between 2^-66 and 2^6 in magnitude, and sums of up to 2^31 of
  * them, stay far within those of 8 bits. */
-#include <math.h>
-#include <string.h>
+#include "number_room.h"
 
-#include "accumulator_internal.h"
+#include <math.h>
 
 static inline int64_t bits_of(double value) {
     int64_t bits;
@@ -38,9 +37,11 @@ static inline double toward_zero(double a, double b, int dropped, uint32_t rando
     return of_bits(sum_to_odd(a, b) & -((int64_t)1 << dropped));
 }
 
+/* floats have the guarded places. */
 static inline double stochastic(double a, double b, int dropped, uint32_t random) {
-    const int64_t offset = dropped >= 32 ? (int64_t)random << (dropped - 32) : (int64_t)(random >> (32 - dropped));
-    return of_bits((sum_to_odd(a, b) + offset) & -((int64_t)1 << dropped));
+    const int64_t odd = sum_to_odd(a, b), near = bits_of((double)(float)of_bits(odd));
+    const int64_t bits = dropped >= 52 - QS_WIDEST_GUARDED ? near : odd, half = (int64_t)(random >> 16) * 2 + 1;
+    return of_bits((bits + (half << (dropped - 17))) & -((int64_t)1 << dropped));
 }
 
 /* The smaller operand in last places of the larger is below 2^(m + 1): an integer of 32 bits. */
@@ -54,12 +55,12 @@ static inline double align_truncate(double a, double b, int dropped, uint32_t ra
     return of_bits(bits_of(large + (double)(int32_t)(small * inverse) * place) & -((int64_t)1 << dropped));
 }
 
-#define QS_ADDER(name, text, summary)                                                                                                \
-    void qs__lanes_##name(int bits, int64_t count, const double *addends, double *sums, const uint64_t *keys, uint32_t counter) {    \
-        const int dropped = 52 - bits;                                                                                               \
-        for (int64_t i = 0; i < count; i++, addends += QS_LANES, counter++)                                                          \
-            for (int l = 0; l < QS_LANES; l++)                                                                                       \
-                sums[l] = name(sums[l], addends[l], dropped, qs_random_hash((uint32_t)keys[l], (uint32_t)(keys[l] >> 32), counter)); \
+#define QS_ADDER(name, text, summary)                                                                                                   \
+    void qs__adder_lanes_##name(int bits, int64_t count, const double *addends, double *sums, const uint64_t *keys, uint32_t counter) { \
+        const int dropped = 52 - bits;                                                                                                  \
+        for (int64_t i = 0; i < count; i++, addends += QS_NARROW_LANES, counter++)                                                      \
+            for (int l = 0; l < QS_NARROW_LANES; l++)                                                                                   \
+                sums[l] = name(sums[l], addends[l], dropped, qs_random_hash((uint32_t)keys[l], (uint32_t)(keys[l] >> 32), counter));    \
     }
 #include "adders.def"
 #undef QS_ADDER

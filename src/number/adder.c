@@ -2,18 +2,22 @@
 /* Narrow accumulators, one addition at a time: the reference. All steps are exact in doubles but the one rounding that an adder is named
  * for; where a sum of two operands does not fit, it is rounded to odd, which no later rounding to QS_WIDEST_ADDER bits can tell from it
  * (Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008). */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "number_room.h"
 
-#include "accumulator_internal.h"
+#include <math.h>
+
+struct qs_adder {
+    const char *name, *summary;
+    double (*add)(const qs_narrow *narrow, double a, double b, uint32_t random);
+    qs__adder_lanes lanes;
+};
 
 #define QS_ADDER(name, text, summary) static double add_##name(const qs_narrow *narrow, double a, double b, uint32_t random);
 #include "adders.def"
 #undef QS_ADDER
 
 static const qs_adder adders[] = {
-#define QS_ADDER(name, text, summary) {text, summary, add_##name, qs__lanes_##name},
+#define QS_ADDER(name, text, summary) {text, summary, add_##name, qs__adder_lanes_##name},
 #include "adders.def"
 #undef QS_ADDER
 };
@@ -47,19 +51,6 @@ qs_status qs_adder_find(const char *name, const qs_adder **out) {
     return qs_fail(QS_USAGE, "no adder \"%s\": there is %s", name, qs_names_join(qs_adder_count(), name_at));
 }
 
-qs_status qs_narrow_check(const qs_narrow *narrow) {
-    if (!narrow->adder) return qs_fail(QS_USAGE, "a narrow accumulator without an adder: qs_adder_find gives one");
-    if (narrow->mantissa_bits < 1 || narrow->mantissa_bits > QS_WIDEST_ADDER)
-        return qs_fail(QS_USAGE, "an accumulator of %d mantissa bits: adders have 1 to %d", narrow->mantissa_bits, QS_WIDEST_ADDER);
-    if (narrow->exponent_bits < 2 || narrow->exponent_bits > QS_MOST_EXPONENT_BITS)
-        return qs_fail(QS_USAGE, "an accumulator of %d exponent bits: adders have 2 to %d", narrow->exponent_bits, QS_MOST_EXPONENT_BITS);
-    if (narrow->product_bits < 0 || narrow->product_bits > QS_WIDEST_ADDER)
-        return qs_fail(QS_USAGE, "products of %d mantissa bits: 1 to %d, or 0 for exact ones", narrow->product_bits, QS_WIDEST_ADDER);
-    if (narrow->chunk != 0 && narrow->chunk < 2)
-        return qs_fail(QS_USAGE, "chunks of %lld: 2 and more, or 0 for a sum without chunks", (long long)narrow->chunk);
-    return QS_OK;
-}
-
 /* ---- The format ------------------------------------------------------------------------------------------------------------ */
 
 static int bias_of(const qs_narrow *narrow) {
@@ -76,8 +67,9 @@ static double last_place(const qs_narrow *narrow, double x) {
     return ldexp(1, (exponent > lowest ? exponent : lowest) - narrow->mantissa_bits);
 }
 
+/* A zero is a positive one. */
 static double saturated(const qs_narrow *narrow, double magnitude, double sign) {
-    return copysign(fmin(magnitude, qs_narrow_largest(narrow)), sign);
+    return copysign(fmin(magnitude, qs_narrow_largest(narrow)), sign) + 0.0;
 }
 
 /* a + b; where it does not fit a double, the one of its two neighbours whose last bit is set. */
@@ -104,15 +96,13 @@ static bool up_never(double whole, double part, uint32_t random) {
     return false;
 }
 
-/* Up in as many of 2^32 draws as the first 32 bits of the part say. */
 static bool up_by_chance(double whole, double part, uint32_t random) {
     (void)whole;
-    return floor(part * 0x1p32) + (double)random >= 0x1p32;
+    return part + ((double)(random >> 16) + 0.5) * 0x1p-16 >= 1;
 }
 
 static double rounded(const qs_narrow *narrow, double sum, rounding up, uint32_t random) {
-    if (isnan(sum)) return sum;
-    if (isinf(sum)) return saturated(narrow, INFINITY, sum);
+    if (!isfinite(sum)) return NAN;
     const double place = last_place(narrow, sum), count = fabs(sum) / place, whole = floor(count);
     return saturated(narrow, (whole + up(whole, count - whole, random)) * place, sum);
 }
@@ -125,13 +115,20 @@ static double add_toward_zero(const qs_narrow *narrow, double a, double b, uint3
     return rounded(narrow, sum_to_odd(a, b), up_never, random);
 }
 
+/* To nearest, QS_GUARDED_PLACES behind the leading one. */
+static double guarded(const qs_narrow *narrow, double sum) {
+    if (!isfinite(sum) || narrow->mantissa_bits > QS_WIDEST_GUARDED) return sum;
+    const double guard = ldexp(last_place(narrow, sum), narrow->mantissa_bits - QS_GUARDED_PLACES);
+    return rint(sum / guard) * guard;
+}
+
 static double add_stochastic(const qs_narrow *narrow, double a, double b, uint32_t random) {
-    return rounded(narrow, sum_to_odd(a, b), up_by_chance, random);
+    return rounded(narrow, guarded(narrow, sum_to_odd(a, b)), up_by_chance, random);
 }
 
 /* The magnitude's low bits are dropped, of the smaller operand and, behind a carry, of the sum. */
 static double add_align_truncate(const qs_narrow *narrow, double a, double b, uint32_t random) {
-    if (!isfinite(a) || !isfinite(b)) return rounded(narrow, a + b, up_never, random);
+    if (!isfinite(a) || !isfinite(b)) return NAN;
     const double large = fabs(a) >= fabs(b) ? a : b, small = fabs(a) >= fabs(b) ? b : a, place = last_place(narrow, large);
     return rounded(narrow, large + trunc(small / place) * place, up_never, random);
 }
@@ -148,18 +145,32 @@ double qs_product_round(double product, int bits) {
     return ldexp(rint(ldexp(product, -exponent)), exponent);
 }
 
+uint32_t qs_narrow_draw(const qs_narrow_draws *draws, int64_t addition) {
+    const uint32_t pair = qs_random_bits(draws->key, draws->first + (uint64_t)(addition / 2) * draws->stride);
+    return addition % 2 ? pair : pair << 16;
+}
+
+int64_t qs_narrow_second_stage(int64_t length) {
+    return (length + 1) / 2 * 2;
+}
+
 double qs_narrow_dot(const qs_narrow *narrow, int64_t length, const float *x, int64_t x_step, const float *y, int64_t y_step,
-                     uint64_t key) {
-    const int64_t chunk = narrow->chunk ? narrow->chunk : length;
+                     const qs_narrow_draws *draws) {
+    const int64_t chunk = narrow->chunk && narrow->chunk < length ? narrow->chunk : length, second = qs_narrow_second_stage(length);
     double total = 0;
     for (int64_t first = 0; first < length; first += chunk) {
         const int64_t end = length - first > chunk ? first + chunk : length;
         double sum = 0;
         for (int64_t i = first; i < end; i++) {
             const double product = qs_product_round((double)x[i * x_step] * (double)y[i * y_step], narrow->product_bits);
-            sum = qs_narrow_add(narrow, sum, product, qs_random_bits(key, (uint64_t)i));
+            sum = qs_narrow_add(narrow, sum, product, qs_narrow_draw(draws, i));
         }
-        total = chunk < length ? qs_narrow_add(narrow, total, sum, qs_random_bits(key, (uint64_t)(length + first / chunk))) : sum;
+        total = chunk < length ? qs_narrow_add(narrow, total, sum, qs_narrow_draw(draws, second + first / chunk)) : sum;
     }
     return total;
+}
+
+void qs_narrow_lanes(const qs_adder *adder, int mantissa_bits, int64_t count, const double *addends, double *sums, const uint64_t *keys,
+                     uint32_t counter) {
+    adder->lanes(mantissa_bits, count, addends, sums, keys, counter);
 }
