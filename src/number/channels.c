@@ -162,8 +162,8 @@ static void dequantize_span(const channel_job *job, const qs__columns *columns, 
     job->kernels->dequantize_columns(columns, start, count, (const int8_t *)job->src + index, (float *)job->dst + index);
 }
 
-static void shift_quantize(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout, bool bfloat,
-                           const void *src, int8_t *dst) {
+static void shift_quantize(const qs_shift_codes *codes, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
+                           bool bfloat, const void *src, int8_t *dst) {
     channel_job job = {.layout = layout,
                        .bfloat = bfloat,
                        .src = src,

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the integer products share: the order of channels and their shifts, scratch, headroom. */
+#include "product.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+int qs__spare_bits(const qs_format *format) {
+    int bits = 0;
+    while (format->max * (2 << bits) <= INT8_MAX)
+        bits++;
+    return bits;
+}
+
+int64_t qs__packed_most(int64_t channels) {
+    return channels + 4 * QS__TILE_PARTS;
+}
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+/* Channels with `rest` left over by both bytes. */
+static void fill_part(const qs__product *product, int64_t channels, const uint8_t *group, int rest, qs__shift_order *order) {
+    int spare = qs__spare_bits(product->left), both = spare + qs__spare_bits(product->right);
+    int part = order->parts++;
+    order->begin[part] = order->packed;
+    for (int64_t c = 0; c < channels; c++) {
+        int shift = product->shifts - 1 - (group ? group[c] : product->shifts - 1);
+        if ((shift > both ? shift - both : 0) != rest) continue;
+        int lift = least(shift - rest, spare);
+        order->channel[order->packed] = (int32_t)c;
+        order->left_lift[order->packed] = (uint8_t)lift;
+        order->right_lift[order->packed++] = (uint8_t)(shift - rest - lift);
+    }
+    for (; order->packed % 4; order->packed++) {
+        order->channel[order->packed] = -1;
+        order->left_lift[order->packed] = order->right_lift[order->packed] = 0;
+    }
+    order->length[part] = order->packed - order->begin[part];
+}
+
+static int most_rest(const qs__product *product) {
+    int rest = product->shifts - 1 - qs__spare_bits(product->left) - qs__spare_bits(product->right);
+    return rest > 0 ? rest : 0;
+}
+
+void qs__shift_order_fill(const qs__product *product, int64_t channels, const uint8_t *group, qs__shift_order *order) {
+    order->parts = 0;
+    order->packed = 0;
+    for (int rest = group ? most_rest(product) : 0; rest >= 0; rest--)
+        fill_part(product, channels, group, rest, order);
+}
+
+void *qs__piece(qs__pieces *pieces, int64_t bytes) {
+    char *piece = pieces->at ? pieces->at + pieces->used : NULL;
+    pieces->used += ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return piece;
+}
+
+/* Channels in their own order need no gathering. */
+static bool in_order(const qs__shift_order *order) {
+    return order->parts == 1;
+}
+
+static void stage_row(const qs__shift_order *order, uint8_t sign, const int8_t *src, uint8_t *dst) {
+    for (int64_t c = 0; c < order->packed; c++) {
+        int code = order->channel[c] < 0 ? 0 : src[order->channel[c]];
+        dst[c] = (uint8_t)(code * (1 << order->left_lift[c])) ^ sign;
+    }
+}
+
+void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t stride, const int8_t *src,
+                    uint8_t *dst) {
+    int64_t channels = order->packed;
+    while (channels > 0 && order->channel[channels - 1] < 0)
+        channels--;
+    for (int64_t row = 0; row < rows; row++, src += stride, dst += order->packed) {
+        if (in_order(order)) {
+            kernels->lift(channels, flip, order->left_lift, src, dst);
+            memset(dst + channels, flip ? 0x80 : 0, (size_t)(order->packed - channels));
+        } else {
+            stage_row(order, flip ? 0x80 : 0, src, dst);
+        }
+    }
+}
+
+/* Products that one sum adds up, at most. */
+static double terms(const qs__product *product) {
+    double window = (double)(product->kernel[0] * product->kernel[1]);
+    switch (product->pass) {
+    case QS__FORWARD:
+        return window * (double)(product->channels / product->groups);
+    case QS__INPUT_GRADIENT:
+        return window * (double)(product->outputs / product->groups);
+    default:
+        return (double)product->batch * (double)(product->out_height * product->out_width);
+    }
+}
+
+bool qs__product_fits(const qs__product *product) {
+    int shifts = product->pass == QS__WEIGHT_GRADIENT ? 1 : product->shifts;
+    return terms(product) * product->left->max * product->right->max * (1 << (shifts - 1)) <= INT32_MAX;
+}
+
+size_t qs__product_scratch(const qs__product *product, int threads) {
+    return product->pass == QS__WEIGHT_GRADIENT ? qs__product_weights_scratch(product, threads)
+                                                : qs__product_rows_scratch(product, threads);
+}
+
+void qs__product_execute(const qs__product *product, const qs__product_run *run) {
+    for (int64_t group = 0; group < product->groups; group++) {
+        if (product->pass == QS__WEIGHT_GRADIENT) {
+            qs__product_weights(product, run, group);
+        } else {
+            qs__product_rows(product, run, group);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums of products of 8-bit integers, one tile of the result at a time; one table per instruction set, equal bits in all of them.
+ *
+ * Operands are packed into panels: QS__TILE_ROWS rows of the left one, QS__TILE_COLUMNS (or half as many) columns of the right one, k in
+ * quadruples: left [k/4][rows][4] of uint8, right [k/4][columns][4] of int8. The left one is unsigned because the instructions multiply
+ * unsigned by signed bytes: signed codes are stored with 128 added (their sign bit flipped), and 128 times the sum of a column is taken off
+ * at the end (`correction`). All sums are modulo 2^32, so that only the result must fit.
+ *
+ * Shift groups that the operands' bytes cannot hold are parts of k: sums are doubled between parts, so that what was added first weighs
+ * most. */
+#ifndef QSYNC_DEVICE_CPU_PRODUCTS_H
+#define QSYNC_DEVICE_CPU_PRODUCTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { QS__TILE_ROWS = 12, QS__TILE_COLUMNS = 32, QS__TILE_PARTS = 8 };
+
+typedef enum qs__tile_result {
+    QS__TILE_INT32, /* the sums */
+    QS__TILE_FP32,  /* sum × column_factor[j] × row_factor[i] + bias[j], each operation rounded to fp32 */
+    QS__TILE_BF16   /* the same, rounded to bf16 nearest-even */
+} qs__tile_result;
+
+typedef struct qs__tile {
+    const uint8_t *left;
+    const int8_t *right;
+    int parts;
+    int64_t quads[QS__TILE_PARTS]; /* k/4 of each part */
+    int rows, columns;             /* of the result: what panels have beyond is not written */
+    int width;                     /* columns of the right panel: QS__TILE_COLUMNS or half of it */
+    const int32_t *correction;     /* [width]: subtracted */
+    qs__tile_result result;
+    bool add; /* QS__TILE_INT32: to what is there */
+    /* Float results: [width], rows in the order of the panel; bias NULL: none. */
+    const float *column_factor, *bias, *row_factor;
+    void *row[QS__TILE_ROWS]; /* where each row of the result begins */
+} qs__tile;
+
+typedef struct qs__products {
+    const char *name;
+    void (*tile)(const qs__tile *tile);
+    /* dst[i] = src[i] << lift[i], with the sign bit flipped or not. */
+    void (*lift)(int64_t count, bool flip, const uint8_t *lift, const int8_t *src, uint8_t *dst);
+    /* Left panel of `count` (a multiple of 4) bytes of twelve rows. */
+    void (*quads)(int64_t count, const uint8_t *const *row, uint8_t *dst);
+    /* One quadruple of a panel of `width` columns from four rows, sign bits flipped or not: what is beyond `columns` becomes 0. sum[j]
+     * (NULL: not wanted) grows by the four. */
+    void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
+} qs__products;
+
+extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni;
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tiles on AVX-512 VNNI: 12 × 2 registers of sums, 4 × 16 products an instruction. */
+#include <immintrin.h>
+
+#include "cpu/vector/products.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16, WIDEST = QS__TILE_COLUMNS / LANES };
+
+INLINE void sums_double(int rows, int vectors, __m512i sum[QS__TILE_ROWS][WIDEST]) {
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = _mm512_add_epi32(sum[i][v], sum[i][v]);
+}
+
+INLINE __m512i quad_of(const uint8_t *left) {
+    int32_t quad;
+    __builtin_memcpy(&quad, left, sizeof quad);
+    return _mm512_set1_epi32(quad);
+}
+
+INLINE void multiply(const qs__tile *tile, int rows, int vectors, __m512i sum[QS__TILE_ROWS][WIDEST]) {
+    const uint8_t *left = tile->left;
+    const int8_t *right = tile->right;
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = _mm512_setzero_si512();
+    for (int part = 0; part < tile->parts; part++) {
+        if (part) sums_double(rows, vectors, sum);
+        for (int64_t quad = tile->quads[part]; quad > 0; quad--) {
+            __m512i b[WIDEST];
+            for (int v = 0; v < vectors; v++)
+                b[v] = _mm512_loadu_si512(right + 64 * v);
+            for (int i = 0; i < rows; i++) {
+                __m512i a = quad_of(left + 4 * i);
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], a, b[v]);
+            }
+            left += 4 * QS__TILE_ROWS;
+            right += 64 * vectors;
+        }
+    }
+}
+
+/* Nearest-even; NaN stays one. */
+INLINE __m256i bfloat_of(__m512 x) {
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
+    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_set1_epi32(0x7FC0));
+    return _mm512_cvtepi32_epi16(rounded);
+}
+
+INLINE void put(const qs__tile *tile, int i, int v, __m512i sum, __m512 factor, __m512 bias, __mmask16 mask) {
+    char *row = tile->row[i];
+    if (tile->result == QS__TILE_INT32) {
+        int32_t *at = (int32_t *)(void *)row + LANES * v;
+        if (tile->add) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, at));
+        _mm512_mask_storeu_epi32(at, mask, sum);
+        return;
+    }
+    __m512 x = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), factor), _mm512_set1_ps(tile->row_factor[i]));
+    if (tile->bias) x = _mm512_add_ps(x, bias);
+    if (tile->result == QS__TILE_FP32) {
+        _mm512_mask_storeu_ps((float *)(void *)row + LANES * v, mask, x);
+    } else {
+        _mm256_mask_storeu_epi16((uint16_t *)(void *)row + LANES * v, mask, bfloat_of(x));
+    }
+}
+
+INLINE void finish(const qs__tile *tile, int rows, int vectors, __m512i sum[QS__TILE_ROWS][WIDEST]) {
+    for (int v = 0; v < vectors; v++) {
+        int left = tile->columns - LANES * v;
+        __mmask16 mask = left >= LANES ? 0xFFFF : left <= 0 ? 0 : (__mmask16)((1u << left) - 1);
+        __m512i correction = _mm512_loadu_si512(tile->correction + LANES * v);
+        bool floats = tile->result != QS__TILE_INT32;
+        __m512 factor = floats ? _mm512_loadu_ps(tile->column_factor + LANES * v) : _mm512_setzero_ps();
+        __m512 bias = floats && tile->bias ? _mm512_loadu_ps(tile->bias + LANES * v) : _mm512_setzero_ps();
+        for (int i = 0; i < rows; i++)
+            if (i < tile->rows) put(tile, i, v, _mm512_sub_epi32(sum[i][v], correction), factor, bias, mask);
+    }
+}
+
+INLINE void run(const qs__tile *tile, int rows, int vectors) {
+    __m512i sum[QS__TILE_ROWS][WIDEST];
+    multiply(tile, rows, vectors, sum);
+    finish(tile, rows, vectors, sum);
+}
+
+INLINE void run_rows(const qs__tile *tile, int vectors) {
+    if (tile->rows > 8) {
+        run(tile, 12, vectors);
+    } else if (tile->rows > 4) {
+        run(tile, 8, vectors);
+    } else {
+        run(tile, 4, vectors);
+    }
+}
+
+static void tile_run(const qs__tile *tile) {
+    if (tile->width == QS__TILE_COLUMNS) {
+        run_rows(tile, 2);
+    } else {
+        run_rows(tile, 1);
+    }
+}
+
+#define TABLE qs__products_avx512_vnni
+#define TABLE_NAME "avx512_vnni"
+#include "cpu/vector/products.inc"
