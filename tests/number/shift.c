@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short vectors
-/* ShiftQuant: ranges, groups, codes against single values on every instruction set, reference values, fairness, variance, optimal groups. */
+/* ShiftQuant: ranges, groups, codes against single values on every instruction set, reference values, fairness, variance, optimal
+ * groups. */
 #include "number_test.h"
 
 #include <jansson.h>

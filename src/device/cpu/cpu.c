@@ -74,6 +74,18 @@ static const qs__cpu_kernels *own_kernels(void) {
     return &qs__cpu_kernels_portable;
 }
 
+/* Exact products of codes; the ones with VNNI instructions where these are there and allowed. */
+static const qs__products *integer_products(const qs__cpu *cpu) {
+    (void)cpu;
+#if defined(__x86_64__)
+    unsigned effective = (unsigned)dnnl_get_effective_cpu_isa(), wide = dnnl_cpu_isa_avx512_core_vnni;
+    if (cpu->vnni && (effective & wide) == wide) return &qs__products_avx512_vnni;
+    if (cpu->vnni) return &qs__products_avx2_vnni;
+    if (strcmp(qs_number_isa(), "portable")) return &qs__products_avx2;
+#endif
+    return &qs__products_portable;
+}
+
 static void cpu_close(void *state) {
     qs__cpu *cpu = state;
     if (cpu->stream) dnnl_stream_destroy(cpu->stream);
@@ -85,6 +97,7 @@ static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
     omp_set_num_threads(options->threads);
     cpu->own = own_kernels();
+    cpu->products = integer_products(cpu);
     QS__DNNL(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine");
     QS__DNNL(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream");
     return QS_OK;

@@ -8,6 +8,7 @@
 #include <dnnl.h>
 
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/products.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
@@ -16,6 +17,7 @@ typedef struct qs__cpu {
     char isa[32];    /* the ceiling's name */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
+    const qs__products *products;
 } qs__cpu;
 
 /* ---- Chains (chain.c) ---- */

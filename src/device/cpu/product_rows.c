@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forward and input gradient: each row of the result, one pixel, is a row of codes (the channels under the window) times the matrix of the
- * weights. Rows whose windows touch the same taps are a *phase*: all of them forward; those of equal position modulo the stride in the input
- * gradient. */
+/* Forward and input gradient: each row of the result, one pixel, is a row of codes (the channels under the window) times the matrix of
+ * the weights. Rows whose windows touch the same taps are a *phase*: all of them forward; those of equal position modulo the stride in the
+ * input gradient. */
 #include "product.h"
 #include "qsync/base.h"
 
@@ -243,8 +243,8 @@ static void wide_put(const rows_job *job, const qs__tile *tile, const wide_tile 
             if (tile->bias) values[c] += tile->bias[c];
         }
         int64_t size = job->product->result == QS__TILE_BF16 ? 2 : 4;
-        qs_convert_from_fp32(qs_format_of(size == 2 ? "bf16" : "fp32"), QS_NEAREST_EVEN, (qs_random_stream){0}, tile->columns, values,
-                             result_row(job, first + r) + column * size);
+        qs_convert_from_fp32(qs_format_of(size == 2 ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0},
+                             tile->columns, values, result_row(job, first + r) + column * size);
     }
 }
 

@@ -48,7 +48,8 @@ static void put_row(const qs__tile *tile, int i, const uint32_t *sum) {
     }
     if (tile->result == QS__TILE_FP32) memcpy(tile->row[i], values, (size_t)tile->columns * sizeof *values);
     if (tile->result == QS__TILE_BF16) {
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, (qs_random_stream){0}, tile->columns, values, tile->row[i]);
+        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, tile->columns, values,
+                             tile->row[i]);
     }
 }
 
