@@ -20,6 +20,13 @@ if(QS_WITH_ONEDNN)
   target_include_directories(qs_onednn INTERFACE ${QS_ONEDNN_INCLUDE})
   target_link_libraries(qs_onednn INTERFACE ${QS_ONEDNN_LIBRARY})
   set(QS_ONEDNN qs_onednn)
+  # Its C interface differs between 2.x and 3.x.
+  find_file(QS_ONEDNN_VERSION_HEADER NAMES oneapi/dnnl/dnnl_version.h dnnl_version.h PATHS ${QS_ONEDNN_INCLUDE} NO_DEFAULT_PATH REQUIRED)
+  file(STRINGS ${QS_ONEDNN_VERSION_HEADER} QS_ONEDNN_MAJOR REGEX "^#define DNNL_VERSION_MAJOR ")
+  string(REGEX REPLACE "[^0-9]" "" QS_ONEDNN_MAJOR "${QS_ONEDNN_MAJOR}")
+  if(NOT QS_ONEDNN_MAJOR MATCHES "^[23]$")
+    message(FATAL_ERROR "oneDNN ${QS_ONEDNN_MAJOR}.x in ${QS_ONEDNN_INCLUDE}: 2.x and 3.x are known")
+  endif()
 endif()
 
 if(QS_WITH_MPI)

@@ -17,6 +17,7 @@ foreach(device IN LISTS QS_DEVICES)
   target_compile_definitions(qs_device_options INTERFACE QS_WITH_${upper})
 endforeach()
 if(QS_WITH_ONEDNN)
+  list(APPEND QS_DEVICE_SOURCES device/cpu/library/library.c device/cpu/library/v${QS_ONEDNN_MAJOR}.c)
   # Our own kernels: one source, compiled once per instruction set. -Wno-psabi: vectors are passed to inlined functions only.
   set(own device/cpu/vector)
   set(own_options -O3 -Wno-psabi)

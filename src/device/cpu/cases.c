@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What kernel families ask about cases, and how shapes and formats look to oneDNN. */
+/* What kernel families ask about cases, and how shapes and formats look to the kernel library. */
 #include "cpu.h"
 
 #include <assert.h>
@@ -32,24 +32,24 @@ bool qs__cpu_is(const qs_case *one, const char *op, const char *pass) {
     return !strcmp(one->op->name, op) && !strcmp(one->pass->name, pass);
 }
 
-dnnl_data_type_t qs__cpu_type(const qs_format *format) {
-    if (format == qs_format_of("fp32")) return dnnl_f32;
-    if (format == qs_format_of("bf16")) return dnnl_bf16;
-    if (format->kind == QS_KIND_INTEGER) return dnnl_s8; /* whatever its bits, a code lies in a signed byte */
-    return dnnl_data_type_undef;
+qs__type qs__cpu_type(const qs_format *format) {
+    if (format == qs_format_of("fp32")) return QS__FP32;
+    if (format == qs_format_of("bf16")) return QS__BF16;
+    if (format->kind == QS_KIND_INTEGER) return QS__INT8; /* whatever its bits, a code lies in a signed byte */
+    return QS__OTHER;
 }
 
 /* The one place that knows which products are safe. Without VNNI oneDNN's 8-bit kernels saturate pairs of products at 16 bits and give
  * wrong sums (measured: 8160 for 64 × 127 × 127); below avx512_core_bf16 its bf16 runs at a third of fp32. */
 qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
     switch (qs__cpu_type(format)) {
-    case dnnl_f32:
+    case QS__FP32:
         return QS_OK;
-    case dnnl_bf16:
+    case QS__BF16:
         if (cpu->bf16) return QS_OK;
         return qs_fail(QS_UNSUPPORTED, "bf16 products need avx512_core_bf16, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
                        cpu->isa);
-    case dnnl_s8:
+    case QS__INT8:
         if (cpu->vnni) return QS_OK;
         return qs_fail(
             QS_UNSUPPORTED,
@@ -60,47 +60,26 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
     }
 }
 
-dnnl_memory_desc_t qs__cpu_activation(const qs_shape *shape, dnnl_data_type_t type) {
-    dnnl_memory_desc_t desc;
-    dnnl_dims_t dims = {0}, strides = {0};
-    int64_t step = 1;
-    for (int i = 0; i < shape->axes; i++) {
-        dims[i] = shape->dim[i];
-    }
+qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type) {
+    int64_t stride[QS_MAX_AXES] = {0}, step = 1;
     /* channels innermost, then the others from last to first */
     for (int k = 0; k < shape->axes; k++) {
         int axis = shape->axes < 2 ? 0 : k == 0 ? 1 : k < shape->axes - 1 ? shape->axes - k : 0;
-        strides[axis] = step;
-        step *= dims[axis];
+        stride[axis] = step;
+        step *= shape->dim[axis];
     }
-    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&desc, shape->axes, dims, type, strides);
-    assert(status == dnnl_success);
-    (void)status;
-    return desc;
+    return qs__layout_of(shape->axes, shape->dim, type, stride);
 }
 
-dnnl_memory_desc_t qs__cpu_weights(const qs_shape *shape, int groups, dnnl_data_type_t type, bool any) {
-    dnnl_memory_desc_t desc;
-    int64_t outputs = shape->dim[0] / groups, inputs = shape->dim[1], height = shape->dim[2], width = shape->dim[3];
-    dnnl_dims_t dims = {groups, outputs, inputs, height, width};
-    dnnl_dims_t strides = {outputs * height * width * inputs, height * width * inputs, 1, width * inputs, inputs};
-    int skip = groups == 1;
-    dnnl_status_t status = any ? dnnl_memory_desc_init_by_tag(&desc, 5 - skip, dims + skip, type, dnnl_format_tag_any)
-                               : dnnl_memory_desc_init_by_strides(&desc, 5 - skip, dims + skip, type, strides + skip);
-    assert(status == dnnl_success);
-    (void)status;
-    return desc;
+qs__layout qs__cpu_weights(const qs_shape *shape, int groups, qs__type type, bool any) {
+    const int64_t outputs = shape->dim[0] / groups, inputs = shape->dim[1], height = shape->dim[2], width = shape->dim[3];
+    const int64_t extent[] = {groups, outputs, inputs, height, width};
+    const int64_t stride[] = {outputs * height * width * inputs, height * width * inputs, 1, width * inputs, inputs};
+    const int skip = groups == 1;
+    return qs__layout_of(5 - skip, extent + skip, type, any ? NULL : stride + skip);
 }
 
-dnnl_memory_desc_t qs__cpu_vector(int64_t count) {
+qs__layout qs__cpu_vector(int64_t count) {
     qs_shape shape = qs_shape_of(1, count);
-    return qs__cpu_activation(&shape, dnnl_f32);
-}
-
-qs_status qs__cpu_attributes(dnnl_primitive_attr_t *out) {
-    QS__DNNL(dnnl_primitive_attr_create(out), "attributes");
-    dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (status == dnnl_success) return QS_OK;
-    dnnl_primitive_attr_destroy(*out);
-    return qs__dnnl_fail(status, "scratchpad mode");
+    return qs__cpu_activation(&shape, QS__FP32);
 }

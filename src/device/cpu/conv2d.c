@@ -6,15 +6,6 @@
 
 #include <string.h>
 
-typedef struct geometry {
-    dnnl_dims_t strides, padding;
-} geometry;
-
-static geometry geometry_of(const qs_case *one) {
-    const qs_attributes *with = &one->attributes;
-    return (geometry){.strides = {with->stride[0], with->stride[1]}, .padding = {with->padding[0], with->padding[1]}};
-}
-
 /* The rows of a linear operator are the pixels of one image, N high and 1 wide, that a 1 × 1 kernel walks over: the same memory. */
 static qs_shape image(const qs_case *one, qs_role role) {
     qs_shape shape = qs__cpu_operand(one, role)->shape;
@@ -24,119 +15,105 @@ static qs_shape image(const qs_case *one, qs_role role) {
                    : qs_shape_of(4, (int64_t)1, shape.dim[1], shape.dim[0], (int64_t)1);
 }
 
-static dnnl_memory_desc_t activation(const qs_case *one, qs_role role, dnnl_data_type_t type) {
+static qs__layout activation(const qs_case *one, qs_role role, qs__type type) {
     qs_shape shape = image(one, role);
     return qs__cpu_activation(&shape, type);
 }
 
-static dnnl_memory_desc_t weights(const qs_case *one, qs_role role, dnnl_data_type_t type, bool any) {
+static qs__layout weights(const qs_case *one, qs_role role, qs__type type, bool any) {
     qs_shape shape = image(one, role);
     return qs__cpu_weights(&shape, one->attributes.groups, type, any);
 }
 
 /* What oneDNN is asked for: the layout at hand, or its own choice. */
-static dnnl_memory_desc_t asked(const dnnl_memory_desc_t *own, bool blocked) {
-    dnnl_memory_desc_t desc = *own;
-    if (blocked) dnnl_memory_desc_init_by_tag(&desc, own->ndims, own->dims, own->data_type, dnnl_format_tag_any);
-    return desc;
+static qs__layout asked(const qs__layout *own, bool blocked) {
+    return blocked ? qs__layout_of(own->axes, own->extent, own->type, NULL) : *own;
+}
+
+static qs__work_request request_of(const qs_case *one, qs__work_kind kind, const qs__layout *src, const qs__layout *weights,
+                                   const qs__layout *bias, const qs__layout *dst) {
+    const qs_attributes *with = &one->attributes;
+    return (qs__work_request){.kind = kind,
+                              .src = src,
+                              .weights = weights,
+                              .bias = bias,
+                              .dst = dst,
+                              .step = {with->stride[0], with->stride[1]},
+                              .padding = {with->padding[0], with->padding[1]}};
+}
+
+/* A slot that holds an operand as the planned work asks for it. */
+static qs_status given(qs__chain *chain, qs_role role, const qs__layout *own, qs__argument argument, int *slot) {
+    const qs__layout wanted = qs__chain_layout(chain, argument);
+    return qs__chain_as(chain, qs__chain_operand(chain, role, own), &wanted, slot);
 }
 
 static qs_status forward(qs__chain *chain, bool blocked) {
     const qs_case *one = &chain->one;
-    geometry g = geometry_of(one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
-    dnnl_memory_desc_t src = activation(one, QS_SRC, types.operands), dst = activation(one, QS_DST, types.dst);
-    dnnl_memory_desc_t plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
-    dnnl_memory_desc_t bias = qs__cpu_vector(dst.dims[1]), asked_src = asked(&src, blocked), asked_dst = asked(&dst, blocked);
-    dnnl_convolution_desc_t operation;
-    QS__DNNL(dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, &asked_src, &any,
-                                                types.bias_inside ? &bias : NULL, &asked_dst, g.strides, g.padding, g.padding),
-             "convolution forward");
+    const qs__layout src = activation(one, QS_SRC, types.operands), dst = activation(one, QS_DST, types.dst);
+    const qs__layout plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
+    const qs__layout bias = qs__cpu_vector(dst.extent[1]), asked_src = asked(&src, blocked), asked_dst = asked(&dst, blocked);
     qs__gemm_epilogue epilogue;
     QS_TRY(qs__gemm_epilogue_start(chain, &types, 4, &epilogue));
-    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, &operation));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
+                                  request_of(one, QS__CONVOLUTION, &asked_src, &any, types.bias_inside ? &bias : NULL, &asked_dst)));
     int src_slot, weights_slot;
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_SRC, &src), qs__chain_layout(chain, DNNL_ARG_SRC), &src_slot));
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_WEIGHTS, &plain), qs__chain_layout(chain, DNNL_ARG_WEIGHTS), &weights_slot));
-    int dst_slot = qs__gemm_result(chain, QS_DST, &types, &dst, qs__chain_layout(chain, DNNL_ARG_DST));
+    QS_TRY(given(chain, QS_SRC, &src, QS__ARGUMENT_SRC, &src_slot));
+    QS_TRY(given(chain, QS_WEIGHTS, &plain, QS__ARGUMENT_WEIGHTS, &weights_slot));
+    const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_DST);
+    const int dst_slot = qs__gemm_result(chain, QS_DST, &types, &dst, &written);
     qs__chain_place(chain);
-    qs__chain_bind(chain, DNNL_ARG_SRC, src_slot);
-    qs__chain_bind(chain, DNNL_ARG_WEIGHTS, weights_slot);
-    qs__chain_bind(chain, DNNL_ARG_DST, dst_slot);
-    if (types.bias_inside) qs__chain_bind(chain, DNNL_ARG_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, src_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, weights_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, dst_slot);
+    if (types.bias_inside) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
-}
-
-static qs_status hint(const qs__chain *chain, const geometry *g, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *filter,
-                      const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out) {
-    dnnl_convolution_desc_t operation;
-    QS__DNNL(dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, src, filter, NULL, dst,
-                                                g->strides, g->padding, g->padding),
-             "convolution hint");
-    QS__DNNL(dnnl_primitive_desc_create(out, &operation, NULL, chain->cpu->engine, NULL), "convolution hint");
-    return QS_OK;
 }
 
 static qs_status input_gradient(qs__chain *chain, bool blocked) {
     const qs_case *one = &chain->one;
-    geometry g = geometry_of(one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
-    dnnl_memory_desc_t diff_dst = activation(one, QS_DIFF_DST, types.operands), diff_src = activation(one, QS_DIFF_SRC, types.dst);
-    dnnl_memory_desc_t plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
-    dnnl_memory_desc_t asked_src = asked(&diff_src, blocked), asked_dst = asked(&diff_dst, blocked);
-    dnnl_memory_desc_t hint_src = asked_src;
-    hint_src.data_type = types.operands;
-    dnnl_convolution_desc_t operation;
-    QS__DNNL(dnnl_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &asked_src, &any, &asked_dst, g.strides,
-                                                      g.padding, g.padding),
-             "convolution input gradient");
-    dnnl_primitive_desc_t forward_hint = NULL;
-    QS_TRY(hint(chain, &g, &hint_src, &any, &asked_dst, &forward_hint));
-    qs_status status = qs__chain_plan(chain, &operation, NULL, forward_hint);
-    dnnl_primitive_desc_destroy(forward_hint);
-    QS_TRY(status);
+    const qs__layout diff_dst = activation(one, QS_DIFF_DST, types.operands), diff_src = activation(one, QS_DIFF_SRC, types.dst);
+    const qs__layout plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
+    const qs__layout asked_src = asked(&diff_src, blocked), asked_dst = asked(&diff_dst, blocked);
+    const qs__work_request request = request_of(one, QS__CONVOLUTION_INPUT_GRADIENT, &asked_src, &any, NULL, &asked_dst);
+    QS_TRY(qs__chain_plan(chain, &request));
     int dst_slot, weights_slot;
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_DIFF_DST, &diff_dst), qs__chain_layout(chain, DNNL_ARG_DIFF_DST), &dst_slot));
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_WEIGHTS, &plain), qs__chain_layout(chain, DNNL_ARG_WEIGHTS), &weights_slot));
-    int src_slot = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, qs__chain_layout(chain, DNNL_ARG_DIFF_SRC));
+    QS_TRY(given(chain, QS_DIFF_DST, &diff_dst, QS__ARGUMENT_DST, &dst_slot));
+    QS_TRY(given(chain, QS_WEIGHTS, &plain, QS__ARGUMENT_WEIGHTS, &weights_slot));
+    const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_SRC);
+    const int src_slot = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &written);
     qs__chain_place(chain);
-    qs__chain_bind(chain, DNNL_ARG_DIFF_DST, dst_slot);
-    qs__chain_bind(chain, DNNL_ARG_WEIGHTS, weights_slot);
-    qs__chain_bind(chain, DNNL_ARG_DIFF_SRC, src_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, dst_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, weights_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, src_slot);
     return qs__gemm_finish(chain, &types);
 }
 
 static qs_status weight_gradient(qs__chain *chain, bool blocked) {
     const qs_case *one = &chain->one;
-    geometry g = geometry_of(one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
-    dnnl_memory_desc_t src = activation(one, QS_SRC, types.operands), diff_dst = activation(one, QS_DIFF_DST, types.operands);
-    dnnl_memory_desc_t plain = weights(one, QS_DIFF_WEIGHTS, dnnl_f32, false), any = weights(one, QS_DIFF_WEIGHTS, dnnl_f32, true);
-    dnnl_memory_desc_t bias = qs__cpu_vector(diff_dst.dims[1]), asked_src = asked(&src, blocked), asked_dst = asked(&diff_dst, blocked);
-    dnnl_memory_desc_t hint_weights = any;
-    hint_weights.data_type = types.operands;
-    bool with_bias = qs__cpu_has(one, QS_DIFF_BIAS);
-    dnnl_convolution_desc_t operation;
-    QS__DNNL(dnnl_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, &asked_src, &any, with_bias ? &bias : NULL,
-                                                         &asked_dst, g.strides, g.padding, g.padding),
-             "convolution weight gradient");
-    dnnl_primitive_desc_t forward_hint = NULL;
-    QS_TRY(hint(chain, &g, &asked_src, &hint_weights, &asked_dst, &forward_hint));
-    qs_status status = qs__chain_plan(chain, &operation, NULL, forward_hint);
-    dnnl_primitive_desc_destroy(forward_hint);
-    QS_TRY(status);
+    const qs__layout src = activation(one, QS_SRC, types.operands), diff_dst = activation(one, QS_DIFF_DST, types.operands);
+    const qs__layout plain = weights(one, QS_DIFF_WEIGHTS, QS__FP32, false), any = weights(one, QS_DIFF_WEIGHTS, QS__FP32, true);
+    const qs__layout bias = qs__cpu_vector(diff_dst.extent[1]), asked_src = asked(&src, blocked), asked_dst = asked(&diff_dst, blocked);
+    const bool with_bias = qs__cpu_has(one, QS_DIFF_BIAS);
+    const qs__work_request request =
+        request_of(one, QS__CONVOLUTION_WEIGHT_GRADIENT, &asked_src, &any, with_bias ? &bias : NULL, &asked_dst);
+    QS_TRY(qs__chain_plan(chain, &request));
     int src_slot, dst_slot;
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_SRC, &src), qs__chain_layout(chain, DNNL_ARG_SRC), &src_slot));
-    QS_TRY(qs__chain_as(chain, qs__chain_operand(chain, QS_DIFF_DST, &diff_dst), qs__chain_layout(chain, DNNL_ARG_DIFF_DST), &dst_slot));
-    int weights_slot = qs__chain_result(chain, QS_DIFF_WEIGHTS, &plain, qs__chain_layout(chain, DNNL_ARG_DIFF_WEIGHTS));
+    QS_TRY(given(chain, QS_SRC, &src, QS__ARGUMENT_SRC, &src_slot));
+    QS_TRY(given(chain, QS_DIFF_DST, &diff_dst, QS__ARGUMENT_DST, &dst_slot));
+    const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_WEIGHTS);
+    const int weights_slot = qs__chain_result(chain, QS_DIFF_WEIGHTS, &plain, &written);
     qs__chain_place(chain);
-    qs__chain_bind(chain, DNNL_ARG_SRC, src_slot);
-    qs__chain_bind(chain, DNNL_ARG_DIFF_DST, dst_slot);
-    qs__chain_bind(chain, DNNL_ARG_DIFF_WEIGHTS, weights_slot);
-    if (with_bias) qs__chain_bind(chain, DNNL_ARG_DIFF_BIAS, qs__chain_operand(chain, QS_DIFF_BIAS, &bias));
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, src_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, dst_slot);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, weights_slot);
+    if (with_bias) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_DIFF_BIAS, &bias));
     return qs__chain_finish(chain);
 }
 

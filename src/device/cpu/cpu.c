@@ -9,16 +9,10 @@
 
 static const struct {
     const char *name;
-    dnnl_cpu_isa_t isa;
     bool bf16, vnni;
 } ceilings[] = {
-    {"all", dnnl_cpu_isa_all, true, true},
-    {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16, true, true},
-    {"avx512_core_vnni", dnnl_cpu_isa_avx512_core_vnni, false, true},
-    {"avx512_core", dnnl_cpu_isa_avx512_core, false, false},
-    {"avx2_vnni", dnnl_cpu_isa_avx2_vnni, false, true},
-    {"avx2", dnnl_cpu_isa_avx2, false, false},
-    {"portable", dnnl_cpu_isa_sse41, false, false},
+    {"all", true, true},        {"avx512_core_bf16", true, true}, {"avx512_core_vnni", false, true}, {"avx512_core", false, false},
+    {"avx2_vnni", false, true}, {"avx2", false, false},           {"portable", false, false},
 };
 enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
 
@@ -51,16 +45,12 @@ static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
         return qs_fail(QS_USAGE, "isa '%s' asked for after '%s' in the same process: one process is one device class", name,
                        chosen_ceiling);
     }
-    if (!chosen_ceiling && dnnl_set_max_cpu_isa(ceilings[i].isa) != dnnl_success) {
-        return qs_fail(QS_UNSUPPORTED, "oneDNN does not take the isa ceiling '%s' (it was used before the device was opened)", name);
-    }
+    if (!chosen_ceiling) QS_TRY(qs__library_isa_set(name));
     QS_TRY(qs_number_isa_set(name));
     chosen_ceiling = ceilings[i].name;
-    /* What the machine really has bounds what the ceiling allows: the effective set contains all bits of a level that is there. */
-    unsigned effective = (unsigned)dnnl_get_effective_cpu_isa();
-    unsigned bf16 = dnnl_cpu_isa_avx512_core_bf16, vnni = dnnl_cpu_isa_avx512_core_vnni, small = dnnl_cpu_isa_avx2_vnni;
-    cpu->bf16 = ceilings[i].bf16 && (effective & bf16) == bf16;
-    cpu->vnni = ceilings[i].vnni && ((effective & vnni) == vnni || (effective & small) == small);
+    /* What the machine really has bounds what the ceiling allows. */
+    cpu->bf16 = ceilings[i].bf16 && qs__library_has("avx512_core_bf16");
+    cpu->vnni = ceilings[i].vnni && (qs__library_has("avx512_core_vnni") || qs__library_has("avx2_vnni"));
     snprintf(cpu->isa, sizeof cpu->isa, "%s", name);
     return QS_OK;
 }
@@ -78,8 +68,7 @@ static const qs__cpu_kernels *own_kernels(void) {
 static const qs__products *integer_products(const qs__cpu *cpu) {
     (void)cpu;
 #if defined(__x86_64__)
-    unsigned effective = (unsigned)dnnl_get_effective_cpu_isa(), wide = dnnl_cpu_isa_avx512_core_vnni;
-    if (cpu->vnni && (effective & wide) == wide) return &qs__products_avx512_vnni;
+    if (cpu->vnni && qs__library_has("avx512_core_vnni")) return &qs__products_avx512_vnni;
     if (cpu->vnni) return &qs__products_avx2_vnni;
     if (strcmp(qs_number_isa(), "portable")) return &qs__products_avx2;
 #endif
@@ -88,8 +77,7 @@ static const qs__products *integer_products(const qs__cpu *cpu) {
 
 static void cpu_close(void *state) {
     qs__cpu *cpu = state;
-    if (cpu->stream) dnnl_stream_destroy(cpu->stream);
-    if (cpu->engine) dnnl_engine_destroy(cpu->engine);
+    qs__library_close(cpu->library);
     free(cpu);
 }
 
@@ -98,9 +86,7 @@ static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     omp_set_num_threads(options->threads);
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
-    QS__DNNL(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine");
-    QS__DNNL(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream");
-    return QS_OK;
+    return qs__library_open(&cpu->library);
 }
 
 static qs_status cpu_open(const qs_device_options *options, void **state) {
@@ -117,10 +103,9 @@ static qs_status cpu_open(const qs_device_options *options, void **state) {
 
 static void cpu_describe(const void *state, qs_device_info *out) {
     const qs__cpu *cpu = state;
-    const dnnl_version_t *version = dnnl_version();
     int formats = 0;
     snprintf(out->isa, sizeof out->isa, "%s", cpu->isa);
-    snprintf(out->library, sizeof out->library, "onednn %d.%d.%d", version->major, version->minor, version->patch);
+    qs__library_version(out->library, sizeof out->library);
     out->formats[formats++] = "fp32";
     if (cpu->bf16) out->formats[formats++] = "bf16";
     if (cpu->vnni) out->formats[formats++] = "int8";
@@ -188,13 +173,9 @@ static qs_status cpu_run(void *kernel, const qs_run *run) {
     return qs__chain_run(kernel, run);
 }
 
-/* Without room the cache forgets all that no kernel holds. */
 static void cpu_trim(void *state) {
-    int capacity = 0;
     (void)state;
-    if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
-    (void)dnnl_set_primitive_cache_capacity(0);
-    (void)dnnl_set_primitive_cache_capacity(capacity);
+    qs__library_forget();
 }
 
 const qs__backend qs__device_cpu = {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the device `cpu`: what it can do, and chains. A *chain* is the kernel of one case: steps (oneDNN primitives and calls of our own)
+/* Inside the device `cpu`: what it can do, and chains. A *chain* is the kernel of one case: steps (work of the library and calls of our own)
  * over *slots* (operands and pieces of the scratch block). A kernel family builds the chain; its fact and its prepared form come from the
  * same building, so the two cannot differ. */
 #ifndef QSYNC_DEVICE_CPU_H
 #define QSYNC_DEVICE_CPU_H
 
-#include <dnnl.h>
-
+#include "cpu/library/library.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
+    qs__library *library;
     char isa[32];    /* the ceiling's name */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
@@ -22,25 +20,21 @@ typedef struct qs__cpu {
 
 /* ---- Chains (chain.c) ---- */
 
-enum { QS__SLOTS = 24, QS__STEPS = 10, QS__ARGUMENTS = 10 };
+enum { QS__SLOTS = 24, QS__STEPS = 10 };
 
 typedef struct qs__slot {
-    dnnl_memory_desc_t desc;
-    bool described; /* has a oneDNN description */
+    qs__layout layout;
+    bool described; /* has a layout */
     int operand;    /* position in the case, or -1: scratch at `offset` */
     size_t offset;
-    dnnl_memory_t memory; /* when prepared */
 } qs__slot;
 
 struct qs__chain;
 typedef qs_status (*qs__call)(const struct qs__chain *chain, const qs_run *run);
 
 typedef struct qs__step {
-    dnnl_primitive_desc_t desc; /* NULL for a call */
-    dnnl_primitive_t primitive;
-    int arguments;
-    dnnl_exec_arg_t argument[QS__ARGUMENTS];
-    int slot[QS__ARGUMENTS];
+    qs__work *work;               /* NULL for a call */
+    int slot[QS__ARGUMENT_COUNT]; /* -1: the work lacks the argument */
     qs__call call;
 } qs__step;
 
@@ -53,7 +47,7 @@ typedef struct qs__chain {
     int slots, steps;
     qs__slot slot[QS__SLOTS];
     qs__step step[QS__STEPS];
-    dnnl_primitive_desc_t planned;
+    qs__work *planned;
     struct {
         int from, to; /* slots */
     } result[2];
@@ -64,45 +58,36 @@ typedef struct qs__chain {
     char *scratch;
 } qs__chain;
 
-/* A slot for an operand of the case, seen by oneDNN as `desc`. */
-int qs__chain_operand(qs__chain *chain, qs_role role, const dnnl_memory_desc_t *desc);
-/* A slot in the scratch block for `desc`. */
-int qs__chain_scratch(qs__chain *chain, const dnnl_memory_desc_t *desc);
+/* A slot for an operand of the case, seen by the library as `layout`. */
+int qs__chain_operand(qs__chain *chain, qs_role role, const qs__layout *layout);
+/* A slot in the scratch block for `layout`. */
+int qs__chain_scratch(qs__chain *chain, const qs__layout *layout);
 /* 64-byte aligned bytes of the scratch block; returns their offset. */
 size_t qs__chain_reserve(qs__chain *chain, size_t bytes);
-/* Creates the main primitive of the chain from an operation descriptor (attributes NULL: scratchpad in our hands, nothing else), to be
- * placed by qs__chain_place: its layouts are known before the reorders that precede it are added. QS_UNSUPPORTED when oneDNN has only its
- * plain reference code; marks the chain when the implementation allocates. It names a chain without a name. */
-qs_status qs__chain_plan(qs__chain *chain, const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attributes,
-                         const_dnnl_primitive_desc_t hint);
-/* The planned primitive's layout of an argument (DNNL_ARG_...). */
-const dnnl_memory_desc_t *qs__chain_layout(const qs__chain *chain, int argument);
-/* Adds the planned primitive as the next step, with its scratchpad. */
+/* Plans the main work of the chain, to be placed by qs__chain_place: its layouts are known before the reorders that precede it are added.
+ * QS_UNSUPPORTED when oneDNN has only its plain reference code; marks the chain when the implementation allocates. It names a chain without
+ * a name. */
+qs_status qs__chain_plan(qs__chain *chain, const qs__work_request *request);
+/* The planned work's layout of an argument. */
+qs__layout qs__chain_layout(const qs__chain *chain, qs__argument argument);
+/* Adds the planned work as the next step, with its scratch. */
 void qs__chain_place(qs__chain *chain);
-/* Binds an argument (DNNL_ARG_...) of the last step. */
-void qs__chain_bind(qs__chain *chain, int argument, int slot);
+/* Binds an argument of the last step. */
+void qs__chain_bind(qs__chain *chain, qs__argument argument, int slot);
 /* Adds a step that copies between the layouts of two slots; names nothing. */
 qs_status qs__chain_reorder(qs__chain *chain, int from, int to);
 /* Adds a call of our own. */
 void qs__chain_call(qs__chain *chain, qs__call call);
 /* A slot that holds `from` as `wanted`: from itself when the layouts agree, else scratch filled by a reorder step. */
-qs_status qs__chain_as(qs__chain *chain, int from, const dnnl_memory_desc_t *wanted, int *out);
+qs_status qs__chain_as(qs__chain *chain, int from, const qs__layout *wanted, int *out);
 /* A slot for a written operand in the layout `given`: the operand's own memory, or scratch from where qs__chain_finish copies. */
-int qs__chain_result(qs__chain *chain, qs_role role, const dnnl_memory_desc_t *own, const dnnl_memory_desc_t *given);
-/* Adds the steps that bring results from scratch into their operands; after the last primitive. */
+int qs__chain_result(qs__chain *chain, qs_role role, const qs__layout *own, const qs__layout *given);
+/* Adds the steps that bring results from scratch into their operands; after the last work. */
 qs_status qs__chain_finish(qs__chain *chain);
 
 qs_status qs__chain_prepare(qs__chain *chain, void *const *data, void *scratch);
 qs_status qs__chain_run(const qs__chain *chain, const qs_run *run);
 void qs__chain_release(qs__chain *chain);
-
-/* QS_UNSUPPORTED (or out of memory) with oneDNN's status and what was tried. */
-qs_status qs__dnnl_fail(dnnl_status_t status, const char *what);
-#define QS__DNNL(expression, what)                                                      \
-    do {                                                                                \
-        dnnl_status_t qs_dnnl_status = (expression);                                    \
-        if (qs_dnnl_status != dnnl_success) return qs__dnnl_fail(qs_dnnl_status, what); \
-    } while (0)
 
 /* ---- Cases as kernels ask about them (cases.c) ---- */
 
@@ -114,19 +99,16 @@ int64_t qs__cpu_count(const qs_case *one, qs_role role);
 /* Memory of a role in a prepared chain (NULL when absent). */
 void *qs__cpu_data(const qs__chain *chain, qs_role role);
 bool qs__cpu_is(const qs_case *one, const char *op, const char *pass);
-/* oneDNN's type of a format; dnnl_data_type_undef when it has none. */
-dnnl_data_type_t qs__cpu_type(const qs_format *format);
+/* The kernels' type of a format; QS__OTHER when they have none. */
+qs__type qs__cpu_type(const qs_format *format);
 /* The device computes products of this format exactly and at speed; QS_UNSUPPORTED with the reason else. */
 qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format);
 
-/* Dense description of a shape over logical axes: activations channels-last, matrices row-major. */
-dnnl_memory_desc_t qs__cpu_activation(const qs_shape *shape, dnnl_data_type_t type);
-/* Weights [O, I/groups, kh, kw] stored O,H,W,I, as oneDNN's (groups,) O, I, H, W; `any` leaves the layout to oneDNN. */
-dnnl_memory_desc_t qs__cpu_weights(const qs_shape *shape, int groups, dnnl_data_type_t type, bool any);
-dnnl_memory_desc_t qs__cpu_vector(int64_t count);
-
-/* Attributes with the scratchpad in our hands; release with dnnl_primitive_attr_destroy. */
-qs_status qs__cpu_attributes(dnnl_primitive_attr_t *out);
+/* Dense layout of a shape over logical axes: activations channels-last, matrices row-major. */
+qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type);
+/* Weights [O, I/groups, kh, kw] stored O,H,W,I, as the library's (groups,) O, I, H, W; `any` leaves the layout to it. */
+qs__layout qs__cpu_weights(const qs_shape *shape, int groups, qs__type type, bool any);
+qs__layout qs__cpu_vector(int64_t count);
 
 /* ---- Kernel families (kernels.def) ---- */
 

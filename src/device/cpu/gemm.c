@@ -4,9 +4,9 @@
 
 /* oneDNN writes bf16 only on devices that multiply it, and from fp32 operands writes fp32 only. */
 static void choose_result(const qs__cpu *cpu, const qs_format *format, qs__gemm_types *types) {
-    dnnl_data_type_t type = qs__cpu_type(format);
-    bool direct = type == dnnl_f32 || (type == dnnl_bf16 && cpu->bf16 && types->operands != dnnl_f32);
-    types->dst = direct ? type : dnnl_f32;
+    qs__type type = qs__cpu_type(format);
+    bool direct = type == QS__FP32 || (type == QS__BF16 && cpu->bf16 && types->operands != QS__FP32);
+    types->dst = direct ? type : QS__FP32;
     types->convert = !direct;
 }
 
@@ -27,25 +27,24 @@ qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
     if (chain->one.attributes.shifts > 0) return qs_fail(QS_UNSUPPORTED, "plain products of codes know no shift groups");
     choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
-    out->bias_inside = out->operands != dnnl_s8 && qs__cpu_has(&chain->one, QS_BIAS);
+    out->bias_inside = out->operands != QS__INT8 && qs__cpu_has(&chain->one, QS_BIAS);
     return QS_OK;
 }
 
 qs_status qs__gemm_gradient_types(const qs__chain *chain, qs_role a, qs_role b, qs_role result, qs__gemm_types *out) {
     *out = (qs__gemm_types){.role = result};
     QS_TRY(choose_operands(chain, a, b, out));
-    if (out->operands == dnnl_s8) return qs_fail(QS_UNSUPPORTED, "the cpu device has no int8 gradients: use bf16 or fp32");
+    if (out->operands == QS__INT8) return qs_fail(QS_UNSUPPORTED, "the cpu device has no int8 gradients: use bf16 or fp32");
     choose_result(chain->cpu, qs__cpu_format(&chain->one, result), out);
     return QS_OK;
 }
 
-int qs__gemm_result(qs__chain *chain, qs_role role, const qs__gemm_types *types, const dnnl_memory_desc_t *own,
-                    const dnnl_memory_desc_t *given) {
+int qs__gemm_result(qs__chain *chain, qs_role role, const qs__gemm_types *types, const qs__layout *own, const qs__layout *given) {
     if (!types->convert) return qs__chain_result(chain, role, own, given);
     /* own is described with the type that oneDNN writes: first into plain fp32 scratch, from there into the operand's format. */
     int plain = qs__chain_scratch(chain, own);
     chain->offset[0] = chain->slot[plain].offset;
-    if (dnnl_memory_desc_equal(own, given)) return plain;
+    if (qs__layout_equal(own, given)) return plain;
     int scratch = qs__chain_scratch(chain, given);
     chain->result[chain->results].from = scratch;
     chain->result[chain->results++].to = plain;
@@ -100,50 +99,35 @@ static qs_status compute_factors(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-static dnnl_memory_desc_t broadcast(int axes, int64_t channels) {
+static qs__layout broadcast(int axes, int64_t channels) {
     qs_shape shape = {.axes = axes, .dim = {1, channels, 1, 1}};
-    return qs__cpu_activation(&shape, dnnl_f32);
+    return qs__cpu_activation(&shape, QS__FP32);
 }
 
 qs_status qs__gemm_epilogue_start(qs__chain *chain, const qs__gemm_types *types, int axes, qs__gemm_epilogue *out) {
     *out = (qs__gemm_epilogue){0};
-    if (types->operands != dnnl_s8) return QS_OK;
+    if (types->operands != QS__INT8) return QS_OK;
     out->scales = true;
     out->bias = qs__cpu_has(&chain->one, QS_BIAS);
-    out->factors_desc = broadcast(axes, qs__cpu_count(&chain->one, QS_WEIGHTS_STEP));
-    out->bias_desc = broadcast(axes, qs__cpu_operand(&chain->one, QS_DST)->shape.dim[1]);
-    out->factors = qs__chain_scratch(chain, &out->factors_desc);
+    out->factors_layout = broadcast(axes, qs__cpu_count(&chain->one, QS_WEIGHTS_STEP));
+    out->bias_layout = broadcast(axes, qs__cpu_operand(&chain->one, QS_DST)->shape.dim[1]);
+    out->factors = qs__chain_scratch(chain, &out->factors_layout);
     chain->offset[1] = chain->slot[out->factors].offset;
     qs__chain_call(chain, compute_factors);
     return QS_OK;
 }
 
-static qs_status post_operations(const qs__gemm_epilogue *epilogue, dnnl_primitive_attr_t attributes) {
-    dnnl_post_ops_t operations = NULL;
-    QS__DNNL(dnnl_post_ops_create(&operations), "post-operations");
-    dnnl_status_t status = dnnl_post_ops_append_binary(operations, dnnl_binary_mul, &epilogue->factors_desc);
-    if (status == dnnl_success && epilogue->bias) status = dnnl_post_ops_append_binary(operations, dnnl_binary_add, &epilogue->bias_desc);
-    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, operations);
-    dnnl_post_ops_destroy(operations);
-    QS__DNNL(status, "post-operations");
-    return QS_OK;
-}
-
-qs_status qs__gemm_epilogue_plan(qs__chain *chain, const qs__gemm_epilogue *epilogue, const_dnnl_op_desc_t operation) {
-    if (!epilogue->scales) return qs__chain_plan(chain, operation, NULL, NULL);
-    dnnl_primitive_attr_t attributes = NULL;
-    QS_TRY(qs__cpu_attributes(&attributes));
-    qs_status status = post_operations(epilogue, attributes);
-    if (status == QS_OK) status = qs__chain_plan(chain, operation, attributes, NULL);
-    dnnl_primitive_attr_destroy(attributes);
-    return status;
+qs_status qs__gemm_epilogue_plan(qs__chain *chain, const qs__gemm_epilogue *epilogue, qs__work_request request) {
+    if (epilogue->scales) request.factors = &epilogue->factors_layout;
+    if (epilogue->bias) request.terms = &epilogue->bias_layout;
+    return qs__chain_plan(chain, &request);
 }
 
 qs_status qs__gemm_epilogue_finish(qs__chain *chain, const qs__gemm_types *types, const qs__gemm_epilogue *epilogue) {
-    if (epilogue->scales) qs__chain_bind(chain, DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, epilogue->factors);
+    if (epilogue->scales) qs__chain_bind(chain, QS__ARGUMENT_FACTORS, epilogue->factors);
     if (epilogue->bias) {
-        int bias = qs__chain_operand(chain, QS_BIAS, &epilogue->bias_desc);
-        qs__chain_bind(chain, DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, bias);
+        int bias = qs__chain_operand(chain, QS_BIAS, &epilogue->bias_layout);
+        qs__chain_bind(chain, QS__ARGUMENT_TERMS, bias);
     }
     return qs__gemm_finish(chain, types);
 }

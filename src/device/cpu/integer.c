@@ -51,7 +51,7 @@ static qs__product product_of(const qs_case *one) {
     product.left = qs__cpu_format(one, roles.left);
     product.right = qs__cpu_format(one, roles.right);
     product.shifts = one->attributes.shifts > 0 ? one->attributes.shifts : 1;
-    product.result = qs__cpu_type(qs__cpu_format(one, roles.result)) == dnnl_bf16 ? QS__TILE_BF16 : QS__TILE_FP32;
+    product.result = qs__cpu_type(qs__cpu_format(one, roles.result)) == QS__BF16 ? QS__TILE_BF16 : QS__TILE_FP32;
     return product;
 }
 

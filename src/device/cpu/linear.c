@@ -17,22 +17,20 @@ static extents extents_of(const qs_case *one, qs_role activation, qs_role weight
 }
 
 /* rows × columns, where element (r, c) lies at r·row_stride + c·column_stride. */
-static dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, dnnl_data_type_t type, int64_t row_stride, int64_t column_stride) {
-    dnnl_memory_desc_t desc;
-    dnnl_memory_desc_init_by_strides(&desc, 2, (dnnl_dims_t){rows, columns}, type, (dnnl_dims_t){row_stride, column_stride});
-    return desc;
+static qs__layout matrix(int64_t rows, int64_t columns, qs__type type, int64_t row_stride, int64_t column_stride) {
+    return qs__layout_of(2, (const int64_t[]){rows, columns}, type, (const int64_t[]){row_stride, column_stride});
 }
 
-static dnnl_memory_desc_t row_major(int64_t rows, int64_t columns, dnnl_data_type_t type) {
+static qs__layout row_major(int64_t rows, int64_t columns, qs__type type) {
     return matrix(rows, columns, type, columns, 1);
 }
 
 /* Places the planned product of slots. */
 static void place_product(qs__chain *chain, int a, int b, int result) {
     qs__chain_place(chain);
-    qs__chain_bind(chain, DNNL_ARG_SRC, a);
-    qs__chain_bind(chain, DNNL_ARG_WEIGHTS, b);
-    qs__chain_bind(chain, DNNL_ARG_DST, result);
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, a);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, b);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, result);
 }
 
 static qs_status matmul_forward(qs__chain *chain) {
@@ -40,17 +38,17 @@ static qs_status matmul_forward(qs__chain *chain) {
     extents e = extents_of(one, QS_SRC, QS_WEIGHTS);
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
-    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
-    dnnl_memory_desc_t weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs);
-    dnnl_memory_desc_t bias = row_major(1, e.outputs, dnnl_f32);
-    dnnl_matmul_desc_t operation;
-    QS__DNNL(dnnl_matmul_desc_init(&operation, &src, &weights, types.bias_inside ? &bias : NULL, &dst), "matmul forward");
+    qs__layout src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
+    qs__layout weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs);
+    qs__layout bias = row_major(1, e.outputs, QS__FP32);
+    const qs__work_request request = {
+        .kind = QS__MATMUL, .src = &src, .weights = &weights, .bias = types.bias_inside ? &bias : NULL, .dst = &dst};
     qs__gemm_epilogue epilogue;
     QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
-    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, &operation));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
     int result = qs__gemm_result(chain, QS_DST, &types, &dst, &dst);
     place_product(chain, qs__chain_operand(chain, QS_SRC, &src), qs__chain_operand(chain, QS_WEIGHTS, &weights), result);
-    if (types.bias_inside) qs__chain_bind(chain, DNNL_ARG_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
+    if (types.bias_inside) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
 
@@ -58,11 +56,9 @@ static qs_status matmul_input_gradient(qs__chain *chain) {
     extents e = extents_of(&chain->one, QS_DIFF_DST, QS_WEIGHTS);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
-    dnnl_memory_desc_t diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
-    dnnl_memory_desc_t weights = row_major(e.outputs, e.inputs, types.operands);
-    dnnl_matmul_desc_t operation;
-    QS__DNNL(dnnl_matmul_desc_init(&operation, &diff_dst, &weights, NULL, &diff_src), "matmul input gradient");
-    QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
+    qs__layout diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
+    qs__layout weights = row_major(e.outputs, e.inputs, types.operands);
+    QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &diff_dst, .weights = &weights, .dst = &diff_src}));
     int result = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &diff_src);
     place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &diff_dst), qs__chain_operand(chain, QS_WEIGHTS, &weights), result);
     return qs__gemm_finish(chain, &types);
@@ -81,12 +77,10 @@ static qs_status matmul_weight_gradient(qs__chain *chain) {
     extents e = extents_of(&chain->one, QS_SRC, QS_DIFF_WEIGHTS);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
-    dnnl_memory_desc_t turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
-    dnnl_memory_desc_t src = row_major(e.rows, e.inputs, types.operands);
-    dnnl_memory_desc_t diff_weights = row_major(e.outputs, e.inputs, dnnl_f32);
-    dnnl_matmul_desc_t operation;
-    QS__DNNL(dnnl_matmul_desc_init(&operation, &turned, &src, NULL, &diff_weights), "matmul weight gradient");
-    QS_TRY(qs__chain_plan(chain, &operation, NULL, NULL));
+    qs__layout turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
+    qs__layout src = row_major(e.rows, e.inputs, types.operands);
+    qs__layout diff_weights = row_major(e.outputs, e.inputs, QS__FP32);
+    QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &turned, .weights = &src, .dst = &diff_weights}));
     int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
     place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), qs__chain_operand(chain, QS_SRC, &src), result);
     if (qs__cpu_has(&chain->one, QS_DIFF_BIAS)) qs__chain_call(chain, sum_diff_bias);

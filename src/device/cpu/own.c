@@ -3,8 +3,8 @@
 #include "own.h"
 
 static bool is_native(const qs_format *format) {
-    dnnl_data_type_t type = qs__cpu_type(format);
-    return format->kind == QS_KIND_INTEGER || type == dnnl_f32 || type == dnnl_bf16;
+    qs__type type = qs__cpu_type(format);
+    return format->kind == QS_KIND_INTEGER || type == QS__FP32 || type == QS__BF16;
 }
 
 static bool is_written(const qs_case *one, int position) {
@@ -53,7 +53,7 @@ qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
 static void *data_of(const qs__chain *chain, qs_role role, qs__type *type) {
     int position = qs_case_position(&chain->one, role);
     const qs_format *format = chain->one.operand[position].format;
-    *type = format->kind == QS_KIND_INTEGER ? QS__INT8 : qs__cpu_type(format) == dnnl_bf16 ? QS__BF16 : QS__FP32;
+    *type = format->kind == QS_KIND_INTEGER ? QS__INT8 : qs__cpu_type(format) == QS__BF16 ? QS__BF16 : QS__FP32;
     return is_native(format) ? chain->data[position] : chain->scratch + chain->wide[position];
 }
 

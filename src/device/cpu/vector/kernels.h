@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* QS__INT8: codes; depthwise kernels only. */
-typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8 } qs__type;
+/* QS__INT8: codes; depthwise kernels only. QS__OTHER: no kernel's. */
+typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8, QS__OTHER } qs__type;
 
 static inline size_t qs__type_bytes(qs__type type) {
     return type == QS__FP32 ? 4 : type == QS__BF16 ? 2 : 1;
