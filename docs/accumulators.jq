@@ -3,5 +3,5 @@
 def cell: if length == 0 then "-" else max_by(.length) | "\(.length) (\(.normal), \(.chunked))" end;
 .model as $model
 | [.operators | to_entries | group_by(.value.operator | split(".")[0]) | sort_by(.[0].key)[] | map(.value)][]
-| "| \($model) | \(.[0].operator | split(".")[0]) | \([.[].forward | values] | cell) | \([.[]["input gradient"] | values] | cell)"
-  + " | \([.[]["weight gradient"] | values] | cell) |"
+| "| \($model) | \(.[0].operator | split(".")[0]) | \([.[].forward | values] | cell) | \([.[].input_gradient | values] | cell)"
+  + " | \([.[].weight_gradient | values] | cell) |"

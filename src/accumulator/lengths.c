@@ -2,11 +2,6 @@
 /* Lengths of the sums in a model's three GEMMs. */
 #include "accumulator_internal.h"
 
-const char *qs_gemm_name(qs_gemm gemm) {
-    static const char *const names[QS_GEMMS] = {"forward", "input gradient", "weight gradient"};
-    return gemm < QS_GEMMS ? names[gemm] : NULL;
-}
-
 int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch) {
     const qs_node *one = &graph->node[node];
     if (!one->op || one->op->kind != QS_ADJUSTABLE) return 0;

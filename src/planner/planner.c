@@ -65,22 +65,23 @@ static bool computes(const qs_class *one, const qs_format *format) {
 }
 
 static qs_status operator_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_operator_choice *choice,
-                               const qs_recipe **bound) {
+                               qs_recipe *own, const qs_recipe **bound) {
     const int node = qs_graph_find(graph, choice->name);
-    const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
     if (node <= 0 || graph->node[node].op->kind != QS_ADJUSTABLE)
         return qs_fail(QS_MISMATCH, "the plan names operator %s, which is no adjustable operator of model %s", choice->name, graph->name);
+    qs_recipe *recipe = &own[node];
+    QS_TRY(qs_choice_recipe(plan, choice, recipe));
     if (!computes(class_, recipe->forward.src.format) || !computes(class_, recipe->weight_gradient.diff_dst.format))
         return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", choice->name, recipe->name, class_->name);
     bound[node] = recipe;
     return QS_OK;
 }
 
-static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_recipe **bound) {
+static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, qs_recipe *own, const qs_recipe **bound) {
     const qs_class_plan *one = qs_plan_class(plan, class_->name);
     if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_->name);
     for (int i = 0; i < one->operators; i++)
-        QS_TRY(operator_bind(plan, graph, class_, &one->operator_[i], bound));
+        QS_TRY(operator_bind(plan, graph, class_, &one->operator_[i], own, bound));
     return QS_OK;
 }
 
@@ -103,17 +104,20 @@ done:
 qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                           const qs_cost_options *options, char **trace, qs_prediction *out) {
     const qs_recipe **bound = NULL, *const **by_class = NULL;
+    qs_recipe *own = NULL;
     const size_t nodes = (size_t)graph->nodes;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate(nodes * (size_t)cluster->classes, sizeof *bound, &bound));
+    QS_GOTO(qs_allocate(nodes * (size_t)cluster->classes, sizeof *own, &own));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *by_class, &by_class));
     for (int c = 0; c < cluster->classes; c++) {
         by_class[c] = &bound[nodes * (size_t)c];
-        QS_GOTO(class_bind(plan, graph, &cluster->class_[c], &bound[nodes * (size_t)c]));
+        QS_GOTO(class_bind(plan, graph, &cluster->class_[c], &own[nodes * (size_t)c], &bound[nodes * (size_t)c]));
     }
     QS_GOTO(bound_predict(plan, graph, cluster, profile, options, by_class, trace, out));
 done:
     free(by_class);
+    free(own);
     free(bound);
     return status;
 }

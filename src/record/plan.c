@@ -72,20 +72,21 @@ typedef struct class_reader {
     qs_class_plan *one;
 } class_reader;
 
-/* "recipe" or {"recipe": ..., "pin": true}. */
+/* "recipe" or {"recipe": ..., "pin": true, "accumulator": {...}}. */
 static qs_status read_choice(const qs__place *member, int index, void *context) {
     class_reader *reader = context;
     qs_operator_choice *out = &reader->one->operator_[index];
     QS_TRY(qs__take_key(member, out->name, sizeof out->name));
     if (json_is_object(member->value)) {
-        QS_TRY(qs__expect_fields(member, "recipe", "pin"));
+        QS_TRY(qs__expect_fields(member, "recipe", "pin accumulator"));
         QS_TRY(qs__get_name(member, "recipe", out->recipe, sizeof out->recipe));
         QS_TRY(qs__get_flag(member, "pin", &out->pin));
     } else {
         QS_TRY(qs__take_text(member, out->recipe, sizeof out->recipe));
     }
     reader->one->operators = index + 1;
-    return need_recipe(member, reader->plan, out->recipe);
+    QS_TRY(need_recipe(member, reader->plan, out->recipe));
+    return qs__accumulators_read(member, qs_plan_recipe(reader->plan, out->recipe), out);
 }
 
 static qs_status read_tensor(const qs__place *member, int index, void *context) {
@@ -273,14 +274,21 @@ qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out) {
 
 /* ---- Writing --------------------------------------------------------------------------------------------------------------- */
 
+static bool adds_by_itself(const qs_operator_choice *choice) {
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        if (choice->adds[gemm]) return true;
+    return false;
+}
+
 static void write_choice(qs__writer *writer, const qs_operator_choice *choice) {
-    if (!choice->pin) {
+    if (!choice->pin && !adds_by_itself(choice)) {
         qs__put_text(writer, choice->name, choice->recipe);
         return;
     }
     qs__open_object(writer, choice->name, QS__ONE_LINE);
     qs__put_text(writer, "recipe", choice->recipe);
-    qs__put_flag(writer, "pin", true);
+    if (choice->pin) qs__put_flag(writer, "pin", true);
+    if (adds_by_itself(choice)) qs__accumulators_write(writer, choice);
     qs__close(writer);
 }
 

@@ -7,8 +7,8 @@
 
 const char *const qs__recipe_names = "fp32, bf16, fp16, any other float format, or integer/float such as int8/bf16 and int8/fp32";
 
-/* Both gradients sum in fp32 and the weight gradient is written in it; the fields stand in the file so that it says so. */
-static const char gradient_accumulator[] = "fp32";
+/* The weight gradient is written in fp32; the field stands in the file so that it says so. */
+static const char gradient_out[] = "fp32";
 static const char saved_mark[] = "<saved";
 
 /* ---- Built-in recipes ------------------------------------------------------------------------------------------------------ */
@@ -26,7 +26,6 @@ static qs_recipe make_recipe(const qs_format *lower, const qs_format *gradient) 
     if (integer) recipe.forward.weights.granularity = QS_PER_CHANNEL;
     recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
     recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
-    snprintf(recipe.accumulator, sizeof recipe.accumulator, "%s", integer ? "int32" : "fp32");
     return recipe;
 }
 
@@ -110,12 +109,12 @@ static qs_status read_saved_quantizer(const qs__place *gemm, const char *key, qs
     return parse_quantizer(&field, text, out);
 }
 
-static qs_status read_fixed(const qs__place *gemm, const char *key) {
+static qs_status read_out(const qs__place *gemm) {
     char text[32] = "";
-    QS_TRY(qs__get_text(gemm, key, text, sizeof text));
-    if (!*text || strcmp(text, gradient_accumulator) == 0) return QS_OK;
-    qs__place field = qs__field(gemm, key);
-    return qs__refuse_field(&field, "must be \"%s\", is \"%s\"", gradient_accumulator, text);
+    QS_TRY(qs__get_text(gemm, "out", text, sizeof text));
+    if (!*text || strcmp(text, gradient_out) == 0) return QS_OK;
+    qs__place field = qs__field(gemm, "out");
+    return qs__refuse_field(&field, "must be \"%s\", is \"%s\"", gradient_out, text);
 }
 
 static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
@@ -123,8 +122,7 @@ static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
     QS_TRY(qs__expect_fields(&gemm, "src weights", "accumulator dst"));
     QS_TRY(qs__get_quantizer(&gemm, "src", &out->forward.src));
     QS_TRY(qs__get_quantizer(&gemm, "weights", &out->forward.weights));
-    snprintf(out->accumulator, sizeof out->accumulator, "%s", out->forward.src.format->kind == QS_KIND_INTEGER ? "int32" : "fp32");
-    QS_TRY(qs__get_name(&gemm, "accumulator", out->accumulator, sizeof out->accumulator));
+    QS_TRY(qs__accumulator_read(&gemm, out->forward.src.format, &out->accumulator[QS_GEMM_FORWARD]));
     qs__place dst = qs__field(&gemm, "dst");
     if (!dst.value || (json_is_string(dst.value) && strcmp(json_string_value(dst.value), "auto") == 0)) return QS_OK;
     return qs__take_format(&dst, &out->forward.dst);
@@ -135,13 +133,13 @@ static qs_status read_gradients(const qs__place *recipe, qs_recipe *out) {
     QS_TRY(qs__expect_fields(&input, "diff_dst weights", "accumulator"));
     QS_TRY(qs__get_quantizer(&input, "diff_dst", &out->input_gradient.diff_dst));
     QS_TRY(qs__get_quantizer(&input, "weights", &out->input_gradient.weights));
-    QS_TRY(read_fixed(&input, "accumulator"));
+    QS_TRY(qs__accumulator_read(&input, out->input_gradient.diff_dst.format, &out->accumulator[QS_GEMM_INPUT_GRADIENT]));
     qs__place weight = qs__field(recipe, "weight_gradient");
     QS_TRY(qs__expect_fields(&weight, "src diff_dst", "accumulator out"));
     QS_TRY(read_saved_quantizer(&weight, "src", &out->weight_gradient.src));
     QS_TRY(qs__get_quantizer(&weight, "diff_dst", &out->weight_gradient.diff_dst));
-    QS_TRY(read_fixed(&weight, "accumulator"));
-    return read_fixed(&weight, "out");
+    QS_TRY(qs__accumulator_read(&weight, out->weight_gradient.diff_dst.format, &out->accumulator[QS_GEMM_WEIGHT_GRADIENT]));
+    return read_out(&weight);
 }
 
 qs_status qs__recipe_read(const qs__place *member, qs_recipe *out) {
@@ -172,19 +170,19 @@ void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe) {
     qs__open_object(writer, "forward", QS__ONE_LINE);
     qs__put_quantizer(writer, "src", &recipe->forward.src);
     qs__put_quantizer(writer, "weights", &recipe->forward.weights);
-    qs__put_text(writer, "accumulator", recipe->accumulator);
+    qs__accumulator_write(writer, recipe->forward.src.format, &recipe->accumulator[QS_GEMM_FORWARD]);
     qs__put_text(writer, "dst", recipe->forward.dst ? recipe->forward.dst->name : "auto");
     qs__close(writer);
     qs__open_object(writer, "input_gradient", QS__ONE_LINE);
     qs__put_quantizer(writer, "diff_dst", &recipe->input_gradient.diff_dst);
     qs__put_quantizer(writer, "weights", &recipe->input_gradient.weights);
-    qs__put_text(writer, "accumulator", gradient_accumulator);
+    qs__accumulator_write(writer, recipe->input_gradient.diff_dst.format, &recipe->accumulator[QS_GEMM_INPUT_GRADIENT]);
     qs__close(writer);
     qs__open_object(writer, "weight_gradient", QS__ONE_LINE);
     write_saved_quantizer(writer, "src", &recipe->weight_gradient.src);
     qs__put_quantizer(writer, "diff_dst", &recipe->weight_gradient.diff_dst);
-    qs__put_text(writer, "accumulator", gradient_accumulator);
-    qs__put_text(writer, "out", gradient_accumulator);
+    qs__accumulator_write(writer, recipe->weight_gradient.diff_dst.format, &recipe->accumulator[QS_GEMM_WEIGHT_GRADIENT]);
+    qs__put_text(writer, "out", gradient_out);
     qs__close(writer);
     qs__close(writer);
 }

@@ -114,6 +114,12 @@ void qs__put_quantizer(qs__writer *writer, const char *key, const qs_quantizer *
 /* The members of "tensors" into a class's plan, and back. */
 qs_status qs__tensor_read(const qs__place *member, qs_class_plan *out);
 void qs__tensors_write(qs__writer *writer, const qs_class_plan *one);
+/* accumulator.c: the accumulator of a GEMM of such operands, "int32" where they are integers; absent leaves *out alone. */
+qs_status qs__accumulator_read(const qs__place *gemm, const qs_format *operand, qs_narrow *out);
+void qs__accumulator_write(qs__writer *writer, const qs_format *operand, const qs_narrow *narrow);
+/* The object "accumulator" of an operator: GEMM -> accumulator; and back. */
+qs_status qs__accumulators_read(const qs__place *choice, const qs_recipe *recipe, qs_operator_choice *out);
+void qs__accumulators_write(qs__writer *writer, const qs_operator_choice *choice);
 /* One recipe, under its name. */
 qs_status qs__recipe_read(const qs__place *member, qs_recipe *out);
 void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe);

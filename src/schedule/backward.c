@@ -73,7 +73,7 @@ static qs_status weight_gradient_emit(qs_schedule_draft *draft, int n) {
     const qs_shape dst_shape = qs_graph_shape(draft->graph, n, draft->in.batch);
     if (draft->in.mode == QS_MODE_STATISTICS)
         QS_TRY(qs__statistics_emit(draft, n, 2, dst_shape, draft->facts[n].value, (qs_place){qs__gradient_of(draft, n).buffer, 0}));
-    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "weight_gradient"), &node->attributes);
+    qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_WEIGHT_GRADIENT);
     qs__pending_bind(&pending, QS_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), src.quantizer.format, src.buffer, 0);
     qs__pending_bind(&pending, QS_DIFF_DST, dst_shape, diff_dst.quantizer.format, diff_dst.buffer, 0);
     gradient_bind(draft, &pending, QS_DIFF_WEIGHTS, weights);
@@ -94,7 +94,7 @@ static qs_status input_gradient_emit(qs_schedule_draft *draft, int n, bool first
     QS_TRY(qs__gradient_as(draft, n, &recipe->input_gradient.diff_dst, &diff_dst));
     QS_TRY(qs__weights_as(draft, n, first, &weights, &weights_step));
     QS_TRY(diff_src_make(draft, n, 0, format, &diff_src));
-    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "input_gradient"), &node->attributes);
+    qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_INPUT_GRADIENT);
     qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
     qs__pending_bind(&pending, QS_DIFF_DST, qs_graph_shape(draft->graph, n, draft->in.batch), format, diff_dst.buffer, 0);
     qs__pending_bind(&pending, QS_DIFF_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, diff_src, 0);

@@ -22,6 +22,15 @@ qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, cons
     return pending;
 }
 
+qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm gemm) {
+    const qs_node *one = &draft->graph->node[node];
+    qs_attributes attributes = one->attributes;
+    attributes.accumulator = draft->recipe[node]->accumulator[gemm];
+    qs_pending pending = qs__pending_make(node, one->op, qs_op_pass(one->op, qs_gemm_name(gemm)), &attributes);
+    if (attributes.accumulator.adder) pending.stream = QS_STREAM_SUM + (uint64_t)gemm;
+    return pending;
+}
+
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset) {
     qs_case_bind(&pending->case_, role, shape, format);
     pending->place[qs_case_position(&pending->case_, role)] = (qs_place){buffer, offset};

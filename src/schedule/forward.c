@@ -35,7 +35,7 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
     QS_TRY(qs__input_as(draft, n, 0, &src));
     QS_TRY(qs__weights_as(draft, n, false, &weights, &weights_step));
     if (draft->in.mode == QS_MODE_STATISTICS) QS_TRY(inputs_measure(draft, n, src_shape, parameter));
-    qs_pending pending = qs__pending_make(n, node->op, qs_op_pass(node->op, "forward"), &node->attributes);
+    qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_FORWARD);
     qs__pending_bind(&pending, QS_SRC, src_shape, src.quantizer.format, src.buffer, 0);
     qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, weights_quantizer->format, weights.buffer, weights.offset);
     if (src.step_buffer >= 0) {

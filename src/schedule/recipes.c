@@ -9,8 +9,14 @@ bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b) {
            a->channel_is_input == b->channel_is_input && a->rounding == b->rounding && a->overflow == b->overflow;
 }
 
+static bool accumulators_same(const qs_recipe *a, const qs_recipe *b) {
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        if (!qs_narrow_equal(&a->accumulator[gemm], &b->accumulator[gemm])) return false;
+    return true;
+}
+
 static bool recipe_same(const qs_recipe *a, const qs_recipe *b) {
-    return qs__quantizer_same(&a->forward.src, &b->forward.src) && qs__quantizer_same(&a->forward.weights, &b->forward.weights) &&
+    return accumulators_same(a, b) && qs__quantizer_same(&a->forward.src, &b->forward.src) && qs__quantizer_same(&a->forward.weights, &b->forward.weights) &&
            a->forward.dst == b->forward.dst && qs__quantizer_same(&a->input_gradient.diff_dst, &b->input_gradient.diff_dst) &&
            qs__quantizer_same(&a->input_gradient.weights, &b->input_gradient.weights) &&
            qs__quantizer_same(&a->weight_gradient.src, &b->weight_gradient.src) &&
@@ -35,7 +41,7 @@ qs_status qs__recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, con
 
 void qs__recipes_start(qs_schedule_draft *draft) {
     const qs_quantizer plain = {.format = draft->fp32, .rounding = QS_NEAREST_EVEN};
-    draft->plain = (qs_recipe){.name = "fp32", .accumulator = "fp32"};
+    draft->plain = (qs_recipe){.name = "fp32"};
     draft->plain.forward.src = draft->plain.forward.weights = plain;
     draft->plain.input_gradient.diff_dst = draft->plain.input_gradient.weights = plain;
     draft->plain.weight_gradient.src = draft->plain.weight_gradient.diff_dst = plain;

@@ -7,8 +7,16 @@
 
 #include "qsync/schedule.h"
 
-/* Random streams within one node: independent draws for each converted operand; passes of the node itself (dropout) draw from stream 0. */
-typedef enum qs_stream { QS_STREAM_VALUE = 1, QS_STREAM_WEIGHTS, QS_STREAM_INPUT_WEIGHTS, QS_STREAM_GRADIENT, QS_STREAM_SAVED } qs_stream;
+/* Random streams within one node: independent draws for each converted operand and each GEMM's narrow accumulator (QS_STREAM_SUM + qs_gemm);
+ * passes of the node itself (dropout) draw from stream 0. */
+typedef enum qs_stream {
+    QS_STREAM_VALUE = 1,
+    QS_STREAM_WEIGHTS,
+    QS_STREAM_INPUT_WEIGHTS,
+    QS_STREAM_GRADIENT,
+    QS_STREAM_SAVED,
+    QS_STREAM_SUM
+} qs_stream;
 
 /* ---- Buffers of a draft ---- */
 
@@ -206,6 +214,9 @@ qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucke
 /* cases.c: every case that was ever emitted, with its text and kernel row; an unknown one is checked and looked up. */
 qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out);
 void qs__case_table_release(qs_cases *cases);
+
+/* A GEMM of an adjustable node, in the accumulator of its recipe. */
+qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm gemm);
 
 /* topology.c */
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);

@@ -24,8 +24,8 @@ normal() { "$QSYNC" accum --json "$@" | jq .normal; }
 check "a quarter of the products is as good as a quarter of the length" [ "$(normal --length 131072 --nzr 0.25)" = "$(normal --length 32768)" ]
 
 "$QSYNC" accum resnet20 --batch 128 --json > "$work/model.json"
-check "operators, and no input gradient of the stem" jq -e '.operators | length == 22 and (.[0] | has("input gradient") | not)' "$work/model.json"
-check "the stem's weight gradient" jq -e '.operators[0]["weight gradient"] == {"length": 131072, "nonzero": 1, "normal": 12, "chunked": 8}' "$work/model.json"
+check "operators, and no input gradient of the stem" jq -e '.operators | length == 22 and (.[0] | has("input_gradient") | not)' "$work/model.json"
+check "the stem's weight gradient" jq -e '.operators[0].weight_gradient == {"length": 131072, "nonzero": 1, "normal": 12, "chunked": 8}' "$work/model.json"
 "$QSYNC" accum resnet20 > "$work/table"
 check "the table" grep "stage1.block0.conv1 .* 144  1.00 ( 5,  5)" "$work/table"
 

@@ -51,6 +51,9 @@ static void fields(void **state) {
     assert_false(weak->operator_[0].pin);
     assert_ptr_equal(qs_plan_recipe(&plan, "mine")->forward.dst, qs_format_of("bf16"));
     assert_null(qs_plan_recipe(&plan, "int8/bf16"));
+    assert_false(weak->operator_[0].adds[QS_GEMM_INPUT_GRADIENT]);
+    assert_true(weak->operator_[1].adds[QS_GEMM_FORWARD] && weak->operator_[1].adds[QS_GEMM_WEIGHT_GRADIENT]);
+    assert_false(weak->operator_[1].adds[QS_GEMM_INPUT_GRADIENT]);
     const qs_tensor_choice *fc = qs_class_plan_tensor(weak, "fc");
     assert_int_equal(weak->tensors, 2);
     assert_ptr_equal(fc->value.format, qs_format_of("fp(4,3,4)"));
@@ -71,6 +74,33 @@ static void fields(void **state) {
     assert_true(plan.without[0].images_per_second == 640.25 && plan.without[1].images_per_second == 0);
     assert_int_equal(plan.left_outs, 1);
     assert_string_equal(plan.left_out[0].class_name, "old");
+    qs_plan_release(&plan);
+}
+
+/* What an operator adds in: its own accumulators, else its recipe's. */
+static void accumulators(void **state) {
+    (void)state;
+    qs_plan plan = sample();
+    qs_recipe recipe;
+    qs_narrow narrow, stochastic;
+    qs_operator_choice *conv1 = &plan.class_[0].operator_[0], *fc = &plan.class_[0].operator_[1];
+    assert_int_equal(qs_narrow_find("fp(6,9)/chunk64/align-truncate", &narrow), QS_OK);
+    assert_int_equal(qs_narrow_find("fp(8,10)/stochastic", &stochastic), QS_OK);
+    assert_int_equal(qs_choice_recipe(&plan, conv1, &recipe), QS_OK);
+    assert_null(recipe.accumulator[QS_GEMM_FORWARD].adder);
+    assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_INPUT_GRADIENT], &narrow));
+    assert_int_equal(qs_choice_recipe(&plan, fc, &recipe), QS_OK);
+    assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT], &stochastic));
+    /* Only what differs from the recipe is the operator's own. */
+    const qs_narrow wanted[QS_GEMMS] = {{0}, narrow, stochastic};
+    qs_choice_accumulate(conv1, qs_plan_recipe(&plan, "mine"), wanted);
+    assert_false(conv1->adds[QS_GEMM_FORWARD] || conv1->adds[QS_GEMM_INPUT_GRADIENT]);
+    assert_true(conv1->adds[QS_GEMM_WEIGHT_GRADIENT]);
+    assert_int_equal(qs_choice_recipe(&plan, conv1, &recipe), QS_OK);
+    assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT], &stochastic));
+    snprintf(fc->recipe, sizeof fc->recipe, "nothing");
+    assert_int_equal(qs_choice_recipe(&plan, fc, &recipe), QS_MISMATCH);
+    expect_message("operator fc recipe nothing");
     qs_plan_release(&plan);
 }
 
@@ -158,6 +188,12 @@ static void refusals(void **state) {
     refuse("int8:channel(out)", "int8:channel(up)", "recipes.mine.forward.weights: ");
     refuse("bf16<saved\", \"diff_dst\": \"bf16\"", "bf16\", \"diff_dst\": \"bf16\"",
            "recipes.bf16.weight_gradient.src: \"bf16\" must end in \"<saved\"");
+    refuse("fp(8,10)/stochastic", "fp(8,10)/sloppy",
+           "operators.fc.accumulator.weight_gradient: accumulator 'fp(8,10)/sloppy': no adder \"sloppy\"");
+    refuse("fp(6,9)/chunk64", "fp(6,99)/chunk64", "recipes.mine.input_gradient.accumulator: ");
+    refuse("\"accumulator\": \"int32\"", "\"accumulator\": \"fp32\"",
+           "recipes.mine.forward.accumulator: must be \"int32\", is \"fp32\": products of int8 are summed exactly");
+    refuse("{\"forward\": \"fp32\", ", "{\"backward\": \"fp32\", ", "operators.fc.accumulator: unknown field \"backward\"");
     refuse("\"out\": \"fp32\"", "\"out\": \"bf16\"", "recipes.fp32.weight_gradient.out: must be \"fp32\", is \"bf16\"");
     refuse("\"dst\": \"bf16\"", "\"dst\": \"whatever\"", "recipes.mine.forward.dst: ");
     refuse("640.25", "-1", "without.weak: -1 must be at least 0");
@@ -186,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(fields),   cmocka_unit_test(by_hand),          cmocka_unit_test(fp32_is_there),
         cmocka_unit_test(by_file),    cmocka_unit_test(refusals), cmocka_unit_test(own_recipe_first),
+        cmocka_unit_test(accumulators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

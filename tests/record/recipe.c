@@ -24,7 +24,8 @@ static void float_recipe(void **state) {
         assert_int_equal(all[i]->rounding, QS_NEAREST_EVEN);
     }
     assert_null(recipe.forward.dst);
-    assert_string_equal(recipe.accumulator, "fp32");
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        assert_null(recipe.accumulator[gemm].adder);
     assert_string_equal(recipe.name, "bf16");
 }
 
@@ -34,7 +35,11 @@ static void integer_recipe(void **state) {
     char text[64];
     assert_int_equal(qs_recipe_builtin("int8/fp16", &recipe), QS_OK);
     assert_string_equal(recipe.name, "int8/fp16");
-    assert_string_equal(recipe.accumulator, "int32");
+    const qs_format *a, *b;
+    qs_recipe_operands(&recipe, QS_GEMM_FORWARD, &a, &b);
+    assert_ptr_equal(a, qs_format_of("int8"));
+    qs_recipe_operands(&recipe, QS_GEMM_WEIGHT_GRADIENT, &a, &b);
+    assert_ptr_equal(b, qs_format_of("fp16"));
     assert_int_equal(recipe.forward.src.granularity, QS_PER_TENSOR);
     assert_int_equal(recipe.forward.src.rounding, QS_STOCHASTIC);
     assert_int_equal(recipe.forward.weights.granularity, QS_PER_CHANNEL);

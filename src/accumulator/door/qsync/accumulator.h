@@ -9,6 +9,7 @@
 #define QSYNC_ACCUMULATOR_H
 
 #include "qsync/graph.h"
+#include "qsync/record.h"
 
 /* ---- The formula ------------------------------------------------------------------------------------------------------- */
 
@@ -73,8 +74,6 @@ QS_API qs_status qs_accumulation_simulate(const qs_simulation *what, int cases, 
 
 /* ---- A model ------------------------------------------------------------------------------------------------------------ */
 
-typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
-QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input gradient", "weight gradient" */
 /* How many products each output element of an adjustable operator's GEMM sums, for a local batch: convolutions C_in / groups · kh · kw,
  * C_out / groups · kh · kw and batch · H_out · W_out; linear layers in, out and batch. 0: the GEMM does not run (the input gradient of the
  * first operators). */

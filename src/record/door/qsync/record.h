@@ -110,7 +110,11 @@ QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out)
 QS_API qs_status qs_job_text(const qs_job *job, char **json);
 
 /* ---- Recipes -------------------------------------------------------------------------------------------------------------- */
-/* How an adjustable operator computes: the quantizer of each operand of its three GEMMs. */
+/* The GEMMs of an adjustable operator. */
+typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
+QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input_gradient", "weight_gradient": as the passes */
+
+/* How an adjustable operator computes: the quantizer of each operand of its three GEMMs, and what they add in. */
 typedef struct qs_recipe {
     char name[QS_NAME]; /* "fp32", "bf16", "int8/bf16" */
     struct {
@@ -123,11 +127,13 @@ typedef struct qs_recipe {
     struct {
         qs_quantizer src, diff_dst; /* src is converted from what forward saved: "bf16<saved" in the file */
     } weight_gradient;
-    char accumulator[32]; /* "fp32", "int32": of the forward GEMM; gradients accumulate in fp32 */
+    qs_narrow accumulator[QS_GEMMS]; /* adder NULL: what the device has, fp32 or, of integers, int32 */
 } qs_recipe;
 
 /* Built-in recipes that a class can run, from the highest precision to the lowest: "fp32", "bf16" / "fp16", "int8/<half or fp32>". */
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
+/* The operands of one of its GEMMs that are multiplied: the first two of the pass. */
+QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b);
 /* Built-in recipe by name: a float format ("bf16": everything in it), or integer/float ("int8/bf16": forward in the integer with int32
  * sums, src per tensor, weights per output channel; both gradients in the float). QS_USAGE lists. */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
@@ -301,6 +307,8 @@ typedef struct qs_operator_choice {
     char name[QS_NAME];   /* operator (node) */
     char recipe[QS_NAME]; /* by name, in the plan's recipes */
     bool pin;             /* planners leave it alone */
+    bool adds[QS_GEMMS];  /* the GEMMs that add in an accumulator of their own, not in the recipe's */
+    qs_narrow accumulator[QS_GEMMS];
 } qs_operator_choice;
 
 /* In which formats one tensor of a gradient computation stands (mixed-precision assignments). An operator's output is named after it
@@ -395,6 +403,10 @@ QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster,
 QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);
 /* Recipe of an operator in a class plan; operators that the plan does not name run in "fp32". */
 QS_API const char *qs_class_plan_recipe(const qs_class_plan *plan, const char *operator_name);
+/* What an operator runs: its recipe with its own accumulators. QS_MISMATCH where the plan lacks the recipe. */
+QS_API qs_status qs_choice_recipe(const qs_plan *plan, const qs_operator_choice *choice, qs_recipe *out);
+/* Gives an operator the accumulators of `wanted` where they are not those that it has from its recipe. */
+QS_API void qs_choice_accumulate(qs_operator_choice *choice, const qs_recipe *recipe, const qs_narrow wanted[QS_GEMMS]);
 /* The tensor of that name in a class plan; NULL: fp32. */
 QS_API const qs_tensor_choice *qs_class_plan_tensor(const qs_class_plan *plan, const char *name);
 
