@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Monte Carlo: the variance that narrow sums retain of that of exact sums of the same random products. QS_NARROW_LANES trials run side by side,
- * a tile of products at a time, through all cases: products are drawn once, and memory does not grow with the length. */
+/* Monte Carlo: the variance that narrow sums retain of that of exact sums of the same random products. QS_NARROW_LANES trials run side by
+ * side, a tile of products at a time, through all cases: products are drawn once, and memory does not grow with the length. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +35,12 @@ static double product_draw(uint64_t radius_key, uint64_t angle_key, uint32_t i) 
 
 void qs_simulation_addends(const qs_simulation *what, int64_t trial, int64_t first, int64_t count, double *out, int64_t step) {
     const uint64_t radius = qs_random_key(what->seed, 0, (uint64_t)trial, 0), angle = qs_random_key(what->seed, 0, (uint64_t)trial, 1);
+    const uint64_t zero = qs_random_key(what->seed, 0, (uint64_t)trial, 3);
     for (int64_t i = 0; i < count; i++) {
         const uint32_t at = (uint32_t)(first + i);
         const double addend = what->addends == QS_ADDENDS_NORMAL ? (double)qs_random_normal(radius, at) : product_draw(radius, angle, at);
-        out[i * step] = qs_product_round(addend, what->product_bits);
+        const bool is_zero = what->zeros > 0 && (double)qs_random_bits(zero, at) < what->zeros * 0x1p32;
+        out[i * step] = is_zero ? 0 : qs_product_round(addend, what->product_bits);
     }
 }
 
@@ -127,6 +129,7 @@ static qs_status simulation_check(const simulation *all) {
         return qs_fail(QS_USAGE, "%lld trials of %lld products: 2 trials and more, and at most 2^38 products in all",
                        (long long)what->trials, (long long)what->length);
     if (what->product_bits < 1) return qs_fail(QS_USAGE, "products of %d mantissa bits: 1 to %d", what->product_bits, QS_WIDEST_ADDER);
+    if (!(what->zeros >= 0 && what->zeros < 1)) return qs_fail(QS_USAGE, "a share of zeros of %g: it lies in [0, 1)", what->zeros);
     for (int c = 0; c < all->cases; c++) {
         const qs_simulated *one = &all->one[c];
         QS_TRY(qs_narrow_check(&(qs_narrow){one->adder, 8, one->accumulator_bits, what->product_bits, one->chunk}));

@@ -4,11 +4,6 @@
 
 #include "accumulator_internal.h"
 
-typedef struct stages {
-    int stages, product_bits[2];
-    double length[2];
-} stages;
-
 static qs_status sum_check(const qs_accumulation *sum) {
     if (sum->product_bits < 1 || sum->product_bits > 30)
         return qs_fail(QS_USAGE, "products of %d bits: mantissas of products have 1 to 30", sum->product_bits);
@@ -21,26 +16,28 @@ static qs_status sum_check(const qs_accumulation *sum) {
     return QS_OK;
 }
 
-static stages stages_of(const qs_accumulation *sum, int accumulator_bits) {
-    stages out = {1, {sum->product_bits}, {ceil((double)sum->length * sum->nonzero)}};
-    if (sum->chunk == 0 || sum->length <= sum->chunk) return out;
-    out.stages = 2;
-    out.length[0] = ceil((double)sum->chunk * sum->nonzero);
-    out.length[1] = ceil((double)sum->length / (double)sum->chunk);
-    out.product_bits[1] = (int)fmin(accumulator_bits, sum->product_bits + ceil(log2(out.length[0])));
-    return out;
+qs_status qs__stages_make(const qs_accumulation *sum, int accumulator_bits, qs__stages *out) {
+    QS_TRY(sum_check(sum));
+    *out = (qs__stages){1, {sum->product_bits}, {ceil((double)sum->length * sum->nonzero)}};
+    if (sum->chunk == 0 || sum->length <= sum->chunk) return QS_OK;
+    out->stages = 2;
+    out->length[0] = ceil((double)sum->chunk * sum->nonzero);
+    out->length[1] = ceil((double)sum->length / (double)sum->chunk);
+    out->product_bits[1] = (int)fmin(accumulator_bits, sum->product_bits + ceil(log2(out->length[0])));
+    return QS_OK;
 }
 
-static qs_status width_check(const qs_accumulation *sum, int accumulator_bits) {
-    QS_TRY(sum_check(sum));
+/* The stages of an accumulator of a width of which the formula speaks. */
+static qs_status stages_check(const qs_accumulation *sum, int accumulator_bits, qs__stages *out) {
+    QS_TRY(qs__stages_make(sum, accumulator_bits, out));
     if (accumulator_bits >= sum->product_bits && accumulator_bits <= QS_MOST_ACCUMULATOR_BITS) return QS_OK;
     return qs_fail(QS_USAGE, "an accumulator of %d bits: from the products' %d bits to %d", accumulator_bits, sum->product_bits,
                    QS_MOST_ACCUMULATOR_BITS);
 }
 
 qs_status qs_accumulation_loss(const qs_accumulation *sum, int accumulator_bits, double *out) {
-    QS_TRY(width_check(sum, accumulator_bits));
-    const stages all = stages_of(sum, accumulator_bits);
+    qs__stages all;
+    QS_TRY(stages_check(sum, accumulator_bits, &all));
     double kept_less_one = 0; /* of the stages so far: Π (1 - loss) - 1, without cancellation */
     for (int s = 0; s < all.stages; s++) {
         const double loss = qs__vrr_loss(accumulator_bits, all.product_bits[s], all.length[s]);
@@ -51,8 +48,8 @@ qs_status qs_accumulation_loss(const qs_accumulation *sum, int accumulator_bits,
 }
 
 qs_status qs_accumulation_exponent(const qs_accumulation *sum, int accumulator_bits, double *out) {
-    QS_TRY(width_check(sum, accumulator_bits));
-    const stages all = stages_of(sum, accumulator_bits);
+    qs__stages all;
+    QS_TRY(stages_check(sum, accumulator_bits, &all));
     *out = 0;
     for (int s = 0; s < all.stages; s++)
         *out = fmax(*out, all.length[s] * qs__vrr_loss(accumulator_bits, all.product_bits[s], all.length[s]));

@@ -12,8 +12,10 @@ typedef struct accum {
     const char *profile_file, *svg, *input;
     qs_graph *graph;
     qs_profile profile;
+    const qs_adder *adder; /* of a model: whose widths; NULL: the formula's */
     bool json, simulate;
     accum_simulation simulation;
+    accum_planning planning;
 } accum;
 
 typedef struct widths {
@@ -24,6 +26,13 @@ static qs_status widths_of(qs_accumulation sum, widths *out) {
     QS_TRY(qs_accumulation_bits(&sum, &out->chunked));
     sum.chunk = 0;
     return qs_accumulation_bits(&sum, &out->normal);
+}
+
+/* What is derived for an adder. */
+static qs_status adder_widths_of(const qs_adder *adder, qs_accumulation sum, widths *out) {
+    QS_TRY(qs_adder_bits(adder, QS_ADDENDS_PRODUCTS, &sum, &out->chunked));
+    sum.chunk = 0;
+    return qs_adder_bits(adder, QS_ADDENDS_PRODUCTS, &sum, &out->normal);
 }
 
 /* ---- One sum ------------------------------------------------------------------------------------------------------------ */
@@ -41,57 +50,70 @@ static qs_status exponents_print(const accum *one, const widths *bits) {
     return QS_OK;
 }
 
+/* Calls for each adder that was asked for. */
+static qs_status adders_each(const accum *one, qs_status (*visit)(const accum *one, const qs_adder *adder, json_t *rows), json_t *rows) {
+    const qs_adder *only = NULL;
+    if (strcmp(one->simulation.adder, "all") != 0) QS_TRY(qs_adder_find(one->simulation.adder, &only));
+    for (size_t a = 0; a < qs_adder_count(); a++)
+        if (!only || qs_adder_at(a) == only) QS_TRY(visit(one, qs_adder_at(a), rows));
+    return QS_OK;
+}
+
+static qs_status adder_out(const accum *one, const qs_adder *adder, json_t *rows) {
+    widths bits;
+    QS_TRY(adder_widths_of(adder, one->sum, &bits));
+    if (rows)
+        json_object_set_new(rows, qs_adder_name(adder), json_pack("{s:i,s:i}", "normal", bits.normal, "chunked", bits.chunked));
+    else
+        printf("  %-16s %2d, %2d in chunks\n", qs_adder_name(adder), bits.normal, bits.chunked);
+    return QS_OK;
+}
+
+static qs_status sum_json(const accum *one, const widths *bits) {
+    json_t *adders = json_object();
+    const qs_status status = adders_each(one, adder_out, adders);
+    if (status == QS_OK)
+        return json_print(json_pack("{s:i,s:I,s:I,s:f,s:i,s:i,s:o}", "product_bits", one->sum.product_bits, "length",
+                                    (json_int_t)one->sum.length, "chunk", (json_int_t)one->sum.chunk, "nonzero", one->sum.nonzero, "normal",
+                                    bits->normal, "chunked", bits->chunked, "adders", adders));
+    json_decref(adders);
+    return status;
+}
+
 static qs_status sum_out(const accum *one) {
     widths bits;
     QS_TRY(widths_of(one->sum, &bits));
     if (one->svg) QS_TRY(accum_curve_write(one->svg, &one->sum, bits.normal));
-    if (one->json)
-        return json_print(json_pack("{s:i,s:I,s:I,s:f,s:i,s:i}", "product_bits", one->sum.product_bits, "length",
-                                    (json_int_t)one->sum.length, "chunk", (json_int_t)one->sum.chunk, "nonzero", one->sum.nonzero, "normal",
-                                    bits.normal, "chunked", bits.chunked));
+    if (one->json) return sum_json(one, &bits);
     printf("%lld products of %d mantissa bits, %s of them not zero: the accumulator needs %d mantissa bits, %d in chunks of %lld\n"
            "a width is enough while n (1 - VRR) is below ln 50 = %.3f\n",
            (long long)one->sum.length, one->sum.product_bits, percent_text(one->sum.nonzero), bits.normal, bits.chunked,
            (long long)one->sum.chunk, QS_ACCUMULATION_EXPONENT);
-    return exponents_print(one, &bits);
+    QS_TRY(exponents_print(one, &bits));
+    printf("\nmantissa bits by what is derived for each adder:\n");
+    return adders_each(one, adder_out, NULL);
 }
 
 /* ---- A model --------------------------------------------------------------------------------------------------------------- */
 
-/* Share of a tensor that is not zero, by its histogram of exponents; 1 where the profile has none. */
-static double nonzero_of(const qs_tensor_statistics *tensor) {
-    double counted = 0;
-    for (int e = 0; e < QS_EXPONENTS; e++)
-        counted += tensor->range_histogram[e];
-    return counted > 0 && tensor->count > 0 ? fmin(counted / (double)tensor->count, 1) : 1;
-}
-
-/* Zeros of the two operands are taken as independent. */
-static double nonzero_products(const accum *one, int node, qs_gemm gemm) {
-    const qs_statistics *all = &one->profile.statistics;
-    for (int i = 0; i < all->operators; i++) {
-        const qs_operator_statistics *row = &all->operator_[i];
-        if (strcmp(row->name, one->graph->node[node].name) != 0) continue;
-        const double src = nonzero_of(&row->src), weights = nonzero_of(&row->weights), diff_dst = nonzero_of(&row->diff_dst);
-        return gemm == QS_GEMM_FORWARD ? src * weights : gemm == QS_GEMM_INPUT_GRADIENT ? diff_dst * weights : src * diff_dst;
-    }
-    return one->sum.nonzero;
-}
-
 static qs_status gemm_out(const accum *one, int node, qs_gemm gemm, json_t *row) {
     qs_accumulation sum = one->sum;
-    widths bits;
+    widths bits, adder;
     sum.length = qs_gemm_length(one->graph, node, gemm, one->batch);
     if (sum.length == 0) {
         if (!one->json) printf("  %9s %5s %8s", "-", "-", "-");
         return QS_OK;
     }
-    sum.nonzero = nonzero_products(one, node, gemm);
+    if (one->profile_file) sum.nonzero = qs_gemm_nonzero(&one->profile.statistics, one->graph->node[node].name, gemm);
     QS_TRY(widths_of(sum, &bits));
-    if (!one->json) printf("  %9lld %5.2f (%2d, %2d)", (long long)sum.length, sum.nonzero, bits.normal, bits.chunked);
-    json_object_set_new(row, qs_gemm_name(gemm),
-                        json_pack("{s:I,s:f,s:i,s:i}", "length", (json_int_t)sum.length, "nonzero", sum.nonzero, "normal", bits.normal,
-                                  "chunked", bits.chunked));
+    if (one->adder) QS_TRY(adder_widths_of(one->adder, sum, &adder));
+    const widths *shown = one->adder ? &adder : &bits;
+    if (!one->json) printf("  %9lld %5.2f (%2d, %2d)", (long long)sum.length, sum.nonzero, shown->normal, shown->chunked);
+    json_t *said = json_pack("{s:I,s:f,s:i,s:i}", "length", (json_int_t)sum.length, "nonzero", sum.nonzero, "normal", bits.normal,
+                             "chunked", bits.chunked);
+    if (one->adder)
+        json_object_set_new(said, qs_adder_name(one->adder), json_pack("{s:i,s:i}", "normal", adder.normal, "chunked", adder.chunked));
+    json_object_set_new(row, qs_gemm_name(gemm), said);
     return QS_OK;
 }
 
@@ -110,10 +132,10 @@ static qs_status model_out(const accum *one) {
     json_t *rows = json_array();
     qs_status status = QS_OK;
     if (!one->json)
-        printf("%s, batch %lld, products of %d mantissa bits: length, share not zero, mantissa bits (normal, chunks of %lld)\n%-26s"
-               "  %-24s  %-24s  %-24s\n",
-               one->graph->name, (long long)one->batch, one->sum.product_bits, (long long)one->sum.chunk, "operator", "forward",
-               "input gradient", "weight gradient");
+        printf("%s, batch %lld, products of %d mantissa bits: length, share not zero, mantissa bits (normal, chunks of %lld) by %s\n"
+               "%-26s  %-24s  %-24s  %-24s\n",
+               one->graph->name, (long long)one->batch, one->sum.product_bits, (long long)one->sum.chunk,
+               one->adder ? qs_adder_name(one->adder) : "the formula", "operator", "forward", "input gradient", "weight gradient");
     for (int n = 1; n < one->graph->nodes && status == QS_OK; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE) status = node_out(one, n, rows);
     if (status == QS_OK && one->json)
@@ -125,6 +147,7 @@ static qs_status model_out(const accum *one) {
 
 static qs_status model_open(accum *one, const char *model) {
     qs_model_input input;
+    if (strcmp(one->simulation.adder, "all") != 0) QS_TRY(qs_adder_find(one->simulation.adder, &one->adder));
     QS_TRY(model_input_parse(one->input, 0, model, &input));
     QS_TRY(qs_model_build(model, &input, &one->graph));
     if (!one->profile_file) return QS_OK;
@@ -145,20 +168,46 @@ static qs_status options_refuse(const option_table *table, int count, const char
 /* What only some of the three questions take. */
 static qs_status question_check(const option_table *table, const accum *one, bool model) {
     static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "svg", "simulate"};
-    static const char *const of_simulation[] = {"adder", "addends", "trials", "seed", "least", "threads"}, *const of_formula[] = {"nzr"};
+    static const char *const of_simulation[] = {"addends", "trials", "seed", "least", "threads"};
     if (!model) QS_TRY(options_refuse(table, 3, of_model, "a model: qsync accum MODEL --batch N"));
     if (model) QS_TRY(options_refuse(table, 3, of_sum, "one sum: leave out the model"));
-    if (!one->simulate) QS_TRY(options_refuse(table, 6, of_simulation, "measurements: add --simulate"));
-    if (one->simulate) QS_TRY(options_refuse(table, 1, of_formula, "the formula: simulate the length without its zeros"));
+    if (!one->simulate) QS_TRY(options_refuse(table, 5, of_simulation, "measurements: add --simulate"));
     if (model && one->profile_file && option_given(table, "nzr"))
         return qs_fail(QS_USAGE, "--nzr and --profile both say what is not zero: give one of them");
     if (!model && !option_given(table, "length")) return qs_fail(QS_USAGE, "accum needs --length or a model; see qsync accum --help");
     return QS_OK;
 }
 
+static void planning_options_add(accum_planning *what, option_table *table) {
+    options_add(table,
+                (option_row){"plan", OPTION_TEXT, &what->plan_file, "FILE", "of a model: plan whose GEMMs --accumulate is about", 0});
+    accumulate_options_add(&what->accumulate, table);
+    options_add(table, (option_row){"out", OPTION_TEXT, &what->out, "FILE", "with --plan: write that plan here", 0});
+}
+
+/* Plan and rule belong together. */
+static qs_status planning_check(const accum_planning *what, const option_table *table, bool model) {
+    QS_TRY(accumulate_options_check(&what->accumulate, table));
+    if (!what->plan_file && !what->accumulate.rule) return what->out ? qs_fail(QS_USAGE, "--out goes with --plan") : QS_OK;
+    if (!model) return qs_fail(QS_USAGE, "--plan and --accumulate belong to a model: qsync accum MODEL --plan FILE --accumulate RULE");
+    if (!what->plan_file || !what->accumulate.rule) return qs_fail(QS_USAGE, "--plan and --accumulate go together");
+    return options_refuse(table, 3, (const char *const[]){"m-p", "chunk", "nzr"},
+                          "widths without a plan: a plan's recipes and rule say it");
+}
+
+static qs_status planning_run(accum *one) {
+    one->planning.graph = one->graph;
+    one->planning.batch = one->batch;
+    one->planning.statistics = one->profile_file ? &one->profile.statistics : NULL;
+    one->planning.json = one->json;
+    return accum_plan(&one->planning);
+}
+
 static void simulation_options_add(accum_simulation *what, option_table *table) {
-    options_add(table, (option_row){"adder", OPTION_TEXT, &what->adder, "NAME",
-                                    "simulated: align-truncate, nearest-even, toward-zero, stochastic (all)", 0});
+    options_add(
+        table,
+        (option_row){"adder", OPTION_TEXT, &what->adder, "NAME",
+                     "align-truncate, nearest-even, toward-zero, stochastic: of a sum that one alone (all), of a model its widths too", 0});
     options_add(table, (option_row){"addends", OPTION_TEXT, &what->addends, "KIND",
                                     "simulated: products of two normals, or single ones: normal (products)", 0});
     options_add(table, (option_row){"trials", OPTION_INTEGER, &what->trials, "N", "simulated: sums for each figure (10000)", 2});
@@ -181,7 +230,8 @@ qs_status verb_accum(int argc, char **argv) {
         "products, or of every GEMM of a model, added one after the other and in chunks. Products of two formats with k\n"
         "mantissa bits have 2k + 1: 5 for e5m2, 7 for e4m3, 15 for bf16.",
         "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum --m-p 5 --length 1024 --simulate --adder all\n  "
-        "qsync accum resnet20 --batch 128 --profile profile.json\n"};
+        "qsync accum resnet20 --batch 128 --profile profile.json\n"
+        "  qsync accum resnet20 --batch 128 --plan plan.json --accumulate \"fp(8,auto)/chunk64/align-truncate\" --out narrow.json\n"};
     accum one = {.sum = {.product_bits = 5, .chunk = 64, .nonzero = 1},
                  .batch = 128,
                  .simulation = {.trials = 10000, .seed = 1, .threads = 1, .adder = "all", .addends = "products"}};
@@ -199,14 +249,16 @@ qs_status verb_accum(int argc, char **argv) {
     options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE", "of a sum: draw n (1 - VRR) over the width", 0});
     options_add(&table, (option_row){"simulate", OPTION_FLAG, &one.simulate, NULL, "of a sum: measure what adders retain, beside it", 0});
     simulation_options_add(&one.simulation, &table);
+    planning_options_add(&one.planning, &table);
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 1));
     QS_TRY(question_check(&table, &one, first < argc));
+    QS_TRY(planning_check(&one.planning, &table, first < argc));
     if (first == argc) return one.simulate ? simulation_run(&one) : sum_out(&one);
     QS_GOTO(model_open(&one, argv[first]));
-    QS_GOTO(model_out(&one));
+    QS_GOTO(one.planning.plan_file ? planning_run(&one) : model_out(&one));
 done:
     qs_profile_release(&one.profile);
     qs_graph_release(one.graph);

@@ -38,9 +38,22 @@ typedef struct accum_adder {
 
 /* The first width whose exponent, moved by `sides` times its interval, is below the limit; 0: none of those measured. */
 int accum_width(const accum_adder *one, int order, double sides);
+/* The width that is derived for an adder (qs_adder_bits); 0: nothing is. */
+int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order);
 /* accum_simulate.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
 qs_status accum_simulate(const accum_simulation *what);
 /* accum_measured.c: measured exponents of `adders` over the width, with intervals, beside the formula's, as a self-contained SVG file. */
 qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one);
+
+/* accum_plan.c: reads a plan, gives its operators accumulators, writes and prints it. */
+typedef struct accum_planning {
+    const char *plan_file, *out;
+    accumulate_options accumulate;
+    const qs_graph *graph;
+    int64_t batch;
+    const qs_statistics *statistics;
+    bool json;
+} accum_planning;
+qs_status accum_plan(const accum_planning *what);
 
 #endif

@@ -22,7 +22,7 @@ static measured exponent_of(double length, measured ratio) {
  * whole does over what the first does. */
 static measured chunked_exponent(const qs_accumulation *sum, measured first, measured whole) {
     const measured second = {whole.value / first.value, (whole.interval + whole.value / first.value * first.interval) / first.value};
-    const measured one = exponent_of((double)sum->chunk, first);
+    const measured one = exponent_of(sum->nonzero * (double)sum->chunk, first);
     const measured two = exponent_of(ceil((double)sum->length / (double)sum->chunk), second);
     return one.value > two.value ? one : two;
 }
@@ -45,7 +45,8 @@ typedef struct measuring {
 
 static qs_status cases_run(measuring *all, int64_t length, int64_t chunk, qs_retention *out) {
     const accum_simulation *what = all->what;
-    const qs_simulation question = {all->addends, what->sum.product_bits, length, what->trials, (uint64_t)what->seed};
+    const qs_simulation question = {all->addends, what->sum.product_bits, length,
+                                    what->trials, (uint64_t)what->seed,   1 - what->sum.nonzero};
     for (int c = 0; c < all->cases; c++)
         all->simulated[c].chunk = chunk;
     return qs_accumulation_simulate(&question, all->cases, all->simulated, out);
@@ -60,7 +61,7 @@ static qs_status round_run(measuring *all) {
     for (int c = 0; c < all->cases; c++) {
         accum_point *point = all->point[c];
         const qs_retention *whole = chunked ? &all->chunked[c] : &all->normal[c];
-        const measured normal = exponent_of((double)sum->length, ratio_of(&all->normal[c]));
+        const measured normal = exponent_of(sum->nonzero * (double)sum->length, ratio_of(&all->normal[c]));
         *point = (accum_point){true, {all->normal[c], *whole}, {normal, normal}};
         if (chunked) point->exponent[ORDER_CHUNKED] = chunked_exponent(sum, ratio_of(&all->chunk[c]), ratio_of(whole));
     }
@@ -119,37 +120,59 @@ static double formula_exponent(const accum_simulation *what, int order, int bits
     return bits >= sum.product_bits && qs_accumulation_exponent(&sum, bits, &exponent) == QS_OK ? exponent : NAN;
 }
 
+/* The same as derived for the adder; NAN where nothing is. */
+static double derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits) {
+    const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
+    qs_accumulation sum = what->sum;
+    double exponent;
+    if (order == ORDER_NORMAL) sum.chunk = 0;
+    return qs_adder_exponent(adder, addends, &sum, bits, &exponent) == QS_OK ? exponent : NAN;
+}
+
+int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order) {
+    const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
+    qs_accumulation sum = what->sum;
+    int bits;
+    if (order == ORDER_NORMAL) sum.chunk = 0;
+    return qs_adder_bits(adder, addends, &sum, &bits) == QS_OK ? bits : 0;
+}
+
+static void exponent_print(double exponent) {
+    if (isnan(exponent))
+        printf("%10s", "-");
+    else
+        printf("%10.3g", exponent);
+}
+
 static void adder_print(const accum_simulation *what, const accum_adder *one) {
-    printf("\n%s\n%5s %9s %9s %9s %25s %10s %25s %10s\n", qs_adder_name(one->adder), "bits", "VRR", "+-", "error", "n (1 - VRR)", "formula",
-           "chunked", "formula");
+    printf("\n%s\n%5s %9s %9s %9s %25s %9s %9s %25s %9s %9s\n", qs_adder_name(one->adder), "bits", "VRR", "+-", "error", "n (1 - VRR)",
+           "derived", "formula", "chunked", "derived", "formula");
     for (int b = 1; b <= QS_WIDEST_ADDER; b++) {
         const accum_point *point = &one->point[b];
         if (!point->known) continue;
         printf("%5d %9.4f %9.4f %9.2g", b, point->retention[0].ratio, point->retention[0].interval, point->retention[0].error);
         for (int o = 0; o < ORDERS; o++) {
-            const double formula = formula_exponent(what, o, b);
-            printf(" %12.4g +- %9.2g ", point->exponent[o].value, point->exponent[o].interval);
-            if (isnan(formula))
-                printf("%10s", "-");
-            else
-                printf("%10.3g", formula);
+            printf(" %12.4g +- %9.2g", point->exponent[o].value, point->exponent[o].interval);
+            exponent_print(derived_exponent(what, one->adder, o, b));
+            exponent_print(formula_exponent(what, o, b));
         }
         printf("\n");
     }
 }
 
 static void widths_print(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
-    printf("\nmantissa bits needed, measured (lowest .. highest by the interval):\n%-16s %14s   chunks of %lld\n%-16s %14d   %d\n", "",
-           "one by one", (long long)what->sum.chunk, "formula", formula[ORDER_NORMAL], formula[ORDER_CHUNKED]);
+    printf("\nmantissa bits needed, measured (lowest .. highest by the interval):\n%-16s %14s   chunks of %-5lld  derived for the adder\n"
+           "%-16s %14d   %d\n",
+           "", "one by one", (long long)what->sum.chunk, "formula", formula[ORDER_NORMAL], formula[ORDER_CHUNKED]);
     for (int a = 0; a < adders; a++) {
         printf("%-16s", qs_adder_name(one[a].adder));
         for (int o = 0; o < ORDERS; o++) {
             const int bits = accum_width(&one[a], o, 0);
             char range[32];
             snprintf(range, sizeof range, "%d (%d .. %d)", bits, accum_width(&one[a], o, -1), accum_width(&one[a], o, 1));
-            printf(o ? "   %s" : " %14s", bits ? range : "none measured");
+            printf(o ? "   %-14s" : " %14s", bits ? range : "none measured");
         }
-        printf("\n");
+        printf("  %d, %d\n", accum_derived_width(what, one[a].adder, ORDER_NORMAL), accum_derived_width(what, one[a].adder, ORDER_CHUNKED));
     }
 }
 
@@ -159,13 +182,15 @@ static json_t *order_json(const accum_simulation *what, const accum_adder *one, 
         const accum_point *point = &one->point[b];
         const qs_retention *retention = &point->retention[order];
         if (!point->known) continue;
-        json_array_append_new(widths, json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "width", b, "vrr", retention->ratio, "interval",
+        json_array_append_new(widths, json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "width", b, "vrr", retention->ratio, "interval",
                                                 retention->interval, "error", retention->error, "exponent", point->exponent[order].value,
                                                 "exponent_interval", point->exponent[order].interval, "formula_exponent",
-                                                json_number(formula_exponent(what, order, b))));
+                                                json_number(formula_exponent(what, order, b)), "derived_exponent",
+                                                json_number(derived_exponent(what, one->adder, order, b))));
     }
-    return json_pack("{s:i,s:i,s:i,s:o}", "bits", accum_width(one, order, 0), "lowest", accum_width(one, order, -1), "highest",
-                     accum_width(one, order, 1), "widths", widths);
+    return json_pack("{s:i,s:i,s:i,s:i,s:o}", "derived_bits", accum_derived_width(what, one->adder, order), "bits",
+                     accum_width(one, order, 0), "lowest", accum_width(one, order, -1), "highest", accum_width(one, order, 1), "widths",
+                     widths);
 }
 
 static qs_status all_json(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
@@ -174,17 +199,17 @@ static qs_status all_json(const accum_simulation *what, const int *formula, int 
         json_object_set_new(
             rows, qs_adder_name(one[a].adder),
             json_pack("{s:o,s:o}", "normal", order_json(what, &one[a], ORDER_NORMAL), "chunked", order_json(what, &one[a], ORDER_CHUNKED)));
-    return json_print(json_pack("{s:i,s:I,s:I,s:s,s:I,s:I,s:{s:i,s:i},s:o}", "product_bits", what->sum.product_bits, "length",
-                                (json_int_t)what->sum.length, "chunk", (json_int_t)what->sum.chunk, "addends", what->addends, "trials",
-                                (json_int_t)what->trials, "seed", (json_int_t)what->seed, "formula", "normal", formula[ORDER_NORMAL],
-                                "chunked", formula[ORDER_CHUNKED], "adders", rows));
+    return json_print(json_pack("{s:i,s:I,s:I,s:f,s:s,s:I,s:I,s:{s:i,s:i},s:o}", "product_bits", what->sum.product_bits, "length",
+                                (json_int_t)what->sum.length, "chunk", (json_int_t)what->sum.chunk, "nonzero", what->sum.nonzero, "addends",
+                                what->addends, "trials", (json_int_t)what->trials, "seed", (json_int_t)what->seed, "formula", "normal",
+                                formula[ORDER_NORMAL], "chunked", formula[ORDER_CHUNKED], "adders", rows));
 }
 
 static void all_print(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
-    printf("%lld products of %d mantissa bits (%s), %lld trials, seed %lld; intervals of 95 %%\n"
+    printf("%lld products of %d mantissa bits (%s), %s of them not zero, %lld trials, seed %lld; intervals of 95 %%\n"
            "a width is enough while n (1 - VRR) is below ln 50 = %.3f; error: mean square, in variances of the exact sum\n",
            (long long)what->sum.length, what->sum.product_bits, strcmp(what->addends, "normal") == 0 ? "single normals" : "of two normals",
-           (long long)what->trials, (long long)what->seed, QS_ACCUMULATION_EXPONENT);
+           percent_text(what->sum.nonzero), (long long)what->trials, (long long)what->seed, QS_ACCUMULATION_EXPONENT);
     for (int a = 0; a < adders; a++)
         adder_print(what, &one[a]);
     widths_print(what, formula, adders, one);

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "qsync/accumulator.h"
 #include "qsync/planner.h"
 #include "qsync/profiler.h"
 
@@ -108,6 +109,19 @@ qs_status profile_estimate(const char *cluster_file, const qs_job *job, int64_t 
 qs_status statistics_take(const char *file, qs_profile *profile);
 /* QS_MISMATCH, with the way out, where an indicator lacks statistics. */
 qs_status statistics_check(const qs_profile *profile, const char *indicator);
+
+/* ---- Accumulators ----------------------------------------------------------------------------------------------------------- */
+
+/* --accumulate, --accumulator-bits-off, --accumulator-widths. */
+typedef struct accumulate_options {
+    const char *rule, *widths; /* rule NULL: none */
+    int bits_off;
+} accumulate_options;
+void accumulate_options_add(accumulate_options *options, option_table *table);
+/* The rule that they say; options->rule is there. */
+qs_status accumulate_options_read(const accumulate_options *options, qs_accumulation_rule *out);
+/* QS_USAGE where the other two stand without a rule. */
+qs_status accumulate_options_check(const accumulate_options *options, const option_table *table);
 
 /* ---- Output ------------------------------------------------------------------------------------------------------------- */
 

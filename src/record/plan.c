@@ -427,15 +427,35 @@ qs_status qs_plan_write(const char *path, const qs_plan *plan) {
 
 /* ---- Asking and releasing -------------------------------------------------------------------------------------------------- */
 
+/* What a planner said of a class, all but its choices. */
+static void class_forget(qs_class_plan *one) {
+    for (int k = 0; k < one->kernels; k++)
+        free(one->kernel[k].case_text);
+    free(one->kernel);
+    free(one->reason);
+    one->kernel = NULL;
+    one->reason = NULL;
+    one->kernels = one->reasons = 0;
+    one->schedule[0] = '\0';
+    memset(&one->predicted, 0, sizeof one->predicted);
+}
+
+void qs_plan_forget(qs_plan *plan) {
+    for (int i = 0; i < plan->classes; i++)
+        class_forget(&plan->class_[i]);
+    free(plan->without);
+    plan->without = NULL;
+    plan->withouts = 0;
+    plan->planner[0] = plan->graph[0] = plan->cluster[0] = plan->profile[0] = '\0';
+    plan->images_per_second = 0;
+}
+
 void qs_plan_release(qs_plan *plan) {
     for (int i = 0; i < plan->classes; i++) {
         qs_class_plan *one = &plan->class_[i];
-        for (int k = 0; k < one->kernels; k++)
-            free(one->kernel[k].case_text);
+        class_forget(one);
         free(one->operator_);
         free(one->tensor);
-        free(one->kernel);
-        free(one->reason);
     }
     free(plan->class_);
     free(plan->recipe);

@@ -16,8 +16,9 @@ static bool accumulators_same(const qs_recipe *a, const qs_recipe *b) {
 }
 
 static bool recipe_same(const qs_recipe *a, const qs_recipe *b) {
-    return accumulators_same(a, b) && qs__quantizer_same(&a->forward.src, &b->forward.src) && qs__quantizer_same(&a->forward.weights, &b->forward.weights) &&
-           a->forward.dst == b->forward.dst && qs__quantizer_same(&a->input_gradient.diff_dst, &b->input_gradient.diff_dst) &&
+    return accumulators_same(a, b) && qs__quantizer_same(&a->forward.src, &b->forward.src) &&
+           qs__quantizer_same(&a->forward.weights, &b->forward.weights) && a->forward.dst == b->forward.dst &&
+           qs__quantizer_same(&a->input_gradient.diff_dst, &b->input_gradient.diff_dst) &&
            qs__quantizer_same(&a->input_gradient.weights, &b->input_gradient.weights) &&
            qs__quantizer_same(&a->weight_gradient.src, &b->weight_gradient.src) &&
            qs__quantizer_same(&a->weight_gradient.diff_dst, &b->weight_gradient.diff_dst);

@@ -7,8 +7,8 @@
 
 #include "qsync/schedule.h"
 
-/* Random streams within one node: independent draws for each converted operand and each GEMM's narrow accumulator (QS_STREAM_SUM + qs_gemm);
- * passes of the node itself (dropout) draw from stream 0. */
+/* Random streams within one node: independent draws for each converted operand and each GEMM's narrow accumulator (QS_STREAM_SUM +
+ * qs_gemm); passes of the node itself (dropout) draw from stream 0. */
 typedef enum qs_stream {
     QS_STREAM_VALUE = 1,
     QS_STREAM_WEIGHTS,
@@ -28,7 +28,7 @@ typedef enum qs_slot {
     QS_SLOT_MASK,
     QS_SLOT_MEAN,
     QS_SLOT_SPREAD, /* variance or deviation */
-    QS_SLOT_INPUT, /* a triple for each input that this node is the first to want in some form */
+    QS_SLOT_INPUT,  /* a triple for each input that this node is the first to want in some form */
     QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_TRIPLE * QS_MAX_INPUTS,
     QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_TRIPLE, /* src, weights, diff_dst */
     QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,        /* two triples: for the weight gradient, for the input gradient */

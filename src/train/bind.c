@@ -32,8 +32,7 @@ static qs_status choice_bind(const qs_plan *plan, const qs_graph *graph, const q
     return qs_choice_recipe(plan, choice, &own[node]);
 }
 
-static qs_status class_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, qs_recipe *own,
-                            const qs_recipe **recipe) {
+static qs_status class_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, qs_recipe *own, const qs_recipe **recipe) {
     const qs_class_plan *class_plan = qs_plan_class(plan, class_name);
     if (!class_plan) return qs_fail(QS_MISMATCH, "the plan has no device class %s; plan for this cluster file", class_name);
     for (int i = 0; i < class_plan->operators; i++)
@@ -49,7 +48,7 @@ static const qs_recipe *fp32_recipe(const qs_plan *plan) {
     return qs_recipe_builtin("fp32", &builtin) == QS_OK ? &builtin : NULL;
 }
 
-/* One block, the pointers and behind them the recipes that they point to (all of a pointer's alignment): the caller's one free is enough. */
+/* One block, the pointers and behind them the recipes that they point to (all of a pointer's alignment): one free is enough. */
 qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out) {
     const size_t nodes = (size_t)graph->nodes;
     const qs_recipe **recipe = NULL;

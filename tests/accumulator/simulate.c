@@ -55,7 +55,7 @@ static void lanes_have_the_scalar_bits(void **state) {
     for (size_t a = 0; a < qs_adder_count(); a++)
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
             const qs_addends addends = w % 2 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
-            const qs_simulation what = {addends, products[(w + a) % 4], 301, trials, 5 + w};
+            const qs_simulation what = {addends, products[(w + a) % 4], 301, trials, 5 + w, 0};
             const qs_simulated one = {qs_adder_at(a), widths[w], chunks[w % 4]};
             qs_retention got, expected = scalar_retention(&what, &one);
             assert_int_equal(qs_accumulation_simulate(&what, 1, &one, &got), QS_OK);
@@ -69,7 +69,7 @@ static void lanes_have_the_scalar_bits(void **state) {
 
 static void figures_hang_on_the_seed_alone(void **state) {
     (void)state;
-    const qs_simulation what = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 3}, other = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 4};
+    const qs_simulation what = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 3, 0}, other = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 4, 0};
     const qs_simulated two[] = {{qs_adder_at(0), 6, 0}, {qs_adder_at(3), 6, 64}};
     qs_retention alone, both[2], threaded[2], reseeded;
     assert_int_equal(qs_accumulation_simulate(&what, 1, &two[1], &alone), QS_OK);
@@ -94,7 +94,7 @@ static void moments_of_addends(void **state) {
     double *addends = malloc(COUNT * sizeof *addends);
     assert_non_null(addends);
     for (int kind = 0; kind < 2; kind++) {
-        const qs_simulation what = {kind ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS, 10, COUNT, 2, 11};
+        const qs_simulation what = {kind ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS, 10, COUNT, 2, 11, 0};
         const double fourth = kind ? 3 : 9, eighth = kind ? 105 : 11025;
         double m1 = 0, m2 = 0, m4 = 0;
         qs_simulation_addends(&what, 1, 0, COUNT, addends, 1);
@@ -114,7 +114,7 @@ static void moments_of_addends(void **state) {
 /* Exactly representable sums lose nothing. */
 static void wide_accumulators_retain_all(void **state) {
     (void)state;
-    const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 16, 500, 1};
+    const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 16, 500, 1, 0};
     for (size_t a = 0; a < qs_adder_count(); a++) {
         qs_retention got;
         assert_int_equal(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(a), 30, 0}, &got), QS_OK);
@@ -132,7 +132,7 @@ static void first_measurements_are_met(void **state) {
     } first[] = {{"align-truncate", {0.596, 0.725, 0.834, 0.914}},
                  {"nearest-even", {0.823, 0.963, 0.997, 0.997}},
                  {"toward-zero", {0.023, 0.049, 0.101, 0.212}}};
-    const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 1024, 20000, 1};
+    const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 1024, 20000, 1, 0};
     for (int a = 0; a < 3; a++) {
         qs_simulated one[4];
         qs_retention got[4];
@@ -159,7 +159,7 @@ static void intervals_hold_the_truth(void **state) {
     double mean = 0;
     int inside = 0;
     for (int s = 0; s < SEEDS; s++) {
-        const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 128, 600, (uint64_t)s};
+        const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 128, 600, (uint64_t)s, 0};
         assert_int_equal(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(0), 5, 0}, &got[s]), QS_OK);
         mean += got[s].ratio / SEEDS;
     }
@@ -171,11 +171,11 @@ static void intervals_hold_the_truth(void **state) {
 static void what_is_wrong_is_refused(void **state) {
     (void)state;
     const qs_simulated good = {qs_adder_at(0), 7, 0};
-    const qs_simulation wrong[] = {{0, 0, 10, 10, 1},  {0, 31, 10, 10, 1},
-                                   {0, 5, 1, 10, 1},   {0, 5, QS_LONGEST_SIMULATION + 1, 2, 1},
-                                   {0, 5, 1024, 1, 1}, {0, 5, 1024, (int64_t)1 << 40, 1}};
+    const qs_simulation wrong[] = {{0, 0, 10, 10, 1, 0},  {0, 31, 10, 10, 1, 0},
+                                   {0, 5, 1, 10, 1, 0},   {0, 5, QS_LONGEST_SIMULATION + 1, 2, 1, 0},
+                                   {0, 5, 1024, 1, 1, 0}, {0, 5, 1024, (int64_t)1 << 40, 1, 0}};
     const qs_simulated bad[] = {{NULL, 7, 0}, {qs_adder_at(0), 0, 0}, {qs_adder_at(0), 31, 0}, {qs_adder_at(0), 7, 1}};
-    const qs_simulation right = {0, 5, 10, 10, 1};
+    const qs_simulation right = {0, 5, 10, 10, 1, 0};
     qs_retention out = {-1, -1, -1};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(qs_accumulation_simulate(&wrong[i], 1, &good, &out), QS_USAGE);

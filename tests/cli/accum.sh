@@ -17,7 +17,25 @@ expect 0 accum --m-p 5 --length 4608 --json << 'END'
   "chunk": 64,
   "nonzero": 1.0,
   "normal": 9,
-  "chunked": 5
+  "chunked": 5,
+  "adders": {
+    "align-truncate": {
+      "normal": 13,
+      "chunked": 6
+    },
+    "nearest-even": {
+      "normal": 9,
+      "chunked": 5
+    },
+    "toward-zero": {
+      "normal": 17,
+      "chunked": 9
+    },
+    "stochastic": {
+      "normal": 9,
+      "chunked": 5
+    }
+  }
 }
 END
 normal() { "$QSYNC" accum --json "$@" | jq .normal; }

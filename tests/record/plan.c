@@ -221,8 +221,7 @@ static void own_recipe_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(fields),   cmocka_unit_test(by_hand),          cmocka_unit_test(fp32_is_there),
-        cmocka_unit_test(by_file),    cmocka_unit_test(refusals), cmocka_unit_test(own_recipe_first),
-        cmocka_unit_test(accumulators),
+        cmocka_unit_test(by_file),    cmocka_unit_test(refusals), cmocka_unit_test(own_recipe_first), cmocka_unit_test(accumulators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,7 @@ typedef struct qs_simulation {
     int64_t length;   /* 2 .. QS_LONGEST_SIMULATION */
     int64_t trials;   /* 2 and more */
     uint64_t seed;
+    double zeros; /* share of the products that is zero, here and there by chance: in [0, 1) */
 } qs_simulation;
 typedef struct qs_simulated {
     const qs_adder *adder;
@@ -72,11 +73,53 @@ QS_API uint64_t qs_simulation_key(const qs_simulation *what, int64_t trial);
 /* Measures `cases` accumulators into out[cases]. QS_USAGE names what is out of range. */
 QS_API qs_status qs_accumulation_simulate(const qs_simulation *what, int cases, const qs_simulated *one, qs_retention *out);
 
+/* ---- Adders, predicted --------------------------------------------------------------------------------------------------------- */
+
+/* The retention that qs_accumulation_simulate measures, derived from what an adder does to one addition (docs/accumulators.md): beside
+ * measurements it is off by 0.04 at most, 0.01 where widths are chosen. Below 1 where variance is lost, above where rounding adds some. Any
+ * accumulator_bits from 1 on, `sum` as for the formula; addends of the second stage are sums, so normal. QS_UNSUPPORTED for an adder that
+ * nobody derived it for. Takes some 0.01 s. */
+QS_API qs_status qs_adder_retention(const qs_adder *adder, qs_addends addends, const qs_accumulation *sum, int accumulator_bits,
+                                    double *out);
+/* n (1 - that); in chunks that of the stage which changes the variance more. */
+QS_API qs_status qs_adder_exponent(const qs_adder *adder, qs_addends addends, const qs_accumulation *sum, int accumulator_bits,
+                                   double *out);
+/* The smallest width, from product_bits on, whose exponent's magnitude is below QS_ACCUMULATION_EXPONENT: variance that is added counts
+ * like lost one. */
+QS_API qs_status qs_adder_bits(const qs_adder *adder, qs_addends addends, const qs_accumulation *sum, int *out);
+
 /* ---- A model ------------------------------------------------------------------------------------------------------------ */
 
 /* How many products each output element of an adjustable operator's GEMM sums, for a local batch: convolutions C_in / groups · kh · kw,
  * C_out / groups · kh · kw and batch · H_out · W_out; linear layers in, out and batch. 0: the GEMM does not run (the input gradient of the
  * first operators). */
 QS_API int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch);
+
+/* Share of a GEMM's products that is not zero, zeros of the two operands taken as independent; 1 where statistics (or NULL) do not say. */
+QS_API double qs_gemm_nonzero(const qs_statistics *statistics, const char *operator_name, qs_gemm gemm);
+/* m_p of a recipe's GEMM; 0 for integers, which are summed exactly. */
+QS_API int qs_gemm_product_bits(const qs_recipe *recipe, qs_gemm gemm);
+
+/* Which accumulators GEMMs get: like `like`, but as wide as each asks for. */
+typedef struct qs_accumulation_rule {
+    qs_narrow like;
+    bool by_length; /* mantissa bits from each GEMM's length, products and zeros: by the formula, or */
+    bool by_adder;  /* by what like.adder retains (qs_adder_bits); else like.mantissa_bits everywhere */
+    int bits_more;  /* added to widths by length: 0, or -1, -2 for accumulators that are known to be too narrow */
+} qs_accumulation_rule;
+/* "fp(8,auto)/chunk64/align-truncate": the text of an accumulator with `auto` in place of its mantissa bits, or a number for one width
+ * everywhere. The exponent bits stand in it: 8 are those of fp32. by_adder and bits_more are left 0. QS_USAGE says what is wrong. */
+QS_API qs_status qs_accumulation_rule_find(const char *text, qs_accumulation_rule *out);
+/* Sets the recipe's accumulators for an operator and a local batch. GEMMs of integers are left alone; those that need as many bits as fp32
+ * has (with fp32 operands all do) add in fp32. statistics NULL: no zeros. */
+QS_API qs_status qs_accumulators_choose(const qs_accumulation_rule *rule, const qs_graph *graph, int node, int64_t batch,
+                                        const qs_statistics *statistics, qs_recipe *recipe);
+/* The same for all operators of a plan, at its classes' batches, else `batch`. What it predicted holds no longer and is dropped
+ * (qs_plan_forget). */
+QS_API qs_status qs_plan_accumulate(const qs_accumulation_rule *rule, const qs_graph *graph, int64_t batch, const qs_statistics *statistics,
+                                    qs_plan *plan);
+/* |1 - VRR| of a GEMM in its recipe's accumulator, by qs_adder_retention; 0 where that is not narrow. */
+QS_API qs_status qs_gemm_loss(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch, const qs_statistics *statistics,
+                              const qs_recipe *recipe, double *out);
 
 #endif

@@ -395,6 +395,8 @@ QS_API qs_status qs_plan_write(const char *path, const qs_plan *plan);
 QS_API qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out);
 QS_API qs_status qs_plan_text(const qs_plan *plan, char **json);
 QS_API void qs_plan_release(qs_plan *plan);
+/* Drops what only the planner could say (signatures, kernels, schedules, predictions, reasons), as after a change by hand. */
+QS_API void qs_plan_forget(qs_plan *plan);
 QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name); /* NULL when absent */
 /* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL:
  * the job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */

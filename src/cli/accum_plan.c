@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync accum MODEL --plan: gives the GEMMs of a plan accumulators by a rule. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "accum.h"
+
+static qs_status operator_print(const qs_plan *plan, const qs_operator_choice *choice) {
+    char text[QS_NARROW_TEXT];
+    qs_recipe recipe;
+    QS_TRY(qs_choice_recipe(plan, choice, &recipe));
+    printf("  %-28s %-16s", choice->name, choice->recipe);
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        printf(" %-34s", qs_gemm_product_bits(&recipe, gemm) == 0 ? "int32" : qs_narrow_text(&recipe.accumulator[gemm], text));
+    printf("\n");
+    return QS_OK;
+}
+
+static qs_status plan_print(const qs_plan *plan) {
+    for (int c = 0; c < plan->classes; c++) {
+        const qs_class_plan *one = &plan->class_[c];
+        printf("class %s\n  %-28s %-16s %-34s %-34s %-34s\n", one->class_name, "operator", "recipe", "forward", "input gradient",
+               "weight gradient");
+        for (int i = 0; i < one->operators; i++)
+            QS_TRY(operator_print(plan, &one->operator_[i]));
+    }
+    return QS_OK;
+}
+
+static qs_status plan_json(const qs_plan *plan) {
+    char *text = NULL;
+    QS_TRY(qs_plan_text(plan, &text));
+    puts(text);
+    free(text);
+    return QS_OK;
+}
+
+qs_status accum_plan(const accum_planning *what) {
+    qs_accumulation_rule rule;
+    qs_plan plan = {0};
+    qs_status status;
+    QS_TRY(accumulate_options_read(&what->accumulate, &rule));
+    if (what->out) QS_TRY(output_check(what->out));
+    QS_TRY(qs_plan_read(what->plan_file, &plan));
+    QS_GOTO(qs_plan_accumulate(&rule, what->graph, what->batch, what->statistics, &plan));
+    if (what->out) QS_GOTO(qs_plan_write(what->out, &plan));
+    status = what->json ? plan_json(&plan) : plan_print(&plan);
+done:
+    qs_plan_release(&plan);
+    return status;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Rules: their texts, the accumulators that a model's GEMMs get by them, plans that they change. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/accumulator.h"
+
+#define assert_ok(expression)                                                     \
+    do {                                                                          \
+        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
+    } while (0)
+
+enum { BATCH = 128 };
+static qs_graph *graph;
+
+static qs_accumulation_rule rule_of(const char *text) {
+    qs_accumulation_rule rule;
+    assert_ok(qs_accumulation_rule_find(text, &rule));
+    return rule;
+}
+
+static void text_is(const qs_narrow *narrow, const char *expected) {
+    char text[QS_NARROW_TEXT];
+    assert_string_equal(qs_narrow_text(narrow, text), expected);
+}
+
+static void texts(void **state) {
+    (void)state;
+    const qs_accumulation_rule by_length = rule_of("fp(8,auto)/chunk64/align-truncate"), flat = rule_of("fp(6,9)/nearest-even");
+    assert_true(by_length.by_length && !by_length.by_adder && by_length.bits_more == 0);
+    assert_int_equal(by_length.like.chunk, 64);
+    assert_int_equal(by_length.like.exponent_bits, 8);
+    assert_false(flat.by_length);
+    assert_int_equal(flat.like.mantissa_bits, 9);
+    static const char *const wrong[] = {
+        "fp32", "", "fp(8,auto)", "fp(auto,8)/nearest-even", "fp(8,auto)/odd", "fp(8,auto)/chunk1/stochastic"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        qs_accumulation_rule rule;
+        assert_int_equal(qs_accumulation_rule_find(wrong[i], &rule), QS_USAGE);
+    }
+}
+
+static qs_recipe chosen(const qs_accumulation_rule *rule, const char *node, const char *recipe_name) {
+    qs_recipe recipe;
+    assert_ok(qs_recipe_builtin(recipe_name, &recipe));
+    assert_ok(qs_accumulators_choose(rule, graph, qs_graph_find(graph, node), BATCH, NULL, &recipe));
+    return recipe;
+}
+
+/* The formula's widths: those that the table of docs/accumulators.md has, from 2 + 2 + 1 bits of products. */
+static void by_the_formula(void **state) {
+    (void)state;
+    qs_accumulation_rule rule = rule_of("fp(8,auto)/align-truncate");
+    qs_recipe recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
+    text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,7)/align-truncate");
+    text_is(&recipe.accumulator[QS_GEMM_INPUT_GRADIENT], "fp(8,7)/align-truncate");
+    rule.bits_more = -2;
+    recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
+    text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,5)/align-truncate");
+    /* The stem has no input gradient; products of fp32 need more than fp32 has. */
+    recipe = chosen(&rule, "stem.conv", "e5m2");
+    assert_null(recipe.accumulator[QS_GEMM_INPUT_GRADIENT].adder);
+    recipe = chosen(&rule, "stage3.block1.conv1", "fp32");
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        assert_null(recipe.accumulator[gemm].adder);
+    /* Sums of integers stay exact. */
+    recipe = chosen(&rule, "stage3.block1.conv1", "int8/bf16");
+    assert_null(recipe.accumulator[QS_GEMM_FORWARD].adder);
+    assert_non_null(recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT].adder);
+}
+
+static void by_the_adder(void **state) {
+    (void)state;
+    qs_accumulation_rule rule = rule_of("fp(8,auto)/chunk64/toward-zero");
+    const qs_accumulation sum = {5, qs_gemm_length(graph, qs_graph_find(graph, "stem.conv"), QS_GEMM_WEIGHT_GRADIENT, BATCH), 64, 1};
+    int bits = 0;
+    rule.by_adder = true;
+    assert_ok(qs_adder_bits(rule.like.adder, QS_ADDENDS_PRODUCTS, &sum, &bits));
+    const qs_recipe recipe = chosen(&rule, "stem.conv", "e5m2");
+    assert_int_equal(recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT].mantissa_bits, bits);
+}
+
+/* Rounded products are the ones that are added. */
+static void of_rounded_products(void **state) {
+    (void)state;
+    const qs_accumulation_rule rule = rule_of("fp(8,auto)/product(5)/align-truncate");
+    const qs_recipe recipe = chosen(&rule, "stage3.block1.conv1", "fp32");
+    text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,7)/product(5)/align-truncate");
+}
+
+static void zeros_narrow(void **state) {
+    (void)state;
+    double histogram[QS_EXPONENTS] = {0}, full[QS_EXPONENTS] = {0};
+    histogram[100] = 25;
+    full[100] = 50;
+    full[101] = 50;
+    qs_operator_statistics row = {.name = "stage3.block1.conv1",
+                                  .src = {.count = 100, .range_histogram = histogram},
+                                  .weights = {.count = 100, .range_histogram = full},
+                                  .diff_dst = {.count = 100, .range_histogram = full}};
+    const qs_statistics statistics = {.operators = 1, .operator_ = &row};
+    assert_true(qs_gemm_nonzero(&statistics, row.name, QS_GEMM_FORWARD) == 0.25);
+    assert_true(qs_gemm_nonzero(&statistics, row.name, QS_GEMM_INPUT_GRADIENT) == 1);
+    assert_true(qs_gemm_nonzero(&statistics, row.name, QS_GEMM_WEIGHT_GRADIENT) == 0.25);
+    assert_true(qs_gemm_nonzero(&statistics, "another", QS_GEMM_FORWARD) == 1);
+    assert_true(qs_gemm_nonzero(NULL, row.name, QS_GEMM_FORWARD) == 1);
+    const qs_accumulation_rule rule = rule_of("fp(8,auto)/align-truncate");
+    qs_recipe recipe;
+    assert_ok(qs_recipe_builtin("e5m2", &recipe));
+    assert_ok(qs_accumulators_choose(&rule, graph, qs_graph_find(graph, row.name), BATCH, &statistics, &recipe));
+    text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,5)/align-truncate");
+}
+
+static void losses(void **state) {
+    (void)state;
+    const int node = qs_graph_find(graph, "stage3.block1.conv1");
+    const qs_accumulation_rule rule = rule_of("fp(8,5)/align-truncate");
+    const qs_accumulation sum = {5, qs_gemm_length(graph, node, QS_GEMM_FORWARD, BATCH), 0, 1};
+    const qs_recipe recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
+    double loss = -1, retained = 0;
+    assert_ok(qs_gemm_loss(graph, node, QS_GEMM_FORWARD, BATCH, NULL, &recipe, &loss));
+    assert_ok(qs_adder_retention(rule.like.adder, QS_ADDENDS_PRODUCTS, &sum, 5, &retained));
+    assert_true(loss > 0.05 && loss == fabs(1 - retained));
+    qs_recipe plain;
+    assert_ok(qs_recipe_builtin("e5m2", &plain));
+    assert_ok(qs_gemm_loss(graph, node, QS_GEMM_FORWARD, BATCH, NULL, &plain, &loss));
+    assert_true(loss == 0);
+}
+
+static const char plan_text[] = "{\"schema\":\"qsync/plan/1\",\"recipes\":{\"fp8\":{"
+                                "\"forward\":{\"src\":\"fp(5,2,0)\",\"weights\":\"fp(5,2,0)\",\"dst\":\"fp32\"},"
+                                "\"input_gradient\":{\"diff_dst\":\"fp(5,2,0)\",\"weights\":\"fp(5,2,0)\"},"
+                                "\"weight_gradient\":{\"src\":\"fp(5,2,0)<saved\",\"diff_dst\":\"fp(5,2,0)\"}}},"
+                                "\"classes\":{\"single\":{\"operators\":{\"stage3.block1.conv1\":{\"recipe\":\"fp8\",\"pin\":true}},"
+                                "\"schedule\":\"xxh64:01\"}}}";
+
+static void of_a_plan(void **state) {
+    (void)state;
+    const qs_accumulation_rule rule = rule_of("fp(6,auto)/nearest-even");
+    qs_plan plan;
+    char *text = NULL;
+    assert_ok(qs_plan_parse(plan_text, "plan.json", &plan));
+    assert_ok(qs_plan_accumulate(&rule, graph, BATCH, NULL, &plan));
+    assert_string_equal(plan.class_[0].schedule, ""); /* it held for what was */
+    assert_int_equal(plan.class_[0].operators, 22);
+    assert_ok(qs_plan_text(&plan, &text));
+    assert_non_null(strstr(text, "\"stage3.block1.conv1\": {\"recipe\": \"fp8\", \"pin\": true, \"accumulator\": {\"forward\": "
+                                 "\"fp(6,7)/nearest-even\", \"input_gradient\": \"fp(6,7)/nearest-even\", \"weight_gradient\": "
+                                 "\"fp(6,9)/nearest-even\"}}"));
+    assert_non_null(strstr(text, "\"stem.conv\": \"fp32\"")); /* nothing to say */
+    free(text);
+    qs_plan_release(&plan);
+}
+
+static int setup(void **state) {
+    (void)state;
+    return qs_model_build("resnet20", NULL, &graph) != QS_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    qs_graph_release(graph);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts),        cmocka_unit_test(by_the_formula),
+        cmocka_unit_test(by_the_adder), cmocka_unit_test(of_rounded_products),
+        cmocka_unit_test(zeros_narrow), cmocka_unit_test(losses),
+        cmocka_unit_test(of_a_plan),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
