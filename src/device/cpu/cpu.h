@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the device `cpu`: what it can do, and chains. A *chain* is the kernel of one case: steps (work of the library and calls of our own)
- * over *slots* (operands and pieces of the scratch block). A kernel family builds the chain; its fact and its prepared form come from the
- * same building, so the two cannot differ. */
+/* Inside the device `cpu`: what it can do, and chains. A *chain* is the kernel of one case: steps (work of the library and calls of our
+ * own) over *slots* (operands and pieces of the scratch block). A kernel family builds the chain; its fact and its prepared form come from
+ * the same building, so the two cannot differ. */
 #ifndef QSYNC_DEVICE_CPU_H
 #define QSYNC_DEVICE_CPU_H
 
