@@ -108,5 +108,11 @@ static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " 
                                     EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
                                     NULL};
 
-const qs_op qs__op_average_pool = {
-    .name = "average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__pool_infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_average_pool = {.name = "average_pool",
+                                   .kind = QS_DEPENDENT,
+                                   .sign = QS_SIGN_KEPT,
+                                   .inputs = 1,
+                                   .infer = qs__pool_infer,
+                                   .passes = 2,
+                                   .pass = passes,
+                                   .cases = cases};

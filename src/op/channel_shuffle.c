@@ -60,5 +60,11 @@ static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "2"),
                                     EVERY("fp16", "[2,12,4,4]", "3"),
                                     NULL};
 
-const qs_op qs__op_channel_shuffle = {
-    .name = "channel_shuffle", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_channel_shuffle = {.name = "channel_shuffle",
+                                      .kind = QS_DEPENDENT,
+                                      .sign = QS_SIGN_KEPT,
+                                      .inputs = 1,
+                                      .infer = infer,
+                                      .passes = 2,
+                                      .pass = passes,
+                                      .cases = cases};

@@ -106,4 +106,4 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "[4,16,8,8]", "[
                                     NULL};
 
 const qs_op qs__op_concat = {
-    .name = "concat", .kind = QS_DEPENDENT, .inputs = 2, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+    .name = "concat", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 2, .infer = infer, .passes = 2, .pass = passes, .cases = cases};

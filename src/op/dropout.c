@@ -58,5 +58,11 @@ static const char *const cases[] = {EVERY("fp32", "[4,65]", " value=0.5 batched"
                                     EVERY("fp32", "[2,9]", " batched"),
                                     NULL};
 
-const qs_op qs__op_dropout = {
-    .name = "dropout", .kind = QS_DEPENDENT, .inputs = 1, .training_only = true, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_dropout = {.name = "dropout",
+                              .kind = QS_DEPENDENT,
+                              .sign = QS_SIGN_KEPT,
+                              .inputs = 1,
+                              .training_only = true,
+                              .passes = 2,
+                              .pass = passes,
+                              .cases = cases};

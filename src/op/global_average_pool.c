@@ -79,5 +79,11 @@ static const char *const cases[] = {EVERY("fp32", "[4,64,8,8]", "[4,64,1,1]"),
                                     EVERY("fp16", "[2,8,4,4]", "[2,8,1,1]"),
                                     NULL};
 
-const qs_op qs__op_global_average_pool = {
-    .name = "global_average_pool", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_global_average_pool = {.name = "global_average_pool",
+                                          .kind = QS_DEPENDENT,
+                                          .sign = QS_SIGN_KEPT,
+                                          .inputs = 1,
+                                          .infer = infer,
+                                          .passes = 2,
+                                          .pass = passes,
+                                          .cases = cases};

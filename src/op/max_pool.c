@@ -128,6 +128,7 @@ static qs_shape mask_shape(const qs_shape *dst) {
 
 const qs_op qs__op_max_pool = {.name = "max_pool",
                                .kind = QS_DEPENDENT,
+                               .sign = QS_SIGN_KEPT,
                                .inputs = 1,
                                .infer = infer,
                                .saves_mask = true,

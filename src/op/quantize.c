@@ -1,33 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-/* quantize: float storage to symmetric integer codes, with one step or one for each index of axis 0, from given absolute maxima. */
+/* quantize: float storage to integer codes from given absolute maxima: with one step, one for each index of an axis, or one and groups of
+ * channels whose steps halve (ShiftQuant). */
 #include "internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+static qs_status check_shifts(const qs_case *one) {
+    const qs_attributes *with = &one->attributes;
+    if (qs__present(one, QS_DST_GROUP) != (with->shifts > 0)) return qs__refuse(one, "dst_group comes with shifts, and only with them");
+    if (with->shifts == 0) return qs__need_same(one, QS_DST_STEP, QS_ABSMAX);
+    if (!with->per_channel || with->axis != 1) return qs__refuse(one, "shift groups are of channels along axis 1: per_channel axis=1");
+    QS_TRY(qs__need_same(one, QS_DST_GROUP, QS_ABSMAX));
+    return qs__need_shape(one, QS_DST_STEP, qs_shape_of(1, (int64_t)1));
+}
 
 static qs_status check(const qs_case *one) {
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
     QS_TRY(qs__need_steps(one, QS_ABSMAX, QS_SRC));
-    QS_TRY(qs__need_same(one, QS_DST_STEP, QS_ABSMAX));
+    QS_TRY(check_shifts(one));
     if (one->attributes.batched) QS_TRY(qs__need_axes(one, QS_SRC, 1, QS_MAX_AXES));
     if (!qs__is_integer(one, QS_DST)) return qs__refuse(one, "dst must have an integer format: a float one is a cast");
     return QS_OK;
 }
 
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    const qs_tensor *dst = qs__operand(one, operands, QS_DST);
-    const float *absmax = qs__fp32(one, operands, QS_ABSMAX);
-    float *steps = qs__fp32(one, operands, QS_DST_STEP), *values;
-    qs_random_rows rows = qs_op_random_rows(one, run);
-    int64_t step_count = qs_shape_count(qs__shape(one, QS_ABSMAX));
-    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
-    for (int64_t i = 0; i < step_count; i++) {
-        steps[i] = qs_step_of_absmax(dst->format, absmax[i]);
+void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, uint8_t *group, qs_quantizing *out) {
+    const qs_attributes *with = &one->attributes;
+    const qs_format *format = one->operand[qs_case_position(one, QS_DST)].format;
+    const int64_t count = qs_shape_count(qs__shape(one, QS_ABSMAX));
+    *out = (qs_quantizing){.rounding = with->rounding, .channels = with->axis == 1 ? count : 1};
+    out->codes = (qs_shift_codes){.format = format, .group = group};
+    if (with->shifts > 0) {
+        out->codes.step = steps[0] = qs_shift_groups(format, false, with->shifts, count, absmax, group);
+        return;
     }
+    for (int64_t i = 0; i < count; i++) {
+        steps[i] = qs_step_of_absmax(format, absmax[i]);
+    }
+    out->steps = steps;
+    out->by_row = with->per_channel && with->axis == 0;
+    out->by_column = with->axis == 1;
+}
+
+static float row_step(const qs_quantizing *job, int64_t row) {
+    return job->steps[job->by_row ? row : 0];
+}
+
+void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst) {
+    const qs_channel_layout layout = {count / job->channels, job->channels, 1};
+    if (job->codes.group) {
+        qs_shift_quantize(&job->codes, job->rounding, stream, layout, src, dst);
+    } else if (job->by_column) {
+        qs_quantize_channels(job->codes.format, job->rounding, stream, layout, job->steps, src, dst);
+    } else {
+        qs_quantize_array(job->codes.format, job->rounding, stream, row_step(job, row), count, src, dst);
+    }
+}
+
+void qs_quantizing_row_bf16(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const uint16_t *src,
+                            int8_t *dst) {
+    assert(!job->by_column);
+    if (job->codes.group) {
+        qs_shift_quantize_bf16(&job->codes, job->rounding, stream, (qs_channel_layout){count / job->channels, job->channels, 1}, src, dst);
+    } else {
+        qs_quantize_bf16_array(job->codes.format, job->rounding, stream, row_step(job, row), count, src, dst);
+    }
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    int8_t *dst = qs__operand(one, operands, QS_DST)->data;
+    const qs_random_rows rows = qs_op_random_rows(one, run);
+    float *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    qs_quantizing job;
+    qs_quantizing_start(one, qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
+                        qs__operand(one, operands, QS_DST_GROUP)->data, &job);
     for (int64_t row = 0; row < rows.rows; row++) {
         qs_random_stream stream = {rows.key, rows.first + (uint64_t)row * rows.stride};
-        float step = steps[step_count > 1 ? row : 0];
-        int64_t at = row * rows.per_row;
-        qs_quantize_array(dst->format, one->attributes.rounding, stream, step, rows.per_row, values + at, (int8_t *)dst->data + at);
+        qs_quantizing_row(&job, stream, row, rows.per_row, values + row * rows.per_row, dst + row * rows.per_row);
     }
     free(values);
     return QS_OK;
@@ -38,15 +88,20 @@ static double flops(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 4,
-                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP},
-                                  .written = QS__BIT(2) | QS__BIT(3),
+                                  .roles = 5,
+                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP, QS_DST_GROUP},
+                                  .optional = QS__BIT(4),
+                                  .written = QS__BIT(2) | QS__BIT(3) | QS__BIT(4),
                                   .integer = QS__BIT(2),
                                   .reference = forward,
                                   .flops = flops,
                                   .check = check}};
 
 #define TENSOR(F, S, A) "quantize/forward src=" F S " absmax=fp32[1] dst=int8" S " dst_step=fp32[1]" A
+#define COLUMN(F, I, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=" I S " dst_step=fp32[" C "] axis=1" A " per_channel"
+#define SHIFT(F, I, S, C, A)                                                                                    \
+    "quantize/forward src=" F S " absmax=fp32[" C "] dst=" I S " dst_step=fp32[1] dst_group=int8[" C "] axis=1" \
+    " shifts=" A " per_channel"
 #define CHANNEL(F, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=int8" S " dst_step=fp32[" C "]" A " per_channel"
 
 static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stochastic batched"),
@@ -62,6 +117,16 @@ static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stoc
                                     CHANNEL("fp32", "[10,64]", "10", " rounding=stochastic"),
                                     CHANNEL("fp32", "[7,33]", "7", ""),
                                     CHANNEL("bf16", "[10,64]", "10", " rounding=stochastic"),
+                                    "quantize/forward src=fp32[16,5,3,3] absmax=fp32[16] dst=int4[16,5,3,3] dst_step=fp32[16] "
+                                    "rounding=stochastic per_channel",
+                                    COLUMN("fp32", "int4", "[16,5,3,3]", "5", " rounding=stochastic"),
+                                    COLUMN("fp32", "int8", "[10,64]", "64", ""),
+                                    SHIFT("fp32", "int4", "[4,16,8,8]", "16", "4 rounding=stochastic batched"),
+                                    SHIFT("bf16", "int4", "[4,16,8,8]", "16", "4 rounding=stochastic batched"),
+                                    SHIFT("fp32", "uint4", "[3,5,3,3]", "5", "4 rounding=stochastic batched"),
+                                    SHIFT("bf16", "uint6", "[3,37]", "37", "4 rounding=stochastic batched"),
+                                    SHIFT("fp32", "int8", "[2,24,5,5]", "24", "2"),
+                                    SHIFT("fp32", "int6", "[3,21]", "21", "1 rounding=stochastic batched"),
                                     NULL};
 
 const qs_op qs__op_quantize = {.name = "quantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

@@ -109,6 +109,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
 
 const qs_op qs__op_relu = {.name = "relu",
                            .kind = QS_DEPENDENT,
+                           .sign = QS_SIGN_NEVER_NEGATIVE,
                            .inputs = 1,
                            .saves_mask = true,
                            .mask = qs__relu_mask,

@@ -71,4 +71,4 @@ static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "[4,16,8,8]", " 
                                     NULL};
 
 const qs_op qs__op_slice = {
-    .name = "slice", .kind = QS_DEPENDENT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+    .name = "slice", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};

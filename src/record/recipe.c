@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-const char *const qs__recipe_names = "fp32, bf16, fp16, any other float format, or integer/float such as int8/bf16 and int8/fp32";
+const char *const qs__recipe_names =
+    "fp32, bf16, fp16, any other float format, integer/float such as int8/bf16 and int8/fp32, or all three "
+    "products in integers: int8:tensor, int4:shift4 and the like";
 
 /* The weight gradient is written in fp32; the field stands in the file so that it says so. */
 static const char gradient_out[] = "fp32";
@@ -17,35 +19,66 @@ static qs_quantizer whole(const qs_format *format) {
     return (qs_quantizer){.format = format, .rounding = format->kind == QS_KIND_FLOAT ? QS_NEAREST_EVEN : QS_STOCHASTIC};
 }
 
-/* Float: lower == gradient. Integer: stochastic everywhere, weights with a step per output channel (qsync.md §3, §4.3). */
-static qs_recipe make_recipe(const qs_format *lower, const qs_format *gradient) {
+/* Float: everything in it. Integer: stochastic everywhere, weights with a step per output channel (qsync.md §3, §4.3). */
+static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradient) {
     qs_recipe recipe = {0};
-    bool integer = lower->kind == QS_KIND_INTEGER;
-    snprintf(recipe.name, sizeof recipe.name, "%s%s%s", lower->name, integer ? "/" : "", integer ? gradient->name : "");
-    recipe.forward.src = recipe.forward.weights = whole(lower);
-    if (integer) recipe.forward.weights.granularity = QS_PER_CHANNEL;
+    bool integer = lower->format->kind == QS_KIND_INTEGER;
+    recipe.forward.src = recipe.forward.weights = *lower;
+    if (integer) {
+        recipe.forward.weights = whole(lower->format);
+        recipe.forward.weights.granularity = QS_PER_CHANNEL;
+    }
     recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
     recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
     return recipe;
 }
 
-static const qs_format *format_named(const char *name, size_t length, qs_format_kind kind) {
-    char text[64];
-    const qs_format *format;
-    if (length >= sizeof text) return NULL;
+/* All three products in integers (shiftquant.md §4): each operand's steps by the channels that its sum runs over, weights with a step for
+ * each channel that it does not run over. The weight gradient takes the codes that forward saved. */
+static qs_recipe make_integer_recipe(const qs_quantizer *codes) {
+    qs_recipe recipe = make_recipe(codes, codes->format);
+    recipe.input_gradient.weights = recipe.forward.weights;
+    recipe.input_gradient.weights.channel_is_input = true;
+    recipe.weight_gradient.src = recipe.forward.src;
+    recipe.input_gradient.diff_dst = *codes;
+    recipe.input_gradient.diff_dst.channel_is_input = false;
+    recipe.weight_gradient.diff_dst = recipe.input_gradient.diff_dst;
+    return recipe;
+}
+
+/* "int8" or "int4:shift4": signed codes with one step, or in shift groups; the formats of other inputs follow from it. */
+static bool codes_named(const char *name, size_t length, qs_quantizer *out) {
+    char text[QS_NAME];
+    if (length >= sizeof text) return false;
     memcpy(text, name, length);
     text[length] = '\0';
-    if (qs_format_find(text, &format) != QS_OK || format->kind != kind) return NULL;
-    return format;
+    const char *colon = strchr(text, ':');
+    if ((colon && strchr(colon + 1, ':')) || strchr(text, '(') || qs_quantizer_find(text, out) != QS_OK) return false;
+    return out->format->kind == QS_KIND_INTEGER && !out->format->is_unsigned && out->granularity != QS_PER_CHANNEL &&
+           out->rounding == QS_STOCHASTIC;
+}
+
+static const qs_format *float_named(const char *name) {
+    const qs_format *format;
+    return qs_format_find(name, &format) == QS_OK && format->kind == QS_KIND_FLOAT ? format : NULL;
 }
 
 qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
     const char *slash = strchr(name, '/');
-    const char *float_name = slash ? slash + 1 : name;
-    const qs_format *gradient = format_named(float_name, strlen(float_name), QS_KIND_FLOAT);
-    const qs_format *lower = slash ? format_named(name, (size_t)(slash - name), QS_KIND_INTEGER) : gradient;
-    if (!gradient || !lower) return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
-    *out = make_recipe(lower, gradient);
+    const qs_format *real = float_named(slash ? slash + 1 : name);
+    qs_quantizer codes;
+    if (!slash && real) {
+        codes = whole(real);
+        *out = make_recipe(&codes, real);
+    } else if (slash && real && codes_named(name, (size_t)(slash - name), &codes)) {
+        *out = make_recipe(&codes, real);
+    } else if (!slash && strchr(name, ':') && codes_named(name, strlen(name), &codes)) {
+        *out = make_integer_recipe(&codes);
+    } else {
+        return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
+    }
+    snprintf(out->name, sizeof out->name, "%s", name);
+    if (!slash && real) snprintf(out->name, sizeof out->name, "%s", real->name);
     return QS_OK;
 }
 
@@ -77,7 +110,15 @@ qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, in
     }
     const qs_format *gradient = gradient_format(one);
     for (int i = 0; i < one->formats; i++) {
-        out[i] = make_recipe(sorted[i], sorted[i]->kind == QS_KIND_FLOAT ? sorted[i] : gradient);
+        char name[QS_NAME];
+        const char *format = sorted[i]->name;
+        if (sorted[i]->kind == QS_KIND_FLOAT)
+            snprintf(name, sizeof name, "%s", format);
+        else if (sorted[i]->bits == 8)
+            snprintf(name, sizeof name, "%s/%s", format, gradient->name);
+        else
+            snprintf(name, sizeof name, "%s:shift4", format);
+        QS_TRY(qs_recipe_builtin(name, &out[i]));
     }
     *count = one->formats;
     return QS_OK;

@@ -74,8 +74,8 @@ static qs_status weight_gradient_emit(qs_schedule_draft *draft, int n) {
     if (draft->in.mode == QS_MODE_STATISTICS)
         QS_TRY(qs__statistics_emit(draft, n, 2, dst_shape, draft->facts[n].value, (qs_place){qs__gradient_of(draft, n).buffer, 0}));
     qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_WEIGHT_GRADIENT);
-    qs__pending_bind(&pending, QS_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), src.quantizer.format, src.buffer, 0);
-    qs__pending_bind(&pending, QS_DIFF_DST, dst_shape, diff_dst.quantizer.format, diff_dst.buffer, 0);
+    qs__activation_bind(draft, &pending, QS_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), &src);
+    qs__activation_bind(draft, &pending, QS_DIFF_DST, dst_shape, &diff_dst);
     gradient_bind(draft, &pending, QS_DIFF_WEIGHTS, weights);
     if (bias) gradient_bind(draft, &pending, QS_DIFF_BIAS, bias);
     QS_TRY(qs__step_emit(draft, &pending));
@@ -87,16 +87,19 @@ static qs_status input_gradient_emit(qs_schedule_draft *draft, int n, bool first
     const qs_node *node = &draft->graph->node[n];
     const qs_recipe *recipe = draft->recipe[n];
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, QS_WEIGHTS);
-    const qs_format *format = recipe->input_gradient.diff_dst.format;
+    const qs_quantizer *codes = &recipe->input_gradient.diff_dst;
+    /* Sums of codes are written in the format that the gradient of the input has. */
+    const qs_format *format = codes->format->kind == QS_KIND_INTEGER ? draft->facts[node->input[0]].value : codes->format;
     qs_copy diff_dst;
     qs_place weights;
     int weights_step = -1, diff_src = -1;
-    QS_TRY(qs__gradient_as(draft, n, &recipe->input_gradient.diff_dst, &diff_dst));
+    QS_TRY(qs__gradient_as(draft, n, codes, &diff_dst));
     QS_TRY(qs__weights_as(draft, n, first, &weights, &weights_step));
     QS_TRY(diff_src_make(draft, n, 0, format, &diff_src));
     qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_INPUT_GRADIENT);
-    qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, recipe->input_gradient.weights.format, weights.buffer, weights.offset);
-    qs__pending_bind(&pending, QS_DIFF_DST, qs_graph_shape(draft->graph, n, draft->in.batch), format, diff_dst.buffer, 0);
+    qs__weights_bind(draft, &pending, parameter, &recipe->input_gradient.weights, weights, weights_step);
+    qs__activation_bind(draft, &pending, QS_DIFF_DST, qs_graph_shape(draft->graph, n, draft->in.batch), &diff_dst);
+    qs__inner_bind(&pending, &diff_dst);
     qs__pending_bind(&pending, QS_DIFF_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, diff_src, 0);
     QS_TRY(qs__step_emit(draft, &pending));
     return contribute(draft, n, 0, format, (qs_gradient){diff_src, true});

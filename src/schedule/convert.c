@@ -5,15 +5,15 @@
 
 typedef struct conversion {
     int node; /* of the random draws and the names */
-    int slot; /* the triple of buffers */
+    int slot; /* of the parts */
     qs_stream stream;
     const char *what; /* for buffer names: "value", "gradient", "weights", "saved" */
     qs_shape shape;
     const qs_format *from;
     qs_place place;
     qs_quantizer to;
-    bool batched;
-    const qs_place *target; /* where the result goes; NULL: a buffer of its own */
+    bool batched, channels_are_input; /* the latter of the reader: its input's channels, not its output's */
+    const qs_place *target;           /* where the result goes; NULL: a buffer of its own */
 } conversion;
 
 static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs_place *out) {
@@ -22,7 +22,7 @@ static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs
         *out = *one->target;
         return QS_OK;
     }
-    return qs__buffer_make(draft, one->slot + QS_TRIPLE_VALUES, QS_CONVERTED, qs_tensor_bytes(&one->shape, one->to.format), one->node,
+    return qs__buffer_make(draft, one->slot + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&one->shape, one->to.format), one->node,
                            one->what, one->to.format->name, &out->buffer);
 }
 
@@ -35,39 +35,53 @@ static qs_status cast_emit(qs_schedule_draft *draft, const conversion *one, qs_c
     pending.conversion = true;
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, target.buffer, target.offset);
-    *out = (qs_copy){one->to, target.buffer, -1};
+    *out = (qs_copy){one->to, target.buffer, -1, -1};
     return qs__step_emit(draft, &pending);
 }
 
-static qs_status absmax_emit(qs_schedule_draft *draft, const conversion *one, qs_shape steps, int *absmax) {
-    const qs_attributes attributes = {.per_channel = one->to.granularity == QS_PER_CHANNEL};
-    QS_TRY(qs__buffer_make(draft, one->slot + QS_TRIPLE_ABSMAX, QS_CONVERTED, qs_tensor_bytes(&steps, draft->fp32), one->node, one->what,
-                           "absmax", absmax));
+/* One step for all, one for each index of an axis, or shift groups of the channels, which lie along axis 1. */
+static qs_attributes steps_of(const conversion *one) {
+    const bool shifts = one->to.granularity == QS_SHIFT_GROUPS, channels = one->to.granularity == QS_PER_CHANNEL;
+    return (qs_attributes){.per_channel = channels || shifts, .axis = shifts || (channels && one->to.channel_is_input) ? 1 : 0};
+}
+
+static qs_status part_make(qs_schedule_draft *draft, const conversion *one, int part, size_t bytes, const char *name, int *out) {
+    return qs__buffer_make(draft, one->slot + part, QS_CONVERTED, bytes, one->node, one->what, name, out);
+}
+
+static qs_status absmax_emit(qs_schedule_draft *draft, const conversion *one, qs_shape maxima, int *absmax) {
+    const qs_attributes attributes = steps_of(one);
+    QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&maxima, draft->fp32), "absmax", absmax));
     qs_pending pending = qs__pending_make(one->node, draft->absmax.op, draft->absmax.pass, &attributes);
     pending.conversion = true;
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
-    qs__pending_bind(&pending, QS_ABSMAX, steps, draft->fp32, *absmax, 0);
+    qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, *absmax, 0);
     return qs__step_emit(draft, &pending);
 }
 
 static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, qs_copy *out) {
-    const bool per_channel = one->to.granularity == QS_PER_CHANNEL;
-    const qs_shape steps = qs_shape_of(1, per_channel ? one->shape.dim[0] : (int64_t)1);
-    int absmax = -1, step_buffer = -1;
+    qs_attributes attributes = steps_of(one);
+    const bool shifts = one->to.granularity == QS_SHIFT_GROUPS;
+    const qs_shape maxima = qs_shape_of(1, attributes.per_channel ? one->shape.dim[attributes.axis] : (int64_t)1),
+                   steps = shifts ? qs_shape_of(1, (int64_t)1) : maxima;
+    int absmax = -1, step_buffer = -1, group = -1;
     qs_place codes;
-    QS_TRY(absmax_emit(draft, one, steps, &absmax));
+    QS_TRY(absmax_emit(draft, one, maxima, &absmax));
     QS_TRY(target_find(draft, one, &codes));
-    QS_TRY(qs__buffer_make(draft, one->slot + QS_TRIPLE_STEP, QS_CONVERTED, qs_tensor_bytes(&steps, draft->fp32), one->node, one->what,
-                           "step", &step_buffer));
-    const qs_attributes attributes = {.rounding = one->to.rounding, .batched = one->batched, .per_channel = per_channel};
+    QS_TRY(part_make(draft, one, QS_PART_STEP, qs_tensor_bytes(&steps, draft->fp32), "step", &step_buffer));
+    if (shifts) QS_TRY(part_make(draft, one, QS_PART_GROUP, (size_t)qs_shape_count(&maxima), "group", &group));
+    attributes.rounding = one->to.rounding;
+    attributes.batched = one->batched;
+    attributes.shifts = one->to.shift_groups;
     qs_pending pending = qs__pending_make(one->node, draft->quantize.op, draft->quantize.pass, &attributes);
     pending.stream = one->stream;
     pending.conversion = true;
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
-    qs__pending_bind(&pending, QS_ABSMAX, steps, draft->fp32, absmax, 0);
+    qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
     qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, codes.buffer, codes.offset);
     qs__pending_bind(&pending, QS_DST_STEP, steps, draft->fp32, step_buffer, 0);
-    *out = (qs_copy){one->to, codes.buffer, step_buffer};
+    if (shifts) qs__pending_bind(&pending, QS_DST_GROUP, maxima, draft->int8, group, 0);
+    *out = (qs_copy){one->to, codes.buffer, step_buffer, group};
     return qs__step_emit(draft, &pending);
 }
 
@@ -82,6 +96,11 @@ static qs_status copy_make(qs_schedule_draft *draft, const conversion *one, int 
         return qs_fail(QS_UNSUPPORTED,
                        "operator %s: a recipe wants its %s with a step per channel; activations and gradients have one step", name,
                        one->what);
+    if (one->to.granularity == QS_SHIFT_GROUPS && one->to.channel_is_input != one->channels_are_input)
+        return qs_fail(QS_UNSUPPORTED,
+                       "operator %s: a recipe wants its %s in groups of the wrong channels: src takes shift%d(in), diff_dst takes "
+                       "shift%d(out)",
+                       name, one->what, one->to.shift_groups, one->to.shift_groups);
     if (forms == QS_MAX_COPIES)
         return qs_fail(QS_UNSUPPORTED, "operator %s: its readers want its %s in more than %d different forms; use fewer recipes", name,
                        one->what, QS_MAX_COPIES);
@@ -108,14 +127,15 @@ static int copy_owner(const qs_schedule_draft *draft, int value, const qs_quanti
 
 static qs_status value_convert(qs_schedule_draft *draft, int value, int input, const qs_quantizer *want, int forms, qs_copy *out) {
     const conversion one = {.node = value,
-                            .slot = QS_SLOT_INPUT + QS_TRIPLE * input,
+                            .slot = QS_SLOT_INPUT + QS_PARTS * input,
                             .stream = QS_STREAM_VALUE,
                             .what = "value",
                             .shape = qs_graph_shape(draft->graph, value, draft->in.batch),
                             .from = draft->facts[value].value,
                             .place = {qs__value_number(draft, value), 0},
                             .to = *want,
-                            .batched = true};
+                            .batched = true,
+                            .channels_are_input = true};
     return copy_make(draft, &one, forms, out);
 }
 
@@ -123,21 +143,22 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
     const int value = draft->graph->node[reader].input[input];
     const qs_quantizer *want = &draft->facts[reader].want[input];
     if (want->format == draft->facts[value].value) {
-        *out = (qs_copy){{.format = want->format}, qs__value_number(draft, value), -1};
+        *out = (qs_copy){{.format = want->format}, qs__value_number(draft, value), -1, -1};
         return QS_OK;
     }
     int forms;
     const int owner = copy_owner(draft, value, want, &forms);
     if (owner == qs__edge(reader, input) && draft->build.phase == QS_FORWARD) return value_convert(draft, value, input, want, forms, out);
-    const int triple = qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_TRIPLE * (owner % QS_MAX_INPUTS));
-    *out = (qs_copy){*want, triple + QS_TRIPLE_VALUES, want->format->kind == QS_KIND_INTEGER ? triple + QS_TRIPLE_STEP : -1};
+    const int parts = qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS));
+    *out = (qs_copy){*want, parts + QS_PART_VALUES, want->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
+                     want->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
     return QS_OK;
 }
 
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_build *build = &draft->build;
     const conversion one = {.node = node,
-                            .slot = QS_SLOT_GRADIENT + QS_TRIPLE * build->gradient_copies,
+                            .slot = QS_SLOT_GRADIENT + QS_PARTS * build->gradient_copies,
                             .stream = QS_STREAM_GRADIENT,
                             .what = "gradient",
                             .shape = qs_graph_shape(draft->graph, node, draft->in.batch),
@@ -146,7 +167,7 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
                             .to = *quantizer,
                             .batched = true};
     if (quantizer->format == one.from) {
-        *out = (qs_copy){{.format = one.from}, one.place.buffer, -1};
+        *out = (qs_copy){{.format = one.from}, one.place.buffer, -1, -1};
         return QS_OK;
     }
     for (int i = 0; i < build->gradient_copies; i++)
@@ -162,21 +183,31 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
 static qs_status dequantize_emit(qs_schedule_draft *draft, int reader, qs_shape shape, const qs_copy *codes, const qs_format *to,
                                  qs_copy *out) {
     int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_TRIPLE_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, to), reader, "saved", to->name,
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, to), reader, "saved", to->name,
                            &buffer));
     qs_pending pending = qs__pending_make(reader, draft->dequantize.op, draft->dequantize.pass, NULL);
     pending.conversion = true;
-    qs__pending_bind(&pending, QS_SRC, shape, codes->quantizer.format, codes->buffer, 0);
-    qs__pending_bind(&pending, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), draft->fp32, codes->step_buffer, 0);
+    qs__activation_bind(draft, &pending, QS_SRC, shape, codes);
     qs__pending_bind(&pending, QS_DST, shape, to, buffer, 0);
-    *out = (qs_copy){{.format = to}, buffer, -1};
+    *out = (qs_copy){{.format = to}, buffer, -1, -1};
     return qs__step_emit(draft, &pending);
 }
 
-qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out) {
+/* Codes are used as forward saved them: never made anew from other codes. */
+static qs_status saved_check(const qs_schedule_draft *draft, int reader, const qs_quantizer *saved, const qs_quantizer *wanted) {
+    if (saved->format->kind != QS_KIND_INTEGER || wanted->format->kind != QS_KIND_INTEGER || qs__quantizer_same(saved, wanted))
+        return QS_OK;
+    char first[64], second[64];
+    return qs_fail(QS_UNSUPPORTED, "operator %s: forward saves its input as %s, the weight gradient wants %s: use one of them in both",
+                   draft->graph->node[reader].name, qs_quantizer_text(saved, first), qs_quantizer_text(wanted, second));
+}
+
+qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *quantizer, qs_copy *out) {
+    const qs_quantizer form = qs__input_form(draft, reader, quantizer), *wanted = &form;
     qs_copy saved = {.buffer = -1};
     QS_TRY(qs__input_as(draft, reader, 0, &saved)); /* made in the forward pass: emits nothing here */
     const qs_format *format = saved.quantizer.format;
+    QS_TRY(saved_check(draft, reader, &saved.quantizer, wanted));
     if (format == wanted->format) {
         *out = saved;
         return QS_OK;
@@ -191,14 +222,21 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer 
                             .from = format,
                             .place = {saved.buffer, 0},
                             .to = *wanted,
-                            .batched = true};
-    return convert(draft, &one, out);
+                            .batched = true,
+                            .channels_are_input = true};
+    return copy_make(draft, &one, 0, out);
 }
 
+/* Steps of weights lie along the channels that the sum does not run over: outputs forward, inputs in the input gradient. */
 static qs_status weights_check(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
-    if (!quantizer->channel_is_input) return QS_OK;
-    return qs_fail(QS_UNSUPPORTED, "operator %s: weights with a step per input channel are not built yet; use channel(out)",
-                   draft->graph->node[node].name);
+    const char *name = draft->graph->node[node].name;
+    const bool forward = draft->build.phase == QS_FORWARD, input = quantizer->channel_is_input;
+    if (quantizer->granularity == QS_SHIFT_GROUPS)
+        return qs_fail(QS_UNSUPPORTED, "operator %s: shift groups are of activations and gradients; weights take channel(%s)", name,
+                       forward ? "out" : "in");
+    if (quantizer->granularity == QS_PER_TENSOR || input != forward) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "operator %s: weights with a step per %s channel, over which the %s sums; use channel(%s)", name,
+                   input ? "input" : "output", forward ? "forward product" : "input gradient", forward ? "out" : "in");
 }
 
 /* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so
@@ -218,7 +256,7 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     QS_TRY(weights_check(draft, node, quantizer));
     if (!forward && in_gradient && qs__quantizer_same(&recipe->forward.weights, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
         *weights = slot;
-        *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_TRIPLE_STEP) : -1;
+        *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_STEP) : -1;
         return QS_OK;
     }
     const conversion one = {.node = node,

@@ -85,14 +85,23 @@ static qs_status draft_fill(qs_schedule_draft *draft, bool with_live) {
     return QS_OK;
 }
 
+static void formats_find(qs_schedule_draft *draft) {
+    draft->fp32 = qs_format_of("fp32");
+    draft->int8 = qs_format_of("int8");
+    for (int bits = 2; bits <= 7; bits++) {
+        char name[8];
+        snprintf(name, sizeof name, "uint%d", bits);
+        draft->unsigned_of[bits] = qs_format_of(name);
+    }
+}
+
 qs_status qs__draft_make(const qs_lowering *in, bool with_live, qs_schedule_draft **out) {
     qs_schedule_draft *draft = NULL;
     QS_TRY(job_check(in));
     QS_TRY(qs_allocate(1, sizeof *draft, &draft));
     draft->in = *in;
     draft->graph = in->graph;
-    draft->fp32 = qs_format_of("fp32");
-    draft->int8 = qs_format_of("int8");
+    formats_find(draft);
     operators_find(draft);
     const qs_status status = draft_fill(draft, with_live);
     if (status == QS_OK)

@@ -48,7 +48,7 @@ static qs_quantizer want_of(const qs_schedule_draft *draft, int n, int input) {
     if (n == 0 || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
     if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
-    return input == 0 ? draft->recipe[n]->forward.src : (qs_quantizer){0};
+    return input == 0 ? qs__input_form(draft, n, &draft->recipe[n]->forward.src) : (qs_quantizer){0};
 }
 
 static void node_dirty(qs_schedule_draft *draft, int n) {

@@ -36,14 +36,9 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
     QS_TRY(qs__weights_as(draft, n, false, &weights, &weights_step));
     if (draft->in.mode == QS_MODE_STATISTICS) QS_TRY(inputs_measure(draft, n, src_shape, parameter));
     qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_FORWARD);
-    qs__pending_bind(&pending, QS_SRC, src_shape, src.quantizer.format, src.buffer, 0);
-    qs__pending_bind(&pending, QS_WEIGHTS, parameter->shape, weights_quantizer->format, weights.buffer, weights.offset);
-    if (src.step_buffer >= 0) {
-        const bool per_channel = weights_quantizer->granularity == QS_PER_CHANNEL;
-        qs__pending_bind(&pending, QS_SRC_STEP, qs_shape_of(1, (int64_t)1), draft->fp32, src.step_buffer, 0);
-        qs__pending_bind(&pending, QS_WEIGHTS_STEP, qs_shape_of(1, per_channel ? parameter->shape.dim[0] : (int64_t)1), draft->fp32,
-                         weights_step, 0);
-    }
+    qs__activation_bind(draft, &pending, QS_SRC, src_shape, &src);
+    qs__weights_bind(draft, &pending, parameter, weights_quantizer, weights, weights_step);
+    qs__inner_bind(&pending, &src);
     if (bias) qs__pending_bind(&pending, QS_BIAS, bias->shape, draft->fp32, draft->frame->masters, (size_t)bias->offset * sizeof(float));
     qs__pending_bind(&pending, QS_DST, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value, qs__value_number(draft, n),
                      0);

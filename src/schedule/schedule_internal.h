@@ -20,21 +20,21 @@ typedef enum qs_stream {
 
 /* ---- Buffers of a draft ---- */
 
-/* A converted operand takes three buffers: absmax, values, step. */
-enum { QS_TRIPLE_ABSMAX, QS_TRIPLE_VALUES, QS_TRIPLE_STEP, QS_TRIPLE };
+/* A converted operand takes up to four buffers. */
+enum { QS_PART_ABSMAX, QS_PART_VALUES, QS_PART_STEP, QS_PART_GROUP, QS_PARTS };
 /* What a buffer is to the node whose segment makes it. Node and slot number a buffer of a draft: the number outlives changes elsewhere. */
 typedef enum qs_slot {
     QS_SLOT_VALUE,
     QS_SLOT_MASK,
     QS_SLOT_MEAN,
     QS_SLOT_SPREAD, /* variance or deviation */
-    QS_SLOT_INPUT,  /* a triple for each input that this node is the first to want in some form */
-    QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_TRIPLE * QS_MAX_INPUTS,
-    QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_TRIPLE, /* src, weights, diff_dst */
-    QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,        /* two triples: for the weight gradient, for the input gradient */
-    QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_TRIPLE,
-    QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_TRIPLE,
-    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_TRIPLE, /* these by input */
+    QS_SLOT_INPUT,  /* parts for each input that this node is the first to want in some form */
+    QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_PARTS * QS_MAX_INPUTS,
+    QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_PARTS, /* src, weights, diff_dst */
+    QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,       /* parts twice: for the weight gradient, for the input gradient */
+    QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_PARTS,
+    QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_PARTS,
+    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_PARTS, /* these by input */
     QS_SLOT_DIFF_CAST = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS,
     QS_SLOT_DIFF_SUM = QS_SLOT_DIFF_CAST + QS_MAX_INPUTS,
     QS_SLOTS = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS
@@ -55,7 +55,7 @@ enum { QS_MAX_COPIES = 8 };
 /* A form of a value, gradient or weights that lies somewhere. */
 typedef struct qs_copy {
     qs_quantizer quantizer;
-    int buffer, step_buffer; /* step_buffer: fixed-point step, -1 for floats */
+    int buffer, step_buffer, group_buffer; /* step_buffer: fixed-point step, -1 for floats; group_buffer: -1 without shift groups */
 } qs_copy;
 
 /* The gradient of a value after a reader's contribution. */
@@ -73,6 +73,7 @@ typedef struct qs_facts {
 /* What never changes. Edges are (node × QS_MAX_INPUTS + input). */
 typedef struct qs_topology {
     bool *needs_gradient; /* (nodes) */
+    bool *non_negative;   /* (nodes) outputs that cannot be negative */
     int *root;            /* (nodes) the node in whose buffer the output lies: operators that move no data hand on their input's */
     int *first_reader;    /* (nodes + 1) into reader[] */
     int *reader;          /* edges that read each node, ascending */
@@ -169,6 +170,7 @@ struct qs_schedule_draft {
     qs_recipe plain;
     qs_facts *facts; /* (nodes) */
     const qs_format *fp32, *int8;
+    const qs_format *unsigned_of[9]; /* integer formats for values that cannot be negative, by bits; NULL: none */
     qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, optimizer;
     qs_cases cases;
     qs_build build;
@@ -242,6 +244,15 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer 
 /* Forward: the copy lies in the place of the weights' gradient, until that is written. Backward: there where `first` says that the input's
  * gradient comes first; else in a buffer of its own. */
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
+/* The form of a recipe's input: where all three products are integer, values that cannot be negative have unsigned codes. */
+qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+
+/* integer.c: binding integer factors to passes of conv2d and linear; floats are bound as they are. */
+void qs__activation_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy);
+void qs__weights_bind(const qs_schedule_draft *draft, qs_pending *pending, const qs_parameter *parameter, const qs_quantizer *quantizer,
+                      qs_place place, int step_buffer);
+/* Sums of the pass run over the channels of this activation. */
+void qs__inner_bind(qs_pending *pending, const qs_copy *copy);
 
 /* buckets.c */
 qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);

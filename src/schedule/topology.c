@@ -61,9 +61,21 @@ static void roots_find(const qs_lowering *in, qs_topology *out) {
         out->root[n] = n > 0 && qs__is_alias(in, n) ? out->root[in->graph->node[n].input[0]] : n;
 }
 
+/* Behind a ReLU, and what pools, sums and moved elements leave of that. */
+static void signs_find(const qs_graph *graph, qs_topology *out) {
+    for (int n = 1; n < graph->nodes; n++) {
+        const qs_node *node = &graph->node[n];
+        bool kept = node->op->sign == QS_SIGN_KEPT && node->inputs > 0;
+        for (int i = 0; i < node->inputs; i++)
+            kept = kept && out->non_negative[node->input[i]];
+        out->non_negative[n] = kept || node->op->sign == QS_SIGN_NEVER_NEGATIVE || node->attributes.relu;
+    }
+}
+
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
     const size_t nodes = (size_t)in->graph->nodes, edges = nodes * QS_MAX_INPUTS;
     QS_TRY(qs_allocate(nodes, sizeof *out->needs_gradient, &out->needs_gradient));
+    QS_TRY(qs_allocate(nodes, sizeof *out->non_negative, &out->non_negative));
     QS_TRY(qs_allocate(nodes, sizeof *out->root, &out->root));
     QS_TRY(qs_allocate(nodes + 1, sizeof *out->first_reader, &out->first_reader));
     QS_TRY(qs_allocate(edges, sizeof *out->reader, &out->reader));
@@ -72,6 +84,7 @@ qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
     QS_TRY(qs_allocate(nodes, sizeof *out->last, &out->last));
     QS_TRY(qs_allocate((size_t)in->graph->parameters, sizeof *out->bucket_of, &out->bucket_of));
     qs_graph_gradients(in->graph, out->needs_gradient);
+    signs_find(in->graph, out);
     roots_find(in, out);
     readers_list(in->graph, out);
     contributions_order(in->graph, out);
@@ -80,6 +93,7 @@ qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
 
 void qs__topology_release(qs_topology *topology) {
     free(topology->needs_gradient);
+    free(topology->non_negative);
     free(topology->root);
     free(topology->first_reader);
     free(topology->reader);

@@ -36,9 +36,12 @@ static qs_status job_check(const qs_job *planned, const qs_job *job) {
     return text_check("all-reduce algorithm", planned->algorithm, job->algorithm);
 }
 
+/* Narrower integers lie in the same bytes and take the same products. */
 static bool computes(const qs_class *one, const qs_format *format) {
+    const bool integer = format->kind == QS_KIND_INTEGER;
     for (int i = 0; i < one->formats; i++) {
         if (one->format[i] == format) return true;
+        if (integer && one->format[i]->kind == QS_KIND_INTEGER && one->format[i]->bits >= format->bits) return true;
     }
     return false;
 }

@@ -21,11 +21,11 @@ static void products(void **state) {
         bound b;
         bound_parse(&b, *text, 141);
         bound_run(&b);
-        float *x = tensor_values(&b.operands[0]), *y = tensor_values(&b.operands[2]);
+        float *x = factor_values(&b, QS_SRC, QS_SRC_GROUP), *y = tensor_values(bound_tensor(&b, QS_DST));
         int64_t rows = bound_count(&b, QS_SRC_STEP), count = bound_count(&b, QS_SRC);
         for (int64_t i = 0; i < count; i++) {
             float product = x[i] * bound_fp32(&b, QS_SRC_STEP)[i / (count / rows)];
-            assert_true(y[i] == qs_round_value(b.operands[2].format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, product, 0, NULL));
+            assert_true(y[i] == qs_round_value(bound_tensor(&b, QS_DST)->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, product, 0, NULL));
         }
         free(x), free(y);
         bound_release(&b);

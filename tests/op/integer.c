@@ -56,29 +56,27 @@ static void dequantize(bound *integer, bound *real, int f) {
 static void passes_equal_real_ones(void **state) {
     (void)state;
     int seen = 0;
-    {
-        for (const char *const *text = integer_cases; *text; text++) {
-            bound integer, real;
-            bound_parse(&integer, *text, 31);
-            const qs_case twin = real_case(&integer.one);
-            bound_make(&real, &twin, 31);
-            steps_set(&integer);
-            for (int f = 0; f < FACTORS; f++)
-                dequantize(&integer, &real, f);
-            if (bound_tensor(&integer, QS_BIAS))
-                memcpy(bound_fp32(&real, QS_BIAS), bound_fp32(&integer, QS_BIAS), 4 * (size_t)bound_count(&real, QS_BIAS));
-            bound_run(&integer);
-            bound_run(&real);
-            for (int i = 0; i < integer.one.operands; i++) {
-                if (!integer.one.operand[i].format || !(integer.one.pass->written >> i & 1)) continue;
-                const qs_tensor *got = &integer.operands[i];
-                if (memcmp(got->data, bound_tensor(&real, integer.one.operand[i].role)->data, tensor_bytes(got)))
-                    fail_msg("%s: %s differs from the fp32 pass", *text, qs_role_name(integer.one.operand[i].role));
-            }
-            bound_release(&integer);
-            bound_release(&real);
-            seen++;
+    for (const char *const *text = integer_cases; *text; text++) {
+        bound integer, real;
+        bound_parse(&integer, *text, 31);
+        const qs_case twin = real_case(&integer.one);
+        bound_make(&real, &twin, 31);
+        steps_set(&integer);
+        for (int f = 0; f < FACTORS; f++)
+            dequantize(&integer, &real, f);
+        if (bound_tensor(&integer, QS_BIAS))
+            memcpy(bound_fp32(&real, QS_BIAS), bound_fp32(&integer, QS_BIAS), 4 * (size_t)bound_count(&real, QS_BIAS));
+        bound_run(&integer);
+        bound_run(&real);
+        for (int i = 0; i < integer.one.operands; i++) {
+            if (!integer.one.operand[i].format || !(integer.one.pass->written >> i & 1)) continue;
+            const qs_tensor *got = &integer.operands[i];
+            if (memcmp(got->data, bound_tensor(&real, integer.one.operand[i].role)->data, tensor_bytes(got)))
+                fail_msg("%s: %s differs from the fp32 pass", *text, qs_role_name(integer.one.operand[i].role));
         }
+        bound_release(&integer);
+        bound_release(&real);
+        seen++;
     }
     assert_true(seen >= 40);
 }
@@ -114,6 +112,13 @@ static void unfit_cases_are_refused(void **state) {
                    "must be a float format");
     expect_refused("linear/weight_gradient src=fp32[4,20] src_group=int8[20] diff_dst=fp32[4,12] diff_weights=fp32[12,20]",
                    "src_group is for an integer");
+    expect_refused("quantize/forward src=fp32[4,20] absmax=fp32[20] dst=int4[4,20] dst_step=fp32[1] axis=1 shifts=4 per_channel",
+                   "dst_group");
+    expect_refused("quantize/forward src=fp32[4,20] absmax=fp32[1] dst=int4[4,20] dst_step=fp32[1] dst_group=int8[20] shifts=4", "axis=1");
+    expect_refused("quantize/forward src=fp32[4,20] absmax=fp32[4] dst=int4[4,20] dst_step=fp32[4] axis=1 per_channel", "absmax");
+    expect_refused("absmax/forward src=fp32[4,20] absmax=fp32[20] axis=2 per_channel", "axis 2");
+    expect_refused("dequantize/forward src=int4[4,20] src_step=fp32[4] src_group=int8[20] dst=fp32[4,20] per_channel",
+                   "exclude each other");
 }
 
 int main(void) {

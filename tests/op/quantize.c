@@ -15,7 +15,24 @@ static void cases(void **state) {
     check_cases("quantize");
 }
 
-/* |code × step - x| < step inside the range, ±127 beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16. */
+/* The step of element i: of all, of its row, of its column, or of its column's shift group. */
+static double step_of(bound *b, int64_t i) {
+    const qs_attributes *with = &b->one.attributes;
+    const int64_t count = bound_count(b, QS_DST), channels = bound_count(b, QS_ABSMAX);
+    const float *steps = bound_fp32(b, QS_DST_STEP), *absmax = bound_fp32(b, QS_ABSMAX);
+    const qs_format *format = bound_tensor(b, QS_DST)->format;
+    const int64_t at = with->axis == 1 ? i % channels : i / (count / channels);
+    if (with->shifts == 0) {
+        assert_true(steps[at] == qs_step_of_absmax(format, absmax[at]));
+        return (double)steps[at];
+    }
+    const int group = ((const int8_t *)bound_tensor(b, QS_DST_GROUP)->data)[at];
+    assert_true(group >= 0 && group < with->shifts);
+    assert_true(steps[0] == qs_step_of_absmax(format, qs_absmax_array(channels, absmax)));
+    return ldexp((double)steps[0], -group);
+}
+
+/* |code × step - x| < step inside the range, its ends beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16. */
 static void codes(void **state) {
     (void)state;
     int64_t clamped = 0;
@@ -25,14 +42,14 @@ static void codes(void **state) {
         bound_run(&b);
         float *x = tensor_values(&b.operands[0]);
         const int8_t *code = bound_tensor(&b, QS_DST)->data;
-        int64_t rows = bound_count(&b, QS_DST_STEP), count = bound_count(&b, QS_DST);
+        const qs_format *format = bound_tensor(&b, QS_DST)->format;
+        const double lowest = qs_format_lowest(format);
+        int64_t count = bound_count(&b, QS_DST);
         bool nearest = b.one.attributes.rounding == QS_NEAREST_EVEN;
         for (int64_t i = 0; i < count; i++) {
-            float absmax = bound_fp32(&b, QS_ABSMAX)[i / (count / rows)], step = bound_fp32(&b, QS_DST_STEP)[i / (count / rows)];
-            assert_true(step == qs_step_of_absmax(qs_format_of("int8"), absmax));
-            double scaled = (double)x[i] / (double)step;
-            if (fabs(scaled) > 127) {
-                assert_true(code[i] == (scaled > 0 ? 127 : -127));
+            double scaled = (double)x[i] / step_of(&b, i);
+            if (scaled > format->max || scaled < lowest) {
+                assert_true(code[i] == (scaled > 0 ? format->max : lowest));
                 clamped++;
             } else {
                 assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16);

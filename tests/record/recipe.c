@@ -48,9 +48,48 @@ static void integer_recipe(void **state) {
     assert_string_equal(qs_quantizer_text(&recipe.input_gradient.weights, text), "fp16");
 }
 
+static void expect_quantizer(const qs_quantizer *one, const char *expected) {
+    char text[64];
+    assert_string_equal(qs_quantizer_text(one, text), expected);
+}
+
+static void all_in_integers(void **state) {
+    (void)state;
+    qs_recipe recipe;
+    assert_int_equal(qs_recipe_builtin("int4:shift4", &recipe), QS_OK);
+    assert_string_equal(recipe.name, "int4:shift4");
+    expect_quantizer(&recipe.forward.src, "int4:shift4(in):stochastic");
+    expect_quantizer(&recipe.forward.weights, "int4:channel(out):stochastic");
+    expect_quantizer(&recipe.input_gradient.diff_dst, "int4:shift4(out):stochastic");
+    expect_quantizer(&recipe.input_gradient.weights, "int4:channel(in):stochastic");
+    expect_quantizer(&recipe.weight_gradient.src, "int4:shift4(in):stochastic");
+    expect_quantizer(&recipe.weight_gradient.diff_dst, "int4:shift4(out):stochastic");
+    assert_int_equal(qs_recipe_builtin("int8:tensor", &recipe), QS_OK);
+    expect_quantizer(&recipe.forward.src, "int8:tensor:stochastic");
+    expect_quantizer(&recipe.input_gradient.diff_dst, "int8:tensor:stochastic");
+    expect_quantizer(&recipe.input_gradient.weights, "int8:channel(in):stochastic");
+    assert_int_equal(qs_recipe_builtin("int6:shift3/bf16", &recipe), QS_OK);
+    expect_quantizer(&recipe.forward.src, "int6:shift3(in):stochastic");
+    expect_quantizer(&recipe.weight_gradient.src, "bf16");
+}
+
 static void unknown(void **state) {
     (void)state;
-    static const char *const names[] = {"", "int8", "int3", "bf16/bf16", "int8/", "/bf16", "int8/int8", "bf17", "int8/bf16/x"};
+    static const char *const names[] = {"",
+                                        "int8",
+                                        "int3",
+                                        "bf16/bf16",
+                                        "int8/",
+                                        "/bf16",
+                                        "int8/int8",
+                                        "bf17",
+                                        "int8/bf16/x",
+                                        "int4:shift9",
+                                        "int4:channel(out)",
+                                        "uint4:shift4",
+                                        "bf16:tensor",
+                                        "int4:shift4:nearest-even",
+                                        "int4:shift4(in)"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         qs_recipe recipe;
         assert_int_equal(qs_recipe_builtin(names[i], &recipe), QS_USAGE);
@@ -81,15 +120,14 @@ static void of_class(void **state) {
     expect_recipes("[\"int8\", \"bf16\", \"fp32\"]", "fp32 bf16 int8/bf16 ");
     expect_recipes("[\"int8\", \"fp32\"]", "fp32 int8/fp32 ");
     expect_recipes("[\"fp32\"]", "fp32 ");
+    expect_recipes("[\"int4\", \"fp32\", \"int8\", \"int6\"]", "fp32 int8/fp32 int6:shift4 int4:shift4 ");
     expect_recipes("[\"fp32\", \"int8\", \"fp16\"]", "fp32 fp16 int8/fp16 ");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_recipe),
-        cmocka_unit_test(integer_recipe),
-        cmocka_unit_test(unknown),
-        cmocka_unit_test(of_class),
+        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe), cmocka_unit_test(all_in_integers),
+        cmocka_unit_test(unknown),      cmocka_unit_test(of_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

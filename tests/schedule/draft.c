@@ -327,7 +327,7 @@ static void impossible_changes_are_refused(void **state) {
     wrong = recipe_of("int8/bf16");
     wrong.forward.weights.channel_is_input = true;
     assert_int_equal(qs_schedule_change(one.draft, last, &wrong, NULL), QS_UNSUPPORTED);
-    says("per input channel");
+    says("use channel(out)");
     assert_int_equal(qs_schedule_change(one.draft, 0, &wrong, NULL), QS_USAGE);
     assert_int_equal(qs_schedule_change(one.draft, graph->nodes, &wrong, NULL), QS_USAGE);
     assert_int_equal(qs_schedule_change(one.draft, graph->nodes - 1, &wrong, NULL), QS_USAGE);

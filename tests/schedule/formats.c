@@ -293,6 +293,85 @@ static void impossible_recipes_are_refused(void **state) {
     refused(&one, QS_USAGE, "operator b");
 }
 
+/* ---- All three products in integers ---- */
+
+static const qs_step *step_of(const model *one, const qs_schedule *schedule, const char *node, const char *op, const char *pass) {
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind == QS_STEP_KERNEL && step->node == qs_graph_find(one->graph, node) && strcmp(step->case_.op->name, op) == 0 &&
+            strcmp(step->case_.pass->name, pass) == 0)
+            return step;
+    }
+    fail_msg("no step %s/%s of %s", op, pass, node);
+    return NULL;
+}
+
+static void case_says(const qs_step *step, const char *text) {
+    if (!strstr(step->case_text, text)) fail_msg("\"%s\" is not in %s", text, step->case_text);
+}
+
+static qs_place place_of(const qs_step *step, qs_role role) {
+    return step->place[qs_case_position(&step->case_, role)];
+}
+
+/* b reads what a ReLU made: unsigned codes; a reads the images: signed ones. Forward and weight gradient take the same codes. */
+static void integers_in_all_passes(void **state) {
+    (void)state;
+    model one = chain("int4:shift4", "int4:shift4", "int6:shift2");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    const qs_step *forward = step_of(&one, schedule, "b", "conv2d", "forward");
+    const qs_step *input = step_of(&one, schedule, "b", "conv2d", "input_gradient");
+    const qs_step *weights = step_of(&one, schedule, "b", "conv2d", "weight_gradient");
+    case_says(step_of(&one, schedule, "a", "conv2d", "forward"), "src=int4[4,3,8,8] src_step=fp32[1] src_group=int8[3] weights=int4");
+    case_says(forward, "src=uint4[4,8,8,8] src_step=fp32[1] src_group=int8[8] weights=int4[8,8,3,3] weights_step=fp32[8]");
+    case_says(forward, "dst=bf16[4,8,8,8] kernel=3x3 padding=1x1 shifts=4");
+    case_says(input, "weights_step=fp32[8] diff_dst=int4[4,8,8,8] diff_dst_step=fp32[1] diff_dst_group=int8[8] diff_src=bf16");
+    case_says(input, "shifts=4");
+    case_says(weights, "src=uint4[4,8,8,8] src_step=fp32[1] src_group=int8[8] diff_dst=int4[4,8,8,8]");
+    assert_null(strstr(weights->case_text, "shifts"));
+    case_says(step_of(&one, schedule, "fc", "linear", "forward"), "src=int6[4,8] src_step=fp32[1] src_group=int8[8]");
+    case_says(step_of(&one, schedule, "fc", "linear", "forward"), "shifts=2");
+    const qs_role saved[] = {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP}, gradient[] = {QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(place_of(forward, saved[i]).buffer, place_of(weights, saved[i]).buffer);
+        assert_int_equal(place_of(input, gradient[i]).buffer, place_of(weights, gradient[i]).buffer);
+    }
+    assert_int_equal(steps_of(&one, schedule, "b", "dequantize", QS_BACKWARD), 0);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* Integers forward alone keep signed codes, and what forward saved in groups is dequantized by them. */
+static void saved_groups_become_floats(void **state) {
+    (void)state;
+    model one = chain("int8/bf16", "int6:shift4/bf16", "bf16");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    case_says(step_of(&one, schedule, "b", "conv2d", "forward"), "src=int6[4,8,8,8] src_step=fp32[1] src_group=int8[8]");
+    case_says(step_of(&one, schedule, "b", "dequantize", "forward"), "src_group=int8[8] dst=bf16");
+    case_says(step_of(&one, schedule, "b", "conv2d", "weight_gradient"), "src=bf16[4,8,8,8] diff_dst=bf16");
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+static void impossible_integers_are_refused(void **state) {
+    (void)state;
+    model one = chain("int4:shift4", "int4:shift4", "fp32");
+    recipe_at(&one, "b")->weight_gradient.src.rounding = QS_NEAREST_EVEN;
+    refused(&one, QS_UNSUPPORTED, "forward saves its input as uint4:shift4(in):stochastic");
+    one = chain("int4:shift4", "int4:shift4", "fp32");
+    recipe_at(&one, "b")->input_gradient.diff_dst.channel_is_input = true;
+    refused(&one, QS_UNSUPPORTED, "diff_dst takes shift4(out)");
+    one = chain("int4:shift4", "int4:shift4", "fp32");
+    recipe_at(&one, "b")->forward.weights = recipe_at(&one, "b")->forward.src;
+    refused(&one, QS_UNSUPPORTED, "weights take channel(out)");
+    one = chain("int4:shift4", "int4:shift4", "fp32");
+    recipe_at(&one, "b")->input_gradient.weights.channel_is_input = false;
+    refused(&one, QS_UNSUPPORTED, "use channel(in)");
+    one = chain("int4:shift4", "int4:shift4", "fp32");
+    recipe_at(&one, "b")->input_gradient.weights = recipe_of("fp32").forward.weights;
+    refused(&one, QS_USAGE, "both be integer");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(readers_decide_fixed_point_outputs),
                                        cmocka_unit_test(a_recipe_may_name_its_output),
@@ -302,6 +381,9 @@ int main(void) {
                                        cmocka_unit_test(int8_saves_one_byte),
                                        cmocka_unit_test(weights_are_converted_once),
                                        cmocka_unit_test(streams_differ),
-                                       cmocka_unit_test(impossible_recipes_are_refused)};
+                                       cmocka_unit_test(impossible_recipes_are_refused),
+                                       cmocka_unit_test(integers_in_all_passes),
+                                       cmocka_unit_test(saved_groups_become_floats),
+                                       cmocka_unit_test(impossible_integers_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,8 @@ static void lower_precision(void **state) {
         precision_keeps_gradients(models[m], input, "fp16", 0.97);
         precision_keeps_gradients(models[m], input, "int8/bf16", 0.8);
         precision_keeps_gradients(models[m], input, "int8/fp32", 0.8);
+        precision_keeps_gradients(models[m], input, "int8:tensor", 0.8);
+        precision_keeps_gradients(models[m], input, "int6:shift4", 0.8);
     }
 }
 

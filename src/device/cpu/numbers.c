@@ -14,7 +14,7 @@ typedef struct job {
     qs__in src;
     void *dst;
     const float *steps;
-    int64_t step_count;
+    qs_quantizing quantizing;
     float *absmax;
 } job;
 
@@ -81,37 +81,30 @@ qs_status qs__build_cast(qs__chain *chain) {
 
 static void quantize_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs_format *to = qs__cpu_format(j->one, QS_DST);
-    qs_rounding rounding = j->one->attributes.rounding;
+    const int64_t count = j->rows.per_row;
     for (int64_t row = begin; row < end; row++) {
-        float step = j->steps[j->step_count > 1 ? row : 0];
-        int8_t *dst = (int8_t *)j->dst + row * j->rows.per_row;
+        int8_t *dst = (int8_t *)j->dst + row * count;
         if (j->src.type == QS__BF16) {
-            qs_quantize_bf16_array(to, rounding, stream_of(j, row), step, j->rows.per_row, row_of(j, row), dst);
+            qs_quantizing_row_bf16(&j->quantizing, stream_of(j, row), row, count, row_of(j, row), dst);
         } else {
-            qs_quantize_array(to, rounding, stream_of(j, row), step, j->rows.per_row, row_of(j, row), dst);
+            qs_quantizing_row(&j->quantizing, stream_of(j, row), row, count, row_of(j, row), dst);
         }
     }
 }
 
 static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
-    const float *absmax = qs__cpu_data(chain, QS_ABSMAX);
-    float *steps = qs__cpu_data(chain, QS_DST_STEP);
-    job j = {.one = one,
-             .rows = qs_op_random_rows(one, run),
-             .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__cpu_data(chain, QS_DST),
-             .steps = steps,
-             .step_count = qs__cpu_count(one, QS_ABSMAX)};
-    for (int64_t i = 0; i < j.step_count; i++) {
-        steps[i] = qs_step_of_absmax(qs__cpu_format(one, QS_DST), absmax[i]);
-    }
+    job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
+    qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
+                        &j.quantizing);
     for_rows(&j, quantize_rows);
     return QS_OK;
 }
 
 qs_status qs__build_quantize(qs__chain *chain) {
+    const qs_attributes *with = &chain->one.attributes;
+    if (with->axis == 1 && with->shifts == 0 && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
+        return qs_fail(QS_UNSUPPORTED, "steps of columns are for fp32 values");
     return qs__own_build(chain, "quantize", run_quantize);
 }
 
@@ -134,8 +127,45 @@ static qs_random_rows rows_of(const qs_case *one, qs_role steps) {
     return (qs_random_rows){.rows = rows, .per_row = qs__cpu_count(one, QS_SRC) / rows};
 }
 
+/* bf16 results go through a buffer of fp32 ones. */
+static void dequantize_groups(void *context, int64_t begin, int64_t end) {
+    enum { PIECE = 1024 };
+    const job *j = context;
+    const int64_t channels = j->quantizing.channels;
+    const int8_t *src = j->src.at;
+    if (qs__cpu_format(j->one, QS_DST) == qs_format_of("fp32")) {
+        const qs_channel_layout layout = {end - begin, channels, 1};
+        qs_shift_dequantize(&j->quantizing.codes, layout, src + begin * channels, (float *)j->dst + begin * channels);
+        return;
+    }
+    float wide[PIECE];
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t first = 0; first < channels; first += PIECE) {
+            const int64_t count = channels - first < PIECE ? channels - first : PIECE, at = row * channels + first;
+            qs_shift_codes codes = j->quantizing.codes;
+            codes.group += first;
+            qs_shift_dequantize(&codes, (qs_channel_layout){1, count, 1}, src + at, wide);
+            qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, wide,
+                                 (uint16_t *)j->dst + at);
+        }
+    }
+}
+
+static void run_dequantize_groups(const qs__chain *chain) {
+    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    const float *step = qs__cpu_data(chain, QS_SRC_STEP);
+    job j = {.one = &chain->one, .src = qs__own_in(chain, QS_SRC), .dst = qs__own_out(chain, QS_DST).at};
+    j.quantizing.channels = src->shape.dim[1];
+    j.quantizing.codes = (qs_shift_codes){.format = src->format, .step = step[0], .group = qs__cpu_data(chain, QS_SRC_GROUP)};
+    qs_parallel(qs_shape_count(&src->shape) / src->shape.dim[1], ROW_LIMIT / src->shape.dim[1] / 4 + 1, dequantize_groups, &j);
+}
+
 static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
     (void)run;
+    if (qs__cpu_has(&chain->one, QS_SRC_GROUP)) {
+        run_dequantize_groups(chain);
+        return QS_OK;
+    }
     job j = {.one = &chain->one,
              .rows = rows_of(&chain->one, QS_SRC_STEP),
              .src = qs__own_in(chain, QS_SRC),
@@ -159,8 +189,25 @@ static void absmax_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
+static void absmax_columns(const qs__chain *chain) {
+    const int64_t channels = qs__cpu_count(&chain->one, QS_ABSMAX);
+    const qs_channel_layout layout = {qs__cpu_count(&chain->one, QS_SRC) / channels, channels, 1};
+    const qs__in src = qs__own_in(chain, QS_SRC);
+    const qs_format *symmetric = qs_format_of("int8");
+    float *range = qs__cpu_data(chain, QS_ABSMAX);
+    if (src.type == QS__BF16) {
+        qs_channel_ranges_bf16(symmetric, layout, src.at, range, NULL);
+    } else {
+        qs_channel_ranges(symmetric, layout, src.at, range, NULL);
+    }
+}
+
 static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
     (void)run;
+    if (chain->one.attributes.axis == 1) {
+        absmax_columns(chain);
+        return QS_OK;
+    }
     job j = {.one = &chain->one,
              .rows = rows_of(&chain->one, QS_ABSMAX),
              .src = qs__own_in(chain, QS_SRC),

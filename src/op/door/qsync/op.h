@@ -107,6 +107,9 @@ typedef enum qs_op_class {
     QS_AUXILIARY   /* placed by lowering, never a graph node: cast, quantize, ... */
 } qs_op_class;
 
+/* What is known of an output's sign. */
+typedef enum qs_sign { QS_SIGN_ANY, QS_SIGN_KEPT, QS_SIGN_NEVER_NEGATIVE } qs_sign; /* KEPT: not negative where no input is */
+
 struct qs_case;
 /* Runs a case on operands in the order of case->operand (absent ones have format NULL). */
 typedef qs_status (*qs_reference_kernel)(const struct qs_case *one, const qs_tensor *operands, const qs_run *run);
@@ -153,6 +156,7 @@ typedef struct qs_op {
     bool saves_mask;                       /* forward writes QS_MASK that backward reads */
     qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is,
                                             * and for operators that do a relu behind them (attribute relu) */
+    qs_sign sign;                          /* of the output */
     bool alias;                            /* moves no data: flatten */
     bool training_only;                    /* outside training an alias of its input: dropout */
     const qs_norm *norm;                   /* normalisations; NULL: it is none */
@@ -326,6 +330,22 @@ QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
 /* Draws of column 0 of a row, counted from the local batch's first, of a case with a narrow accumulator. */
 QS_API qs_narrow_draws qs_op_narrow_draws(const qs_case *one, const qs_run *run, int64_t row);
+
+/* A quantize pass at work, for kernels of devices and the reference: what all rows (qs_random_rows) share. */
+typedef struct qs_quantizing {
+    qs_rounding rounding;
+    int64_t channels;   /* that lie along the fast axis and have steps or groups; else 1 */
+    const float *steps; /* NULL: shift groups */
+    bool by_row;        /* a step for each row */
+    bool by_column;     /* a step for each channel along the fast axis */
+    qs_shift_codes codes;
+} qs_quantizing;
+/* Writes the operands dst_step and (NULL: absent) dst_group of the case from its absolute maxima. */
+QS_API void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, uint8_t *group, qs_quantizing *out);
+/* Quantizes one row of `count` elements; from bf16 storage unless by_column. */
+QS_API void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst);
+QS_API void qs_quantizing_row_bf16(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const uint16_t *src,
+                                   int8_t *dst);
 
 /* Layout of the statistics operand: fp64 values. Bytes needed for a tensor whose axis 1 (activations) or 0 (weights) has `channels`. */
 typedef struct qs_statistics_head {

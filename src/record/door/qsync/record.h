@@ -130,12 +130,19 @@ typedef struct qs_recipe {
     qs_narrow accumulator[QS_GEMMS]; /* adder NULL: what the device has, fp32 or, of integers, int32 */
 } qs_recipe;
 
-/* Built-in recipes that a class can run, from the highest precision to the lowest: "fp32", "bf16" / "fp16", "int8/<half or fp32>". */
+/* Built-in recipes that planners try on a class, by its formats, from the highest precision to the lowest: "fp32", "bf16" / "fp16",
+ * "int8/<half or fp32>", "int6:shift4", "int4:shift4". */
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
 /* The operands of one of its GEMMs that are multiplied: the first two of the pass. */
 QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b);
-/* Built-in recipe by name: a float format ("bf16": everything in it), or integer/float ("int8/bf16": forward in the integer with int32
- * sums, src per tensor, weights per output channel; both gradients in the float). QS_USAGE lists. */
+/* Built-in recipe by name. QS_USAGE lists. Integers round stochastically.
+ *   "bf16"           everything in a float format
+ *   "int8/bf16"      forward in the integer, src with one step, weights with one for each output channel; both gradients in the
+ *                    float. "int6:shift4/bf16": src in 4 shift groups of channels
+ *   "int4:shift4"    all three products in integers (shiftquant.md §4): src and diff_dst in 4 shift groups of channels, weights with a
+ *                    step for each output channel forward, for each input channel in the input gradient; the weight gradient takes the
+ *                    codes that forward saved, one byte each. src takes unsigned codes (uint4) where a value cannot be negative, as behind
+ *                    a ReLU; of 8 bits it stays signed. "int8:tensor": one step for src, one for diff_dst */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
 /* ---- Profile ----------------------------------------------------------------------------------------------------------------- */
