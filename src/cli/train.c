@@ -30,6 +30,10 @@ static void figures_print(const qs_train_result *result) {
     if (result->replans > 0)
         printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
                (long long)result->audit.first_step + 1);
+    if (result->promotions + result->promotions_refused > 0)
+        printf("%lld tensor%s promoted to the higher format (%s more memory), %lld refused for want of memory\n",
+               (long long)result->promotions, result->promotions == 1 ? "" : "s", bytes_text((double)result->promotion_bytes),
+               (long long)result->promotions_refused);
 }
 
 static void result_print(const qs_cluster *cluster, const qs_train_result *result) {
@@ -73,6 +77,11 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
                              "images_per_second", result->images_per_second, "weights_hash", hash, "ranks", ranks);
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
     if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
+    if (root && result->promotions + result->promotions_refused > 0) {
+        json_object_set_new(root, "promotions", json_integer((json_int_t)result->promotions));
+        json_object_set_new(root, "promotions_refused", json_integer((json_int_t)result->promotions_refused));
+        json_object_set_new(root, "promotion_bytes", json_integer((json_int_t)result->promotion_bytes));
+    }
     return root;
 }
 
@@ -157,6 +166,11 @@ static void work_options_add(train_work *work, option_table *table) {
                                     "switch to the plan in FILE, between two steps, whenever another one appears there", 0});
     options_add(table,
                 (option_row){"watch-after", OPTION_INTEGER, &o->watch_after, "N", "look at that file only when N steps are done (0)", 0});
+    options_add(table,
+                (option_row){"promote-at", OPTION_REAL, &o->promote_at, "X",
+                             "promote tensors when more than this share of their elements overflows (the plan's); below 0: never", 0});
+    options_add(table, (option_row){"promote-underflow", OPTION_REAL, &o->promote_underflow, "X",
+                                    "promote them also when more than this share underflows (0: never)", 0});
     options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
     options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
@@ -185,6 +199,11 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
         return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
     if (work->options.watch_after > 0 && !work->options.watch_plan)
         return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
+    if ((option_given(&table, "promote-at") || option_given(&table, "promote-underflow")) && !work->plan_path)
+        return qs_fail(QS_USAGE, "--promote-at and --promote-underflow are about the formats of a plan's tensors; give --plan FILE");
+    if (work->options.promote_at > 1 || !(work->options.promote_underflow >= 0 && work->options.promote_underflow <= 1))
+        return qs_fail(QS_USAGE, "--promote-at %g, --promote-underflow %g: shares of elements, from 0 to 1", work->options.promote_at,
+                       work->options.promote_underflow);
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);

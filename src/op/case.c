@@ -31,7 +31,7 @@ static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
     return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
            a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->value == b->value &&
            a->value2 == b->value2 && a->ceiling == b->ceiling && a->rounding == b->rounding && a->overflow == b->overflow &&
-           a->batched == b->batched && a->relu == b->relu && a->per_channel == b->per_channel &&
+           a->to == b->to && a->batched == b->batched && a->relu == b->relu && a->per_channel == b->per_channel &&
            qs_narrow_equal(&a->accumulator, &b->accumulator);
 }
 
@@ -76,6 +76,7 @@ uint64_t qs_case_hash(const qs_case *one) {
     hash = fold_number(fold_number(fold_number(hash, with->value), with->value2), with->ceiling);
     hash = fold(hash, (uint64_t)with->overflow << 32 | (uint32_t)with->offset);
     hash = fold(hash, (uint64_t)with->shifts << 1 | (uint64_t)with->axis);
+    hash = fold(hash, (uint64_t)(uintptr_t)with->to);
     hash = fold(hash, (uint64_t)(uint32_t)with->groups << 32 | (uint64_t)with->rounding << 3 | (uint64_t)with->relu << 2 |
                           (uint64_t)with->batched << 1 | (uint64_t)with->per_channel);
     hash = fold_accumulator(hash, &with->accumulator);

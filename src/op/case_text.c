@@ -64,6 +64,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     put_number(&to, "ceiling", with->ceiling);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
+    if (with->to) put(&to, " to=%s", with->to->name);
     char accumulator[QS_NARROW_TEXT];
     if (with->accumulator.adder) put(&to, " accumulator=%s", qs_narrow_text(&with->accumulator, accumulator));
     if (with->batched) put(&to, " batched");
@@ -159,10 +160,11 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
+    if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, value, "
-                   "value2, ceiling, rounding, overflow, accumulator, batched, relu, per_channel",
+                   "value2, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
                    name);
 }
 

@@ -108,6 +108,7 @@ static bool is_value(qs_role role) {
     case QS_DIFF_DST:
     case QS_DIFF_SRC:
     case QS_DIFF_SRC2:
+    case QS_PACKED:
         return true;
     default:
         return false;

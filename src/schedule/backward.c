@@ -5,13 +5,14 @@
 
 /* The gradient of a value as an edge's contribution leaves it; the edge may be one of the segment under construction. */
 static qs_gradient gradient_after(const qs_schedule_draft *draft, int edge) {
-    if (edge < 0) return (qs_gradient){-1, false};
+    if (edge < 0) return (qs_gradient){.buffer = -1};
     const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
     if (n == draft->build.node) return draft->build.gradient[input];
     return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
 }
 
 qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node) {
+    if (node == draft->build.node && draft->build.rounded.buffer >= 0) return draft->build.rounded;
     return gradient_after(draft, draft->topology.last[node]);
 }
 
@@ -27,7 +28,7 @@ static qs_status diff_cast(qs_schedule_draft *draft, int value, int input, const
     pending.conversion = true;
     qs__pending_bind(&pending, QS_SRC, shape, format, given->buffer, 0);
     qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
-    *given = (qs_gradient){converted, true};
+    *given = (qs_gradient){.buffer = converted, .owned = true};
     return qs__step_emit(draft, &pending);
 }
 
@@ -49,7 +50,7 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
     qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
     qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
-    draft->build.gradient[input] = (qs_gradient){sum, true};
+    draft->build.gradient[input] = (qs_gradient){.buffer = sum, .owned = true};
     return qs__step_emit(draft, &pending);
 }
 
@@ -79,6 +80,8 @@ static qs_status weight_gradient_emit(qs_schedule_draft *draft, int n) {
     gradient_bind(draft, &pending, QS_DIFF_WEIGHTS, weights);
     if (bias) gradient_bind(draft, &pending, QS_DIFF_BIAS, bias);
     QS_TRY(qs__step_emit(draft, &pending));
+    if (bias) QS_TRY(qs__parameter_gradient_round(draft, bias));
+    QS_TRY(qs__parameter_gradient_round(draft, weights));
     if (bias) QS_TRY(qs__bucket_gradient_done(draft, bias));
     return qs__bucket_gradient_done(draft, weights);
 }
@@ -102,7 +105,7 @@ static qs_status input_gradient_emit(qs_schedule_draft *draft, int n, bool first
     qs__inner_bind(&pending, &diff_dst);
     qs__pending_bind(&pending, QS_DIFF_SRC, qs_graph_shape(draft->graph, node->input[0], draft->in.batch), format, diff_src, 0);
     QS_TRY(qs__step_emit(draft, &pending));
-    return contribute(draft, n, 0, format, (qs_gradient){diff_src, true});
+    return contribute(draft, n, 0, format, (qs_gradient){.buffer = diff_src, .owned = true});
 }
 
 /* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the
@@ -111,9 +114,10 @@ static bool input_comes_first(const qs_schedule_draft *draft, int n) {
     const qs_recipe *recipe = draft->recipe[n];
     const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format,
                     *read = recipe->weight_gradient.src.format;
+    const qs_parameter *weights = qs_graph_parameter(draft->graph, n, QS_WEIGHTS);
     const qs_shape src = qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch);
     const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
-    return wanted != draft->fp32 && qs_tensor_bytes(&qs_graph_parameter(draft->graph, n, QS_WEIGHTS)->shape, wanted) > inputs;
+    return (wanted != draft->fp32 || qs__parameter_quantizer(draft, weights)) && qs_tensor_bytes(&weights->shape, wanted) > inputs;
 }
 
 static bool input_is_wanted(const qs_schedule_draft *draft, int n, int input) {
@@ -153,8 +157,9 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch);
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
     if (parameter) {
-        const int flat = parameter->gradient == role ? draft->frame->gradients : draft->frame->masters;
-        qs__pending_bind(pending, role, parameter->shape, draft->fp32, flat, (size_t)parameter->offset * sizeof(float));
+        qs_place place = {draft->frame->gradients, (size_t)parameter->offset * sizeof(float)};
+        if (parameter->gradient != role) QS_TRY(qs__parameter_as(draft, parameter, false, &place));
+        qs__pending_bind(pending, role, parameter->shape, draft->fp32, place.buffer, place.offset);
         return QS_OK;
     }
     switch (role) {
@@ -196,10 +201,12 @@ static qs_status other_emit(qs_schedule_draft *draft, int n, const qs_pass *pass
         QS_TRY(operand_bind(draft, &pending, n, pass->role[i], diff_src));
     QS_TRY(qs__step_emit(draft, &pending));
     for (int i = 0; i < node->parameters; i++)
+        QS_TRY(qs__parameter_gradient_round(draft, &draft->graph->parameter[node->first_parameter + i]));
+    for (int i = 0; i < node->parameters; i++)
         QS_TRY(qs__bucket_gradient_done(draft, &draft->graph->parameter[node->first_parameter + i]));
     for (int i = 0; i < node->inputs; i++)
         if (qs__gives(pass, i) && input_is_wanted(draft, n, i))
-            QS_TRY(contribute(draft, n, i, draft->facts[n].value, (qs_gradient){diff_src[i], true}));
+            QS_TRY(contribute(draft, n, i, draft->facts[n].value, (qs_gradient){.buffer = diff_src[i], .owned = true}));
     return QS_OK;
 }
 
@@ -217,6 +224,7 @@ qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
     if (n == 0 || !draft->topology.needs_gradient[n]) return QS_OK;
     const qs_op *op = draft->graph->node[n].op;
     const qs_pass *pass = qs_op_pass(op, "backward");
+    QS_TRY(qs__gradient_round(draft, n));
     if (op->kind == QS_ADJUSTABLE) return adjustable_emit(draft, n);
     return pass ? other_emit(draft, n, pass) : hand_on(draft, n);
 }

@@ -144,7 +144,7 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
     const qs_quantizer *want = &draft->facts[reader].want[input];
     if (want->format == draft->facts[value].value) {
         *out = (qs_copy){{.format = want->format}, qs__value_number(draft, value), -1, -1};
-        return QS_OK;
+        return draft->build.phase == QS_BACKWARD ? qs__value_unpack(draft, reader, input, &out->buffer) : QS_OK;
     }
     int forms;
     const int owner = copy_owner(draft, value, want, &forms);
@@ -205,7 +205,7 @@ static qs_status saved_check(const qs_schedule_draft *draft, int reader, const q
 qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *quantizer, qs_copy *out) {
     const qs_quantizer form = qs__input_form(draft, reader, quantizer), *wanted = &form;
     qs_copy saved = {.buffer = -1};
-    QS_TRY(qs__input_as(draft, reader, 0, &saved)); /* made in the forward pass: emits nothing here */
+    QS_TRY(qs__input_as(draft, reader, 0, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
     const qs_format *format = saved.quantizer.format;
     QS_TRY(saved_check(draft, reader, &saved.quantizer, wanted));
     if (format == wanted->format) {
@@ -252,8 +252,14 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     const bool in_gradient = (forward || first) && slot.buffer >= 0, integer = quantizer->format->kind == QS_KIND_INTEGER;
     *weights = master;
     *step_buffer = -1;
-    if (quantizer->format == draft->fp32) return QS_OK;
+    if (quantizer->format == draft->fp32) return qs__parameter_as(draft, parameter, in_gradient, weights);
     QS_TRY(weights_check(draft, node, quantizer));
+    if (qs__parameter_quantizer(draft, parameter))
+        return qs_fail(
+            QS_UNSUPPORTED,
+            "tensor %s: the plan gives it a format of its own, but recipe %s has the weights in %s already; use the recipe fp32 or "
+            "leave the tensor out",
+            parameter->name, recipe->name, quantizer->format->name);
     if (!forward && in_gradient && qs__quantizer_same(&recipe->forward.weights, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
         *weights = slot;
         *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_STEP) : -1;

@@ -23,9 +23,13 @@ static qs_status job_check(const qs_lowering *in) {
     return optimizer_check(in->job->optimizer.name);
 }
 
-static qs_auxiliary auxiliary_of(const char *name) {
+static qs_auxiliary auxiliary_pass(const char *name, const char *pass) {
     const qs_op *op = qs_op_of(name);
-    return (qs_auxiliary){op, qs_op_pass(op, "forward")};
+    return (qs_auxiliary){op, qs_op_pass(op, pass)};
+}
+
+static qs_auxiliary auxiliary_of(const char *name) {
+    return auxiliary_pass(name, "forward");
 }
 
 static void operators_find(qs_schedule_draft *draft) {
@@ -36,6 +40,8 @@ static void operators_find(qs_schedule_draft *draft) {
     draft->sum = auxiliary_of("add");
     draft->statistics = auxiliary_of("statistics");
     draft->check = auxiliary_of("finite_check");
+    draft->round = auxiliary_pass("round", "forward");
+    draft->pack = auxiliary_pass("round", "pack");
     draft->optimizer = auxiliary_of(draft->in.job->optimizer.name);
 }
 

@@ -30,16 +30,17 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
     const qs_shape src_shape = qs_graph_shape(draft->graph, node->input[0], draft->in.batch);
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, QS_WEIGHTS), *bias = qs_graph_parameter(draft->graph, n, QS_BIAS);
     qs_copy src;
-    qs_place weights;
+    qs_place weights, bias_place = {-1, 0};
     int weights_step = -1;
     QS_TRY(qs__input_as(draft, n, 0, &src));
     QS_TRY(qs__weights_as(draft, n, false, &weights, &weights_step));
+    if (bias) QS_TRY(qs__parameter_as(draft, bias, true, &bias_place));
     if (draft->in.mode == QS_MODE_STATISTICS) QS_TRY(inputs_measure(draft, n, src_shape, parameter));
     qs_pending pending = qs__pending_gemm(draft, n, QS_GEMM_FORWARD);
     qs__activation_bind(draft, &pending, QS_SRC, src_shape, &src);
     qs__weights_bind(draft, &pending, parameter, weights_quantizer, weights, weights_step);
     qs__inner_bind(&pending, &src);
-    if (bias) qs__pending_bind(&pending, QS_BIAS, bias->shape, draft->fp32, draft->frame->masters, (size_t)bias->offset * sizeof(float));
+    if (bias) qs__pending_bind(&pending, QS_BIAS, bias->shape, draft->fp32, bias_place.buffer, bias_place.offset);
     qs__pending_bind(&pending, QS_DST, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value, qs__value_number(draft, n),
                      0);
     return qs__step_emit(draft, &pending);
@@ -77,8 +78,9 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     const qs_schedule *frame = draft->frame;
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
     if (parameter) {
-        const int flat = parameter->gradient == QS_ROLE_COUNT ? frame->running : frame->masters;
-        qs__pending_bind(pending, role, parameter->shape, draft->fp32, flat, (size_t)parameter->offset * sizeof(float));
+        qs_place place = {frame->running, (size_t)parameter->offset * sizeof(float)};
+        if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, true, &place));
+        qs__pending_bind(pending, role, parameter->shape, draft->fp32, place.buffer, place.offset);
         return QS_OK;
     }
     switch (role) {
@@ -124,12 +126,14 @@ static qs_status other_emit(qs_schedule_draft *draft, int n) {
 
 qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
-    if (n == 0 || qs__is_alias(&draft->in, n)) return QS_OK;
+    if (n == 0) return qs__value_round(draft, n);
+    if (qs__is_alias(&draft->in, n)) return QS_OK;
     if (node->op->kind != QS_FIXED) {
         const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
         int value = -1;
         QS_TRY(qs__buffer_make(draft, QS_SLOT_VALUE, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, draft->facts[n].value), n, "dst",
                                NULL, &value));
     }
-    return node->op->kind == QS_ADJUSTABLE ? adjustable_emit(draft, n) : other_emit(draft, n);
+    QS_TRY(node->op->kind == QS_ADJUSTABLE ? adjustable_emit(draft, n) : other_emit(draft, n));
+    return qs__value_round(draft, n);
 }

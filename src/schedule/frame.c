@@ -33,6 +33,10 @@ static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, qs_tensor_bytes(&images, qs_format_of("fp32")), "images", &frame->images));
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)in->batch * sizeof(int32_t), "labels", &frame->labels));
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, 2 * sizeof(float), "loss", &frame->loss));
+    if (!evaluation && in->tensors && in->tensors->value) {
+        const size_t places = 2 * (size_t)graph->nodes + (size_t)graph->parameters;
+        QS_TRY(buffer_add(frame, &capacity, QS_STATISTICS_OUT, places * QS_COUNTS_PITCH, "rounding counts", &frame->counts));
+    }
     if (evaluation || !in->job->dynamic_loss_scaling) return QS_OK;
     return buffer_add(frame, &capacity, QS_GRADIENTS, sizeof(float), "finite flag", &frame->flag);
 }
@@ -44,7 +48,7 @@ qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out) {
     frame->mode = in->mode;
     frame->nodes = in->graph->nodes;
     frame->masters = frame->momentum = frame->running = frame->gradients = frame->images = -1;
-    frame->labels = frame->loss = frame->flag = -1;
+    frame->labels = frame->loss = frame->flag = frame->counts = -1;
     const qs_status status = buffers_add(in, frame);
     if (status == QS_OK)
         *out = frame;

@@ -42,7 +42,7 @@ static void host_start(qs_live *live, const qs_schedule *frame) {
     for (int b = 0; b < frame->buffers; b++) {
         buffer *one = &live->buffer[b];
         one->bytes = qs__aligned(frame->buffer[b].bytes);
-        one->constant = frame->buffer[b].persistent || b == frame->flag;
+        one->constant = frame->buffer[b].persistent || b == frame->flag || b == frame->counts;
         one->before = b == frame->images || b == frame->labels;
         one->after = b == frame->loss;
         if (one->constant) live->base += one->bytes;

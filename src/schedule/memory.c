@@ -20,10 +20,10 @@ static void touch(qs_schedule *schedule, int buffer, int step) {
 
 /* The host writes these before the step, or reads them after it. */
 static void host_intervals(qs_schedule *schedule) {
-    const int before[] = {schedule->images, schedule->labels, schedule->flag};
+    const int before[] = {schedule->images, schedule->labels, schedule->flag, schedule->counts};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         if (before[i] >= 0) schedule->buffer[before[i]].first = -1;
-    const int after[] = {schedule->loss, schedule->flag};
+    const int after[] = {schedule->loss, schedule->flag, schedule->counts};
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (after[i] >= 0) schedule->buffer[after[i]].last = schedule->steps;
     for (int b = 0; b < schedule->buffers; b++) {

@@ -15,7 +15,10 @@ typedef enum qs_stream {
     QS_STREAM_INPUT_WEIGHTS,
     QS_STREAM_GRADIENT,
     QS_STREAM_SAVED,
-    QS_STREAM_SUM
+    QS_STREAM_SUM,
+    QS_STREAM_ROUND_VALUE = QS_STREAM_SUM + QS_GEMMS,
+    QS_STREAM_ROUND_GRADIENT,
+    QS_STREAM_ROUND_PARAMETER /* the last one plus the role */
 } qs_stream;
 
 /* ---- Buffers of a draft ---- */
@@ -37,7 +40,11 @@ typedef enum qs_slot {
     QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_PARTS, /* these by input */
     QS_SLOT_DIFF_CAST = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS,
     QS_SLOT_DIFF_SUM = QS_SLOT_DIFF_CAST + QS_MAX_INPUTS,
-    QS_SLOTS = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS
+    QS_SLOT_PACKED = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS, /* the output in its saved format */
+    QS_SLOT_UNPACKED,                                  /* an input that was saved packed, for this node's backward pass */
+    QS_SLOT_ROUNDED_PARAMETER,                         /* for the backward pass; forward's lies in the place of the gradient */
+    QS_SLOT_ROUNDED_GRADIENT,                          /* of the output, where others still read it as it came */
+    QS_SLOTS
 } qs_slot;
 
 /* A buffer that a segment makes: its number and what its name and size will be. */
@@ -60,8 +67,9 @@ typedef struct qs_copy {
 
 /* The gradient of a value after a reader's contribution. */
 typedef struct qs_gradient {
-    int buffer; /* -1: none yet */
-    bool owned; /* no other reader: sums may be formed in place */
+    int buffer;               /* -1: none yet */
+    bool owned;               /* no other reader: sums may be formed in place */
+    const qs_format *rounded; /* every value is one of this format; NULL: not known */
 } qs_gradient;
 
 /* What a node's segments and its neighbours' follow from, besides recipes. */
@@ -109,6 +117,7 @@ typedef struct qs_build {
     qs_draft_step *step;
     qs_made *made;
     qs_gradient gradient[QS_MAX_INPUTS];
+    qs_gradient rounded; /* of the node's output, behind its rounding; buffer -1: as it came */
     int gradient_copies;
     qs_copy gradient_copy[2];
 } qs_build;
@@ -171,7 +180,7 @@ struct qs_schedule_draft {
     qs_facts *facts; /* (nodes) */
     const qs_format *fp32, *int8;
     const qs_format *unsigned_of[9]; /* integer formats for values that cannot be negative, by bits; NULL: none */
-    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, optimizer;
+    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, optimizer, round, pack;
     qs_cases cases;
     qs_build build;
     int segments;
@@ -253,6 +262,18 @@ void qs__weights_bind(const qs_schedule_draft *draft, qs_pending *pending, const
                       qs_place place, int step_buffer);
 /* Sums of the pass run over the channels of this activation. */
 void qs__inner_bind(qs_pending *pending, const qs_copy *copy);
+
+/* tensors.c: rounding and packing where the lowering says so; each does nothing for tensors that have no format. */
+qs_status qs__value_round(qs_schedule_draft *draft, int node);    /* behind the forward pass */
+qs_status qs__gradient_round(qs_schedule_draft *draft, int node); /* first in the backward segment */
+qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parameter *parameter);
+/* Where a pass reads a parameter: its master, or its rounded form. in_gradient: the forward pass' form still stands, or may be made, in the
+ * place of the gradient. */
+qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out);
+/* What rounds a parameter; NULL: nothing does. */
+const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, const qs_parameter *parameter);
+/* The buffer from which a backward pass reads an input that is stored in fp32: decoded where it was packed. */
+qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int *buffer);
 
 /* buckets.c */
 qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);

@@ -13,8 +13,9 @@ static qs_status segment_build(qs_schedule_draft *draft, int index) {
     build->phase = index < nodes ? QS_FORWARD : index < 2 * nodes ? QS_BACKWARD : QS_UPDATE;
     build->node = build->phase == QS_FORWARD ? index : build->phase == QS_BACKWARD ? 2 * nodes - 1 - index : -1;
     build->steps = build->mades = build->gradient_copies = 0;
+    build->rounded = (qs_gradient){.buffer = -1};
     for (int i = 0; i < QS_MAX_INPUTS; i++)
-        build->gradient[i] = (qs_gradient){-1, false};
+        build->gradient[i] = (qs_gradient){.buffer = -1};
     if (build->phase == QS_FORWARD) return qs__forward_emit(draft, build->node);
     if (draft->in.mode == QS_MODE_EVALUATION) return QS_OK;
     return build->phase == QS_BACKWARD ? qs__backward_emit(draft, build->node) : qs__update_emit(draft);
@@ -35,7 +36,7 @@ static bool made_same(const qs_made *a, const qs_made *b) {
 }
 
 static bool gradient_same(qs_gradient a, qs_gradient b) {
-    return a.buffer == b.buffer && a.owned == b.owned;
+    return a.buffer == b.buffer && a.owned == b.owned && a.rounded == b.rounded;
 }
 
 static bool segment_same(const qs_segment *one, const qs_build *build) {

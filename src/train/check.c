@@ -99,8 +99,8 @@ static qs_status lookup_plan(void *context, const qs_case *one, const char *case
     return qs_fail(QS_MISMATCH, "the plan has no kernel for %s; %s", case_text, way_out);
 }
 
-qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe,
-                                  const qs_format *half, const qs_schedule *live) {
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
+                                  const qs_schedule *live) {
     char hash[32];
     if (plan->schedule[0] == '\0' || strcmp(plan->schedule, qs_schedule_hash(live, hash)) == 0) return QS_OK;
     union {
@@ -111,8 +111,9 @@ qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *gra
                                   .batch = live->batch,
                                   .mode = live->mode,
                                   .job = job,
-                                  .recipe = recipe,
-                                  .half = half,
+                                  .recipe = formats->recipe,
+                                  .half = formats->half,
+                                  .tensors = formats->tensors,
                                   .lookup = lookup_plan,
                                   .context = pass.context};
     qs_schedule *planned = NULL;

@@ -165,8 +165,16 @@ static bool is_needed(const qs_step *step, const qs_run *run) {
     return run->samples > 0 || step->kind != QS_STEP_KERNEL || step->phase == QS_UPDATE;
 }
 
+int qs__forward_steps(const qs_schedule *schedule) {
+    int steps = 0;
+    while (steps < schedule->steps && schedule->step[steps].phase == QS_FORWARD)
+        steps++;
+    return steps;
+}
+
 static void host_buffers_reset(qs_executor *executor, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
+    if (schedule->counts >= 0) memset(qs_executor_buffer(executor, schedule->counts), 0, schedule->buffer[schedule->counts].bytes);
     if (schedule->flag >= 0) *(float *)qs_executor_buffer(executor, schedule->flag) = 1;
     if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) {
         memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
@@ -181,15 +189,32 @@ static qs_status observed_run(qs_executor *executor, int index, const qs_run *ru
     return QS_OK;
 }
 
-qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
+static qs_status steps_run(qs_executor *executor, int first, int end, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
     qs_timeline *timeline = executor->timeline;
-    executor->starts = executor->polled = 0;
-    if (timeline) qs__timeline_start(timeline);
-    host_buffers_reset(executor, run);
-    for (int s = 0; s < schedule->steps; s++) {
+    for (int s = first; s < end; s++) {
         if (is_needed(&schedule->step[s], run)) QS_TRY(observed_run(executor, s, run));
         if (timeline) timeline->end[s] = qs_clock();
     }
     return QS_OK;
+}
+
+qs_status qs__executor_forward(qs_executor *executor, const qs_run *run) {
+    executor->starts = executor->polled = 0;
+    if (executor->timeline) qs__timeline_start(executor->timeline);
+    host_buffers_reset(executor, run);
+    return steps_run(executor, 0, qs__forward_steps(executor->schedule), run);
+}
+
+qs_status qs__executor_finish(qs_executor *executor, const qs_run *run) {
+    return steps_run(executor, qs__forward_steps(executor->schedule), executor->schedule->steps, run);
+}
+
+qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run) {
+    return step_run(executor, index, run);
+}
+
+qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
+    QS_TRY(qs__executor_forward(executor, run));
+    return qs__executor_finish(executor, run);
 }

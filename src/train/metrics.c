@@ -222,6 +222,70 @@ qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__repl
     return line_append(trainer, line);
 }
 
+qs_status qs__metrics_promotion(qs__trainer *trainer, int64_t epoch, const qs__promotion *one, const qs__replan_figures *figures,
+                                const char *refusal) {
+    qs_line *line = NULL;
+    if (!is_writer(trainer)) return QS_OK;
+    if (!refusal) QS_TRY(plan_write(trainer));
+    if (!refusal) QS_TRY(config_write(trainer));
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", refusal ? "promotion-refused" : "promotion");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_integer(line, "step", trainer->step + 1);
+    qs_line_text(line, "tensor", one->tensor);
+    qs_line_text(line, "from", one->from);
+    qs_line_text(line, "to", one->to);
+    qs_line_number(line, "overflow_ratio", one->overflow_ratio);
+    qs_line_number(line, "underflow_ratio", one->underflow_ratio);
+    qs_line_integer(line, "rank", one->rank);
+    qs_line_number(line, "rank_overflow_ratio", one->rank_ratio);
+    if (refusal) qs_line_text(line, "reason", refusal);
+    for (int rank = 0; !refusal && rank < trainer->ranks; rank++)
+        replan_rank_put(line, rank, &figures[rank]);
+    return line_append(trainer, line);
+}
+
+static qs_status rounding_append(qs__trainer *trainer, int64_t epoch, int place) {
+    const qs__rounding_sums *sums = &trainer->rounding.epoch[place];
+    const qs_tensor_choice *tensor;
+    bool gradient;
+    char text[64];
+    qs_line *line = NULL;
+    if (sums->overflows + sums->underflows == 0 || !qs__rounding_tensor(trainer, place, &tensor, &gradient)) return QS_OK;
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", "rounding");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_text(line, "tensor", tensor->name);
+    qs_line_text(line, "part", gradient ? "gradient" : "value");
+    qs_line_text(line, "format", qs_quantizer_text(gradient ? &tensor->gradient : &tensor->value, text));
+    qs_line_number(line, "overflow_ratio", qs__rounding_share(sums->overflows, sums->elements));
+    qs_line_number(line, "underflow_ratio", qs__rounding_share(sums->underflows, sums->elements));
+    qs_line_number(line, "worst_overflow_ratio", trainer->rounding.worst[place]);
+    return line_append(trainer, line);
+}
+
+qs_status qs__metrics_rounding(qs__trainer *trainer, int64_t epoch) {
+    qs__rounding *all = &trainer->rounding;
+    for (int place = 0; is_writer(trainer) && place < all->places; place++)
+        QS_TRY(rounding_append(trainer, epoch, place));
+    memset(all->epoch, 0, (size_t)all->places * sizeof *all->epoch);
+    memset(all->worst, 0, (size_t)all->places * sizeof *all->worst);
+    return QS_OK;
+}
+
+qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, int64_t step, int rank, const qs__culprit *culprit) {
+    qs_line *line = NULL;
+    if (!is_writer(trainer)) return QS_OK;
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", "failure");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_integer(line, "step", step + 1);
+    qs_line_integer(line, "rank", rank);
+    qs_line_text(line, "operator", culprit->operator_name);
+    qs_line_text(line, "tensor", culprit->tensor);
+    return line_append(trainer, line);
+}
+
 /* ---- The end ---------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status timing_write(const qs__trainer *trainer, const qs_train_result *result) {
@@ -268,10 +332,10 @@ static qs_status audit_write(const qs__trainer *trainer, const qs_audit *audit) 
     return status;
 }
 
-qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace) {
+qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace, bool failed) {
     if (!is_writer(trainer)) return QS_OK;
     QS_TRY(timing_write(trainer, result));
     QS_TRY(audit_write(trainer, &result->audit));
     if (trace) QS_TRY(text_write(trainer, "trace.json", trace));
-    return weights_write(trainer);
+    return failed ? QS_OK : weights_write(trainer);
 }

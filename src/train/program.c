@@ -14,14 +14,15 @@ qs_status qs_lookup_device(void *device, const qs_case *one, const char *case_te
     return QS_OK;
 }
 
-qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe, const qs_format *half, qs_mode mode,
-                            int64_t batch, qs_device *device, qs__program *out) {
+qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__formats *formats, qs_mode mode, int64_t batch,
+                            qs_device *device, qs__program *out) {
     const qs_lowering lowering = {.graph = graph,
                                   .batch = batch,
                                   .mode = mode,
                                   .job = job,
-                                  .recipe = recipe,
-                                  .half = half,
+                                  .recipe = formats->recipe,
+                                  .half = formats->half,
+                                  .tensors = formats->tensors,
                                   .lookup = qs_lookup_device,
                                   .context = device};
     return qs_schedule_lower(&lowering, &out->schedule);

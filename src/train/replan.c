@@ -79,61 +79,67 @@ static void switch_log(const qs__trainer *trainer, const qs__replan_figures *min
            1e-3 * last->us);
 }
 
-static qs_status switch_record(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *mine) {
-    const size_t ranks = (size_t)trainer->ranks;
-    qs__replan_figures *all = NULL;
+qs_status qs__replan_gather(qs__trainer *trainer, const qs__replan_figures *mine, qs__replan_figures **all) {
     char *data = NULL;
     int64_t *sizes = NULL;
-    qs_status status = QS_OK;
-    QS_GOTO(qs_comm_gather(trainer->comm, mine, (int64_t)sizeof *mine, &data, &sizes));
-    if (trainer->rank == 0) {
-        status = qs_allocate(ranks, sizeof *all, &all);
-        if (status == QS_OK) memcpy(all, data, ranks * sizeof *all);
-        if (status == QS_OK) status = qs__metrics_replan(trainer, epoch, all);
-    }
-    status = qs_comm_agree(trainer->comm, status);
-done:
-    free(all);
-    free(data);
+    *all = NULL;
+    QS_TRY(qs_comm_gather(trainer->comm, mine, (int64_t)sizeof *mine, &data, &sizes));
     free(sizes);
-    return status;
+    *all = (qs__replan_figures *)(void *)data; /* from the heap: aligned for anything */
+    return QS_OK;
 }
 
-static qs_status switch_to(qs__trainer *trainer, const qs__trainer *next, size_t arena_before, int64_t epoch, double begin) {
-    qs__replan_figures mine = {.arena_before = (int64_t)arena_before};
-    qs_schedule_hash(trainer->main.schedule, mine.schedule_before);
-    qs_schedule_hash(next->main.schedule, mine.schedule);
-    move_in(trainer, next);
-    mine.arena = (int64_t)trainer->arena.bytes;
-    QS_TRY(duration_note(trainer, begin));
-    switch_log(trainer, &mine);
-    return switch_record(trainer, epoch, &mine);
+static qs_status switch_record(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *mine) {
+    qs__replan_figures *all = NULL;
+    QS_TRY(qs__replan_gather(trainer, mine, &all));
+    const qs_status status = trainer->rank == 0 ? qs__metrics_replan(trainer, epoch, all) : QS_OK;
+    free(all);
+    return qs_comm_agree(trainer->comm, status);
 }
 
-/* ---- All together --------------------------------------------------------------------------------------------------------------- */
-
-/* A refusal on any rank leaves everything as it was; only a lost peer ends the run. */
-static qs_status refuse(qs__trainer *trainer, qs__trainer *next, size_t arena_before, qs_status status) {
-    if (trainer->rank == 0 && status != QS_PEER_LOST) {
-        qs_log(QS_LOG_WARNING, "new plan %s refused before step %lld: %s; training goes on with the present one",
-               trainer->options->watch_plan, (long long)trainer->step + 1, qs_message());
-    }
+/* A refusal on any rank leaves everything as it was. */
+static qs_status next_drop(qs__trainer *trainer, qs__trainer *next, size_t arena_before, qs_status status) {
     qs__plan_release(next);
     (void)qs_arena_resize(&trainer->arena, arena_before); /* never larger than it is */
     qs_device_trim(trainer->device);
     qs_heap_trim();
-    return status == QS_PEER_LOST ? status : QS_OK;
+    return status;
 }
 
-qs_status qs__replan(qs__trainer *trainer, int64_t epoch) {
+qs_status qs__plan_take(qs__trainer *trainer, const char *text, qs__replan_figures *figures) {
     const double begin = qs_clock();
     const size_t arena_before = trainer->arena.bytes;
     qs__trainer next = {0};
+    const qs_status status = qs_comm_agree(trainer->comm, next_prepare(trainer, text, &next));
+    if (status != QS_OK) return next_drop(trainer, &next, arena_before, status);
+    *figures = (qs__replan_figures){.arena_before = (int64_t)arena_before};
+    qs_schedule_hash(trainer->main.schedule, figures->schedule_before);
+    qs_schedule_hash(next.main.schedule, figures->schedule);
+    move_in(trainer, &next);
+    figures->arena = (int64_t)trainer->arena.bytes;
+    return duration_note(trainer, begin);
+}
+
+/* ---- All together --------------------------------------------------------------------------------------------------------------- */
+
+/* Only a lost peer ends the run. */
+static qs_status refuse(const qs__trainer *trainer, qs_status status) {
+    if (status == QS_PEER_LOST) return status;
+    if (trainer->rank == 0)
+        qs_log(QS_LOG_WARNING, "new plan %s refused before step %lld: %s; training goes on with the present one",
+               trainer->options->watch_plan, (long long)trainer->step + 1, qs_message());
+    return QS_OK;
+}
+
+qs_status qs__replan(qs__trainer *trainer, int64_t epoch) {
+    qs__replan_figures mine;
     char *text = trainer->rank == 0 ? qs__plan_file_read(trainer) : NULL;
     trainer->plan_offered = false;
     qs_status status = text_share(trainer, &text);
     if (status == QS_OK && !text) return QS_OK;
-    if (status == QS_OK) status = qs_comm_agree(trainer->comm, next_prepare(trainer, text, &next));
+    if (status == QS_OK) status = qs__plan_take(trainer, text, &mine);
     free(text);
-    return status == QS_OK ? switch_to(trainer, &next, arena_before, epoch, begin) : refuse(trainer, &next, arena_before, status);
+    if (status != QS_OK) return refuse(trainer, status);
+    switch_log(trainer, &mine);
+    return switch_record(trainer, epoch, &mine);
 }

@@ -30,7 +30,8 @@ static qs_status transport_set(qs_comm *comm, const qs_job *job) {
 qs_status qs__plan_choose(qs__trainer *trainer) {
     if (trainer->plan) QS_TRY(qs__plan_check(trainer->plan, trainer->job, trainer->options->cluster, trainer->graph));
     trainer->class_plan = qs__class_plan_of(trainer, trainer->rank);
-    return qs_plan_bind(trainer->plan, trainer->class_->name, trainer->graph, &trainer->recipe);
+    QS_TRY(qs_plan_bind(trainer->plan, trainer->class_->name, trainer->graph, &trainer->recipe));
+    return qs_tensors_bind(trainer->class_plan, trainer->graph, &trainer->tensors);
 }
 
 static qs_status model_bind(qs__trainer *trainer) {
@@ -38,7 +39,9 @@ static qs_status model_bind(qs__trainer *trainer) {
     QS_TRY(qs_job_model(trainer->job, &trainer->graph));
     trainer->class_ = qs__class_of(trainer, trainer->rank);
     trainer->plan = trainer->options->plan;
-    return qs__plan_choose(trainer);
+    QS_TRY(qs__thresholds_set(trainer));
+    QS_TRY(qs__plan_choose(trainer));
+    return qs__rounding_create(trainer);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------------------------------------ */
@@ -96,17 +99,20 @@ static qs_status data_load(qs__trainer *trainer) {
 
 /* ---- Programs over one arena ------------------------------------------------------------------------------------------------ */
 
+static qs__formats formats_of(const qs__trainer *trainer) {
+    return (qs__formats){trainer->recipe, qs_class_half(trainer->class_), &trainer->tensors};
+}
+
 static qs_status training_lower(qs__trainer *trainer, int64_t batch, qs__program *out) {
-    return qs__program_lower(trainer->graph, trainer->job, trainer->recipe, qs_class_half(trainer->class_), QS_MODE_TRAIN, batch,
-                             trainer->device, out);
+    const qs__formats formats = formats_of(trainer);
+    return qs__program_lower(trainer->graph, trainer->job, &formats, QS_MODE_TRAIN, batch, trainer->device, out);
 }
 
 static qs_status main_lower(qs__trainer *trainer) {
+    const qs__formats formats = formats_of(trainer);
     QS_TRY(training_lower(trainer, trainer->batch[trainer->rank], &trainer->main));
-    if (trainer->class_plan) {
-        QS_TRY(qs__plan_check_schedule(trainer->class_plan, trainer->graph, trainer->job, trainer->recipe, qs_class_half(trainer->class_),
-                                       trainer->main.schedule));
-    }
+    if (trainer->class_plan)
+        QS_TRY(qs__plan_check_schedule(trainer->class_plan, trainer->graph, trainer->job, &formats, trainer->main.schedule));
     return qs_schedule_fits(trainer->main.schedule, trainer->class_->memory_limit, trainer->class_->name);
 }
 
@@ -130,9 +136,9 @@ static qs_status partial_lower(qs__trainer *trainer) {
 /* Evaluation is fp32 whatever the plan; it works in smaller pieces where fp32 activations would not fit in the plan's memory. */
 static qs_status evaluation_lower(qs__trainer *trainer) {
     const size_t reserved = trainer->main.schedule->arena_bytes;
+    const qs__formats plain = {.half = qs_format_of("fp32")};
     for (int64_t batch = trainer->batch[trainer->rank]; batch > 0; batch /= 2) {
-        QS_TRY(qs__program_lower(trainer->graph, trainer->job, NULL, qs_format_of("fp32"), QS_MODE_EVALUATION, batch, trainer->device,
-                                 &trainer->evaluation));
+        QS_TRY(qs__program_lower(trainer->graph, trainer->job, &plain, QS_MODE_EVALUATION, batch, trainer->device, &trainer->evaluation));
         QS_TRY(qs__persistent_compare(trainer->main.schedule, trainer->evaluation.schedule));
         if (trainer->evaluation.schedule->arena_bytes <= reserved) return QS_OK;
         qs__program_release(&trainer->evaluation);
@@ -168,6 +174,7 @@ void qs__plan_release(qs__trainer *trainer) {
     qs__program_release(&trainer->partial);
     qs__program_release(&trainer->main);
     free(trainer->recipe);
+    qs_tensor_table_release(&trainer->tensors);
     free(trainer->batch);
     if (trainer->taken) qs_plan_release(trainer->taken);
     free(trainer->taken);
@@ -221,6 +228,7 @@ void qs__trainer_release(qs__trainer *trainer) {
     qs_graph_release(trainer->graph);
     free(trainer->seconds);
     free(trainer->plan_switch);
+    qs__rounding_release(&trainer->rounding);
     if (trainer->metrics) fclose(trainer->metrics);
     *trainer = (qs__trainer){0};
 }

@@ -8,7 +8,6 @@ enum { REPORT_EVERY = 10 };
 
 static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
     const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
-    if (!isfinite(loss[0]) && trainer->bad_step < 0) trainer->bad_step = trainer->step;
     trainer->interval.loss += loss[0];
     trainer->interval.correct += loss[1];
     trainer->interval.samples += (double)count;
@@ -26,6 +25,16 @@ static const qs__program *program_for(const qs__trainer *trainer, int64_t count)
     return count == trainer->batch[trainer->rank] || count == 0 ? &trainer->main : &trainer->partial;
 }
 
+/* A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes on, since the other ranks
+ * wait for its sums. */
+static qs_status forward_run(qs__trainer *trainer, const qs__program *program, const qs_run *run) {
+    QS_TRY(qs__executor_forward(program->executor, run));
+    const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
+    if (run->samples == 0 || isfinite(loss[0]) || trainer->bad_step >= 0) return QS_OK;
+    trainer->bad_step = trainer->step;
+    return qs__culprit_find(program, trainer->graph, run, &trainer->culprit);
+}
+
 static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, int64_t *global) {
     const int64_t *indices;
     int64_t count, first;
@@ -40,10 +49,11 @@ static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_i
                         .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
     trainer->augmentation.epoch = epoch;
     qs__batch_load(program, trainer->graph, &trainer->training, &trainer->augmentation, indices, count);
-    QS_TRY(qs_executor_run(program->executor, &run));
+    QS_TRY(forward_run(trainer, program, &run));
+    QS_TRY(qs__executor_finish(program->executor, &run));
     if (count > 0) loss_note(trainer, program, count);
     scale_update(trainer, program);
-    return QS_OK;
+    return qs__rounding_step(trainer, program, count);
 }
 
 static bool is_last_of_epoch(const qs__trainer *trainer, int64_t step_in_epoch) {

@@ -5,6 +5,13 @@
 
 #include "qsync/train.h"
 
+/* ---- executor.c: the two halves of qs_executor_run, and one step alone ------------------------------------------------------- */
+
+int qs__forward_steps(const qs_schedule *schedule);
+qs_status qs__executor_forward(qs_executor *executor, const qs_run *run);
+qs_status qs__executor_finish(qs_executor *executor, const qs_run *run);
+qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run);
+
 /* ---- program.c: a schedule with its executor ------------------------------------------------------------------------------ */
 
 typedef struct qs__program {
@@ -12,9 +19,14 @@ typedef struct qs__program {
     qs_executor *executor;
 } qs__program;
 
-/* Lowers for this device. recipe NULL: fp32 everywhere. */
-qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe, const qs_format *half, qs_mode mode,
-                            int64_t batch, qs_device *device, qs__program *out);
+/* What a class's plan says of precision, as lowering takes it. */
+typedef struct qs__formats {
+    const qs_recipe *const *recipe; /* (nodes) NULL: fp32 everywhere */
+    const qs_format *half;
+    const qs_tensor_table *tensors; /* NULL: fp32 */
+} qs__formats;
+qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__formats *formats, qs_mode mode, int64_t batch,
+                            qs_device *device, qs__program *out);
 qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory);
 void qs__program_release(qs__program *program);
 /* QS_FAILED when masters, momentum, running statistics or gradients of two schedules of one model lie in different places. */
@@ -25,8 +37,8 @@ qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 /* Signatures, job and class of a plan against what is at hand; then `live`, lowered from this device's kernels, against the plan's rows and
  * hash. QS_MISMATCH names the first difference. */
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph);
-qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs_recipe *const *recipe,
-                                  const qs_format *half, const qs_schedule *live);
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
+                                  const qs_schedule *live);
 
 /* ---- timeline.c ---------------------------------------------------------------------------------------------------------------- */
 
@@ -82,11 +94,40 @@ typedef struct qs__sums {
     double loss, correct, samples;
 } qs__sums;
 
+/* What the rounding of one tensor did, summed over ranks. */
+typedef struct qs__rounding_sums {
+    double overflows, underflows, elements;
+} qs__rounding_sums;
+
+/* Counts of all rounded tensors; places as in the buffer of counts: outputs, parameters, gradients of outputs. No plan changes this. */
+typedef struct qs__rounding {
+    int places;               /* 0: never asked for */
+    qs__rounding_sums *step;  /* (places) of the last step */
+    qs__rounding_sums *epoch; /* (places) so far */
+    double *worst;            /* (places) largest share of overflows in a step of this epoch */
+    double *own;              /* (places) this rank's share of overflows in the last step */
+    bool *refused;            /* (places) promotion was tried and refused */
+    bool counted;             /* the last step was counted and not looked at yet */
+    int promotions, refusals;
+    int64_t first_arena; /* reserved bytes before the first promotion; 0: none */
+} qs__rounding;
+
+/* Where a non-finite loss comes from: the first tensor of the forward pass that is not finite. */
+typedef struct qs__culprit {
+    char operator_name[64], tensor[96];
+} qs__culprit;
+
 /* A plan that was taken in a running job. */
 typedef struct qs__switch {
     int64_t step; /* that it took effect at, from 0 */
     double us;    /* between two steps, on the slowest rank */
 } qs__switch;
+
+/* What a switch of plans changed on a rank. */
+typedef struct qs__replan_figures {
+    char schedule_before[32], schedule[32]; /* hashes */
+    int64_t arena_before, arena;            /* bytes */
+} qs__replan_figures;
 
 typedef struct qs__trainer {
     const qs_train_options *options;
@@ -100,6 +141,7 @@ typedef struct qs__trainer {
     const qs_class_plan *class_plan; /* NULL: fp32 everywhere */
     qs_graph *graph;
     const qs_recipe **recipe;
+    qs_tensor_table tensors;
     qs_dataset training, test;
     int64_t *batch; /* (ranks) */
     int64_t global_batch;
@@ -114,16 +156,19 @@ typedef struct qs__trainer {
     qs__sums interval;              /* of this rank, since the last report */
     qs__sums epoch;                 /* of all ranks, reported so far */
     int64_t bad_step;               /* first step with a non-finite loss here, -1: none */
+    qs__culprit culprit;            /* of that step */
+    qs__rounding rounding;          /* of tensors, where the plan says so */
     int64_t skipped;                /* steps that loss scaling skipped */
     double *seconds;                /* (steps) of this rank; negative for partial steps */
     int64_t plan_step;              /* first one under the present plan */
     uint64_t plan_file;             /* which one was looked at last; 0: none */
     bool plan_offered;              /* a plan is to be looked at before the next step; the same on all ranks */
-    qs__switch *plan_switch;        /* (plan_switches) */
+    qs__switch *plan_switch;        /* (plan_switches) promotions among them */
     size_t plan_switches, plan_switch_room;
-    qs__watch watch;        /* of the main program */
-    int64_t resident_bytes; /* of this process behind the last step */
-    FILE *metrics;          /* rank 0 with a run folder */
+    int64_t promotion_switches; /* how many of them were promotions */
+    qs__watch watch;            /* of the main program */
+    int64_t resident_bytes;     /* of this process behind the last step */
+    FILE *metrics;              /* rank 0 with a run folder */
 } qs__trainer;
 
 static inline bool qs__evaluates(const qs__trainer *trainer) {
@@ -146,6 +191,27 @@ void qs__plan_release(qs__trainer *trainer);
 
 /* replan.c: before a step, when a plan was offered; collective. */
 qs_status qs__replan(qs__trainer *trainer, int64_t epoch);
+
+/* The plan in `text`, the same on all ranks, takes the place of the present one before the next step, on all ranks or on none: what any
+ * refuses is the status (and changes nothing). figures: of this rank. */
+qs_status qs__plan_take(qs__trainer *trainer, const char *text, qs__replan_figures *figures);
+qs_status qs__replan_gather(qs__trainer *trainer, const qs__replan_figures *mine, qs__replan_figures **all); /* rank 0's; NULL elsewhere */
+
+/* rounding.c: counts of rounded tensors. After every step, collective; nothing where the plan rounds nothing. */
+qs_status qs__rounding_create(qs__trainer *trainer);
+void qs__rounding_release(qs__rounding *rounding);
+qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, int64_t count);
+/* Name and choice of the tensor at a place; false where nothing is rounded. *gradient: it is the gradient of an output. */
+bool qs__rounding_tensor(const qs__trainer *trainer, int place, const qs_tensor_choice **tensor, bool *gradient);
+double qs__rounding_share(double part, double elements);
+
+/* promote.c: before a step, from the counts of the one behind; collective. */
+qs_status qs__promote(qs__trainer *trainer, int64_t epoch);
+/* A copy of the plan with the thresholds that the options ask for, as the trainer's own. */
+qs_status qs__thresholds_set(qs__trainer *trainer);
+
+/* culprit.c: runs the forward part once more and looks at every tensor. Nothing else is lost: the run is over. */
+qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, qs__culprit *out);
 
 /* step.c */
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
@@ -181,19 +247,27 @@ qs_status qs__text_start(qs__text *out);
 void qs__text_quote(qs__text *text, const char *string);
 qs_status qs__text_finish(qs__text *text, char **out);
 
-/* What a switch of plans changed on a rank. */
-typedef struct qs__replan_figures {
-    char schedule_before[32], schedule[32]; /* hashes */
-    int64_t arena_before, arena;            /* bytes */
-} qs__replan_figures;
-
 /* metrics.c: the run folder; rank 0 only, all others and runs without a folder return QS_OK at once. */
 qs_status qs__metrics_open(qs__trainer *trainer);
 /* Behind a switch to the present plan: `figures` of all ranks. */
 qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *figures);
+/* Behind a promotion, or one that was refused: `refusal` says why. */
+typedef struct qs__promotion {
+    const char *tensor;
+    char from[64], to[64];
+    double overflow_ratio, underflow_ratio; /* over all ranks */
+    int rank;                               /* where most of its elements overflowed */
+    double rank_ratio;
+} qs__promotion;
+qs_status qs__metrics_promotion(qs__trainer *trainer, int64_t epoch, const qs__promotion *one, const qs__replan_figures *figures,
+                                const char *refusal);
+/* Tensors whose rounding overflowed or underflowed in this epoch. */
+qs_status qs__metrics_rounding(qs__trainer *trainer, int64_t epoch);
+/* The loss is not finite: first step, rank and where it comes from. */
+qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, int64_t step, int rank, const qs__culprit *culprit);
 qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums);
 qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums *training, const qs_evaluation *test);
-/* trace: text of trace.json, NULL: none. */
-qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace);
+/* trace: text of trace.json, NULL: none. failed: everything but the weights. */
+qs_status qs__metrics_finish(qs__trainer *trainer, const qs_train_result *result, const char *trace, bool failed);
 
 #endif

@@ -77,6 +77,7 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     const qs__sums training = trainer->epoch;
     qs_evaluation test;
     QS_TRY(epoch_evaluate(trainer, &test));
+    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_rounding(trainer, epoch)));
     QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_epoch(trainer, epoch, &training, &test)));
     out->training_loss = training.loss / training.samples;
     out->test_loss = test.loss;
@@ -92,6 +93,7 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     for (int64_t epoch = 0; trainer->step < trainer->steps; epoch++) {
         for (int64_t step = 0; step < trainer->steps_per_epoch && trainer->step < trainer->steps; step++) {
             if (trainer->plan_offered) QS_TRY(qs__replan(trainer, epoch));
+            QS_TRY(qs__promote(trainer, epoch));
             QS_TRY(qs__trainer_step(trainer, epoch, step));
         }
         QS_TRY(epoch_end(trainer, epoch, out));
@@ -99,26 +101,54 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     return QS_OK;
 }
 
-static qs_status finish(qs__trainer *trainer, const qs_train_result *result) {
+static qs_status finish(qs__trainer *trainer, const qs_train_result *result, bool failed) {
     char *trace = NULL;
-    if (trainer->options->trace) QS_TRY(qs__trace_text(trainer, &trace));
-    const qs_status status = qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, result, trace));
+    if (trainer->options->trace && !failed) QS_TRY(qs__trace_text(trainer, &trace));
+    const qs_status status = qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, result, trace, failed));
     free(trace);
     return status;
+}
+
+/* Growth of the arena since the first promotion, on the rank where it is largest. */
+static qs_status promotions_fill(const qs__trainer *trainer, qs_train_result *out) {
+    const qs__rounding *rounding = &trainer->rounding;
+    double grown = rounding->first_arena > 0 ? (double)trainer->arena.bytes - (double)rounding->first_arena : 0;
+    QS_TRY(qs_comm_max(trainer->comm, &grown, 1));
+    out->promotions = rounding->promotions;
+    out->promotions_refused = rounding->refusals;
+    out->promotion_bytes = (int64_t)grown;
+    return QS_OK;
+}
+
+static qs_status figures_fill(qs__trainer *trainer, qs_train_result *out) {
+    trainer->resident_bytes = qs_resident_bytes();
+    out->steps = trainer->step;
+    out->replans = (int64_t)trainer->plan_switches - trainer->promotion_switches;
+    out->weights_hash = qs__weights_hash(trainer);
+    QS_TRY(promotions_fill(trainer, out));
+    QS_TRY(durations_fill(trainer, out));
+    QS_TRY(memory_gather(trainer, out));
+    return qs__audit_make(trainer, out, &out->audit);
+}
+
+/* A numeric failure is agreed upon by all: the records of the run are completed as far as it got, and the failure stays. */
+static qs_status failure_finish(qs__trainer *trainer, qs_train_result *out, qs_status failure) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", qs_message());
+    trainer->steps = trainer->step;
+    qs_status status = figures_fill(trainer, out);
+    if (status == QS_OK) status = finish(trainer, out, true);
+    return status == QS_OK ? qs_fail(failure, "%s", text) : status;
 }
 
 static qs_status run(qs__trainer *trainer, qs_train_result *out) {
     out->ranks = trainer->ranks;
     out->test_accuracy = out->test_loss = out->training_loss = NAN;
-    QS_TRY(epochs_run(trainer, out));
-    trainer->resident_bytes = qs_resident_bytes();
-    out->steps = trainer->step;
-    out->replans = (int64_t)trainer->plan_switches;
-    out->weights_hash = qs__weights_hash(trainer);
-    QS_TRY(durations_fill(trainer, out));
-    QS_TRY(memory_gather(trainer, out));
-    QS_TRY(qs__audit_make(trainer, out, &out->audit));
-    return finish(trainer, out);
+    const qs_status status = epochs_run(trainer, out);
+    if (status == QS_NUMERIC) return failure_finish(trainer, out, status);
+    QS_TRY(status);
+    QS_TRY(figures_fill(trainer, out));
+    return finish(trainer, out, false);
 }
 
 void qs_train_result_release(qs_train_result *result) {

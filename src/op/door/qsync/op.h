@@ -53,7 +53,9 @@
     X(QS_DIFF_SHIFT, "diff_shift")                                                                                    \
     X(QS_MOMENTUM, "momentum")     /* optimiser state, fp32, flat */                                                  \
     X(QS_FLAG, "flag")             /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */      \
-    X(QS_STATISTICS, "statistics") /* see the statistics operator */
+    X(QS_STATISTICS, "statistics") /* see the statistics operator */                                                  \
+    X(QS_PACKED, "packed")         /* the rounded values in the storage of their format */                            \
+    X(QS_COUNTS, "counts")         /* qs_rounding_counts, carried in fp32 slots [4] */
 #define QS_ROLE_ENUM(id, text) id,
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
@@ -78,9 +80,10 @@ typedef struct qs_attributes {
     double value;          /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
     double value2;         /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
     double ceiling;        /* with `relu`: its ceiling, 0 for none */
-    qs_rounding rounding;  /* cast, quantize */
-    qs_overflow overflow;  /* cast */
-    bool batched;          /* cast, quantize, dropout: axis N is samples, random counters follow the global sample */
+    qs_rounding rounding;  /* cast, quantize, round */
+    qs_overflow overflow;  /* cast, round */
+    const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
+    bool batched;          /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
     bool relu;             /* normalisations: a relu behind, done in the same kernel */
     bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
     qs_narrow accumulator; /* conv2d, linear, of float operands: what each sum is formed in; all 0: the device's own (fp32 or better) */
@@ -207,6 +210,7 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   softmax_cross_entropy
  *                        forward src labels loss;  backward src labels diff_src
  *   cast                 forward src dst         float storage to float storage
+ *   round                forward src dst counts?;  pack src dst packed counts?    simulated formats: dst (may be src's memory) stays fp32
  *   absmax               forward src absmax
  *   quantize             forward src absmax dst dst_step dst_group?
  *   dequantize           forward src src_step src_group? dst
@@ -253,6 +257,7 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
+ *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result
  *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of `axis`. With `shifts` G (axis 1):
  *                        groups and step by qs_shift_groups from the channels' maxima, unsigned formats in the form QS_UNSIGNED
@@ -273,8 +278,8 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  * 2^32 r + c, stride = number of columns. Rows are pixels, numbered over the global batch, of dst or diff_src; of weight gradients they are
  * the weights (kh · KW + kw) · I + i of an output channel. */
 
-/* Random counters of the passes that draw (cast and quantize with QS_STOCHASTIC, dropout): the elements, in memory order, are cut into rows
- * (samples when batched, indices of axis 0 when per_channel along it, else one row); element i of row r draws with counter
+/* Random counters of the passes that draw (cast, quantize, round with QS_STOCHASTIC; dropout): the elements, in memory order, are cut into
+ * rows (samples when batched, indices of axis 0 when per_channel along it, else one row); element i of row r draws with counter
  * first + r · stride + i.
  * A batched pass numbers its rows by global sample, so draws do not depend on how samples are spread over ranks. stride is per_row rounded
  * up to an even number (dropout: per_row itself), so that two-draws-a-hash kernels start every row on a whole hash. */

@@ -11,6 +11,13 @@
  * format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value, quantizer)
  * and shared by its readers.
  *
+ * Tensors (fp-assignment.md §2). A plan may say in which format each tensor of a gradient computation stands. Operators then compute in
+ * fp32 and a `round` step behind each rounds what it wrote, in place: outputs behind the forward pass, the finished gradient of an output
+ * before the first backward pass that reads it, weight gradients before their all-reduce. Parameters are rounded from their masters into
+ * the place of their gradient. An output with a `saved` format that a backward pass reads is packed there by the same step; the fp32 form
+ * dies with its last forward reader, and each backward reader decodes a copy for itself. Masks (ReLU: a bit, max pool: a byte an element)
+ * and batch norm's mean and variance (fp32) are not tensors of an assignment. Evaluation is fp32.
+ *
  * Memory. Buffers have the interval of steps in which they live; one arena holds the persistent part (master weights, running statistics,
  * optimiser state, gradients: the same in every mode) and behind it the transient part, packed by interval. Offsets are multiples of 64.
  *
@@ -106,6 +113,7 @@ typedef struct qs_schedule {
     int peak_step;
     /* buffers that upstairs rooms fill or read */
     int masters, momentum, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
+    int counts; /* qs_rounding_counts of every rounded tensor, QS_COUNTS_PITCH bytes each, see qs_counts_offset; -1: nothing is rounded */
     int nodes;
     int *statistics_buffer;         /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */
     const qs_format **value_format; /* (nodes) storage format of each node's output */
@@ -120,6 +128,22 @@ typedef struct qs_kernel_row {
 } qs_kernel_row;
 typedef qs_status (*qs_kernel_lookup)(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out);
 
+/* Formats of tensors by their place in the graph; entries NULL: fp32. Points into a plan. */
+typedef struct qs_tensor_table {
+    const qs_tensor_choice **value;     /* (nodes) of each operator's output, the images first; NULL: nothing is rounded */
+    const qs_tensor_choice **parameter; /* (parameters) */
+} qs_tensor_table;
+/* The table of a class's plan (NULL: an empty one). QS_MISMATCH names tensors that the graph lacks or that cannot have what the plan wants:
+ * the loss and operators that move no data (flatten) have no tensor of their own, parameters that are not trained none at all. */
+QS_API qs_status qs_tensors_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out);
+QS_API void qs_tensor_table_release(qs_tensor_table *table);
+
+enum { QS_COUNTS_PITCH = 64 };
+/* Where in the buffer `counts` those of an output, a parameter or an output's gradient lie. */
+QS_API size_t qs_counts_offset_value(const qs_graph *graph, int node);
+QS_API size_t qs_counts_offset_parameter(const qs_graph *graph, int parameter);
+QS_API size_t qs_counts_offset_gradient(const qs_graph *graph, int node);
+
 typedef struct qs_lowering {
     const qs_graph *graph;
     int64_t batch;
@@ -127,6 +151,7 @@ typedef struct qs_lowering {
     const qs_job *job;              /* optimiser, buckets, loss scaling */
     const qs_recipe *const *recipe; /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
     const qs_format *half;          /* the class's half storage format */
+    const qs_tensor_table *tensors; /* NULL: fp32; outlives drafts */
     qs_kernel_lookup lookup;
     void *context;
 } qs_lowering;

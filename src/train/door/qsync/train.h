@@ -131,6 +131,8 @@ typedef struct qs_train_options {
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
     const char *watch_plan;             /* see "Another plan on the way"; only rank 0 looks at these two */
     int64_t watch_after;                /* look only when so many steps are done */
+    double promote_at;                  /* for all tensors with a format, instead of the plan's; 0: the plan's; below 0: never */
+    double promote_underflow;           /* promotes tensors whose underflows / elements exceed it, too; 0: they are only reported */
     bool trace;                         /* write trace.json */
     double audit_bound;                 /* warn when the iteration is further from its prediction, in per cent; 0: 10 */
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
@@ -148,7 +150,10 @@ typedef struct qs_train_options {
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
     int64_t steps;
-    int64_t replans;          /* plans taken on the way; what follows is of the last one, but for `seconds` */
+    int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
+    int64_t promotions; /* tensors promoted, and those for which there was no memory */
+    int64_t promotions_refused;
+    int64_t promotion_bytes;  /* by which the arena grew through promotions, on the rank where most */
     double seconds;           /* of training steps, without evaluation */
     double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
     double images_per_second; /* global batch / median step */
@@ -167,6 +172,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   all ranks and the steps since the last line, one an epoch {"type":"epoch", ...}, and one a switch of plans {"type":"replan", ...}; no
  *   times: equal runs give equal bytes
  * - weights.qsync: master weights and running statistics after the last step
+ *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
+ *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a loss that is not finite {"type":"failure", ...} is the last.
  * - timing.json: durations, speed and memory of the run
  * - audit.json: phases and memory of every rank, predicted and measured
  * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their
@@ -197,9 +204,16 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back
  * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
+/* Promotion (fp-assignment.md §6). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
+ * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above:
+ * lowered again, held against the memory limits, all or none; where all together do not fit, one by one, those that overflow most first.
+ * What any rank refuses is logged and not tried again. Gradients are loss scaling's matter: give them overflow=inf and the job dynamic loss
+ * scaling; a sum that is not finite is so on all ranks, and all skip that update. */
+
 /* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
  * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
- * (QS_INFEASIBLE with both figures). NaN or infinite loss stops with QS_NUMERIC naming step and rank. */
+ * (QS_INFEASIBLE with both figures). A NaN or infinite loss stops with QS_NUMERIC naming step, rank, operator and tensor:
+ * the first tensor of the forward pass that is not finite. The run folder is complete then, but for the weights. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
 /* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within

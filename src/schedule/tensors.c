@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Formats of tensors (fp-assignment.md section 2): which tensor of the graph has which, and the steps that round, pack and decode. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule_internal.h"
+
+/* ---- Which tensor is meant ---------------------------------------------------------------------------------------------------------- */
+
+static int parameter_find(const qs_graph *graph, const char *name) {
+    for (int i = 0; i < graph->parameters; i++)
+        if (strcmp(graph->parameter[i].name, name) == 0) return i;
+    return -1;
+}
+
+static qs_status parameter_bind(const qs_tensor_choice *tensor, const qs_graph *graph, qs_tensor_table *out) {
+    const int index = parameter_find(graph, tensor->name);
+    if (index < 0)
+        return qs_fail(QS_MISMATCH,
+                       "tensor %s: model %s has no operator and no parameter of that name; outputs are named after their operator, the "
+                       "images \"input\", parameters as in \"conv1.weights\"",
+                       tensor->name, graph->name);
+    if (graph->parameter[index].gradient == QS_ROLE_COUNT)
+        return qs_fail(QS_MISMATCH, "tensor %s: running statistics stay in fp32; leave it out", tensor->name);
+    if (tensor->saved)
+        return qs_fail(QS_MISMATCH, "tensor %s: saved as %s, but the masters of parameters are kept in fp32; leave \"saved\" out",
+                       tensor->name, tensor->saved->name);
+    out->parameter[index] = tensor;
+    return QS_OK;
+}
+
+static qs_status value_bind(const qs_tensor_choice *tensor, const qs_graph *graph, int node, qs_tensor_table *out) {
+    const qs_op *op = graph->node[node].op;
+    if (op && op->kind == QS_FIXED) return qs_fail(QS_MISMATCH, "tensor %s: the loss stays in fp32; leave it out", tensor->name);
+    if (op && op->alias)
+        return qs_fail(QS_MISMATCH, "tensor %s: %s moves no data, its output is the tensor %s; name that one", tensor->name, op->name,
+                       graph->node[graph->node[node].input[0]].name);
+    out->value[node] = tensor;
+    return QS_OK;
+}
+
+static qs_status tensor_bind(const qs_tensor_choice *tensor, const qs_graph *graph, qs_tensor_table *out) {
+    const int node = qs_graph_find(graph, tensor->name);
+    return node < 0 ? parameter_bind(tensor, graph, out) : value_bind(tensor, graph, node, out);
+}
+
+qs_status qs_tensors_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out) {
+    qs_tensor_table table = {0};
+    qs_status status = QS_OK;
+    *out = table;
+    if (!plan || plan->tensors == 0) return QS_OK;
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *table.value, &table.value));
+    QS_GOTO(qs_allocate((size_t)graph->parameters + 1, sizeof *table.parameter, &table.parameter));
+    for (int i = 0; i < plan->tensors; i++)
+        QS_GOTO(qs_fail_within(tensor_bind(&plan->tensor[i], graph, &table), "class %s", plan->class_name));
+    *out = table;
+    table = (qs_tensor_table){0};
+done:
+    qs_tensor_table_release(&table);
+    return status;
+}
+
+void qs_tensor_table_release(qs_tensor_table *table) {
+    free(table->value);
+    free(table->parameter);
+    *table = (qs_tensor_table){0};
+}
+
+size_t qs_counts_offset_value(const qs_graph *graph, int node) {
+    (void)graph;
+    return (size_t)node * QS_COUNTS_PITCH;
+}
+
+size_t qs_counts_offset_parameter(const qs_graph *graph, int parameter) {
+    return ((size_t)graph->nodes + (size_t)parameter) * QS_COUNTS_PITCH;
+}
+
+size_t qs_counts_offset_gradient(const qs_graph *graph, int node) {
+    return ((size_t)graph->nodes + (size_t)graph->parameters + (size_t)node) * QS_COUNTS_PITCH;
+}
+
+static bool is_rounded(const qs_schedule_draft *draft) {
+    return draft->frame->counts >= 0; /* never in evaluation */
+}
+
+static const qs_tensor_choice *value_tensor(const qs_schedule_draft *draft, int node) {
+    return is_rounded(draft) ? draft->in.tensors->value[node] : NULL;
+}
+
+static const qs_tensor_choice *parameter_tensor(const qs_schedule_draft *draft, const qs_parameter *parameter) {
+    return is_rounded(draft) ? draft->in.tensors->parameter[parameter - draft->graph->parameter] : NULL;
+}
+
+const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, const qs_parameter *parameter) {
+    const qs_tensor_choice *tensor = parameter_tensor(draft, parameter);
+    return tensor && tensor->value.format ? &tensor->value : NULL;
+}
+
+static qs_status storage_check(const qs_schedule_draft *draft, int node) {
+    const qs_format *format = draft->facts[node].value;
+    if (format == draft->fp32) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED,
+                   "tensor %s: the plan gives it a format of its own, but recipes have it stored in %s; tensors are rounded behind fp32 "
+                   "operators: give it no format, or the operators around it the recipe fp32",
+                   draft->graph->node[node].name, format->name);
+}
+
+/* ---- Steps -------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct rounding {
+    int node;
+    uint64_t stream;
+    qs_shape shape;
+    qs_place from, to;
+    const qs_quantizer *quantizer;
+    bool batched;
+    int packed;    /* buffer; -1: none */
+    size_t counts; /* offset; NO_COUNTS: not counted */
+} rounding;
+#define NO_COUNTS SIZE_MAX
+
+static qs_status round_emit(qs_schedule_draft *draft, const rounding *one) {
+    const qs_format *format = one->quantizer->format;
+    const qs_auxiliary *with = one->packed >= 0 ? &draft->pack : &draft->round;
+    /* Rows only where draws follow samples: one row is dealt to threads as a whole. */
+    const qs_attributes attributes = {.rounding = one->quantizer->rounding,
+                                      .overflow = one->quantizer->overflow,
+                                      .to = format,
+                                      .batched = one->batched && one->quantizer->rounding == QS_STOCHASTIC};
+    qs_pending pending = qs__pending_make(one->node, with->op, with->pass, &attributes);
+    pending.stream = one->stream;
+    pending.conversion = true;
+    qs__pending_bind(&pending, QS_SRC, one->shape, draft->fp32, one->from.buffer, one->from.offset);
+    qs__pending_bind(&pending, QS_DST, one->shape, draft->fp32, one->to.buffer, one->to.offset);
+    if (one->packed >= 0) qs__pending_bind(&pending, QS_PACKED, one->shape, format, one->packed, 0);
+    if (one->counts != NO_COUNTS)
+        qs__pending_bind(&pending, QS_COUNTS, qs_shape_of(1, (int64_t)4), draft->fp32, draft->frame->counts, one->counts);
+    return qs__step_emit(draft, &pending);
+}
+
+static qs_status storage_cast(qs_schedule_draft *draft, int node, qs_shape shape, const qs_format *from, int src, const qs_format *to,
+                              int dst) {
+    const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN};
+    qs_pending pending = qs__pending_make(node, draft->cast.op, draft->cast.pass, &attributes);
+    pending.conversion = true;
+    qs__pending_bind(&pending, QS_SRC, shape, from, src, 0);
+    qs__pending_bind(&pending, QS_DST, shape, to, dst, 0);
+    return qs__step_emit(draft, &pending);
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------------------------------------------------ */
+
+/* The node's backward pass reads this input as it is stored. */
+static bool reads_back(const qs_schedule_draft *draft, int reader, int input) {
+    const qs_node *node = &draft->graph->node[reader];
+    if (input != 0 || !draft->topology.needs_gradient[reader] || draft->facts[reader].want[0].format != draft->fp32) return false;
+    if (node->op->kind == QS_ADJUSTABLE) return true;
+    const qs_pass *backward = qs_op_pass(node->op, "backward");
+    for (int i = 0; backward && i < backward->roles; i++)
+        if (backward->role[i] == QS_SRC) return true;
+    return false;
+}
+
+/* A backward pass reads the output, itself or through operators that hand its buffer on. */
+static bool is_read_back(const qs_schedule_draft *draft, int node) {
+    const qs_topology *topology = &draft->topology;
+    for (int i = topology->first_reader[node]; i < topology->first_reader[node + 1]; i++) {
+        const int reader = topology->reader[i] / QS_MAX_INPUTS;
+        if (qs__is_alias(&draft->in, reader) ? is_read_back(draft, reader) : reads_back(draft, reader, topology->reader[i] % QS_MAX_INPUTS))
+            return true;
+    }
+    return false;
+}
+
+static const qs_format *packed_format(const qs_schedule_draft *draft, int node) {
+    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    return tensor && tensor->saved && tensor->saved != draft->fp32 && is_read_back(draft, node) ? tensor->saved : NULL;
+}
+
+/* Rows of draws must start on whole bytes. */
+static bool packs_at_once(const qs_quantizer *value, const qs_format *saved) {
+    return saved == value->format && (value->rounding != QS_STOCHASTIC || saved->bits % 8 == 0);
+}
+
+qs_status qs__value_round(qs_schedule_draft *draft, int node) {
+    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    const qs_format *saved = packed_format(draft, node);
+    const qs_shape shape = qs_graph_shape(draft->graph, node, draft->in.batch);
+    const int value = qs__value_number(draft, node);
+    int packed = -1;
+    if (!tensor || (!tensor->value.format && !tensor->saved)) return QS_OK;
+    QS_TRY(storage_check(draft, node));
+    if (saved)
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_PACKED, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, saved), node, "packed", saved->name,
+                               &packed));
+    const bool at_once = saved && packs_at_once(&tensor->value, saved);
+    const rounding one = {.node = node,
+                          .stream = QS_STREAM_ROUND_VALUE,
+                          .shape = shape,
+                          .from = {value, 0},
+                          .to = {value, 0},
+                          .quantizer = &tensor->value,
+                          .batched = true,
+                          .packed = at_once ? packed : -1,
+                          .counts = qs_counts_offset_value(draft->graph, node)};
+    if (tensor->value.format) QS_TRY(round_emit(draft, &one));
+    return saved && !at_once ? storage_cast(draft, node, shape, draft->fp32, value, saved, packed) : QS_OK;
+}
+
+qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int *buffer) {
+    const int value = draft->graph->node[reader].input[input], root = draft->topology.root[value];
+    const qs_format *saved = packed_format(draft, root);
+    const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
+    if (!saved) return QS_OK;
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_UNPACKED, QS_CONVERTED, qs_tensor_bytes(&shape, draft->fp32), reader, "src", "unpacked", buffer));
+    return storage_cast(draft, reader, shape, saved, qs__number(draft, root, QS_SLOT_PACKED), draft->fp32, *buffer);
+}
+
+/* ---- Gradients ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Rounding twice to one format changes nothing. A gradient that others still read is rounded into a buffer of its own. */
+qs_status qs__gradient_round(qs_schedule_draft *draft, int node) {
+    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    const qs_gradient given = qs__gradient_of(draft, node);
+    const qs_shape shape = qs_graph_shape(draft->graph, node, draft->in.batch);
+    if (!tensor || !tensor->gradient.format || given.buffer < 0 || given.rounded == tensor->gradient.format) return QS_OK;
+    QS_TRY(storage_check(draft, node));
+    int to = given.buffer;
+    if (!given.owned)
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_ROUNDED_GRADIENT, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, draft->fp32), node, "diff",
+                               "rounded", &to));
+    const rounding one = {.node = node,
+                          .stream = QS_STREAM_ROUND_GRADIENT,
+                          .shape = shape,
+                          .from = {given.buffer, 0},
+                          .to = {to, 0},
+                          .quantizer = &tensor->gradient,
+                          .batched = true,
+                          .packed = -1,
+                          .counts = qs_counts_offset_gradient(draft->graph, node)};
+    QS_TRY(round_emit(draft, &one));
+    draft->build.rounded = (qs_gradient){to, true, tensor->gradient.format};
+    return QS_OK;
+}
+
+/* ---- Parameters --------------------------------------------------------------------------------------------------------------------- */
+
+static rounding parameter_rounding(const qs_parameter *parameter, qs_place from, qs_place to, const qs_quantizer *quantizer) {
+    return (rounding){.node = parameter->node,
+                      .stream = (uint64_t)QS_STREAM_ROUND_PARAMETER + (uint64_t)parameter->role,
+                      .shape = parameter->shape,
+                      .from = from,
+                      .to = to,
+                      .quantizer = quantizer,
+                      .packed = -1,
+                      .counts = NO_COUNTS};
+}
+
+qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parameter *parameter) {
+    const qs_tensor_choice *tensor = parameter_tensor(draft, parameter);
+    if (!tensor || !tensor->gradient.format) return QS_OK;
+    const qs_place place = {draft->frame->gradients, (size_t)parameter->offset * sizeof(float)};
+    rounding one = parameter_rounding(parameter, place, place, &tensor->gradient);
+    one.stream += QS_ROLE_COUNT; /* draws of its own */
+    return round_emit(draft, &one);
+}
+
+/* Both passes read equal bits: the second rounding draws what the first drew. Only the first one counts. */
+qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out) {
+    const qs_quantizer *quantizer = qs__parameter_quantizer(draft, parameter);
+    const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)};
+    const bool forward = draft->build.phase == QS_FORWARD;
+    *out = master;
+    if (!quantizer) return QS_OK;
+    *out = (qs_place){draft->frame->gradients, master.offset};
+    if (!forward && in_gradient) return QS_OK;
+    if (!forward) {
+        *out = (qs_place){-1, 0};
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_ROUNDED_PARAMETER, QS_CONVERTED, qs_tensor_bytes(&parameter->shape, draft->fp32),
+                               parameter->node, qs_role_name(parameter->role), "rounded", &out->buffer));
+    }
+    rounding one = parameter_rounding(parameter, master, *out, quantizer);
+    if (forward) one.counts = qs_counts_offset_parameter(draft->graph, (int)(parameter - draft->graph->parameter));
+    return round_emit(draft, &one);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where a non-finite loss comes from. The forward part runs once more, step by step: what a step reads that no step wrote (images,
+ * parameters) is looked at before, what it writes behind; the first tensor with an infinity or a NaN is the one. */
+#include "train_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_finite(const qs_operand *operand, const void *data) {
+    const int64_t count = qs_shape_count(&operand->shape);
+    float *values = NULL;
+    if (operand->format == qs_format_of("fp32")) return isfinite(qs_absmax_array(count, data));
+    if (qs_allocate((size_t)count, sizeof *values, &values) != QS_OK) return true;
+    qs_convert_to_fp32(operand->format, count, data, values);
+    const bool finite = isfinite(qs_absmax_array(count, values));
+    free(values);
+    return finite;
+}
+
+/* Operands that carry something else in fp32 slots, and integers, are always finite. */
+static bool is_looked_at(const qs_operand *operand) {
+    return operand->format && operand->format->kind == QS_KIND_FLOAT && operand->role != QS_LABELS && operand->role != QS_COUNTS &&
+           operand->role != QS_STATISTICS;
+}
+
+/* Masters, and rounded or converted forms of them, which lie in the place of the gradient; NULL: it is none. */
+static const qs_parameter *parameter_at(const qs_schedule *schedule, const qs_graph *graph, const qs_place *place) {
+    if (place->buffer != schedule->masters && place->buffer != schedule->gradients) return NULL;
+    for (int i = 0; i < graph->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[i];
+        if (parameter->gradient != QS_ROLE_COUNT && (size_t)parameter->offset * sizeof(float) == place->offset) return parameter;
+    }
+    return NULL;
+}
+
+/* A parameter, the output of the node, one of its inputs, or another vector of it. */
+static void culprit_name(const qs_schedule *schedule, const qs_graph *graph, const qs_step *step, int operand, bool written,
+                         qs__culprit *out) {
+    const qs_node *node = &graph->node[step->node];
+    const qs_role role = step->case_.operand[operand].role;
+    const qs_parameter *parameter = parameter_at(schedule, graph, &step->place[operand]);
+    const bool value = role == QS_DST || role == QS_SRC || role == QS_SRC2 || role == QS_PACKED;
+    const char *name = value && !written && !step->conversion ? graph->node[node->input[role == QS_SRC2 ? 1 : 0]].name : node->name;
+    snprintf(out->operator_name, sizeof out->operator_name, "%s", node->name);
+    if (parameter)
+        snprintf(out->tensor, sizeof out->tensor, "%s", parameter->name);
+    else
+        snprintf(out->tensor, sizeof out->tensor, "%s%s%s", name, value ? "" : ".", value ? "" : qs_role_name(role));
+}
+
+static bool operands_search(const qs__program *program, const qs_graph *graph, int index, bool written, qs__culprit *out) {
+    const qs_step *step = &program->schedule->step[index];
+    for (int i = 0; i < step->case_.operands; i++) {
+        const qs_operand *operand = &step->case_.operand[i];
+        if (!is_looked_at(operand) || (step->case_.pass->written >> i & 1) != written) continue;
+        const char *data = (const char *)qs_executor_buffer(program->executor, step->place[i].buffer) + step->place[i].offset;
+        if (is_finite(operand, data)) continue;
+        culprit_name(program->schedule, graph, step, i, written, out);
+        return true;
+    }
+    return false;
+}
+
+qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, qs__culprit *out) {
+    const int steps = qs__forward_steps(program->schedule);
+    snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[graph->nodes - 1].name);
+    snprintf(out->tensor, sizeof out->tensor, "%s", graph->node[graph->nodes - 1].name);
+    for (int s = 0; s < steps; s++) {
+        if (program->schedule->step[s].kind != QS_STEP_KERNEL) continue;
+        if (operands_search(program, graph, s, false, out)) return QS_OK;
+        QS_TRY(qs__executor_step(program->executor, s, run));
+        if (operands_search(program, graph, s, true, out)) return QS_OK;
+    }
+    return QS_OK;
+}

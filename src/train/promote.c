@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Precision promotion (fp-assignment.md section 6): a tensor of the forward pass whose rounding overflowed in more than its threshold of
+ * the elements gets its higher format for good. All ranks see the same counts (rounding.c) and decide alike; the plan so changed is taken
+ * like any new plan between two steps. What a rank has no memory for is refused by all, and not tried again. */
+#include "train_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The plan with higher formats --------------------------------------------------------------------------------------------------- */
+
+static qs_quantizer higher_of(const qs_tensor_choice *tensor) {
+    qs_quantizer higher = tensor->promote_to;
+    if (higher.format) return higher;
+    higher = tensor->value;
+    higher.format = qs_format_of("fp(6,9,0)");
+    return higher;
+}
+
+static bool is_high(const qs_tensor_choice *tensor) {
+    return !tensor->value.format || tensor->value.format == higher_of(tensor).format;
+}
+
+/* Outputs and parameters; -1: the model has no such tensor. */
+static int place_of(const qs_graph *graph, const char *name) {
+    const int node = qs_graph_find(graph, name);
+    if (node >= 0) return node;
+    for (int i = 0; i < graph->parameters; i++)
+        if (strcmp(graph->parameter[i].name, name) == 0) return graph->nodes + i;
+    return -1;
+}
+
+static void tensor_raise(qs_tensor_choice *tensor) {
+    tensor->value = higher_of(tensor);
+    if (tensor->saved) tensor->saved = tensor->value.format;
+}
+
+/* What was known of the schedule is not known any more. */
+static void class_forget(qs_class_plan *one) {
+    for (int k = 0; k < one->kernels; k++)
+        free(one->kernel[k].case_text);
+    free(one->kernel);
+    one->kernel = NULL;
+    one->kernels = 0;
+    one->schedule[0] = '\0';
+    memset(&one->predicted, 0, sizeof one->predicted);
+}
+
+static void class_raise(const qs_graph *graph, const bool *raise, qs_class_plan *one) {
+    bool raised = false;
+    for (int t = 0; t < one->tensors; t++) {
+        const int place = place_of(graph, one->tensor[t].name);
+        if (place < 0 || !raise[place] || is_high(&one->tensor[t])) continue;
+        tensor_raise(&one->tensor[t]);
+        raised = true;
+    }
+    if (raised) class_forget(one);
+}
+
+static qs_status plan_copy(const qs_plan *plan, qs_plan *out) {
+    char *text = NULL;
+    QS_TRY(qs_plan_text(plan, &text));
+    const qs_status status = qs_plan_parse(text, "the present plan", out);
+    free(text);
+    return status;
+}
+
+static qs_status raised_text(const qs__trainer *trainer, const bool *raise, char **text) {
+    qs_plan plan = {0};
+    QS_TRY(plan_copy(trainer->plan, &plan));
+    for (int c = 0; c < plan.classes; c++)
+        class_raise(trainer->graph, raise, &plan.class_[c]);
+    plan.images_per_second = 0;
+    const qs_status status = qs_plan_text(&plan, text);
+    qs_plan_release(&plan);
+    return status;
+}
+
+/* ---- Who is promoted ---------------------------------------------------------------------------------------------------------------- */
+
+/* The underflow threshold is the run's, overflow thresholds are the plan's. */
+static bool exceeds(const qs__trainer *trainer, const qs_tensor_choice *tensor, const qs__rounding_sums *step) {
+    const double underflow = trainer->options->promote_underflow;
+    if (is_high(tensor)) return false;
+    if (tensor->promote_at > 0 && qs__rounding_share(step->overflows, step->elements) > tensor->promote_at) return true;
+    return underflow > 0 && qs__rounding_share(step->underflows, step->elements) > underflow;
+}
+
+static const char *name_at(const qs_graph *graph, int place) {
+    return place < graph->nodes ? graph->node[place].name : graph->parameter[place - graph->nodes].name;
+}
+
+/* The choice of the first class whose tensor goes too far, whichever class this rank is of: ranks decide alike. NULL: none does. */
+static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int place) {
+    const qs__rounding_sums *step = &trainer->rounding.step[place];
+    if (step->overflows + step->underflows == 0 || trainer->rounding.refused[place]) return NULL;
+    for (int c = 0; c < trainer->plan->classes; c++) {
+        const qs_tensor_choice *tensor = qs_class_plan_tensor(&trainer->plan->class_[c], name_at(trainer->graph, place));
+        if (tensor && exceeds(trainer, tensor, step)) return tensor;
+    }
+    return NULL;
+}
+
+static int candidates_find(const qs__trainer *trainer, bool *raise) {
+    int count = 0;
+    for (int place = 0; place < trainer->graph->nodes + trainer->graph->parameters; place++)
+        count += raise[place] = candidate_at(trainer, place) != NULL;
+    return count;
+}
+
+/* ---- One attempt -------------------------------------------------------------------------------------------------------------------- */
+
+/* What the log says of a promoted tensor: taken down before the plan changes. */
+static qs_status promotion_describe(qs__trainer *trainer, int place, qs__promotion *out) {
+    const qs__rounding_sums *step = &trainer->rounding.step[place];
+    const qs_tensor_choice *tensor = candidate_at(trainer, place);
+    const qs_quantizer higher = higher_of(tensor);
+    double share = trainer->rounding.own[place], most = share, rank;
+    *out = (qs__promotion){.tensor = name_at(trainer->graph, place),
+                           .overflow_ratio = qs__rounding_share(step->overflows, step->elements),
+                           .underflow_ratio = qs__rounding_share(step->underflows, step->elements)};
+    qs_quantizer_text(&tensor->value, out->from);
+    qs_quantizer_text(&higher, out->to);
+    QS_TRY(qs_comm_max(trainer->comm, &most, 1));
+    rank = share == most ? -trainer->rank : -INFINITY;
+    QS_TRY(qs_comm_max(trainer->comm, &rank, 1));
+    out->rank = (int)-rank;
+    out->rank_ratio = most;
+    return QS_OK;
+}
+
+static void promotion_log(const qs__trainer *trainer, const qs__promotion *one, const char *refusal) {
+    if (trainer->rank != 0) return;
+    if (refusal)
+        qs_log(QS_LOG_WARNING, "tensor %s stays in %s (%.3g of its elements overflowed in step %lld, most on rank %d): %s", one->tensor,
+               one->from, one->overflow_ratio, (long long)trainer->step, one->rank, refusal);
+    else
+        qs_log(QS_LOG_INFO, "tensor %s promoted from %s to %s before step %lld: %.3g of its elements overflowed, most on rank %d",
+               one->tensor, one->from, one->to, (long long)trainer->step + 1, one->overflow_ratio, one->rank);
+}
+
+typedef struct attempt {
+    qs__promotion *one; /* (count) */
+    int count;
+    qs__replan_figures figures;
+} attempt;
+
+static qs_status attempt_describe(qs__trainer *trainer, const bool *raise, attempt *out) {
+    const int places = trainer->graph->nodes + trainer->graph->parameters;
+    QS_TRY(qs_comm_agree(trainer->comm, qs_allocate((size_t)places, sizeof *out->one, &out->one)));
+    for (int place = 0; place < places; place++)
+        if (raise[place]) QS_TRY(promotion_describe(trainer, place, &out->one[out->count++]));
+    return QS_OK;
+}
+
+static qs_status attempt_record(qs__trainer *trainer, int64_t epoch, const attempt *tried, const char *refusal) {
+    qs__replan_figures *all = NULL;
+    qs_status status = QS_OK;
+    if (!refusal) QS_TRY(qs__replan_gather(trainer, &tried->figures, &all));
+    for (int i = 0; i < tried->count; i++) {
+        promotion_log(trainer, &tried->one[i], refusal);
+        if (status == QS_OK) status = qs__metrics_promotion(trainer, epoch, &tried->one[i], all, refusal);
+    }
+    free(all);
+    return qs_comm_agree(trainer->comm, status);
+}
+
+static qs_status attempt_take(qs__trainer *trainer, const bool *raise, qs__replan_figures *figures) {
+    char *text = NULL;
+    QS_TRY(qs_comm_agree(trainer->comm, raised_text(trainer, raise, &text)));
+    const int64_t before = (int64_t)trainer->arena.bytes;
+    const qs_status status = qs__plan_take(trainer, text, figures);
+    free(text);
+    if (status == QS_OK && trainer->rounding.first_arena == 0) trainer->rounding.first_arena = before;
+    return status;
+}
+
+static void refused_note(qs__trainer *trainer, const bool *raise) {
+    for (int place = 0; place < trainer->graph->nodes + trainer->graph->parameters; place++)
+        if (raise[place]) trainer->rounding.refused[place] = true;
+}
+
+/* *taken: false when it was refused, which is recorded if this was about one tensor. */
+static qs_status attempt_run(qs__trainer *trainer, int64_t epoch, const bool *raise, bool *taken) {
+    attempt tried = {0};
+    char refusal[512];
+    qs_status status = attempt_describe(trainer, raise, &tried);
+    if (status == QS_OK) status = attempt_take(trainer, raise, &tried.figures);
+    *taken = status == QS_OK;
+    snprintf(refusal, sizeof refusal, "%s", *taken ? "" : qs_message());
+    if (*taken) {
+        trainer->rounding.promotions += tried.count;
+        trainer->promotion_switches++;
+        status = attempt_record(trainer, epoch, &tried, NULL);
+    } else if (status != QS_PEER_LOST) {
+        const bool alone = tried.count == 1;
+        trainer->rounding.refusals += alone;
+        if (alone) refused_note(trainer, raise);
+        status = alone ? attempt_record(trainer, epoch, &tried, refusal) : QS_OK;
+    }
+    free(tried.one);
+    return status;
+}
+
+/* ---- Before a step ------------------------------------------------------------------------------------------------------------------ */
+
+/* Together where memory allows, else one by one, those that overflow most first. */
+static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
+    const int places = trainer->graph->nodes + trainer->graph->parameters;
+    bool *alone = NULL;
+    qs_status status = qs_allocate((size_t)places, sizeof *alone, &alone);
+    status = qs_comm_agree(trainer->comm, status);
+    for (bool more = true; status == QS_OK && more;) {
+        int most = -1;
+        double share = -1;
+        for (int p = 0; p < places; p++) {
+            const double own = qs__rounding_share(trainer->rounding.step[p].overflows, trainer->rounding.step[p].elements);
+            if (!raise[p] || own <= share) continue;
+            most = p;
+            share = own;
+        }
+        more = most >= 0;
+        if (!more) break;
+        bool taken;
+        raise[most] = false;
+        memset(alone, 0, (size_t)places * sizeof *alone);
+        alone[most] = true;
+        status = attempt_run(trainer, epoch, alone, &taken);
+    }
+    free(alone);
+    return status;
+}
+
+qs_status qs__promote(qs__trainer *trainer, int64_t epoch) {
+    bool *raise = NULL, taken = false;
+    if (!trainer->plan || !trainer->rounding.counted) return QS_OK;
+    trainer->rounding.counted = false;
+    QS_TRY(qs_comm_agree(trainer->comm,
+                         qs_allocate((size_t)trainer->graph->nodes + (size_t)trainer->graph->parameters, sizeof *raise, &raise)));
+    const int count = candidates_find(trainer, raise);
+    qs_status status = QS_OK;
+    if (count > 0) status = attempt_run(trainer, epoch, raise, &taken);
+    if (status == QS_OK && count > 1 && !taken) status = one_by_one(trainer, epoch, raise);
+    free(raise);
+    return status;
+}
+
+/* ---- Thresholds --------------------------------------------------------------------------------------------------------------------- */
+
+qs_status qs__thresholds_set(qs__trainer *trainer) {
+    const double threshold = trainer->options->promote_at;
+    if (threshold == 0 || !trainer->plan) return QS_OK;
+    QS_TRY(qs_allocate(1, sizeof *trainer->taken, &trainer->taken));
+    QS_TRY(plan_copy(trainer->plan, trainer->taken));
+    for (int c = 0; c < trainer->taken->classes; c++)
+        for (int t = 0; t < trainer->taken->class_[c].tensors; t++) {
+            qs_tensor_choice *tensor = &trainer->taken->class_[c].tensor[t];
+            if (tensor->value.format) tensor->promote_at = threshold > 0 ? threshold : 0;
+        }
+    trainer->plan = trainer->taken;
+    return QS_OK;
+}
