@@ -97,15 +97,14 @@ static void round_body(void *context, int64_t begin, int64_t end) {
     atomic_fetch_add_explicit(&call->underflows, counts.underflows, memory_order_relaxed);
 }
 
-static qs__float_rounding how_to_round(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
-    return (qs__float_rounding){
-        .plan = qs__float_plan_of(format), .rounding = rounding, .past = qs__past_max_of(format, rounding, overflow)};
-}
-
 qs_rounding_counts qs_round_pack_array(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random,
                                        int64_t count, const float *src, float *dst, void *packed) {
-    array_call call = {
-        .how = how_to_round(format, rounding, overflow), .random = random, .bits = format->bits, .src = src, .dst = dst, .packed = packed};
+    array_call call = {.how = qs__float_rounding_of(format, rounding, overflow),
+                       .random = random,
+                       .bits = format->bits,
+                       .src = src,
+                       .dst = dst,
+                       .packed = packed};
     run(&call, count, round_body);
     return (qs_rounding_counts){call.overflows, call.underflows};
 }
@@ -129,7 +128,7 @@ static void copy_body(void *context, int64_t begin, int64_t end) {
 void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random, int64_t count,
                           const float *src, void *dst) {
     bool copies = is_single(format) && overflow != QS_OVERFLOW_SATURATE;
-    array_call call = {.how = how_to_round(format, rounding, overflow), .random = random, .bits = format->bits, .src = src};
+    array_call call = {.how = qs__float_rounding_of(format, rounding, overflow), .random = random, .bits = format->bits, .src = src};
     call.how.fast = overflow == QS_OVERFLOW_DEFAULT;
     *(copies ? &call.dst : &call.packed) = dst;
     run(&call, count, copies ? copy_body : round_body);

@@ -77,15 +77,20 @@ typedef struct qs__past_max {
     int32_t positive, negative, infinity, nan;
 } qs__past_max;
 
-qs__past_max qs__past_max_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow);
-
 /* A rounding of floats: how, and what the kernels need to know of it. */
 typedef struct qs__float_rounding {
     qs__float_plan plan;
     qs_rounding rounding;
-    qs__past_max past;
-    bool fast; /* codes only, nothing is counted, no policy of its own: the kernels of bf16 and fp16 will do */
+    int32_t dropped;          /* the mantissa bits of fp32 that fall away */
+    int32_t half;             /* nearest-even: added to a magnitude, with the last bit that stays where that is in `odd` */
+    int32_t odd;              /* 1, or 0 where the last bit is always set (no mantissa) or nothing falls away */
+    int32_t small_bits;       /* magnitudes below are rounded as multiples of `step`; 0, and no step: the format ends where fp32 does */
+    float step, inverse[2];   /* the product of the latter is 1/step, which alone may lie beyond fp32 */
+    qs__past_max value, code; /* fp32 bits and storage codes, without sign */
+    bool fast;                /* codes only, nothing is counted, no policy of its own: the kernels of bf16 and fp16 will do */
 } qs__float_rounding;
+
+qs__float_rounding qs__float_rounding_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow);
 
 /* Draw i of a run: hash of the key halves and counter + i. */
 typedef struct qs__draws {

@@ -52,9 +52,9 @@ static bool goes_up(qs_rounding rounding, bool negative, double k, double f, uin
         return f > 0.5 || (f == 0.5 && fmod(k, 2.0) != 0.0);
     case QS_NEAREST_AWAY:
         return f >= 0.5;
-    /* Probability f to the 32nd bit: the carry out of the fraction's first 32 bits plus the random ones. */
+    /* Probability f to the 31st bit: the carry out of the fraction's first 31 bits plus the random ones. */
     case QS_STOCHASTIC:
-        return floor(f * 0x1p32) + random >= 0x1p32;
+        return floor(f * 0x1p31) + (random >> 1) >= 0x1p31;
     case QS_FLOOR:
         return negative && f > 0.0;
     default:
@@ -75,7 +75,7 @@ static float nan_value(const qs_format *format, qs_overflow overflow, float x) {
     return copysignf(stays ? NAN : (float)format->max, x);
 }
 
-qs__past_max qs__past_max_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
+static qs__past_max past_max_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
     const float top = FLT_MAX;
     return (qs__past_max){
         .positive = (int32_t)qs__bits_of(overflow_value(format, rounding, overflow, top)),
@@ -83,6 +83,30 @@ qs__past_max qs__past_max_of(const qs_format *format, qs_rounding rounding, qs_o
         .infinity = (int32_t)qs__bits_of(overflow_value(format, rounding, overflow, INFINITY)),
         .nan = (int32_t)qs__bits_of(nan_value(format, overflow, 1.0f)),
     };
+}
+
+static int32_t code_of(const qs_format *format, int32_t bits) {
+    return (int32_t)qs_encode_value(format, qs__float_of((uint32_t)bits));
+}
+
+qs__float_rounding qs__float_rounding_of(const qs_format *format, qs_rounding rounding, qs_overflow overflow) {
+    const qs__float_plan plan = qs__float_plan_of(format);
+    const qs__past_max past = past_max_of(format, rounding, overflow);
+    const int exponent = 127 + plan.mantissa_bits - plan.min_field; /* of 1/step */
+    const int first = exponent > 126 ? 126 : exponent < -126 ? -126 : exponent;
+    const bool as_fp32 = plan.min_field == 1 && plan.mantissa_bits > 0;
+    qs__float_rounding how = {.plan = plan, .rounding = rounding, .value = past};
+    how.dropped = (int32_t)((1u << plan.shift) - 1);
+    /* A significand without mantissa is odd: its ties go up. */
+    how.half = how.dropped / 2 + (plan.mantissa_bits == 0);
+    how.odd = plan.mantissa_bits > 0 && plan.shift > 0;
+    how.small_bits = as_fp32 ? 0 : plan.min_bits;
+    how.step = as_fp32 ? 0.0f : plan.step;
+    how.inverse[0] = ldexpf(1.0f, first);
+    how.inverse[1] = ldexpf(1.0f, exponent - first);
+    how.code = (qs__past_max){code_of(format, past.positive), code_of(format, past.negative), code_of(format, past.infinity),
+                              code_of(format, past.nan)};
+    return how;
 }
 
 static float round_float(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x, uint32_t random, bool *overflowed) {

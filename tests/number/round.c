@@ -115,7 +115,7 @@ static void specials_follow_their_rule(void **state) {
     assert_true(qs_round_value(format_named("int4"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 7.4f, 0, &overflow) == 7.0f && !overflow);
 }
 
-/* P(up) is the fraction's first 32 bits: exactly so many of the 2^32 random words carry. Counted at the border word. */
+/* P(up) is the fraction's first 31 bits: exactly so many of the upper 31 bits of random words carry. Counted at the border word. */
 static void stochastic_probability_is_exact(void **state) {
     (void)state;
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
@@ -124,7 +124,7 @@ static void stochastic_probability_is_exact(void **state) {
             float x = near_format(format, 10, i);
             double q = spacing_at(format, x);
             double units = fabs((double)x) / q;
-            double fraction = floor((units - floor(units)) * 0x1p32);
+            double fraction = 2.0 * floor((units - floor(units)) * 0x1p31);
             if (fabs((double)x) >= format->max || fraction == 0.0) continue;
             uint32_t first = (uint32_t)(0x1p32 - fraction);
             double below = fabs((double)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, x, first - 1, NULL));

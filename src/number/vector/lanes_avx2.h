@@ -140,9 +140,8 @@ LANES_INLINE bool mask_any(mask m) {
     __m256i either = _mm256_or_si256(m.low, m.high);
     return !_mm256_testz_si256(either, either);
 }
-LANES_INLINE int mask_count(mask m) {
-    return __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m.low))) +
-           __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m.high)));
+LANES_INLINE ints int_add_one(ints x, mask m) {
+    return int_sub(x, m);
 }
 LANES_INLINE ints mask_select(mask m, ints yes, ints no) {
     return (ints){_mm256_blendv_epi8(no.low, yes.low, m.low), _mm256_blendv_epi8(no.high, yes.high, m.high)};

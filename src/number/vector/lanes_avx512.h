@@ -119,8 +119,8 @@ LANES_INLINE mask mask_and(mask a, mask b) {
 LANES_INLINE bool mask_any(mask m) {
     return m != 0;
 }
-LANES_INLINE int mask_count(mask m) {
-    return __builtin_popcount(m);
+LANES_INLINE ints int_add_one(ints x, mask m) {
+    return _mm512_mask_add_epi32(x, m, x, _mm512_set1_epi32(1));
 }
 LANES_INLINE ints mask_select(mask m, ints yes, ints no) {
     return _mm512_mask_blend_epi32(m, no, yes);
@@ -141,11 +141,11 @@ LANES_INLINE void float_store(float *dst, floats x) {
 LANES_INLINE floats float_add(floats a, floats b) {
     return _mm512_add_ps(a, b);
 }
-LANES_INLINE floats float_sub(floats a, floats b) {
-    return _mm512_sub_ps(a, b);
-}
 LANES_INLINE floats float_mul(floats a, floats b) {
     return _mm512_mul_ps(a, b);
+}
+LANES_INLINE floats float_sub(floats a, floats b) {
+    return _mm512_sub_ps(a, b);
 }
 LANES_INLINE mask float_above(floats a, floats b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sixteen lanes on any machine, by the compilers' own vector types of four: the reference meaning of the operations that
- * vector/kernels.inc is written in. Integers wrap; shifts by 32 or more give 0 (int_sar is used below 32 only); a mask is all bits of
- * its lanes; float_nearest is nearest-even, for magnitudes up to 2^23; float_truncate for magnitudes below 2^31, double_truncate
- * likewise; float_clamp takes NaN to the top; double_power is 2^n; int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and
- * 8-15, low half first; int_store_upper_8 stores the low byte of the upper halves of 32
- * lanes, int_store_words_8 the low bytes of both halves of sixteen lanes, low half first. */
+ * vector/kernels.inc is written in. Integers wrap; shifts by 32 or more give 0 (int_sar is used below 32 only); a mask is all bits of its
+ * lanes; int_add_one adds 1 in the lanes of a mask; float_nearest is nearest-even, for magnitudes up to 2^23; float_truncate for magnitudes
+ * below 2^31, double_truncate likewise; float_clamp takes NaN to the top; double_power is 2^n;
+ * int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and 8-15, low half first; int_store_upper_8 stores the low byte of the
+ * upper halves of 32 lanes, int_store_words_8 the low bytes of both halves of sixteen lanes, low half first. */
 #ifndef QSYNC_NUMBER_LANES_PORTABLE_H
 #define QSYNC_NUMBER_LANES_PORTABLE_H
 
@@ -14,7 +14,7 @@
 #define LANES_NAME "portable"
 #define LANES_TABLE qs__kernels_portable
 #define LANES_HAVE_HALF 0
-#define LANES_INLINE static inline __attribute__((unused))
+#define LANES_INLINE static inline __attribute__((always_inline, unused))
 #define LANES_LOOP static __attribute__((noinline))
 #define LANES_RARE static __attribute__((noinline))
 
@@ -173,9 +173,8 @@ LANES_INLINE bool mask_any(mask m) {
     int_quad any = m.part[0] | m.part[1] | m.part[2] | m.part[3];
     return (any[0] | any[1] | any[2] | any[3]) != 0;
 }
-LANES_INLINE int mask_count(mask m) {
-    int_quad count = m.part[0] + m.part[1] + m.part[2] + m.part[3];
-    return -(count[0] + count[1] + count[2] + count[3]);
+LANES_INLINE ints int_add_one(ints x, mask m) {
+    return int_sub(x, m);
 }
 LANES_INLINE ints mask_one(mask m) {
     LANES_INTS(m.part[i] & 1);
@@ -195,11 +194,11 @@ LANES_INLINE void float_store(float *dst, floats x) {
 LANES_INLINE floats float_add(floats a, floats b) {
     LANES_FLOATS(a.part[i] + b.part[i]);
 }
-LANES_INLINE floats float_sub(floats a, floats b) {
-    LANES_FLOATS(a.part[i] - b.part[i]);
-}
 LANES_INLINE floats float_mul(floats a, floats b) {
     LANES_FLOATS(a.part[i] * b.part[i]);
+}
+LANES_INLINE floats float_sub(floats a, floats b) {
+    LANES_FLOATS(a.part[i] - b.part[i]);
 }
 LANES_INLINE mask float_above(floats a, floats b) {
     LANES_INTS(a.part[i] > b.part[i]);

@@ -90,7 +90,7 @@ QS_API qs_status qs_overflow_find(const char *name, qs_overflow *out);
 QS_API const char *qs_overflow_name(qs_overflow overflow);
 
 /* Rounds x to a value of a float format (exact reference for every e <= 8, m <= 23). `random` (32 uniform bits) is used by
- * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 32 bits of its fraction. *overflowed (may be NULL)
+ * QS_STOCHASTIC only: the magnitude goes up with a probability equal to the first 31 bits of its fraction. *overflowed (may be NULL)
  * becomes true when the rounded magnitude exceeded max; infinities count, and NaN in formats without. For integer formats: rounds to an
  * integer in [lowest, max] whatever `overflow` says; NaN gives max; the stochastic draw is the upper 16 bits of `random`. */
 QS_API float qs_round_value(const qs_format *format, qs_rounding rounding, qs_overflow overflow, float x, uint32_t random,

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The speed of rounding. Values spread evenly over the binades of the format, from half its smallest to twice its largest: every block of
+ * them has normal, subnormal, vanishing and overflowing elements, so no short way for kind data can flatter the figures. */
+#include "bench_formats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 1 << 24, MOST_ROUNDS = 64 };
+
+static const char *const formats[] = {"fp16", "bf16", "e5m2", "e4m3fn", "fp(6,9,0)", "fp(4,3,4)", "fp(5,2,0)", "fp(3,2,0)"};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+typedef struct rounder {
+    const qs_format *format;
+    int rounds;
+    float *source, *values;
+    void *packed;
+    json_t *groups[3]; /* rounding, packing, unpacking: one object each */
+    bool json;
+} rounder;
+
+static void copy_piece(void *context, int64_t begin, int64_t end) {
+    const rounder *one = context;
+    memcpy(one->values + begin, one->source + begin, (size_t)(end - begin) * sizeof(float));
+}
+
+/* One piece a thread, so that copying is at its best. */
+static double copy_time(rounder *one) {
+    const double start = qs_clock();
+    qs_parallel(COUNT, COUNT / qs_threads(), copy_piece, one);
+    return qs_clock() - start;
+}
+
+static void source_fill(rounder *one) {
+    const double low = log2(one->format->min_subnormal) - 1, high = fmin(log2(one->format->max) + 1, 127.99);
+    for (int64_t i = 0; i < COUNT; i++) {
+        const float x = exp2f((float)(low + (high - low) * (double)qs_random_uniform(1, (uint64_t)i)));
+        one->source[i] = qs_random_bits(2, (uint64_t)i) & 1 ? -x : x;
+    }
+}
+
+/* The least of several times is what the operation takes when nothing else runs. */
+static double best_of(const double *seconds, int count) {
+    double best = INFINITY;
+    for (int i = 0; i < count; i++)
+        best = fmin(best, seconds[i]);
+    return best;
+}
+
+typedef void (*operation)(rounder *one, qs_rounding rounding);
+
+static void round_in_place(rounder *one, qs_rounding rounding) {
+    qs_round_array(one->format, rounding, QS_OVERFLOW_DEFAULT, (qs_random_stream){3, 0}, COUNT, one->values, one->values);
+}
+
+static void round_and_pack(rounder *one, qs_rounding rounding) {
+    qs_round_pack_array(one->format, rounding, QS_OVERFLOW_DEFAULT, (qs_random_stream){3, 0}, COUNT, one->values, one->values, one->packed);
+}
+
+static void unpack(rounder *one, qs_rounding rounding) {
+    (void)rounding;
+    qs_convert_to_fp32(one->format, COUNT, one->packed, one->values);
+}
+
+/* `bytes` of an element are moved by the operation, 8 by the copy. */
+static void operation_time(rounder *one, operation run, qs_rounding rounding, double bytes, const char *what, int group) {
+    double copies[MOST_ROUNDS], runs[MOST_ROUNDS];
+    for (int r = 0; r < one->rounds; r++) {
+        copies[r] = copy_time(one);
+        const double start = qs_clock();
+        run(one, rounding);
+        runs[r] = qs_clock() - start;
+    }
+    const double speed = bytes * COUNT / best_of(runs, one->rounds) / 1e9;
+    const double copying = 8.0 * COUNT / best_of(copies, one->rounds) / 1e9;
+    if (one->json)
+        json_object_set_new(one->groups[group], what, json_pack("{s:f,s:f}", "gb_per_s", speed, "fraction", speed / copying));
+    else
+        printf("%-12s %-14s %8.2f GB/s %6.2f of a copy\n", one->format->name, what, speed, speed / copying);
+    fflush(stdout);
+}
+
+static void format_run(rounder *one) {
+    const double width = one->format->bits / 8.0;
+    source_fill(one);
+    for (int r = 0; r < QS_ROUNDING_COUNT; r++)
+        operation_time(one, round_in_place, (qs_rounding)r, 8, qs_rounding_name((qs_rounding)r), 0);
+    if (one->json) {
+        operation_time(one, round_and_pack, QS_NEAREST_EVEN, 8 + width, one->format->name, 1);
+        operation_time(one, unpack, QS_NEAREST_EVEN, 4 + width, one->format->name, 2);
+    } else {
+        operation_time(one, round_and_pack, QS_NEAREST_EVEN, 8 + width, "and packed", 1);
+        operation_time(one, unpack, QS_NEAREST_EVEN, 4 + width, "unpacked", 2);
+    }
+}
+
+static qs_status formats_run(rounder *one) {
+    json_t *rounding = json_object();
+    one->groups[1] = json_object();
+    one->groups[2] = json_object();
+    double copies[MOST_ROUNDS];
+    for (int r = 0; r < one->rounds; r++)
+        copies[r] = copy_time(one);
+    const double copying = 8.0 * COUNT / best_of(copies, one->rounds) / 1e9;
+    if (!one->json) printf("copy of 64 MiB, %d threads, %s: %.2f GB/s\n", qs_threads(), qs_number_isa(), copying);
+    for (int f = 0; f < FORMATS; f++) {
+        one->format = qs_format_of(formats[f]);
+        one->groups[0] = json_object();
+        json_object_set_new(rounding, one->format->name, one->groups[0]);
+        format_run(one);
+    }
+    json_t *all =
+        json_pack("{s:i,s:i,s:s,s:f,s:o,s:o,s:o}", "bytes", (int)(COUNT * sizeof(float)), "threads", qs_threads(), "isa", qs_number_isa(),
+                  "copy_gb_per_s", copying, "rounding", rounding, "packing", one->groups[1], "unpacking", one->groups[2]);
+    if (one->json) return json_print(all);
+    json_decref(all);
+    return QS_OK;
+}
+
+qs_status bench_formats(int threads, const char *isa, int rounds, bool json) {
+    rounder one = {.rounds = rounds < MOST_ROUNDS ? rounds : MOST_ROUNDS, .json = json};
+    qs_status status = QS_OK;
+    QS_TRY(qs_threads_set(threads));
+    QS_TRY(qs_number_isa_set(isa));
+    QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.source));
+    QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.values));
+    QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.packed));
+    memset(one.packed, 0, COUNT * sizeof(float));
+    one.format = qs_format_of("fp32");
+    source_fill(&one);
+    QS_GOTO(formats_run(&one));
+done:
+    free(one.source), free(one.values), free(one.packed);
+    return status;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync bench --formats: how fast arrays are rounded, packed and unpacked, beside a plain copy. */
+#ifndef QSYNC_CLI_BENCH_FORMATS_H
+#define QSYNC_CLI_BENCH_FORMATS_H
+
+#include "cli.h"
+
+/* 64 MiB of fp32 values, `rounds` times each: rounding in place (per format and rounding), rounding in place with packing, unpacking (per
+ * format). Gigabytes moved a second at best, and their fraction of what a copy of the same array moves at best: the copy that refills the
+ * array before every measurement. */
+qs_status bench_formats(int threads, const char *isa, int rounds, bool json);
+
+#endif

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: medium
+# qsync bench --formats: a positive figure for every format and rounding, under a ceiling that it names.
+. "$(dirname "$0")/check.inc"
+
+"$QSYNC" bench --formats --steps 1 --isa portable --json > "$work/figures" || failures=$((failures + 1))
+jq -e '.isa == "portable" and .threads == 1 and .bytes == 67108864 and .copy_gb_per_s > 0
+    and (.rounding | has("fp16") and has("bf16") and has("e4m3fn") and has("fp(4,3,4)"))
+    and (.rounding | all(.[]; keys == ["floor", "nearest-away", "nearest-even", "stochastic", "toward-zero"]))
+    and ((.packing | keys) == (.rounding | keys)) and ((.unpacking | keys) == (.rounding | keys))
+    and ([.rounding[][], .packing[], .unpacking[]] | all(.gb_per_s > 0 and .fraction > 0))' "$work/figures" > "$work/said" || {
+    echo "figures are missing in:"
+    cat "$work/figures"
+    failures=$((failures + 1))
+}
+refuse 2 'give one of them' bench --formats --accum
+refuse 2 'instruction set' bench --formats --isa avx1024
+finish
