@@ -12,9 +12,9 @@ typedef struct narrow_product {
     const qs__geometry *g;
     const float *left, *right;                            /* operands of the pass, the result aside */
     int64_t taps, inputs, outputs, length, rows, columns; /* inputs, outputs: channels of a group */
-    /* Fills x[length] for a row of a group, and y[length] for a column. */
+    /* Fills x[length] for a row of a group, and y[length] for a column of it. */
     void (*row)(const struct narrow_product *p, int64_t row, int64_t group, float *x);
-    void (*column)(const struct narrow_product *p, int64_t column, float *y);
+    void (*column)(const struct narrow_product *p, int64_t row, int64_t column, float *y);
     int64_t column_group; /* columns of a group */
     double *sum;          /* [rows][columns], weight gradients [columns][rows] */
     bool transposed, failed;
@@ -45,30 +45,45 @@ static void forward_row(const narrow_product *p, int64_t row, int64_t group, flo
     }
 }
 
-static void forward_column(const narrow_product *p, int64_t column, float *y) {
+static void forward_column(const narrow_product *p, int64_t row, int64_t column, float *y) {
+    (void)row;
     put_channels(p->right + column * p->length, p->length, y);
 }
 
 /* ---- Input gradient ---- */
 
-/* Holes that a stride leaves are products of zeros on both sides: they change no sum. */
+/* Where a kernel position meets a pixel: `whole` unless the stride leaves no result there. */
+typedef struct meeting {
+    int64_t n, oh, ow;
+    bool whole;
+} meeting;
+
+static meeting meeting_of(const qs__geometry *g, int64_t row, int64_t tap) {
+    const int64_t h = row / g->width % g->height, w = row % g->width;
+    const int64_t down = h + g->padding[0] - tap / g->kernel[1], right = w + g->padding[1] - tap % g->kernel[1];
+    return (meeting){.n = row / (g->height * g->width),
+                     .oh = down / g->stride[0],
+                     .ow = right / g->stride[1],
+                     .whole = down % g->stride[0] == 0 && right % g->stride[1] == 0};
+}
+
 static void input_gradient_row(const narrow_product *p, int64_t row, int64_t group, float *x) {
     const qs__geometry *g = p->g;
-    const int64_t n = row / (g->height * g->width), h = row / g->width % g->height, w = row % g->width;
     for (int64_t t = 0; t < p->taps; t++) {
-        const int64_t down = h + g->padding[0] - t / g->kernel[1], right = w + g->padding[1] - t % g->kernel[1];
-        const bool whole = down % g->stride[0] == 0 && right % g->stride[1] == 0;
-        const float *from =
-            !whole ? NULL : pixel(p->right, n, down / g->stride[0], right / g->stride[1], g->out_height, g->out_width, g->outputs);
+        const meeting at = meeting_of(g, row, t);
+        const float *from = at.whole ? pixel(p->right, at.n, at.oh, at.ow, g->out_height, g->out_width, g->outputs) : NULL;
         put_channels(from ? from + group * p->outputs : NULL, p->outputs, x + t * p->outputs);
     }
 }
 
-static void input_gradient_column(const narrow_product *p, int64_t column, float *y) {
+/* Holes that a stride leaves are zeros on both sides: such products change no sum. */
+static void input_gradient_column(const narrow_product *p, int64_t row, int64_t column, float *y) {
     const int64_t group = column / p->inputs, i = column % p->inputs;
-    for (int64_t t = 0; t < p->taps; t++)
+    for (int64_t t = 0; t < p->taps; t++) {
+        const bool whole = meeting_of(p->g, row, t).whole;
         for (int64_t o = 0; o < p->outputs; o++)
-            y[t * p->outputs + o] = p->left[((group * p->outputs + o) * p->taps + t) * p->inputs + i];
+            y[t * p->outputs + o] = whole ? p->left[((group * p->outputs + o) * p->taps + t) * p->inputs + i] : 0;
+    }
 }
 
 /* ---- Weight gradient ---- */
@@ -86,7 +101,8 @@ static void weight_gradient_row(const narrow_product *p, int64_t row, int64_t gr
     }
 }
 
-static void weight_gradient_column(const narrow_product *p, int64_t column, float *y) {
+static void weight_gradient_column(const narrow_product *p, int64_t row, int64_t column, float *y) {
+    (void)row;
     for (int64_t k = 0; k < p->length; k++)
         y[k] = p->right[k * p->columns + column];
 }
@@ -99,7 +115,7 @@ static void row_sums(const narrow_product *p, int64_t row, float *x, float *y) {
         qs_narrow_draws draws = qs_op_narrow_draws(p->one, p->run, row);
         draws.first += (uint64_t)c;
         if (c % p->column_group == 0) p->row(p, row, group, x);
-        p->column(p, c, y);
+        p->column(p, row, c, y);
         p->sum[p->transposed ? c * p->rows + row : row * p->columns + c] =
             qs_narrow_dot(&p->one->attributes.accumulator, p->length, x, 1, y, 1, &draws);
     }

@@ -213,8 +213,8 @@ static inline void compare_written(const bound *got, bound *expected, const char
 static const char *test_ceiling; /* of this process */
 static uint64_t *shared_bits;    /* one word that the processes share, 0 at first */
 
-/* Runs the tests once per ceiling, each in a child; the number of ceilings that failed. */
-static inline int run_per_ceiling(const struct CMUnitTest *tests, size_t count) {
+/* Runs the tests once per ceiling of a list, each in a child; the number of ceilings that failed. */
+static inline int run_under(const char *const *names, int ceilings_count, const struct CMUnitTest *tests, size_t count) {
     int failed = 0;
     if (!getenv("OMP_WAIT_POLICY")) { /* read when the program starts: threads that spin starve each other on a busy machine */
         setenv("OMP_WAIT_POLICY", "passive", 1);
@@ -222,17 +222,21 @@ static inline int run_per_ceiling(const struct CMUnitTest *tests, size_t count) 
     }
     shared_bits = mmap(NULL, sizeof *shared_bits, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared_bits == MAP_FAILED) return 1;
-    for (int i = 0; i < CEILINGS; i++) {
+    for (int i = 0; i < ceilings_count; i++) {
         fflush(NULL);
         pid_t child = fork();
         if (child == 0) {
-            test_ceiling = ceilings[i];
-            exit(_cmocka_run_group_tests(ceilings[i], tests, count, NULL, NULL) ? 1 : 0);
+            test_ceiling = names[i];
+            exit(_cmocka_run_group_tests(names[i], tests, count, NULL, NULL) ? 1 : 0);
         }
         int result = 1;
         if (child < 0 || waitpid(child, &result, 0) < 0 || result) failed++;
     }
     return failed;
+}
+
+static inline int run_per_ceiling(const struct CMUnitTest *tests, size_t count) {
+    return run_under(ceilings, CEILINGS, tests, count);
 }
 
 #endif

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/vector/narrow.h"
+
 /* QS__INT8: codes; depthwise kernels only. QS__OTHER: no kernel's. */
 typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8, QS__OTHER } qs__type;
 
@@ -78,6 +80,12 @@ typedef struct qs__cpu_kernels {
                             const float *shift, qs__out dst);
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
     void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
+
+    /* By the kind of lanes: floats, doubles (qs__narrow_rule.wide). A tile of sums; fp32 or bf16 to its factors; the first `width` of a row
+     * of sums, plus the bias where it is not NULL, into elements index, index + 1, ... of dst. */
+    void (*narrow_tile[2])(const qs__narrow_tile *tile);
+    void (*narrow_read[2])(int64_t count, qs__in src, void *dst);
+    void (*narrow_write[2])(int64_t width, const void *sum, const float *bias, qs__out dst, int64_t index);
 } qs__cpu_kernels;
 
 extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;

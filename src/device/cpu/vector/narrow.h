@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums of products in narrow accumulators (qs_narrow), QS__NARROW_ROWS × QS__NARROW_COLUMNS of them at a time: lanes are columns, so that
+ * each sum is formed in its own order. Two kinds of lanes: floats, where products are exact in them and no sum ends below the accumulator's
+ * least place, and doubles ("wide") for everything. The bits are those of qs_narrow_dot. */
+#ifndef QSYNC_DEVICE_CPU_NARROW_H
+#define QSYNC_DEVICE_CPU_NARROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { QS__NARROW_ROWS = 8, QS__NARROW_COLUMNS = 16 };
+
+/* nearest: where rounding the lanes' own sum once more is as good as rounding the exact one (see narrow.c); nearest_exact: anywhere. */
+typedef enum qs__narrow_adder {
+    QS__NARROW_NEAREST,
+    QS__NARROW_NEAREST_EXACT,
+    QS__NARROW_TOWARD_ZERO,
+    QS__NARROW_ALIGN_TRUNCATE,
+    QS__NARROW_STOCHASTIC
+} qs__narrow_adder;
+
+typedef struct qs__narrow_rule {
+    qs__narrow_adder adder;
+    bool wide;          /* lanes, sums and factors are doubles, not floats */
+    bool guarded;       /* stochastic: sums are rounded to fp32's places first; float lanes always do */
+    int mantissa_bits;  /* float lanes: at most 20 (stochastic 11), wide ones 30 */
+    int least_exponent; /* of normal values; wide lanes only */
+    int product_bits;   /* 0: exact; wide lanes only */
+    double largest;
+} qs__narrow_rule;
+
+/* A run of products: addition .. addition + count - 1 of every sum. Offsets are in elements; then, with fold >= 0, the sums so far go into
+ * the totals by addition number fold, and start at 0 again. */
+typedef struct qs__narrow_piece {
+    int64_t a, b, count, addition, fold;
+} qs__narrow_piece;
+
+/* sum[r][c] += Σ a[r][piece.a + k a_step] · b[piece.b + k b_step + c], piece by piece. Factors hold no infinities, NaNs are quiet ones. */
+typedef struct qs__narrow_tile {
+    const qs__narrow_rule *rule;
+    const qs__narrow_piece *piece;
+    int64_t pieces, a_step, b_step;
+    const void *a[QS__NARROW_ROWS], *b;
+    void *sum, *total; /* [QS__NARROW_ROWS][QS__NARROW_COLUMNS]; total: read where a piece folds */
+    uint32_t key_low[QS__NARROW_ROWS], key_high[QS__NARROW_ROWS]; /* stochastic: addition j draws from counter + j / 2 · stride + c */
+    uint32_t counter, stride;
+} qs__narrow_tile;
+
+#endif
