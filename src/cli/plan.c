@@ -9,6 +9,8 @@ typedef struct plan_work {
     const char *cluster_file, *profile_file, *planner, *out, *pins_file, *statistics_from, *cluster_out;
     bool json, explain, diff, drop;
     qs_plan_options options;
+    accumulate_options accumulate;
+    qs_accumulation_rule rule;
     job_options job;
     qs_cluster cluster;
     qs_profile profile;
@@ -51,6 +53,10 @@ static qs_status batch_check(const qs_job *job, const qs_profile *profile) {
 }
 
 static qs_status work_read(plan_work *work, const option_table *table) {
+    if (work->accumulate.rule) {
+        QS_TRY(accumulate_options_read(&work->accumulate, &work->rule));
+        work->options.accumulate = &work->rule;
+    }
     if (work->out) QS_TRY(output_check(work->out));
     if (work->cluster_out) QS_TRY(output_check(work->cluster_out));
     QS_TRY(qs_cluster_read(work->cluster_file, &work->cluster));
@@ -192,11 +198,13 @@ qs_status verb_plan(int argc, char **argv) {
     job_options_start(&work.job);
     files_add(&work, &table);
     planner_add(&work, &table, lists);
+    accumulate_options_add(&work.accumulate, &table);
     job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, work.diff ? 2 : 0));
     QS_TRY(arguments_agree(&work, argc - first));
+    QS_TRY(accumulate_options_check(&work.accumulate, &table));
     if (work.diff) return plan_diff(argv[first], argv[first + 1], work.json);
     QS_GOTO(work_read(&work, &table));
     QS_GOTO(work_plan(&work));

@@ -34,7 +34,7 @@ static qs_status node_evaluate(const qs_question *question, int node, double *om
     QS_TRY(qs__statistics_find(question, node, &raw));
     QS_TRY(curvature_get(question, node, raw, &curvature));
     for (int r = question->recipes - 1; r >= 0; r--) {
-        const qs_quantizer *weights = &question->recipe[r].forward.weights;
+        const qs_quantizer *weights = &qs__recipe_of(question, node, r)->forward.weights;
         if (weights->format->kind == QS_KIND_FLOAT && r + 1 < question->recipes) {
             omega[r] = omega[r + 1] / 2;
             continue;

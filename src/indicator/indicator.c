@@ -21,18 +21,29 @@ const char *qs_indicator_name_at(size_t index) {
     return index < ENTRIES ? entries[index].name : NULL;
 }
 
+static qs_status evaluate(const char *name, const qs_question *question, double *omega) {
+    memset(omega, 0, (size_t)question->graph->nodes * (size_t)question->recipes * sizeof *omega);
+    for (size_t i = 0; i < ENTRIES; i++)
+        if (strcmp(entries[i].name, name) == 0) return entries[i].evaluate(question, omega);
+    return qs_fail(QS_USAGE, "unknown indicator %s: there are %s", name, qs_names_join(ENTRIES, qs_indicator_name_at));
+}
+
 qs_status qs_indicator_evaluate(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                                 int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed, double *omega) {
-    const qs_question question = {convention, graph, profile, batch, global_batch, recipes, recipe, seed};
-    memset(omega, 0, (size_t)graph->nodes * (size_t)recipes * sizeof *omega);
-    for (size_t i = 0; i < ENTRIES; i++)
-        if (strcmp(entries[i].name, name) == 0) return entries[i].evaluate(&question, omega);
-    return qs_fail(QS_USAGE, "unknown indicator %s: there are %s", name, qs_names_join(ENTRIES, qs_indicator_name_at));
+    const qs_question question = {convention, graph, profile, batch, global_batch, recipes, recipe, seed, false};
+    return evaluate(name, &question, omega);
+}
+
+qs_status qs_indicator_evaluate_each(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
+                                     int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
+                                     double *omega) {
+    const qs_question question = {convention, graph, profile, batch, global_batch, recipes, recipe, seed, true};
+    return evaluate(name, &question, omega);
 }
 
 qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                              int64_t global_batch, const qs_recipe *recipe, double *trace) {
-    const qs_question question = {convention, graph, profile, batch, global_batch, 1, recipe, 0};
+    const qs_question question = {convention, graph, profile, batch, global_batch, 1, recipe, 0, false};
     int *depth = NULL;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *depth, &depth));

@@ -13,7 +13,12 @@ typedef struct qs_question {
     int recipes;
     const qs_recipe *recipe;
     uint64_t seed;
+    bool each; /* recipe[node × recipes + r]; else recipe[r] for all */
 } qs_question;
+
+static inline const qs_recipe *qs__recipe_of(const qs_question *question, int node, int recipe) {
+    return &question->recipe[(question->each ? node * question->recipes : 0) + recipe];
+}
 
 typedef qs_status (*qs_indicator)(const qs_question *question, double *omega);
 #define QS_INDICATOR(name) qs_status qs__indicator_##name(const qs_question *question, double *omega);

@@ -38,6 +38,15 @@ static void contract(const qs_sensitivity *one, qs_contraction contraction, doub
     }
 }
 
+double qs_omega_accumulators(const qs_sensitivity *one, const double loss[QS_GEMMS], qs_convention convention) {
+    double forward, backward;
+    double sigma_forward = loss[QS_GEMM_FORWARD] * one->x.norm2 * one->v.norm2;
+    double sigma_backward = (loss[QS_GEMM_WEIGHT_GRADIENT] + loss[QS_GEMM_INPUT_GRADIENT]) * one->v.norm2 * one->gv.norm2;
+    depth_factors(one, convention.depth, &forward, &backward);
+    if (one->x.count > 0) contract(one, convention.contraction, &sigma_forward, &sigma_backward);
+    return forward * sigma_forward + backward * sigma_backward;
+}
+
 qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out) {
     double forward, backward, sigma_forward, sigma_backward;
     depth_factors(one, convention.depth, &forward, &backward);

@@ -30,6 +30,13 @@ static void reason_fill(const qs_draft_plan *draft, const qs_draft_class *one, i
     out->omega = one->omega[node * one->recipes + one->choice[node]];
 }
 
+/* Classes share a plan's recipes, so what only some of them add in stands with the operators. */
+static qs_recipe recipe_plain(const qs_recipe *recipe) {
+    qs_recipe plain = *recipe;
+    memset(plain.accumulator, 0, sizeof plain.accumulator);
+    return plain;
+}
+
 static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class *one, qs_plan *plan, qs_class_plan *out) {
     const size_t nodes = (size_t)draft->graph->nodes;
     QS_TRY(qs_allocate(nodes, sizeof *out->operator_, &out->operator_));
@@ -37,12 +44,14 @@ static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class
     for (int n = 1; n < draft->graph->nodes; n++) {
         if (!qs__is_adjustable(draft, n)) continue;
         const qs_recipe *recipe = &one->recipe[one->choice[n]];
+        const qs_recipe plain = recipe_plain(recipe);
         qs_operator_choice *choice = &out->operator_[out->operators++];
         snprintf(choice->name, sizeof choice->name, "%s", draft->graph->node[n].name);
         snprintf(choice->recipe, sizeof choice->recipe, "%s", recipe->name);
         choice->pin = one->pinned[n];
+        qs_choice_accumulate(choice, &plain, qs__draft_recipe(one, n, one->choice[n])->accumulator);
         reason_fill(draft, one, n, &out->reason[out->reasons++]);
-        QS_TRY(recipe_add(plan, recipe));
+        QS_TRY(recipe_add(plan, &plain));
     }
     return QS_OK;
 }

@@ -31,18 +31,41 @@ bool qs__class_is_lowered(const qs_draft_plan *draft, int class_index) {
     return wanted && draft->class_[class_index].recipes > 1;
 }
 
+const qs_recipe *qs__draft_recipe(const qs_draft_class *one, int node, int recipe) {
+    return &one->own[node * one->recipes + recipe];
+}
+
+/* Operators add as their class does, or as the options' rule says for their lengths. */
+static qs_status own_recipe_fill(const qs_draft_plan *draft, qs_draft_class *one, int64_t batch, int node, int recipe) {
+    qs_recipe *own = &one->own[node * one->recipes + recipe];
+    char text[QS_NARROW_TEXT];
+    *own = one->recipe[recipe];
+    if (!draft->options->accumulate || !qs__is_adjustable(draft, node)) return QS_OK;
+    QS_TRY(qs_accumulators_choose(draft->options->accumulate, draft->graph, node, batch, &draft->profile->statistics, own));
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+        qs_narrow_text(&own->accumulator[gemm], text);
+        one->adds = qs_hash(text, strlen(text), one->adds);
+    }
+    return QS_OK;
+}
+
 qs_status qs__draft_batch_set(qs_draft_plan *draft, int class_index, int64_t batch) {
     qs_draft_class *one = &draft->class_[class_index];
     const int64_t ranks = qs_cluster_ranks(draft->cluster);
     draft->batch[class_index] = batch;
-    return qs_indicator_evaluate(draft->options->indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, batch,
-                                 draft->job->batch * ranks, one->recipes, one->recipe, draft->job->seed, one->omega);
+    one->adds = 0;
+    for (int n = 0; n < draft->graph->nodes; n++)
+        for (int r = 0; r < one->recipes; r++)
+            QS_TRY(own_recipe_fill(draft, one, batch, n, r));
+    return qs_indicator_evaluate_each(draft->options->indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, batch,
+                                      draft->job->batch * ranks, one->recipes, one->own, draft->job->seed, one->omega);
 }
 
 static qs_status class_create(qs_draft_plan *draft, int c) {
     qs_draft_class *one = &draft->class_[c];
     const size_t nodes = (size_t)draft->graph->nodes;
     QS_TRY(qs_class_recipes(&draft->cluster->class_[c], QS_MAX_RECIPES, one->recipe, &one->recipes));
+    QS_TRY(qs_allocate(nodes * (size_t)one->recipes, sizeof *one->own, &one->own));
     QS_TRY(qs_allocate(nodes, sizeof *one->choice, &one->choice));
     QS_TRY(qs_allocate(nodes, sizeof *one->pinned, &one->pinned));
     QS_TRY(qs_allocate(nodes * (size_t)one->recipes, sizeof *one->omega, &one->omega));
@@ -113,6 +136,7 @@ qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, con
 void qs__draft_release(qs_draft_plan *draft) {
     for (int c = 0; draft->class_ && c < draft->cluster->classes; c++) {
         qs_draft_class *one = &draft->class_[c];
+        free(one->own);
         free(one->choice);
         free(one->pinned);
         free(one->omega);
@@ -142,13 +166,14 @@ void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe) {
 void qs__draft_bind(qs_draft_plan *draft, int class_index, const int *choice) {
     qs_draft_class *one = &draft->class_[class_index];
     for (int n = 0; n < draft->graph->nodes; n++)
-        one->bound[n] = qs__is_adjustable(draft, n) ? &one->recipe[choice[n]] : NULL;
+        one->bound[n] = qs__is_adjustable(draft, n) ? qs__draft_recipe(one, n, choice[n]) : NULL;
 }
 
 static qs_status class_judge(qs_draft_plan *draft, int c, const char *indicator, double *omega) {
     qs_draft_class *one = &draft->class_[c];
-    QS_TRY(qs_indicator_evaluate(indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, draft->batch[c],
-                                 draft->job->batch * qs_cluster_ranks(draft->cluster), one->recipes, one->recipe, draft->job->seed, omega));
+    QS_TRY(qs_indicator_evaluate_each(indicator, QS_CONVENTION_DEFAULT, draft->graph, draft->profile, draft->batch[c],
+                                      draft->job->batch * qs_cluster_ranks(draft->cluster), one->recipes, one->own, draft->job->seed,
+                                      omega));
     for (int i = 0; i < draft->graph->nodes * one->recipes; i++)
         if (!isinf(one->omega[i])) one->omega[i] = omega[i];
     return QS_OK;

@@ -10,6 +10,8 @@
 typedef struct qs_draft_class {
     int recipes; /* from the highest precision (0) to the lowest */
     qs_recipe recipe[QS_MAX_RECIPES];
+    qs_recipe *own;      /* (nodes × recipes) the same with each operator's accumulators: what it runs */
+    uint64_t adds;       /* hash of these accumulators; 0: they are the recipes' */
     int *choice;         /* (nodes) recipe index of adjustable operators */
     bool *pinned;        /* (nodes) */
     double *omega;       /* (nodes × recipes); INFINITY where a recipe cannot hold a tensor */
@@ -60,6 +62,8 @@ double qs__draft_time_allowed(const qs_draft_plan *draft, double best_us);
 /* What a class's schedule is lowered from: its bound recipes, kernels by its profile. */
 qs_lowering qs__draft_lowering(const qs_draft_plan *draft, int class_index);
 bool qs__is_adjustable(const qs_draft_plan *draft, int node);
+/* What an operator runs under a recipe of its class. */
+const qs_recipe *qs__draft_recipe(const qs_draft_class *one, int node, int recipe);
 /* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */
 void qs__draft_set_uniform(qs_draft_plan *draft, int class_index, int recipe);
 /* True for classes whose precision may be lowered. */

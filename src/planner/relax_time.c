@@ -179,7 +179,7 @@ static qs_status change_record(sweep *one, const qs_draft_change *change) {
 static qs_status node_set(sweep *one, int n, int recipe) {
     qs_draft_change change;
     if (one->recipe[n] == recipe) return QS_OK;
-    qs_status status = qs_schedule_change(one->draft, n, &one->out->one->recipe[recipe], &change);
+    qs_status status = qs_schedule_change(one->draft, n, qs__draft_recipe(one->out->one, n, recipe), &change);
     if (status == QS_OK) {
         one->recipe[n] = recipe;
         status = change_record(one, &change);
@@ -357,7 +357,7 @@ static qs_status sweep_create(sweep *one) {
         QS_TRY(infinite(nodes * recipes * (size_t)relax->formats, &one->kernels[i]));
     QS_TRY(qs_allocate(nodes, sizeof *list, &list));
     for (size_t n = 0; n < nodes; n++)
-        list[n] = &relax->one->recipe[0];
+        list[n] = qs__draft_recipe(relax->one, (int)n, 0);
     lowering.recipe = list;
     const qs_status status = qs_schedule_draft_create(&lowering, &one->draft);
     free(list);

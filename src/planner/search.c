@@ -113,7 +113,8 @@ static qs_status mapper_move(const qs_draft_plan *draft, int c, qs_cost_mapper *
     const qs_draft_class *one = &draft->class_[c];
     for (int n = 1; n < draft->graph->nodes; n++) {
         if (!qs__is_adjustable(draft, n)) continue;
-        const qs_recipe *wanted = &one->recipe[one->choice[n]], *present = qs_schedule_draft_recipe(qs_cost_mapper_draft(mapper), n);
+        const qs_recipe *wanted = qs__draft_recipe(one, n, one->choice[n]),
+                        *present = qs_schedule_draft_recipe(qs_cost_mapper_draft(mapper), n);
         if (strcmp(wanted->name, present->name) != 0) QS_TRY(qs_cost_mapper_change(mapper, n, wanted, NULL));
     }
     qs_cost_mapper_keep(mapper);
@@ -186,7 +187,7 @@ void qs__search_release(qs__search *search) {
 qs_status qs__search_set(qs__search *search, int class_index, int node, int recipe) {
     qs_draft_class *one = &search->draft->class_[class_index];
     QS_TRY(qs_grow(&search->change, &search->capacity, (size_t)search->changes + 1, sizeof *search->change));
-    QS_TRY(qs_cost_mapper_change(search->class_[class_index].mapper, node, &one->recipe[recipe], NULL));
+    QS_TRY(qs_cost_mapper_change(search->class_[class_index].mapper, node, qs__draft_recipe(one, node, recipe), NULL));
     search->change[search->changes++] = (change){class_index, node, one->choice[node]};
     one->choice[node] = recipe;
     search->changed++;

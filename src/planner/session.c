@@ -41,11 +41,11 @@ const char *qs__session_profile_signature(qs_plan_session *session) {
 qs__mapper_key qs__mapper_key_of(const qs_draft_plan *draft, int class_index) {
     const qs_class *class_ = &draft->cluster->class_[class_index];
     return (qs__mapper_key){qs_profile_class(draft->profile, class_->name), qs_class_half(class_), draft->batch[class_index],
-                            draft->costs.no_casts};
+                            draft->costs.no_casts, draft->class_[class_index].adds};
 }
 
 static bool is_same(const qs__mapper_key *a, const qs__mapper_key *b) {
-    return a->profile == b->profile && a->half == b->half && a->batch == b->batch && a->no_casts == b->no_casts;
+    return a->profile == b->profile && a->half == b->half && a->batch == b->batch && a->no_casts == b->no_casts && a->adds == b->adds;
 }
 
 qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key) {

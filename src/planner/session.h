@@ -10,6 +10,7 @@ typedef struct qs__mapper_key {
     const qs_format *half;
     int64_t batch;
     bool no_casts;
+    uint64_t adds; /* the class's accumulators */
 } qs__mapper_key;
 
 typedef struct qs__kept_mapper {

@@ -141,7 +141,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     double share = 1;
     *out = (qs_class){.count = 1, .threads = 1, .isa = "all"};
     QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    QS_TRY(qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage"));
+    QS_TRY(qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage accumulator"));
     QS_TRY(read_role(member, &out->inference));
     QS_TRY(qs__get_name(member, "backend", out->backend, sizeof out->backend));
     QS_TRY(qs__get_name(member, "device", out->device, sizeof out->device));
@@ -155,6 +155,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(read_memory(member, share, out));
     QS_TRY(read_formats(member, "formats", &out->formats, out->format));
     QS_TRY(read_storages(member, out));
+    QS_TRY(qs__accumulator_read(member, qs_format_of("fp32"), &out->accumulator));
     cluster->classes = index + 1;
     return QS_OK;
 }
@@ -275,6 +276,7 @@ static void write_class(qs__writer *writer, const qs_class *one) {
     }
     qs__put_names(writer, "formats", one->formats, one->format);
     qs__put_names(writer, "storage", one->storages, one->storage);
+    if (one->accumulator.adder) qs__accumulator_write(writer, qs_format_of("fp32"), &one->accumulator);
     qs__close(writer);
 }
 

@@ -98,6 +98,14 @@ static const qs_format *gradient_format(const qs_class *one) {
     return qs_format_of("fp32");
 }
 
+static void accumulate_all(const qs_narrow *narrow, qs_recipe *recipe) {
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+        const qs_format *a, *b;
+        qs_recipe_operands(recipe, gemm, &a, &b);
+        if (a->kind == QS_KIND_FLOAT && b->kind == QS_KIND_FLOAT) recipe->accumulator[gemm] = *narrow;
+    }
+}
+
 qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count) {
     const qs_format *sorted[QS_MAX_FORMATS];
     if (one->formats > capacity)
@@ -119,6 +127,7 @@ qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, in
         else
             snprintf(name, sizeof name, "%s:shift4", format);
         QS_TRY(qs_recipe_builtin(name, &out[i]));
+        accumulate_all(&one->accumulator, &out[i]);
     }
     *count = one->formats;
     return QS_OK;

@@ -119,6 +119,17 @@ static void depths_and_contraction(void **state) {
     }
 }
 
+/* What narrow accumulators lose, by the definition: a share of the exact sums' variance. */
+static void accumulators(void **state) {
+    (void)state;
+    const double loss[QS_GEMMS] = {0.1, 0.02, 0.3}, none[QS_GEMMS] = {0};
+    const double forward = 0.1 * 20 * 5e4 / 4096, backward = 0.32 * 5e4 * 1e-3;
+    close_to(qs_omega_accumulators(&example, loss, (qs_convention){QS_DEPTH_PAPER, QS_PLAIN}), 3 * forward + 7 * backward);
+    close_to(qs_omega_accumulators(&example, loss, (qs_convention){QS_DEPTH_INFLUENCE, QS_CONTRACTED}),
+             7 * forward / 50 + 3 * backward / 4000);
+    assert_true(qs_omega_accumulators(&example, none, QS_CONVENTION_DEFAULT) == 0);
+}
+
 /* Steps per channel, and an output gradient in fixed point (fully integer recipes), by hand. */
 static void integers_everywhere(void **state) {
     (void)state;
@@ -200,9 +211,14 @@ static void spearman_of_known_orders(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_agree),          cmocka_unit_test(depths_and_contraction),
-                                       cmocka_unit_test(integers_everywhere),    cmocka_unit_test(unary_operators),
-                                       cmocka_unit_test(conventions_have_names), cmocka_unit_test(coarser_formats_are_noisier),
-                                       cmocka_unit_test(range_is_checked),       cmocka_unit_test(spearman_of_known_orders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_agree),
+                                       cmocka_unit_test(depths_and_contraction),
+                                       cmocka_unit_test(accumulators),
+                                       cmocka_unit_test(integers_everywhere),
+                                       cmocka_unit_test(unary_operators),
+                                       cmocka_unit_test(conventions_have_names),
+                                       cmocka_unit_test(coarser_formats_are_noisier),
+                                       cmocka_unit_test(range_is_checked),
+                                       cmocka_unit_test(spearman_of_known_orders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

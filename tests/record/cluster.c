@@ -259,11 +259,36 @@ static void examples(void **state) {
     qs_cluster_release(&cluster);
 }
 
+/* A class that adds narrowly: its recipes of floats do, and so it stands in the file. */
+static void accumulator(void **state) {
+    (void)state;
+    static const char text[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
+                               "\"formats\":[\"fp32\",\"bf16\",\"int8\"],\"accumulator\":\"fp(6,9)/chunk64/align-truncate\"}}}";
+    qs_cluster cluster, again;
+    qs_recipe recipes[QS_MAX_FORMATS];
+    char *json = NULL, narrow[QS_NARROW_TEXT];
+    int count = 0;
+    assert_int_equal(qs_cluster_parse(text, "accumulator", &cluster), QS_OK);
+    assert_int_equal(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_int_equal(count, 3);
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+        assert_string_equal(qs_narrow_text(&recipes[0].accumulator[gemm], narrow), "fp(6,9)/chunk64/align-truncate");
+        if (gemm != QS_GEMM_FORWARD) assert_non_null(recipes[2].accumulator[gemm].adder);
+    }
+    assert_null(recipes[2].accumulator[QS_GEMM_FORWARD].adder); /* int8 sums are exact */
+    assert_int_equal(qs_cluster_text(&cluster, &json), QS_OK);
+    assert_int_equal(qs_cluster_parse(json, "again", &again), QS_OK);
+    assert_true(qs_narrow_equal(&again.class_[0].accumulator, &cluster.class_[0].accumulator));
+    free(json);
+    qs_cluster_release(&cluster);
+    qs_cluster_release(&again);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),        cmocka_unit_test(minimal),
-        cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),        cmocka_unit_test(refusals),
-        cmocka_unit_test(examples),   cmocka_unit_test(shares),    cmocka_unit_test(missing_file),
+        cmocka_unit_test(accumulator), cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),
+        cmocka_unit_test(minimal),     cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),
+        cmocka_unit_test(refusals),    cmocka_unit_test(examples),   cmocka_unit_test(shares),    cmocka_unit_test(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

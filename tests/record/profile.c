@@ -161,10 +161,35 @@ static void refusals(void **state) {
     refuse("\"collectives\": [", "\"collectives\": {}, \"x\": [", "unknown field \"x\"");
 }
 
+/* Times hold for accumulators of any width, but not of another adder or chunk. */
+static void other_widths(void **state) {
+    (void)state;
+    char text[4][96] = {"linear/forward src=a accumulator=fp(8,10)/nearest-even", "linear/forward src=a accumulator=fp(8,5)/nearest-even",
+                        "linear/forward src=a accumulator=fp(8,9)/chunk64/nearest-even", "linear/forward src=b"};
+    qs_kernel_cost kernel[4] = {{0}};
+    for (int k = 0; k < 4; k++)
+        kernel[k].case_text = text[k];
+    qs_class_profile profile = {.kernels = 4, .kernel = kernel};
+    qs_class_profile_sort(&profile);
+    static const struct {
+        const char *asked, *found;
+    } rows[] = {{"linear/forward src=a accumulator=fp(8,5)/nearest-even", "linear/forward src=a accumulator=fp(8,5)/nearest-even"},
+                {"linear/forward src=a accumulator=fp(6,7)/nearest-even", "linear/forward src=a accumulator=fp(8,5)/nearest-even"},
+                {"linear/forward src=a accumulator=fp(8,12)/nearest-even", "linear/forward src=a accumulator=fp(8,10)/nearest-even"},
+                {"linear/forward src=a accumulator=fp(8,12)/chunk64/nearest-even",
+                 "linear/forward src=a accumulator=fp(8,9)/chunk64/nearest-even"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(qs_class_profile_kernel(&profile, rows[i].asked)->case_text, rows[i].found);
+    assert_null(qs_class_profile_kernel(&profile, "linear/forward src=a accumulator=fp(8,5)/toward-zero"));
+    assert_null(qs_class_profile_kernel(&profile, "linear/forward src=b accumulator=fp(8,5)/nearest-even"));
+    assert_null(qs_class_profile_kernel(&profile, "linear/forward src=a"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(fields),     cmocka_unit_test(look_up), cmocka_unit_test(order),
-        cmocka_unit_test(by_file),    cmocka_unit_test(non_finite), cmocka_unit_test(created), cmocka_unit_test(refusals),
+        cmocka_unit_test(other_widths), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
+        cmocka_unit_test(look_up),      cmocka_unit_test(order),      cmocka_unit_test(by_file),
+        cmocka_unit_test(non_finite),   cmocka_unit_test(created),    cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

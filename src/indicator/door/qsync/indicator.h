@@ -6,12 +6,16 @@
  *
  * v is the input activation, x the weights, ∇v the gradient of the output; Var t is what quantizing t adds (qs_rounding_variance), with the
  * forward's quantizers of v and x and the weight gradient's of ∇v: fully integer recipes need nothing special. A convention says what a and
- * b are, and how sums over the inner dimensions enter. Nothing is capped. */
+ * b are, and how sums over the inner dimensions enter. Nothing is capped.
+ *
+ * Where a recipe's GEMMs add in narrow accumulators, what these lose comes on top: with l = |1 - VRR| of each GEMM (qs_gemm_loss: at its
+ * length, of its adder) l_forward ‖x‖² ‖v‖² joins σ_fp, and (l_weight_gradient + l_input_gradient) ‖v‖² ‖∇v‖² joins σ_bp. The products of
+ * squares are the variance of exact sums, so l times them is the part that is lost. A loss of the input gradient is one of the ∇v of all
+ * operators before this one, whose number b counts. */
 #ifndef QSYNC_INDICATOR_H
 #define QSYNC_INDICATOR_H
 
-#include "qsync/graph.h"
-#include "qsync/record.h"
+#include "qsync/accumulator.h"
 
 /* ---- Conventions ----------------------------------------------------------------------------------------------------- */
 
@@ -85,6 +89,8 @@ typedef struct qs_sensitivity {
 
 /* Ω of a recipe. QS_INFEASIBLE when a format's max is below the tensor's absmax. */
 QS_API qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out);
+/* What accumulators that lose the share loss[gemm] add to it. */
+QS_API double qs_omega_accumulators(const qs_sensitivity *one, const double loss[QS_GEMMS], qs_convention convention);
 
 /* ---- A model --------------------------------------------------------------------------------------------------------- */
 
@@ -92,7 +98,7 @@ QS_API qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs
  * profiling to `batch` with the job's γ = 1/(global samples); operators are bound to statistics by name. recipe[] goes from the highest
  * precision to the lowest. omega[node × recipes + r]; 0 for other nodes; INFINITY where a recipe is infeasible for a tensor.
  *
- *   qsync   as above
+ *   qsync   as above, accumulators included; the others know nothing of them
  *   random  a value from `seed` for the lowest recipe, halved at each higher one
  *   hess    |top eigenvalue| / parameters × E‖Q(x) - x‖² (qs_rounding_variance, exact) for integer recipes, half of the next lower recipe's
  *           for float ones; where the lowest one is a float already, its own rounding counts. The convention is not used. QS_MISMATCH when
@@ -100,6 +106,10 @@ QS_API qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs
 QS_API qs_status qs_indicator_evaluate(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
                                        int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
                                        double *omega);
+/* The same where every operator has recipes of its own (other accumulators): recipe[node × recipes + r]. */
+QS_API qs_status qs_indicator_evaluate_each(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
+                                            int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
+                                            double *omega);
 /* Ω of indicator qsync per iteration for the rank-stability trace: trace[iteration × nodes + node] for one recipe. */
 QS_API qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                                     int64_t global_batch, const qs_recipe *recipe, double *trace);

@@ -7,6 +7,7 @@
 #ifndef QSYNC_PLANNER_H
 #define QSYNC_PLANNER_H
 
+#include "qsync/accumulator.h"
 #include "qsync/indicator.h"
 #include "qsync/replayer.h"
 
@@ -16,6 +17,7 @@ typedef struct qs_plan_options {
     bool until_fits;       /* `uniform`: lower only until memory fits, as the paper's text says */
     bool lower_training;   /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
+    const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */
 } qs_plan_options;
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
@@ -41,6 +43,9 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
  * (where inference devices are the faster ones once lowered): T_min then comes from uniform plans of these classes too, chosen after the
  * others, and precision is recovered on both sides by the same rules. Every plan that these planners return has been accepted by the full
  * prediction; quick answers only guide the search. Plans are reproducible: searches end by counting, never by the clock.
+ *
+ * With options->accumulate every GEMM of floats adds in the accumulator that the rule gives it at its class's batch. The profile must know
+ * the times of these kernels (qs_profile_options); Ω counts what they lose.
  *
  * Two planners deal the global batch out anew (QS_MISMATCH unless the profile knows several batches): `dbs` keeps the highest precision
  * and makes the iteration shortest; `joint` finds the shortest iteration over shares and one recipe a class together, and spends what the

@@ -33,6 +33,7 @@ typedef struct qs_class {
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
     int storages;                            /* formats it may store activations in; defaults to the float compute formats */
     const qs_format *storage[QS_MAX_FORMATS];
+    qs_narrow accumulator; /* what its GEMMs of floats add in; adder NULL: fp32 */
 } qs_class;
 
 typedef struct qs_link {
@@ -131,7 +132,7 @@ typedef struct qs_recipe {
 } qs_recipe;
 
 /* Built-in recipes that planners try on a class, by its formats, from the highest precision to the lowest: "fp32", "bf16" / "fp16",
- * "int8/<half or fp32>", "int6:shift4", "int4:shift4". */
+ * "int8/<half or fp32>", "int6:shift4", "int4:shift4"; in its accumulator. */
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
 /* The operands of one of its GEMMs that are multiplied: the first two of the pass. */
 QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b);
@@ -300,7 +301,8 @@ QS_API void qs_profile_release(qs_profile *profile);
 QS_API const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *name); /* NULL when absent */
 /* Sorts the kernels by case; every reader gives them sorted, whoever fills a profile by hand calls it before looking rows up. */
 QS_API void qs_class_profile_sort(qs_class_profile *profile);
-/* Row of a case, by binary search; NULL when absent. */
+/* Row of a case, by binary search; of one with a narrow accumulator that of the nearest measured width of it, for widths are data to its
+ * kernel. NULL when absent. */
 QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text);
 /* NULL when the profile knows nothing of such a local batch; also for its own one when it has no list of them. */
 QS_API const qs_profile_batch *qs_profile_batch_find(const qs_profile *profile, int64_t samples);
