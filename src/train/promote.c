@@ -87,16 +87,12 @@ static bool exceeds(const qs__trainer *trainer, const qs_tensor_choice *tensor, 
     return underflow > 0 && qs__rounding_share(step->underflows, step->elements) > underflow;
 }
 
-static const char *name_at(const qs_graph *graph, int place) {
-    return place < graph->nodes ? graph->node[place].name : graph->parameter[place - graph->nodes].name;
-}
-
 /* The choice of the first class whose tensor goes too far, whichever class this rank is of: ranks decide alike. NULL: none does. */
 static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int place) {
     const qs__rounding_sums *step = &trainer->rounding.step[place];
     if (step->overflows + step->underflows == 0 || trainer->rounding.refused[place]) return NULL;
     for (int c = 0; c < trainer->plan->classes; c++) {
-        const qs_tensor_choice *tensor = qs_class_plan_tensor(&trainer->plan->class_[c], name_at(trainer->graph, place));
+        const qs_tensor_choice *tensor = qs_class_plan_tensor(&trainer->plan->class_[c], qs__rounding_name(trainer->graph, place));
         if (tensor && exceeds(trainer, tensor, step)) return tensor;
     }
     return NULL;
@@ -117,7 +113,7 @@ static qs_status promotion_describe(qs__trainer *trainer, int place, qs__promoti
     const qs_tensor_choice *tensor = candidate_at(trainer, place);
     const qs_quantizer higher = higher_of(tensor);
     double share = trainer->rounding.own[place], most = share, rank;
-    *out = (qs__promotion){.tensor = name_at(trainer->graph, place),
+    *out = (qs__promotion){.tensor = qs__rounding_name(trainer->graph, place),
                            .overflow_ratio = qs__rounding_share(step->overflows, step->elements),
                            .underflow_ratio = qs__rounding_share(step->underflows, step->elements)};
     qs_quantizer_text(&tensor->value, out->from);

@@ -36,15 +36,20 @@ static bool plan_rounds(const qs_plan *plan) {
     return false;
 }
 
+const char *qs__rounding_name(const qs_graph *graph, int place) {
+    const int behind = place - graph->nodes - graph->parameters; /* gradients of outputs */
+    if (behind >= 0) return graph->node[behind].name;
+    return place < graph->nodes ? graph->node[place].name : graph->parameter[place - graph->nodes].name;
+}
+
 bool qs__rounding_tensor(const qs__trainer *trainer, int place, const qs_tensor_choice **tensor, bool *gradient) {
-    const int nodes = trainer->graph->nodes, parameters = trainer->graph->parameters;
-    *gradient = place >= nodes + parameters;
-    *tensor = NULL;
-    if (!trainer->tensors.value) return false;
-    *tensor = *gradient        ? trainer->tensors.value[place - nodes - parameters]
-              : place >= nodes ? trainer->tensors.parameter[place - nodes]
-                               : trainer->tensors.value[place];
-    return *tensor && (*gradient ? (*tensor)->gradient.format : (*tensor)->value.format);
+    const qs_plan *plan = trainer->plan;
+    *gradient = place >= trainer->graph->nodes + trainer->graph->parameters;
+    for (int c = 0; plan && c < plan->classes; c++) {
+        *tensor = qs_class_plan_tensor(&plan->class_[c], qs__rounding_name(trainer->graph, place));
+        if (*tensor && (*gradient ? (*tensor)->gradient.format : (*tensor)->value.format)) return true;
+    }
+    return false;
 }
 
 /* What this rank's step counted: every counting step of its schedule says how many elements it rounds. */

@@ -201,7 +201,9 @@ qs_status qs__replan_gather(qs__trainer *trainer, const qs__replan_figures *mine
 qs_status qs__rounding_create(qs__trainer *trainer);
 void qs__rounding_release(qs__rounding *rounding);
 qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, int64_t count);
-/* Name and choice of the tensor at a place; false where nothing is rounded. *gradient: it is the gradient of an output. */
+const char *qs__rounding_name(const qs_graph *graph, int place);
+/* What the plan's first class that rounds the tensor at a place says of it; false where none does. *gradient: it is the gradient of an
+ * output. */
 bool qs__rounding_tensor(const qs__trainer *trainer, int place, const qs_tensor_choice **tensor, bool *gradient);
 double qs__rounding_share(double part, double elements);
 

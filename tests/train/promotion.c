@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: medium
+// ranks: 2
+/* Promotion on two unlike ranks: both take the higher format in the same step or neither does; gradients that overflow to infinity make
+ * both skip; a loss that is not finite names rank, step, operator and tensor, and leaves complete records. */
+#include "train_support.h"
+
+typedef struct pair {
+    bench bench;
+    qs_cluster cluster;
+    qs_plan plan;
+    int warnings;
+    char warning[512];
+} pair;
+
+static const char *const class_names[2] = {"big", "weak"};
+
+static void log_note(void *context, qs_log_level level, const char *line) {
+    pair *here = context;
+    if (level != QS_LOG_WARNING || strstr(line, "an iteration takes")) return;
+    here->warnings++;
+    snprintf(here->warning, sizeof here->warning, "%s", line);
+}
+
+/* `weak`: the tensors of the second class; the first one has none. */
+static void pair_open(pair *here, const char *weak) {
+    char *text = NULL;
+    memset(here, 0, sizeof *here);
+    bench_open(&here->bench, "ref", NULL, "lenet5", 4);
+    assert_int_equal(qs_comm_size(here->bench.comm), 2);
+    here->cluster.classes = 2;
+    assert_ok(qs_allocate(2, sizeof *here->cluster.class_, &here->cluster.class_));
+    for (int i = 0; i < 2; i++) {
+        here->cluster.class_[i] = here->bench.cluster.class_[0];
+        here->cluster.class_[i].count = 1;
+        snprintf(here->cluster.class_[i].name, sizeof here->cluster.class_[i].name, "%s", class_names[i]);
+    }
+    assert_ok(qs_format_text(&text,
+                             "{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},"
+                             "\"tensors\":{%s}}}}",
+                             weak));
+    assert_ok(qs_plan_parse(text, "plan", &here->plan));
+    free(text);
+    here->bench.options.cluster = &here->cluster;
+    here->bench.options.hash_every = 1;
+    here->bench.options.test_limit = 20;
+    here->bench.options.max_steps = 12;
+    here->bench.options.plan = &here->plan;
+    here->bench.options.run_folder = here->bench.folder;
+    qs_log_set(log_note, here);
+}
+
+static void pair_close(pair *here) {
+    qs_log_set(NULL, NULL);
+    qs_plan_release(&here->plan);
+    qs_cluster_release(&here->cluster);
+    bench_close(&here->bench);
+}
+
+static bool is_first(const pair *here) {
+    return qs_comm_rank(here->bench.comm) == 0;
+}
+
+/* Lines of metrics.jsonl that hold `part`; 0 on the other rank. */
+static int metrics_count(const pair *here, const char *part) {
+    char *text = NULL;
+    int count = 0;
+    if (!is_first(here)) return 0;
+    file_text(here->bench.folder, "metrics.jsonl", &text);
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    free(text);
+    return count;
+}
+
+static void expect_metrics(const pair *here, int count, const char *part) {
+    if (is_first(here) && metrics_count(here, part) != count)
+        fail_msg("%d lines of %s, expected %d", metrics_count(here, part), part, count);
+}
+
+/* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
+#define NARROW "{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":%s}"
+
+/* Only rank 1's class rounds; both switch before step 2, for good, and never again. */
+static void both_promote_in_one_step(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    char *text = NULL, *plan = NULL;
+    assert_ok(qs_format_text(&text, "\"input\":" NARROW ",\"conv2\":" NARROW ",\"fc1\":" NARROW, "0.3", "0.01", "1"));
+    pair_open(&here, text);
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    assert_int_equal(result.promotions, 2);
+    assert_int_equal(result.promotions_refused, 0);
+    assert_int_equal(result.replans, 0);
+    assert_true(result.promotion_bytes >= 0);
+    expect_metrics(&here, 2, "\"type\":\"promotion\"");
+    expect_metrics(&here, 1,
+                   "\"type\":\"promotion\",\"epoch\":1,\"step\":2,\"tensor\":\"input\",\"from\":\"fp(2,1,8)\",\"to\":\"fp(6,9,0)\"");
+    expect_metrics(&here, 1, "\"type\":\"promotion\",\"epoch\":1,\"step\":2,\"tensor\":\"conv2\"");
+    expect_metrics(&here, 2, "\"rank\":1,\"rank_overflow_ratio\":");
+    expect_metrics(&here, 1, "\"type\":\"rounding\",\"epoch\":1,\"tensor\":\"fc1\",\"part\":\"value\",\"format\":\"fp(2,1,8)\"");
+    if (is_first(&here)) {
+        file_text(here.bench.folder, "plan.json", &plan);
+        assert_non_null(strstr(plan, "\"conv2\": {\"value\": \"fp(6,9,0)\", \"saved\": \"fp(6,9,0)\", \"promote_at\": 0.01}"));
+        assert_non_null(strstr(plan, "\"fc1\": {\"value\": \"fp(2,1,8)\""));
+        free(plan);
+    }
+    result_release(&result);
+    pair_close(&here);
+    free(text);
+}
+
+/* The options' threshold goes before the plan's. */
+static void never_promoted(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    char *text = NULL;
+    assert_ok(qs_format_text(&text, "\"input\":" NARROW, "0.01"));
+    pair_open(&here, text);
+    here.bench.options.promote_at = -1;
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    assert_int_equal(result.promotions, 0);
+    expect_metrics(&here, 0, "promotion");
+    result_release(&result);
+    pair_close(&here);
+    free(text);
+}
+
+static size_t arena_of(pair *here) {
+    qs_train_result result;
+    const int64_t steps = here->bench.options.max_steps;
+    here->bench.options.max_steps = 1;
+    assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
+    const size_t bytes = (size_t)result.reserved_bytes[1];
+    here->bench.options.max_steps = steps;
+    result_release(&result);
+    return bytes;
+}
+
+/* Rank 1 has not a byte more than the low formats take: refused on both, once, and training goes on as without promotion. */
+static void refused_for_want_of_memory(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result, still;
+    char *text = NULL;
+    assert_ok(qs_format_text(&text, "\"input\":" NARROW, "0.01"));
+    pair_open(&here, text);
+    here.cluster.class_[1].memory_limit = (int64_t)arena_of(&here);
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    here.bench.options.promote_at = -1;
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &still));
+    assert_int_equal(result.promotions, 0);
+    assert_int_equal(result.promotions_refused, 1);
+    assert_int_equal(here.warnings, is_first(&here) ? 1 : 0);
+    if (is_first(&here) && (!strstr(here.warning, "tensor input stays in fp(2,1,8)") || !strstr(here.warning, "rank 1: ")))
+        fail_msg("the warning \"%s\" does not say tensor and rank", here.warning);
+    assert_true(result.weights_hash == still.weights_hash);
+    result_release(&result);
+    result_release(&still);
+    pair_close(&here);
+    free(text);
+}
+
+/* At a scale of 2^16 the gradients of rank 1's loss are beyond fp(5,2,0)'s 114688 only in one layer: rank 0's are finite, both skip. */
+static void both_skip(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    pair_open(&here, "\"fc1\":{\"gradient\":\"fp(4,3,4):overflow=inf\"}");
+    here.bench.job.dynamic_loss_scaling = true;
+    here.bench.job.loss_scale = 65536;
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result)); /* hash_every 1: weights agree */
+    if (is_first(&here)) {
+        char *text = NULL;
+        file_text(here.bench.folder, "metrics.jsonl", &text);
+        const char *skipped = strstr(text, "\"skipped_steps\":");
+        assert_non_null(skipped);
+        assert_true(strtol(skipped + 16, NULL, 10) >= 1);
+        free(text);
+    }
+    result_release(&result);
+    pair_close(&here);
+}
+
+static void file_there(const pair *here, const char *name, bool there) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", here->bench.folder, name);
+    if ((access(path, F_OK) == 0) != there) fail_msg("%s %s", name, there ? "is missing" : "is there");
+}
+
+static void diverges(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    pair_open(&here, "");
+    here.bench.job.rate.base = 1e30;
+    here.bench.job.rate.warmup_epochs = 0;
+    assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
+                   "rank 0: the training loss is not finite in step ");
+    assert_non_null(strstr(qs_message(), "operator "));
+    assert_non_null(strstr(qs_message(), "tensor "));
+    expect_metrics(&here, 1, "\"type\":\"failure\",\"epoch\":1,\"step\":");
+    if (is_first(&here)) {
+        file_there(&here, "audit.json", true);
+        file_there(&here, "timing.json", true);
+        file_there(&here, "config.json", true);
+        file_there(&here, "weights.qsync", false);
+    }
+    pair_close(&here);
+}
+
+/* One weight that is not a number: the first step says whose. */
+static void planted_nan(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    qs_graph *graph = NULL;
+    char path[128];
+    float *trained = NULL, *statistics = NULL;
+    pair_open(&here, "");
+    assert_ok(qs_job_model(&here.bench.job, &graph));
+    assert_ok(qs_allocate((size_t)graph->trained_elements, sizeof *trained, &trained));
+    assert_ok(qs_allocate((size_t)graph->statistics_elements + 1, sizeof *statistics, &statistics));
+    qs_graph_initialize(graph, 1, trained, statistics);
+    trained[qs_graph_parameter(graph, qs_graph_find(graph, "conv2"), QS_WEIGHTS)->offset + 7] = NAN;
+    snprintf(path, sizeof path, "%s/start.qsync", here.bench.folder);
+    assert_ok(qs_weights_write(path, graph, trained, statistics));
+    here.bench.options.start_weights = path;
+    assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
+                   "the training loss is not finite in step 1: operator conv2, tensor conv2.weights is the first that is not");
+    expect_metrics(&here, 1, "\"type\":\"failure\",\"epoch\":1,\"step\":1,\"rank\":0,\"operator\":\"conv2\",\"tensor\":\"conv2.weights\"");
+    unlink(path);
+    qs_graph_release(graph);
+    free(trained);
+    free(statistics);
+    pair_close(&here);
+}
+
+int main(void) {
+    qs_comm *world = NULL;
+    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_promote_in_one_step),
+                                       cmocka_unit_test(never_promoted),
+                                       cmocka_unit_test(refused_for_want_of_memory),
+                                       cmocka_unit_test(both_skip),
+                                       cmocka_unit_test(diverges),
+                                       cmocka_unit_test(planted_nan)};
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    qs_comm_close(world);
+    return failures;
+}
