@@ -10,6 +10,7 @@
 typedef struct rounder {
     const qs_format *format;
     qs_rounding rounding;
+    qs_overflow overflow;
     uint64_t key, drawn;
     bool json;
     json_t *rows;
@@ -23,7 +24,7 @@ static void facts_print(const qs_format *format) {
                format->exponent_bits, format->mantissa_bits, format->bias, specials[format->specials], format->max, format->min_normal,
                format->min_subnormal, format->epsilon);
     else
-        printf("max %.0f (symmetric)\n", format->max);
+        printf("max %.0f (%s)\n", format->max, format->is_unsigned ? "from 0" : "symmetric");
 }
 
 static json_t *facts_json(const qs_format *format) {
@@ -46,20 +47,23 @@ static json_t *number_json(double value) {
 static qs_status value_round(rounder *one, const char *text) {
     char *end = NULL;
     const double exact = strtod(text, &end);
-    bool overflow = false;
+    bool overflowed = false;
     if (end == text || *end) return qs_fail(QS_USAGE, "%s: not a number", text);
     const float value = (float)exact;
     const float rounded =
-        qs_round_value(one->format, one->rounding, QS_OVERFLOW_DEFAULT, value, qs_random_bits(one->key, one->drawn++), &overflow);
-    const bool has_code = !isnan(rounded) || one->format->specials != QS_SPECIALS_NONE;
-    const uint32_t code = has_code ? qs_encode_value(one->format, rounded) : 0;
+        qs_round_value(one->format, one->rounding, one->overflow, value, qs_random_bits(one->key, one->drawn++), &overflowed);
+    const bool underflowed = value != 0 && rounded == 0;
+    const uint32_t code = qs_encode_value(one->format, rounded);
     if (!one->json) {
         printf("%.9g -> %.9g  code 0x%0*x%s\n", (double)value, (double)rounded, (one->format->bits + 3) / 4, code,
-               overflow ? "  overflow" : "");
+               overflowed    ? "  overflow"
+               : underflowed ? "  underflow"
+                             : "");
         return QS_OK;
     }
-    json_array_append_new(one->rows, json_pack("{s:o,s:o,s:I,s:b}", "x", number_json((double)value), "value", number_json((double)rounded),
-                                               "code", (json_int_t)code, "overflow", overflow));
+    json_array_append_new(one->rows,
+                          json_pack("{s:o,s:o,s:I,s:b,s:b}", "x", number_json((double)value), "value", number_json((double)rounded), "code",
+                                    (json_int_t)code, "overflow", overflowed, "underflow", underflowed));
     return QS_OK;
 }
 
@@ -96,6 +100,7 @@ static qs_status values_round(rounder *one, int argc, char **argv, int first) {
     if (one->json) {
         json_t *facts = facts_json(one->format);
         json_object_set_new(facts, "rounding", json_string(qs_rounding_name(one->rounding)));
+        json_object_set_new(facts, "overflow", json_string(qs_overflow_name(one->overflow)));
         json_object_set(facts, "values", one->rows);
         QS_GOTO(json_print(facts));
     } else if (first == argc) {
@@ -112,7 +117,7 @@ qs_status verb_format(int argc, char **argv) {
         "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
         "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.",
         "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
-    const char *rounding = "nearest-even";
+    const char *rounding = "nearest-even", *overflow = "default";
     int64_t seed = 1;
     bool done = false;
     int first = 0;
@@ -120,13 +125,18 @@ qs_status verb_format(int argc, char **argv) {
     option_table table = {0};
     options_add(&table, (option_row){"rounding", OPTION_TEXT, &rounding, "NAME",
                                      "nearest-even, nearest-away, stochastic, floor, toward-zero (nearest-even)", 0});
+    options_add(&table, (option_row){"overflow", OPTION_TEXT, &overflow, "NAME",
+                                     "of values past the largest: saturate, inf, default: what the format says (default)", 0});
     options_add(&table, (option_row){"seed", OPTION_INTEGER, &seed, "N", "of stochastic rounding (1)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(qs_rounding_find(rounding, &one.rounding));
+    QS_TRY(qs_overflow_find(overflow, &one.overflow));
     one.key = qs_random_key((uint64_t)seed, 0, 0, 0);
     if (first == argc) return names_print(one.json);
     QS_TRY(qs_format_find(argv[first], &one.format));
+    if (one.format->kind == QS_KIND_INTEGER && one.overflow != QS_OVERFLOW_DEFAULT)
+        return qs_fail(QS_USAGE, "--overflow %s: %s is an integer and always saturates; leave the option out", overflow, one.format->name);
     return values_round(&one, argc, argv, first + 1);
 }

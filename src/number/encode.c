@@ -52,10 +52,47 @@ float qs_decode_value(const qs_format *format, uint32_t code) {
     return qs__float_of(magnitude | (code >> plan.magnitude_bits) << 31);
 }
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error strings of bits are read and written as little-endian words
+#endif
+
+/* Bytes of a string of `count` codes. */
+static int64_t string_bytes(int bits, int64_t count) {
+    return (count * bits + 7) / 8;
+}
+
+/* Eight codes of up to 16 bits, which fill `bits` bytes, as two words: the codes' bits in order, zeros behind them. */
+static void pack_eight(int bits, const uint32_t *codes, uint64_t word[2]) {
+    uint64_t half[2];
+    for (int h = 0; h < 2; h++) {
+        const uint32_t *four = codes + 4 * h;
+        uint64_t low = four[0] | (uint64_t)four[1] << bits;
+        uint64_t high = four[2] | (uint64_t)four[3] << bits;
+        half[h] = low | high << 2 * bits;
+    }
+    int filled = 4 * bits; /* 64 at 16 bits only, which are never packed here */
+    word[0] = half[0] | half[1] << filled;
+    word[1] = half[1] >> (64 - filled);
+}
+
+/* Eights are written as whole words, whose zeros the next ones overwrite, as long as they stay inside the string. */
+static int64_t pack_eights(int bits, int64_t count, const uint32_t *codes, uint8_t *dst) {
+    int64_t bytes = string_bytes(bits, count);
+    int64_t done = 0;
+    for (; done + 8 <= count && done / 8 * bits + 16 <= bytes; done += 8) {
+        uint64_t word[2];
+        pack_eight(bits, codes + done, word);
+        memcpy(dst + done / 8 * bits, word, sizeof word);
+    }
+    return done;
+}
+
 void qs__codes_pack(int bits, int64_t count, const uint32_t *codes, uint8_t *dst) {
     uint64_t waiting = 0;
     int filled = 0;
-    for (int64_t i = 0; i < count; i++) {
+    int64_t start = bits < 16 ? pack_eights(bits, count, codes, dst) : 0;
+    dst += start / 8 * bits;
+    for (int64_t i = start; i < count; i++) {
         waiting |= (uint64_t)codes[i] << filled;
         for (filled += bits; filled >= 8; filled -= 8) {
             *dst++ = (uint8_t)waiting;
@@ -65,15 +102,19 @@ void qs__codes_pack(int bits, int64_t count, const uint32_t *codes, uint8_t *dst
     if (filled) *dst = (uint8_t)waiting;
 }
 
+/* A code lies within the eight bytes from that of its first bit on, of which a string's end may cut some off. */
 void qs__codes_unpack(int bits, int64_t count, const uint8_t *src, uint32_t *codes) {
-    uint64_t waiting = 0;
-    int filled = 0;
-    for (int64_t i = 0; i < count; i++) {
-        for (; filled < bits; filled += 8) {
-            waiting |= (uint64_t)*src++ << filled;
-        }
-        codes[i] = (uint32_t)waiting & mask_of(bits);
-        waiting >>= bits;
-        filled -= bits;
+    const uint64_t width = (uint64_t)bits, bytes = (uint64_t)string_bytes(bits, count);
+    const uint64_t whole = bytes < 8 ? 0 : (bytes - 8) * 8 / width; /* codes that surely have all eight */
+    const uint32_t mask = mask_of(bits);
+    for (uint64_t i = 0; i < whole; i++) {
+        uint64_t word;
+        memcpy(&word, src + (i * width >> 3), sizeof word);
+        codes[i] = (uint32_t)(word >> (i * width & 7)) & mask;
+    }
+    for (uint64_t i = whole; i < (uint64_t)count; i++) {
+        uint64_t word = 0, first = i * width >> 3;
+        memcpy(&word, src + first, bytes - first < 8 ? bytes - first : 8);
+        codes[i] = (uint32_t)(word >> (i * width & 7)) & mask;
     }
 }

@@ -56,9 +56,10 @@ qs_status qs__format_fill_float(qs_specials specials, int exponent_bits, int man
     int smallest = 1 - whole_bias;
     int largest = (1 << exponent_bits) - (specials == QS_SPECIALS_IEEE ? 2 : 1) - whole_bias;
     /* One exponent above fp32 is let through so that fp(8,m) exists: its last binade cannot be carried and is never produced. */
-    if (smallest < FP32_MIN_EXPONENT || largest > FP32_TOP_EXPONENT + 1) {
+    int above = largest - FP32_TOP_EXPONENT - (smallest < largest);
+    if (smallest < FP32_MIN_EXPONENT || above > 0) {
         return qs_fail(QS_USAGE, "exponents %d to %d leave fp32's range (-126 to 127), in which values are carried; change the bias by %d",
-                       smallest, largest, smallest < FP32_MIN_EXPONENT ? smallest - FP32_MIN_EXPONENT : largest - FP32_TOP_EXPONENT - 1);
+                       smallest, largest, smallest < FP32_MIN_EXPONENT ? smallest - FP32_MIN_EXPONENT : above);
     }
     if (largest > FP32_TOP_EXPONENT) largest = FP32_TOP_EXPONENT;
     double epsilon = ldexp(1.0, -mantissa_bits);

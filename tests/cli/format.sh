@@ -22,6 +22,17 @@ expect 0 format e4m3fn --rounding floor -- 1.1 -1.1 << 'END'
 1.10000002 -> 1  code 0x38
 -1.10000002 -> -1.125  code 0xb9
 END
+expect 0 format 'fp(5,2,0)' 200000 1e-9 --overflow inf << 'END'
+200000 -> inf  code 0x7f  overflow
+9.99999972e-10 -> 0  code 0x00  underflow
+END
+expect 0 format fp16 65520 --overflow saturate << 'END'
+65520 -> 65504  code 0x7bff  overflow
+END
+expect 0 format uint4 << 'END'
+uint4: integer, 4 bits
+max 15 (from 0)
+END
 expect 0 format fp16 --json 65520 << 'END'
 {
   "format": "fp16",
@@ -36,17 +47,21 @@ expect 0 format fp16 --json 65520 << 'END'
   "min_subnormal": 5.96046447754e-8,
   "epsilon": 0.0009765625,
   "rounding": "nearest-even",
+  "overflow": "default",
   "values": [
     {
       "x": 65520.0,
       "value": "inf",
       "code": 31744,
-      "overflow": true
+      "overflow": true,
+      "underflow": false
     }
   ]
 }
 END
 refuse 2 'fp9' format fp9
 refuse 2 'abc: not a number' format bf16 abc
+refuse 2 'saturate' format bf16 --overflow up 1
+refuse 2 'always saturates' format int8 --overflow inf 1
 refuse 2 'nearest-even' format bf16 --rounding up 1
 finish

@@ -77,6 +77,7 @@ static void every_float_that_fp32_carries_exists(void **state) {
         int standard = (1 << (e - 1)) - 1;
         int highest = 127 - standard;               /* 1 - standard - bias = -126 */
         int lowest = (1 << e) - 1 - standard - 128; /* 2^e - 1 - standard - bias = 128 */
+        if (e == 1) lowest++;                       /* the one binade that there is must not be the one above */
         for (int m = 0; m <= 23; m += m == 0 || m == 22 ? 1 : 7) {
             for (int beyond = 0; beyond <= 1; beyond++) {
                 char low[32], high[32];
