@@ -12,6 +12,11 @@ typedef struct phase {
     int64_t first[2], step[2], count[2], source[2];
 } phase;
 
+/* Where a row of the result lies, and where its window begins in the source. */
+typedef struct place {
+    int64_t image, corner[2], result; /* first pixel of the source image; pixel of the result */
+} place;
+
 /* One group of the convolution at work. */
 typedef struct rows_job {
     const qs__product *product;
@@ -116,30 +121,39 @@ static void stage(rows_job *job) {
     qs_parallel(job->product->batch * job->extent[0] * job->extent[1], 1 + 16384 / job->inner, stage_rows, job);
 }
 
-/* Row of staged codes under tap (kh, kw) of row `row` of the phase. */
-static const uint8_t *source_row(const rows_job *job, int64_t row, int64_t kh, int64_t kw) {
+static place place_of(const rows_job *job, int64_t row) {
     const phase *ph = &job->phase;
-    int64_t offset[2] = {0, 0}, j = row % ph->count[1], i = row / ph->count[1] % ph->count[0], n = row / ph->count[1] / ph->count[0];
-    tap_offset(job, 0, kh, &offset[0]);
-    tap_offset(job, 1, kw, &offset[1]);
-    int64_t h = i * ph->source[0] + offset[0], w = j * ph->source[1] + offset[1];
-    if (h < 0 || h >= job->extent[0] || w < 0 || w >= job->extent[1]) return job->zeros;
-    return job->staged + ((n * job->extent[0] + h) * job->extent[1] + w) * job->order.packed;
+    const qs__product *p = job->product;
+    int64_t j = row % ph->count[1], i = row / ph->count[1] % ph->count[0], n = row / ph->count[1] / ph->count[0];
+    int64_t height = is_forward(job) ? p->out_height : p->height, width = is_forward(job) ? p->out_width : p->width;
+    return (place){.image = n * job->extent[0] * job->extent[1],
+                   .corner = {i * ph->source[0], j * ph->source[1]},
+                   .result = (n * height + ph->first[0] + i * ph->step[0]) * width + ph->first[1] + j * ph->step[1]};
 }
 
-/* Twelve rows; what is beyond the phase repeats its last row and is not written in the end. */
-static void pack_tile(const rows_job *job, int64_t first, uint8_t *dst) {
+/* Staged codes under the tap that lies `offset` from the corner. */
+static const uint8_t *source_row(const rows_job *job, const place *at, const int64_t *offset) {
+    int64_t h = at->corner[0] + offset[0], w = at->corner[1] + offset[1];
+    if (h < 0 || h >= job->extent[0] || w < 0 || w >= job->extent[1]) return job->zeros;
+    return job->staged + (at->image + h * job->extent[1] + w) * job->order.packed;
+}
+
+/* Twelve rows under one tap, a part of their channels. */
+static uint8_t *pack_tap(const rows_job *job, int part, const place *places, const int64_t *offset, uint8_t *dst) {
+    const uint8_t *row[QS__TILE_ROWS];
+    for (int r = 0; r < QS__TILE_ROWS; r++)
+        row[r] = source_row(job, &places[r], offset) + job->order.begin[part];
+    job->run->kernels->quads(job->order.length[part], row, dst);
+    return dst + job->order.length[part] * QS__TILE_ROWS;
+}
+
+static void pack_tile(const rows_job *job, const place *places, uint8_t *dst) {
     for (int part = 0; part < job->order.parts; part++)
         for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
             for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-                const uint8_t *row[QS__TILE_ROWS];
-                if (!tap_touches(job, kh, kw)) continue;
-                for (int r = 0; r < QS__TILE_ROWS; r++)
-                    row[r] = source_row(job, first + r < job->rows ? first + r : job->rows - 1, kh, kw);
-                for (int r = 0; r < QS__TILE_ROWS; r++)
-                    row[r] += job->order.begin[part];
-                job->run->kernels->quads(job->order.length[part], row, dst);
-                dst += job->order.length[part] * QS__TILE_ROWS;
+                int64_t offset[2];
+                if (!tap_offset(job, 0, kh, &offset[0]) || !tap_offset(job, 1, kw, &offset[1])) continue;
+                dst = pack_tap(job, part, places, offset, dst);
             }
 }
 
@@ -209,14 +223,10 @@ static void fill_factors(rows_job *job) {
 
 /* ---- Tiles ---- */
 
-static char *result_row(const rows_job *job, int64_t row) {
+static char *result_row(const rows_job *job, const place *at, int64_t column) {
     const qs__product *p = job->product;
-    const phase *ph = &job->phase;
-    int64_t j = row % ph->count[1], i = row / ph->count[1] % ph->count[0], n = row / ph->count[1] / ph->count[0];
-    int64_t height = is_forward(job) ? p->out_height : p->height, width = is_forward(job) ? p->out_width : p->width;
-    int64_t pixel = (n * height + ph->first[0] + i * ph->step[0]) * width + ph->first[1] + j * ph->step[1];
     int64_t size = p->result == QS__TILE_BF16 ? 2 : 4;
-    return (char *)job->run->result + (pixel * job->columns * p->groups + job->group * job->columns) * size;
+    return (char *)job->run->result + ((at->result * p->groups + job->group) * job->columns + column) * size;
 }
 
 typedef struct wide_tile {
@@ -234,7 +244,7 @@ static void wide_add(const rows_job *job, qs__tile *tile, wide_tile *wide, int64
     tile->right += quads * 4 * tile->width;
 }
 
-static void wide_put(const rows_job *job, const qs__tile *tile, const wide_tile *wide, int64_t first, int64_t column) {
+static void wide_put(const rows_job *job, const qs__tile *tile, const wide_tile *wide, const place *places, int64_t column) {
     for (int r = 0; r < tile->rows; r++) {
         float values[QS__TILE_COLUMNS];
         for (int c = 0; c < tile->columns; c++) {
@@ -244,12 +254,12 @@ static void wide_put(const rows_job *job, const qs__tile *tile, const wide_tile 
         }
         int64_t size = job->product->result == QS__TILE_BF16 ? 2 : 4;
         qs_convert_from_fp32(qs_format_of(size == 2 ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0},
-                             tile->columns, values, result_row(job, first + r) + column * size);
+                             tile->columns, values, result_row(job, &places[r], column));
     }
 }
 
 /* Slices of k that fit 32 bits even with the 128 that signed codes have too many. */
-static void run_wide(const rows_job *job, qs__tile tile, int64_t first, int64_t column) {
+static void run_wide(const rows_job *job, qs__tile tile, const place *places, int64_t column) {
     static const int32_t none[QS__TILE_COLUMNS];
     wide_tile wide = {.sum = {{0}}};
     qs__tile slice = tile;
@@ -266,10 +276,10 @@ static void run_wide(const rows_job *job, qs__tile tile, int64_t first, int64_t 
         for (int64_t done = 0, most = QS__SLICE / 4; done < tile.quads[part]; done += most)
             wide_add(job, &slice, &wide, tile.quads[part] - done < most ? tile.quads[part] - done : most);
     }
-    wide_put(job, &tile, &wide, first, column);
+    wide_put(job, &tile, &wide, places, column);
 }
 
-static void run_tile(const rows_job *job, int64_t first, int64_t column, const uint8_t *left) {
+static void run_tile(const rows_job *job, int rows, const place *places, int64_t column, const uint8_t *left) {
     qs__tile tile = {.left = left,
                      .right = job->right + column * 4 * job->quads,
                      .parts = job->order.parts,
@@ -279,27 +289,32 @@ static void run_tile(const rows_job *job, int64_t first, int64_t column, const u
                      .column_factor = job->factor + column,
                      .bias = job->run->bias ? job->bias + column : NULL,
                      .row_factor = job->ones};
-    tile.rows = (int)(job->rows - first < QS__TILE_ROWS ? job->rows - first : QS__TILE_ROWS);
+    tile.rows = rows;
     tile.columns = (int)(job->columns - column < tile.width ? job->columns - column : tile.width);
     for (int part = 0; part < tile.parts; part++)
         tile.quads[part] = job->order.length[part] / 4 * job->taps;
     if (job->wide) {
-        run_wide(job, tile, first, column);
+        run_wide(job, tile, places, column);
         return;
     }
-    int64_t size = job->product->result == QS__TILE_BF16 ? 2 : 4;
     for (int r = 0; r < tile.rows; r++)
-        tile.row[r] = result_row(job, first + r) + column * size;
+        tile.row[r] = result_row(job, &places[r], column);
     job->run->kernels->tile(&tile);
 }
 
+/* What is beyond the last row repeats it and is not written. */
 static void run_block(const rows_job *job, int64_t first, int64_t last, uint8_t *block) {
-    int64_t bytes = job->quads * 4 * QS__TILE_ROWS;
-    for (int64_t row = first; row < last; row += QS__TILE_ROWS)
-        pack_tile(job, row, block + (row - first) / QS__TILE_ROWS * bytes);
+    int64_t bytes = job->quads * 4 * QS__TILE_ROWS, count = last - first;
+    place places[QS__BLOCK_ROWS];
+    for (int64_t r = 0; r < QS__BLOCK_ROWS; r++)
+        places[r] = place_of(job, first + (r < count ? r : count - 1));
+    for (int64_t row = 0; row < count; row += QS__TILE_ROWS)
+        pack_tile(job, places + row, block + row / QS__TILE_ROWS * bytes);
     for (int64_t column = 0; column < job->columns; column += QS__TILE_COLUMNS)
-        for (int64_t row = first; row < last; row += QS__TILE_ROWS)
-            run_tile(job, row, column, block + (row - first) / QS__TILE_ROWS * bytes);
+        for (int64_t row = 0; row < count; row += QS__TILE_ROWS) {
+            int rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
+            run_tile(job, rows, places + row, column, block + row / QS__TILE_ROWS * bytes);
+        }
 }
 
 /* One share a thread: each has a block of its own. */

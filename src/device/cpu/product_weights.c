@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+/* First position of a pixel's window in the source. */
+typedef struct corner {
+    int64_t image;
+    int32_t h, w;
+} corner;
+
 typedef struct weights_job {
     const qs__product *product;
     const qs__product_run *run;
@@ -17,6 +23,7 @@ typedef struct weights_job {
     int8_t *right, *zeros;
     int64_t *wide_sum;
     float *row_factor, *column_factor;
+    corner *corners; /* of the chunk */
 } weights_job;
 
 static void lay_out(weights_job *job, qs__pieces *pieces) {
@@ -32,6 +39,7 @@ static void lay_out(weights_job *job, qs__pieces *pieces) {
     job->right = qs__piece(pieces, job->threads * QS__TILE_COLUMNS * QS__CHUNK);
     job->zeros = qs__piece(pieces, job->inputs + job->outputs);
     job->wide_sum = qs__piece(pieces, job->wide ? job->outputs * job->window * job->inputs * (int64_t)sizeof *job->wide_sum : 0);
+    job->corners = qs__piece(pieces, QS__CHUNK * (int64_t)sizeof *job->corners);
     job->row_factor = qs__piece(pieces, job->tiles * QS__TILE_ROWS * (int64_t)sizeof *job->row_factor);
     job->column_factor = qs__piece(pieces, job->panels * QS__TILE_COLUMNS * (int64_t)sizeof *job->column_factor);
 }
@@ -79,13 +87,25 @@ static void pack_left(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static const int8_t *right_row(const weights_job *job, int64_t pixel, int64_t kh, int64_t kw) {
+static void fill_corners(void *context, int64_t begin, int64_t end) {
+    const weights_job *job = context;
     const qs__product *p = job->product;
-    if (pixel >= job->first + job->count) return job->zeros;
-    int64_t x = pixel % p->out_width, y = pixel / p->out_width % p->out_height, n = pixel / p->out_width / p->out_height;
-    int64_t h = y * p->stride[0] - p->padding[0] + kh, w = x * p->stride[1] - p->padding[1] + kw;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t pixel = job->first + k, x = pixel % p->out_width, y = pixel / p->out_width % p->out_height;
+        job->corners[k] = (corner){.image = pixel / p->out_width / p->out_height * p->height * p->width,
+                                   .h = (int32_t)(y * p->stride[0] - p->padding[0]),
+                                   .w = (int32_t)(x * p->stride[1] - p->padding[1])};
+    }
+}
+
+/* Source codes that a tap multiplies with pixel k of the chunk, from a column on. */
+static const int8_t *right_row(const weights_job *job, int64_t k, int64_t kh, int64_t kw, int64_t column) {
+    const qs__product *p = job->product;
+    if (k >= job->count) return job->zeros;
+    const corner *at = &job->corners[k];
+    int64_t h = at->h + kh, w = at->w + kw;
     if (h < 0 || h >= p->height || w < 0 || w >= p->width) return job->zeros;
-    return job->run->right + ((n * p->height + h) * p->width + w) * p->channels + job->group * job->inputs;
+    return job->run->right + (at->image + h * p->width + w) * p->channels + job->group * job->inputs + column;
 }
 
 /* correction[j]: 128 × the sums of the columns, which signed codes on the left have too many. */
@@ -94,10 +114,8 @@ static void pack_right(const weights_job *job, int64_t tap, int64_t column, int 
     int32_t sum[QS__TILE_COLUMNS] = {0};
     for (int64_t k = 0; k < 4 * job->quads; k += 4, dst += 4 * width) {
         const int8_t *row[4];
-        for (int q = 0; q < 4; q++) {
-            row[q] = right_row(job, job->first + k + q, kh, kw);
-            if (row[q] != job->zeros) row[q] += column;
-        }
+        for (int q = 0; q < 4; q++)
+            row[q] = right_row(job, k + q, kh, kw, column);
         job->run->kernels->interleave(columns, width, false, row, sum, dst);
     }
     for (int j = 0; j < width; j++)
@@ -186,6 +204,7 @@ static void run_chunk(weights_job *job, int64_t first) {
     job->last = left <= QS__CHUNK;
     job->count = job->last ? left : QS__CHUNK;
     job->quads = (job->count + 3) / 4;
+    qs_parallel(job->count, 512, fill_corners, job);
     qs_parallel(job->tiles, 1, pack_left, job);
     qs_parallel(job->threads, 1, run_shares, job);
 }
