@@ -43,9 +43,13 @@ static qs__work_request request_of(const qs_case *one, qs__work_kind kind, const
 }
 
 /* A slot that holds an operand as the planned work asks for it. */
-static qs_status given(qs__chain *chain, qs_role role, const qs__layout *own, qs__argument argument, int *slot) {
+static qs_status given_slot(qs__chain *chain, int from, qs__argument argument, int *slot) {
     const qs__layout wanted = qs__chain_layout(chain, argument);
-    return qs__chain_as(chain, qs__chain_operand(chain, role, own), &wanted, slot);
+    return qs__chain_as(chain, from, &wanted, slot);
+}
+
+static qs_status given(qs__chain *chain, qs_role role, const qs__layout *own, qs__argument argument, int *slot) {
+    return given_slot(chain, qs__chain_operand(chain, role, own), argument, slot);
 }
 
 static qs_status forward(qs__chain *chain, bool blocked) {
@@ -60,8 +64,8 @@ static qs_status forward(qs__chain *chain, bool blocked) {
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
                                   request_of(one, QS__CONVOLUTION, &asked_src, &any, types.bias_inside ? &bias : NULL, &asked_dst)));
     int src_slot, weights_slot;
-    QS_TRY(given(chain, QS_SRC, &src, QS__ARGUMENT_SRC, &src_slot));
-    QS_TRY(given(chain, QS_WEIGHTS, &plain, QS__ARGUMENT_WEIGHTS, &weights_slot));
+    QS_TRY(given_slot(chain, qs__lift_left(chain, &src), QS__ARGUMENT_SRC, &src_slot));
+    QS_TRY(given_slot(chain, qs__lift_right(chain, &plain), QS__ARGUMENT_WEIGHTS, &weights_slot));
     const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_DST);
     const int dst_slot = qs__gemm_result(chain, QS_DST, &types, &dst, &written);
     qs__chain_place(chain);
@@ -72,10 +76,38 @@ static qs_status forward(qs__chain *chain, bool blocked) {
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
 
+/* oneDNN has no integer gradients, but with stride 1 the gradient is a forward convolution with the weights turned around. */
+static qs_status turned_gradient(qs__chain *chain, const qs__gemm_types *types) {
+    const qs_case *one = &chain->one;
+    const qs_attributes *with = &one->attributes;
+    const qs_shape shape = image(one, QS_WEIGHTS), turned = qs_shape_of(4, shape.dim[1], shape.dim[0], shape.dim[2], shape.dim[3]);
+    const int64_t padding[2] = {shape.dim[2] - 1 - with->padding[0], shape.dim[3] - 1 - with->padding[1]};
+    if (with->stride[0] > 1 || with->stride[1] > 1 || with->groups > 1 || padding[0] < 0 || padding[1] < 0)
+        return qs_fail(QS_UNSUPPORTED, "integer input gradients of oneDNN are for stride 1, one group and padding below the kernel");
+    const qs__layout diff_dst = activation(one, QS_DIFF_DST, types->operands), diff_src = activation(one, QS_DIFF_SRC, types->dst);
+    const qs__layout plain = qs__cpu_weights(&turned, 1, types->operands, false), any = qs__cpu_weights(&turned, 1, types->operands, true);
+    qs__work_request request = request_of(one, QS__CONVOLUTION, &diff_dst, &any, NULL, &diff_src);
+    request.padding[0] = padding[0], request.padding[1] = padding[1];
+    qs__gemm_epilogue epilogue;
+    QS_TRY(qs__gemm_epilogue_start(chain, types, 4, &epilogue));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
+    int left, right;
+    QS_TRY(given_slot(chain, qs__lift_left(chain, &diff_dst), QS__ARGUMENT_SRC, &left));
+    QS_TRY(given_slot(chain, qs__lift_turned(chain, &plain), QS__ARGUMENT_WEIGHTS, &right));
+    const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_DST);
+    const int result = qs__gemm_result(chain, QS_DIFF_SRC, types, &diff_src, &written);
+    qs__chain_place(chain);
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, left);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, right);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, result);
+    return qs__gemm_epilogue_finish(chain, types, &epilogue);
+}
+
 static qs_status input_gradient(qs__chain *chain, bool blocked) {
     const qs_case *one = &chain->one;
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
+    if (types.operands == QS__INT8) return turned_gradient(chain, &types);
     const qs__layout diff_dst = activation(one, QS_DIFF_DST, types.operands), diff_src = activation(one, QS_DIFF_SRC, types.dst);
     const qs__layout plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
     const qs__layout asked_src = asked(&diff_src, blocked), asked_dst = asked(&diff_dst, blocked);

@@ -181,7 +181,7 @@ static bool is_ours(const qs__chain *chain) {
     bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;
     if (is_pass(chain, "weight_gradient") || !is_depthwise(one)) return false;
     qs__type type = qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS));
-    if (type == QS__INT8) return true;
+    if (type == QS__INT8) return !gradient && one->attributes.shifts == 0;
     if (strcmp(chain->cpu->own->name, "avx512")) return false;
     if (type == QS__FP32) return same || gradient;
     return same && qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] >= 8;

@@ -25,7 +25,7 @@ static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, q
 qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
     *out = (qs__gemm_types){.role = QS_DST};
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
-    if (chain->one.attributes.shifts > 0) return qs_fail(QS_UNSUPPORTED, "plain products of codes know no shift groups");
+    if (out->operands == QS__INT8) QS_TRY(qs__lift_check(chain));
     choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
     out->bias_inside = out->operands != QS__INT8 && qs__cpu_has(&chain->one, QS_BIAS);
     return QS_OK;
@@ -34,7 +34,8 @@ qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
 qs_status qs__gemm_gradient_types(const qs__chain *chain, qs_role a, qs_role b, qs_role result, qs__gemm_types *out) {
     *out = (qs__gemm_types){.role = result};
     QS_TRY(choose_operands(chain, a, b, out));
-    if (out->operands == QS__INT8) return qs_fail(QS_UNSUPPORTED, "the cpu device has no int8 gradients: use bf16 or fp32");
+    if (out->operands == QS__INT8 && result != QS_DIFF_SRC) return qs_fail(QS_UNSUPPORTED, "oneDNN has no integer weight gradients");
+    if (out->operands == QS__INT8) QS_TRY(qs__lift_check(chain));
     choose_result(chain->cpu, qs__cpu_format(&chain->one, result), out);
     return QS_OK;
 }
@@ -87,14 +88,17 @@ qs_status qs__gemm_finish(qs__chain *chain, const qs__gemm_types *types) {
     return QS_OK;
 }
 
-/* Eq. of op.h: int32 sums × src_step × weights_step[o]. */
+/* Eq. of op.h: int32 sums × step × weights_step[column]; with G shift groups the sums are 2^(G-1) times too large. */
 static qs_status compute_factors(const qs__chain *chain, const qs_run *run) {
     (void)run;
     float *factors = (float *)(chain->scratch + chain->offset[1]);
-    const float *src_step = qs__cpu_data(chain, QS_SRC_STEP), *weights_step = qs__cpu_data(chain, QS_WEIGHTS_STEP);
+    bool gradient = qs_case_position(&chain->one, QS_DIFF_DST_STEP) >= 0;
+    const float *step = qs__cpu_data(chain, gradient ? QS_DIFF_DST_STEP : QS_SRC_STEP);
+    const float *weights_step = qs__cpu_data(chain, QS_WEIGHTS_STEP);
     int64_t count = qs__cpu_count(&chain->one, QS_WEIGHTS_STEP);
+    int shifts = chain->one.attributes.shifts;
     for (int64_t i = 0; i < count; i++) {
-        factors[i] = src_step[0] * weights_step[i];
+        factors[i] = step[0] * weights_step[i] / (float)(1 << (shifts > 1 ? shifts - 1 : 0));
     }
     return QS_OK;
 }
@@ -110,7 +114,7 @@ qs_status qs__gemm_epilogue_start(qs__chain *chain, const qs__gemm_types *types,
     out->scales = true;
     out->bias = qs__cpu_has(&chain->one, QS_BIAS);
     out->factors_layout = broadcast(axes, qs__cpu_count(&chain->one, QS_WEIGHTS_STEP));
-    out->bias_layout = broadcast(axes, qs__cpu_operand(&chain->one, QS_DST)->shape.dim[1]);
+    if (out->bias) out->bias_layout = broadcast(axes, qs__cpu_operand(&chain->one, QS_DST)->shape.dim[1]);
     out->factors = qs__chain_scratch(chain, &out->factors_layout);
     chain->offset[1] = chain->slot[out->factors].offset;
     qs__chain_call(chain, compute_factors);

@@ -47,7 +47,8 @@ static qs_status matmul_forward(qs__chain *chain) {
     QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
     int result = qs__gemm_result(chain, QS_DST, &types, &dst, &dst);
-    place_product(chain, qs__chain_operand(chain, QS_SRC, &src), qs__chain_operand(chain, QS_WEIGHTS, &weights), result);
+    int left = qs__lift_left(chain, &src), right = qs__lift_right(chain, &weights);
+    place_product(chain, left, right, result);
     if (types.bias_inside) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
@@ -58,10 +59,14 @@ static qs_status matmul_input_gradient(qs__chain *chain) {
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
     qs__layout diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
     qs__layout weights = row_major(e.outputs, e.inputs, types.operands);
-    QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &diff_dst, .weights = &weights, .dst = &diff_src}));
+    qs__gemm_epilogue epilogue;
+    QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
+                                  (qs__work_request){.kind = QS__MATMUL, .src = &diff_dst, .weights = &weights, .dst = &diff_src}));
     int result = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &diff_src);
-    place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &diff_dst), qs__chain_operand(chain, QS_WEIGHTS, &weights), result);
-    return qs__gemm_finish(chain, &types);
+    int left = qs__lift_left(chain, &diff_dst), right = qs__lift_right(chain, &weights);
+    place_product(chain, left, right, result);
+    return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
 
 /* diff_bias[o] = Σ_n diff_dst[n, o]. */

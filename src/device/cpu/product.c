@@ -31,12 +31,12 @@ static void fill_part(const qs__product *product, int64_t channels, const uint8_
         if ((shift > both ? shift - both : 0) != rest) continue;
         int lift = least(shift - rest, spare);
         order->channel[order->packed] = (int32_t)c;
-        order->left_lift[order->packed] = (uint8_t)lift;
-        order->right_lift[order->packed++] = (uint8_t)(shift - rest - lift);
+        order->left_power[order->packed] = (uint8_t)(1 << lift);
+        order->right_power[order->packed++] = (uint8_t)(1 << (shift - rest - lift));
     }
     for (; order->packed % 4; order->packed++) {
         order->channel[order->packed] = -1;
-        order->left_lift[order->packed] = order->right_lift[order->packed] = 0;
+        order->left_power[order->packed] = order->right_power[order->packed] = 1;
     }
     order->length[part] = order->packed - order->begin[part];
 }
@@ -67,7 +67,7 @@ static bool in_order(const qs__shift_order *order) {
 static void stage_row(const qs__shift_order *order, uint8_t sign, const int8_t *src, uint8_t *dst) {
     for (int64_t c = 0; c < order->packed; c++) {
         int code = order->channel[c] < 0 ? 0 : src[order->channel[c]];
-        dst[c] = (uint8_t)(code * (1 << order->left_lift[c])) ^ sign;
+        dst[c] = (uint8_t)(code * order->left_power[c]) ^ sign;
     }
 }
 
@@ -78,7 +78,7 @@ void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, b
         channels--;
     for (int64_t row = 0; row < rows; row++, src += stride, dst += order->packed) {
         if (in_order(order)) {
-            kernels->lift(channels, flip, order->left_lift, src, dst);
+            kernels->lift(channels, flip, order->left_power, src, dst);
             memset(dst + channels, flip ? 0x80 : 0, (size_t)(order->packed - channels));
         } else {
             stage_row(order, flip ? 0x80 : 0, src, dst);

@@ -59,7 +59,7 @@ typedef struct qs__shift_order {
     int64_t begin[QS__TILE_PARTS], length[QS__TILE_PARTS]; /* in packed channels; whole quadruples */
     int64_t packed;                                        /* channels, all parts */
     int32_t *channel;                                      /* [packed]; -1: padding */
-    uint8_t *left_lift, *right_lift;                       /* [packed] */
+    uint8_t *left_power, *right_power;                     /* [packed]: shifts, as powers of two */
 } qs__shift_order;
 
 /* Bits by which the largest code can be shifted in an int8. */

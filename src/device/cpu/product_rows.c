@@ -60,8 +60,8 @@ static void lay_out(rows_job *job, qs__pieces *pieces) {
     job->inner = inner;
     job->columns = columns;
     job->order.channel = qs__piece(pieces, most * (int64_t)sizeof *job->order.channel);
-    job->order.left_lift = qs__piece(pieces, most);
-    job->order.right_lift = qs__piece(pieces, most);
+    job->order.left_power = qs__piece(pieces, most);
+    job->order.right_power = qs__piece(pieces, most);
     job->staged = qs__piece(pieces, pixels * most);
     job->zeros = qs__piece(pieces, most);
     job->blocks = qs__piece(pieces, job->threads * QS__BLOCK_ROWS * window * most);
@@ -175,7 +175,7 @@ static int64_t pack_column(const rows_job *job, int part, const int8_t *weights,
     int64_t sum = 0, begin = order->begin[part], length = order->length[part];
     for (int64_t k = 0; k < length; k++) {
         int32_t channel = order->channel[begin + k];
-        int code = channel < 0 || !weights ? 0 : weights[channel * stride] * (1 << order->right_lift[begin + k]);
+        int code = channel < 0 || !weights ? 0 : weights[channel * stride] * order->right_power[begin + k];
         dst[k / 4 * 4 * width + k % 4] = (int8_t)code;
         sum += code;
     }

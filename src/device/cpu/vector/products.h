@@ -41,8 +41,8 @@ typedef struct qs__tile {
 typedef struct qs__products {
     const char *name;
     void (*tile)(const qs__tile *tile);
-    /* dst[i] = src[i] << lift[i], with the sign bit flipped or not. */
-    void (*lift)(int64_t count, bool flip, const uint8_t *lift, const int8_t *src, uint8_t *dst);
+    /* dst[i] = src[i] × power[i] (a shift, as the power of two that it is), with the sign bit flipped or not. */
+    void (*lift)(int64_t count, bool flip, const uint8_t *power, const int8_t *src, uint8_t *dst);
     /* Left panel of `count` (a multiple of 4) bytes of twelve rows. */
     void (*quads)(int64_t count, const uint8_t *const *row, uint8_t *dst);
     /* One quadruple of a panel of `width` columns from four rows, sign bits flipped or not: what is beyond `columns` becomes 0. sum[j]
