@@ -101,6 +101,7 @@ qs_status qs__build_integer(qs__chain *chain) {
         return qs_fail(QS_UNSUPPORTED, "%s is %s: our own products are of integers", qs_role_name(roles.left),
                        qs__cpu_format(one, roles.left)->name);
     }
+    if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "our own products add in 32 bits, not in a narrow accumulator");
     qs__product product = product_of(one);
     chain->offset[0] = qs__chain_reserve(chain, qs__product_scratch(&product, qs_threads()));
     if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.outputs * sizeof(int64_t));
