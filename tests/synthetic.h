@@ -118,14 +118,14 @@ static inline void synthetic_conversion(synthetic_recorder *one, const qs_case *
     const int dst = qs_case_position(case_, QS_DST);
     qs_conversion_cost row = {.from = case_->operand[qs_case_position(case_, QS_SRC)].format,
                               .to = dst >= 0 ? case_->operand[dst].format : NULL,
-                              .per_channel = case_->attributes.per_channel,
+                              .steps = qs_conversion_steps_of(case_),
                               .rounding = case_->attributes.rounding,
                               .pieces = 1,
                               .piece = {synthetic_piece(one->device, case_)}};
     snprintf(row.kind, sizeof row.kind, "%s", case_->op->name);
     for (int i = 0; i < one->out->conversions; i++) {
         const qs_conversion_cost *old = &one->out->conversion[i];
-        if (strcmp(old->kind, row.kind) == 0 && old->from == row.from && old->to == row.to && old->per_channel == row.per_channel &&
+        if (strcmp(old->kind, row.kind) == 0 && old->from == row.from && old->to == row.to && old->steps == row.steps &&
             old->rounding == row.rounding)
             return;
     }

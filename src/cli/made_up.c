@@ -22,7 +22,7 @@ static qs_status conversion_note(made_up_costs *costs, const qs_case *one) {
     if (qs_cost_conversion(&costs->profile, one)) return QS_OK;
     qs_conversion_cost row = {.from = one->operand[src].format,
                               .to = dst < 0 ? NULL : one->operand[dst].format,
-                              .per_channel = one->attributes.per_channel,
+                              .steps = qs_conversion_steps_of(one),
                               .rounding = one->attributes.rounding,
                               .pieces = 1,
                               .piece = {{.us_per_element = qs_case_bytes(one) / costs->device->bytes / elements, .us = 1}}};

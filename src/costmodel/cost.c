@@ -5,14 +5,25 @@
 #include "costmodel_internal.h"
 
 bool qs_conversion_of_weights(const qs_case *one) {
-    if (strcmp(one->op->name, "absmax") == 0) return one->attributes.per_channel;
+    if (strcmp(one->op->name, "absmax") == 0) return one->attributes.per_channel && one->attributes.axis == 0;
     return !one->attributes.batched && (strcmp(one->op->name, "cast") == 0 || strcmp(one->op->name, "quantize") == 0);
+}
+
+qs_conversion_steps qs_conversion_steps_of(const qs_case *one) {
+    const int group = qs_case_position(one, QS_SRC_GROUP);
+    if (one->attributes.shifts > 0 || (group >= 0 && one->operand[group].format)) return QS_STEPS_SHIFT;
+    if (!one->attributes.per_channel) return QS_STEPS_TENSOR;
+    return one->attributes.axis == 1 ? QS_STEPS_COLUMN : QS_STEPS_CHANNEL;
+}
+
+bool qs_conversion_formats_alike(const qs_format *a, const qs_format *b) {
+    return a == b || (a && b && a->kind == QS_KIND_INTEGER && b->kind == QS_KIND_INTEGER && a->bits == b->bits);
 }
 
 static bool same_kind(const qs_conversion_cost *row, const qs_case *one) {
     const int src = qs_case_position(one, QS_SRC), dst = qs_case_position(one, QS_DST);
-    return strcmp(row->kind, one->op->name) == 0 && row->from == one->operand[src].format &&
-           row->to == (dst >= 0 ? one->operand[dst].format : NULL) && row->per_channel == one->attributes.per_channel &&
+    return strcmp(row->kind, one->op->name) == 0 && qs_conversion_formats_alike(row->from, one->operand[src].format) &&
+           qs_conversion_formats_alike(row->to, dst >= 0 ? one->operand[dst].format : NULL) && row->steps == qs_conversion_steps_of(one) &&
            row->rounding == one->attributes.rounding;
 }
 

@@ -149,9 +149,9 @@ static qs_status casts_add(recorder *to, const qs_format *from, const qs_format 
 
 static qs_status fixed_point_add(recorder *to, const qs_format *real, const qs_format *integer) {
     const int bits = real->bits + integer->bits;
-    for (int channel = 0; channel < 2; channel++) {
-        qs_conversion_cost down = {.from = real, .to = integer, .per_channel = channel, .rounding = QS_NEAREST_EVEN};
-        const qs_conversion_cost up = {.from = integer, .to = real, .per_channel = channel, .rounding = QS_NEAREST_EVEN};
+    for (qs_conversion_steps steps = 0; steps < QS_STEPS_COUNT; steps++) {
+        qs_conversion_cost down = {.from = real, .to = integer, .steps = steps, .rounding = QS_NEAREST_EVEN};
+        const qs_conversion_cost up = {.from = integer, .to = real, .steps = steps, .rounding = QS_NEAREST_EVEN};
         QS_TRY(conversion_add(to, down, "quantize", bits));
         down.rounding = QS_STOCHASTIC;
         QS_TRY(conversion_add(to, down, "quantize", bits));
@@ -187,8 +187,8 @@ static qs_status conversions_estimate(recorder *to, const qs_class *class_) {
         if (all[a]->kind != QS_KIND_FLOAT) continue;
         QS_TRY(
             conversion_add(to, (qs_conversion_cost){.from = all[a], .to = all[a], .rounding = QS_NEAREST_EVEN}, "add", 3 * all[a]->bits));
-        for (int channel = 0; channel < 2; channel++)
-            QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .per_channel = channel, .rounding = QS_NEAREST_EVEN}, "absmax",
+        for (qs_conversion_steps steps = 0; steps < QS_STEPS_SHIFT; steps++)
+            QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .steps = steps, .rounding = QS_NEAREST_EVEN}, "absmax",
                                   all[a]->bits));
     }
     return QS_OK;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 enum { FIRST_BITS = 10, LAST_BITS = 24, HALVES_FROM = 18, MOST_SIZES = 2 * (LAST_BITS - FIRST_BITS), LEAST_SIZES = 4, WHOLE = 3 };
+enum { COLUMNS = 64 };
 enum { LEAST_SWEEPS = 3, WARM_UPS = 2, MOST_SWEEPS = 25, COPY_BYTES = 4096 };
 static const double off_powers = 1.15, off_halves = 1.6; /* sizes lie beside the products of small numbers that models use */
 static const double last_share = 0.97;                   /* of 2^24 */
@@ -56,14 +57,17 @@ typedef struct bench {
 
 /* ---- A case of a size ------------------------------------------------------------------------------------------------------------- */
 
-/* Samples × features, or channels × what feeds one of them; rows are whole vectors long, as in models. */
+/* Samples × features, or channels × what feeds one of them; rows are whole vectors long, as in models. Columns are channels of images. */
 static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch) {
     int64_t rows = batch;
-    if (pattern->attributes.per_channel) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
+    if (qs_conversion_steps_of(pattern) == QS_STEPS_CHANNEL) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
     while (rows > 1 && elements / (double)rows < 64)
         rows /= 2;
     const int64_t columns = (int64_t)(elements / (double)rows) / 16 * 16;
-    return qs_shape_of(2, rows, columns);
+    const qs_conversion_steps steps = qs_conversion_steps_of(pattern);
+    if (steps == QS_STEPS_TENSOR || steps == QS_STEPS_CHANNEL) return qs_shape_of(2, rows, columns);
+    const int64_t pixels = columns < COLUMNS ? 1 : columns / COLUMNS;
+    return qs_shape_of(4, rows, (int64_t)COLUMNS, (int64_t)1, pixels);
 }
 
 static int whole_index(qs_role role) {
@@ -72,9 +76,16 @@ static int whole_index(qs_role role) {
 
 static qs_case case_of(const qs_case *pattern, qs_shape shape) {
     qs_case one = *pattern;
-    const qs_shape steps = qs_shape_of(1, pattern->attributes.per_channel ? shape.dim[0] : (int64_t)1);
-    for (int i = 0; i < one.operands; i++)
-        one.operand[i].shape = whole_index(one.operand[i].role) >= 0 ? shape : steps;
+    const qs_shape single = qs_shape_of(1, (int64_t)1),
+                   steps = pattern->attributes.per_channel ? qs_shape_of(1, shape.dim[pattern->attributes.axis]) : single,
+                   groups = qs_shape_of(1, shape.dim[1]);
+    const bool shifts = qs_conversion_steps_of(pattern) == QS_STEPS_SHIFT;
+    for (int i = 0; i < one.operands; i++) {
+        const qs_role role = one.operand[i].role;
+        one.operand[i].shape = whole_index(role) >= 0 ? shape : steps;
+        if (role == QS_DST_STEP && shifts) one.operand[i].shape = single;
+        if (role == QS_SRC_GROUP) one.operand[i].shape = groups;
+    }
     return one;
 }
 
@@ -108,9 +119,15 @@ static void operands_place(bench *here, int index) {
     for (int i = 0; i < one->one.operands; i++) {
         const qs_operand *operand = &one->one.operand[i];
         const int whole = whole_index(operand->role);
+        if (!operand->format) continue;
         one->data[i] = whole >= 0 ? here->region[whole] + place_of(here, index, bytes_of(operand)) : small;
         if (whole < 0) small += COPY_BYTES;
     }
+}
+
+/* Codes take a byte each, whatever their bits. */
+static int64_t elements_in(const qs_format *format, size_t bytes) {
+    return (int64_t)(format->kind == QS_KIND_INTEGER ? bytes : bytes * 8 / (size_t)format->bits);
 }
 
 /* Ordinary values wherever a kernel may read, whichever size has written there. */
@@ -119,11 +136,11 @@ static void regions_fill(bench *here) {
         qs_operand operand = here->pattern->operand[i];
         const int whole = whole_index(operand.role);
         if (whole < 0 || whole == 2 || here->filled[whole] == operand.format) continue;
-        operand.shape = qs_shape_of(1, (int64_t)((own_bytes + shared_bytes) * 8 / (size_t)operand.format->bits));
+        operand.shape = qs_shape_of(1, elements_in(operand.format, own_bytes + shared_bytes));
         qs__operand_fill(&operand, here->region[whole]);
         here->filled[whole] = operand.format;
         if (here->input_filled == operand.format) continue;
-        operand.shape = qs_shape_of(1, (int64_t)(input_bytes * 8 / (size_t)operand.format->bits));
+        operand.shape = qs_shape_of(1, elements_in(operand.format, input_bytes));
         qs__operand_fill(&operand, here->input);
         here->input_filled = operand.format;
     }
@@ -241,7 +258,7 @@ static qs_status fit_make(bench *here, qs_conversion_cost *out) {
     QS_TRY(qs_fit_make(here->sizes, elements, us, &fit));
     *out = (qs_conversion_cost){.from = one->operand[qs_case_position(one, QS_SRC)].format,
                                 .to = dst >= 0 ? one->operand[dst].format : NULL,
-                                .per_channel = one->attributes.per_channel,
+                                .steps = qs_conversion_steps_of(one),
                                 .rounding = one->attributes.rounding,
                                 .weights = qs_conversion_of_weights(one),
                                 .pieces = fit.pieces};

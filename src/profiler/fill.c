@@ -8,13 +8,14 @@
 enum { PIECE = 4096, PAGE = 4096, CACHE_LINE = 64 };
 
 static bool holds_codes(qs_role role) {
-    return role == QS_MASK || role == QS_LABELS;
+    return role == QS_MASK || role == QS_LABELS || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP || role == QS_DST_GROUP;
 }
 
 static bool holds_positive(qs_role role) {
     switch (role) {
     case QS_SRC_STEP:
     case QS_WEIGHTS_STEP:
+    case QS_DIFF_DST_STEP:
     case QS_VARIANCE:
     case QS_DEVIATION:
     case QS_RUNNING_VARIANCE:

@@ -34,7 +34,8 @@ static bool is_like(const qs_step *a, const qs_step *b) {
     if (a->case_.op != b->case_.op || a->case_.pass != b->case_.pass || a->case_.operands != b->case_.operands) return false;
     for (int i = 0; i < a->case_.operands; i++)
         if (a->case_.operand[i].format != b->case_.operand[i].format) return false;
-    return a->case_.attributes.batched == b->case_.attributes.batched && a->case_.attributes.per_channel == b->case_.attributes.per_channel;
+    return a->case_.attributes.batched == b->case_.attributes.batched &&
+           qs_conversion_steps_of(&a->case_) == qs_conversion_steps_of(&b->case_);
 }
 
 static const qs_step *step_like(const qs_schedule *in, const qs_schedule *of, int step) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FLOATS = 2 * QS_MAX_FORMATS };
+enum { MOST_FLOATS = 2 * QS_MAX_FORMATS, SHIFTS = 4 };
 
 static const qs_format *format_of(const qs_case *one, qs_role role) {
     const int position = qs_case_position(one, role);
@@ -15,8 +15,9 @@ static const qs_format *format_of(const qs_case *one, qs_role role) {
 }
 
 static bool same_kind(const qs_case *a, const qs_case *b) {
-    return a->op == b->op && format_of(a, QS_SRC) == format_of(b, QS_SRC) && format_of(a, QS_DST) == format_of(b, QS_DST) &&
-           a->attributes.per_channel == b->attributes.per_channel && a->attributes.rounding == b->attributes.rounding &&
+    return a->op == b->op && qs_conversion_formats_alike(format_of(a, QS_SRC), format_of(b, QS_SRC)) &&
+           qs_conversion_formats_alike(format_of(a, QS_DST), format_of(b, QS_DST)) &&
+           qs_conversion_steps_of(a) == qs_conversion_steps_of(b) && a->attributes.rounding == b->attributes.rounding &&
            qs_conversion_of_weights(a) == qs_conversion_of_weights(b);
 }
 
@@ -64,22 +65,31 @@ static formats formats_of(const qs_class *one) {
 typedef struct wish {
     const char *op;
     const qs_format *from, *to; /* to NULL: none */
-    bool per_channel, weights;
+    qs_conversion_steps steps;
+    bool weights;
     qs_rounding rounding;
 } wish;
 
-/* Shapes are set when a size is timed; here they only have to be possible. */
+/* Shapes are set when a size is timed; here they only have to be possible. Channels along axis 1 are those of images. */
 static qs_case case_make(const wish *wanted) {
-    const qs_shape shape = qs_shape_of(2, (int64_t)8, (int64_t)64), steps = qs_shape_of(1, wanted->per_channel ? (int64_t)8 : (int64_t)1);
+    const bool shifts = wanted->steps == QS_STEPS_SHIFT, columns = shifts || wanted->steps == QS_STEPS_COLUMN;
     const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
-    const qs_attributes attributes = {
-        .rounding = wanted->rounding, .per_channel = wanted->per_channel, .batched = draws && !wanted->per_channel && !wanted->weights};
+    const qs_shape shape =
+                       columns ? qs_shape_of(4, (int64_t)8, (int64_t)64, (int64_t)1, (int64_t)1) : qs_shape_of(2, (int64_t)8, (int64_t)64),
+                   single = qs_shape_of(1, (int64_t)1);
+    const qs_attributes attributes = {.rounding = wanted->rounding,
+                                      .axis = columns,
+                                      .shifts = shifts ? SHIFTS : 0,
+                                      .per_channel = wanted->steps != QS_STEPS_TENSOR,
+                                      .batched = draws && wanted->steps != QS_STEPS_CHANNEL && !wanted->weights};
+    const qs_shape steps = attributes.per_channel ? qs_shape_of(1, shape.dim[attributes.axis]) : single;
     qs_case one = qs_case_make(wanted->op, "forward", &attributes);
     for (int i = 0; i < one.operands; i++) {
         const qs_role role = one.pass->role[i];
-        const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST;
-        const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of("fp32");
-        qs_case_bind(&one, role, whole ? shape : steps, format);
+        const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST, group = role == QS_DST_GROUP || role == QS_SRC_GROUP;
+        const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of(group ? "int8" : "fp32");
+        if (group && !shifts) continue;
+        qs_case_bind(&one, role, whole ? shape : role == QS_DST_STEP && shifts ? single : steps, format);
     }
     return one;
 }
@@ -93,8 +103,9 @@ static qs_status wish_add(qs__profiler *profiler, wish wanted, qs__kinds *kinds)
 
 /* Weights are kept in fp32. */
 static qs_status cast_add(qs__profiler *profiler, const qs_format *from, const qs_format *to, qs__kinds *kinds) {
-    QS_TRY(wish_add(profiler, (wish){"cast", from, to, false, false, QS_NEAREST_EVEN}, kinds));
-    return from == qs_format_of("fp32") ? wish_add(profiler, (wish){"cast", from, to, false, true, QS_NEAREST_EVEN}, kinds) : QS_OK;
+    QS_TRY(wish_add(profiler, (wish){"cast", from, to, QS_STEPS_TENSOR, false, QS_NEAREST_EVEN}, kinds));
+    return from == qs_format_of("fp32") ? wish_add(profiler, (wish){"cast", from, to, QS_STEPS_TENSOR, true, QS_NEAREST_EVEN}, kinds)
+                                        : QS_OK;
 }
 
 static qs_status casts_add(qs__profiler *profiler, const formats *all, qs__kinds *kinds) {
@@ -104,22 +115,26 @@ static qs_status casts_add(qs__profiler *profiler, const formats *all, qs__kinds
     return QS_OK;
 }
 
+/* int8 stands for a forward product in it, narrower ones for all three (qs_class_recipes): shift groups and weights by input channel. */
 static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, const qs_format *integer, qs__kinds *kinds) {
-    for (int channel = 0; channel < 2; channel++) {
-        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, channel, QS_NEAREST_EVEN}, kinds));
-        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, channel, channel, QS_STOCHASTIC}, kinds));
-        QS_TRY(wish_add(profiler, (wish){"dequantize", integer, real, channel, false, QS_NEAREST_EVEN}, kinds));
+    for (qs_conversion_steps steps = QS_STEPS_TENSOR; steps <= QS_STEPS_CHANNEL; steps++) {
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, steps, steps, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, steps, steps, QS_STOCHASTIC}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"dequantize", integer, real, steps, false, QS_NEAREST_EVEN}, kinds));
     }
-    return QS_OK;
+    if (integer->bits == 8) return QS_OK;
+    QS_TRY(wish_add(profiler, (wish){"absmax", real, NULL, QS_STEPS_COLUMN, false, QS_NEAREST_EVEN}, kinds));
+    QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_COLUMN, true, QS_STOCHASTIC}, kinds));
+    return wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_SHIFT, false, QS_STOCHASTIC}, kinds);
 }
 
 static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {
     const formats all = formats_of(profiler->class_);
     QS_TRY(casts_add(profiler, &all, kinds));
     for (int real = 0; real < all.reals; real++) {
-        QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], false, false, QS_NEAREST_EVEN}, kinds));
-        for (int channel = 0; all.integers > 0 && channel < 2; channel++)
-            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, channel, channel, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], QS_STEPS_TENSOR, false, QS_NEAREST_EVEN}, kinds));
+        for (qs_conversion_steps steps = QS_STEPS_TENSOR; all.integers > 0 && steps <= QS_STEPS_CHANNEL; steps++)
+            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, steps, steps, QS_NEAREST_EVEN}, kinds));
         for (int integer = 0; integer < all.integers; integer++)
             QS_TRY(fixed_point_add(profiler, all.real[real], all.integer[integer], kinds));
     }

@@ -10,7 +10,7 @@
 /* No figure of a profile is longer than this: eleven days. Sums of them stay finite. */
 static const double most_us = 1e12;
 
-static const char *const granularity_names[] = {"tensor", "channel"};
+static const char *const granularity_names[] = {"tensor", "channel", "column", "shift"};
 
 /* ---- Reading: kernels ------------------------------------------------------------------------------------------------------ */
 
@@ -89,17 +89,17 @@ static qs_status read_pieces(const qs__place *row, qs_conversion_cost *out) {
     return QS_OK;
 }
 
-static qs_status read_granularity(const qs__place *row, bool *per_channel) {
+static qs_status read_granularity(const qs__place *row, qs_conversion_steps *steps) {
     char text[32];
     QS_TRY(qs__get_text(row, "granularity", text, sizeof text));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < QS_STEPS_COUNT; i++) {
         if (strcmp(text, granularity_names[i]) == 0) {
-            *per_channel = i == 1;
+            *steps = (qs_conversion_steps)i;
             return QS_OK;
         }
     }
     qs__place field = qs__field(row, "granularity");
-    return qs__refuse_field(&field, "must be \"tensor\" or \"channel\", is \"%s\"", text);
+    return qs__refuse_field(&field, "must be \"tensor\", \"channel\", \"column\" or \"shift\", is \"%s\"", text);
 }
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
@@ -108,7 +108,7 @@ static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) 
     QS_TRY(qs__get_name(row, "kind", out->kind, sizeof out->kind));
     QS_TRY(qs__get_format(row, "from", &out->from));
     QS_TRY(qs__get_format(row, "to", &out->to));
-    QS_TRY(read_granularity(row, &out->per_channel));
+    QS_TRY(read_granularity(row, &out->steps));
     QS_TRY(qs__get_text(row, "rounding", rounding, sizeof rounding));
     qs__place field = qs__field(row, "rounding");
     if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
@@ -296,7 +296,7 @@ static void write_conversion(qs__writer *writer, const qs_conversion_cost *row) 
     qs__put_text(writer, "kind", row->kind);
     qs__put_text(writer, "from", row->from->name);
     if (row->to) qs__put_text(writer, "to", row->to->name);
-    qs__put_text(writer, "granularity", granularity_names[row->per_channel]);
+    qs__put_text(writer, "granularity", granularity_names[row->steps]);
     qs__put_text(writer, "rounding", qs_rounding_name(row->rounding));
     if (row->weights) qs__put_flag(writer, "weights", true);
     qs__open_array(writer, "pieces", QS__ONE_LINE);

@@ -11,8 +11,8 @@ static const qs_conversion_cost *find(const qs_class_profile *one, const char *k
     for (int i = 0; i < one->conversions; i++) {
         const qs_conversion_cost *row = &one->conversion[i];
         const bool same_to = to ? row->to && strcmp(row->to->name, to) == 0 : !row->to;
-        if (strcmp(row->kind, kind) != 0 || strcmp(row->from->name, from) != 0 || !same_to || row->per_channel != channel ||
-            row->rounding != rounding || row->weights != weights)
+        if (strcmp(row->kind, kind) != 0 || strcmp(row->from->name, from) != 0 || !same_to ||
+            row->steps != (channel ? QS_STEPS_CHANNEL : QS_STEPS_TENSOR) || row->rounding != rounding || row->weights != weights)
             continue;
         assert_null(found);
         found = row;
@@ -51,8 +51,10 @@ static void every_kind_has_a_fit(void **state) {
     /* Weights are kept in fp32, and steps per channel are for weights alone. */
     assert_non_null(find(one, "cast", "fp32", "bf16", false, QS_NEAREST_EVEN, true));
     assert_null(find(one, "cast", "bf16", "fp32", false, QS_NEAREST_EVEN, true));
-    for (int i = 0; i < one->conversions; i++)
+    for (int i = 0; i < one->conversions; i++) {
         quality_of(&one->conversion[i]);
+        assert_true(one->conversion[i].steps <= QS_STEPS_CHANNEL); /* others are for integers below 8 bits */
+    }
 }
 
 static qs_step cast_step(const char *from, const char *to, char text[QS_CASE_TEXT]) {

@@ -41,7 +41,7 @@ static void fields(void **state) {
     assert_int_equal(weak->conversions, 2);
     assert_null(weak->conversion[0].to);
     assert_int_equal(weak->conversion[1].rounding, QS_STOCHASTIC);
-    assert_true(weak->conversion[1].per_channel);
+    assert_int_equal(weak->conversion[1].steps, QS_STEPS_CHANNEL);
     assert_true(weak->conversion[1].weights && !weak->conversion[0].weights);
     assert_int_equal(weak->conversion[1].pieces, 2);
     assert_true(weak->conversion[1].piece[1].us == 3);
@@ -146,7 +146,8 @@ static void refusals(void **state) {
     refuse("\"allocates\": true", "\"allocates\": 1", "profile.json: classes.weak.kernels[1].allocates: must be true or false");
     refuse("add/forward a", "conv2d/forward src=fp32[64,1,28,28]", "stands there twice");
     refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
-    refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"", "conversions[0].granularity: must be \"tensor\" or \"channel\"");
+    refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"",
+           "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\" or \"shift\"");
     refuse("\"weights\": true", "\"weights\": 1", "conversions[1].weights: ");
     refuse("\"rounding\": \"stochastic\"", "\"rounding\": \"up\"", "conversions[1].rounding: ");
     refuse("\"to_elements\": 16777216", "\"to_elements\": 7", "conversions[1].pieces[1].to_elements: 7 must be at least 1024");

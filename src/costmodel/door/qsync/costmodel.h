@@ -32,6 +32,10 @@ typedef struct qs_cost_options {
 /* Does this conversion read weights? Values and gradients are converted sample by sample and in one step for all; so a cast or quantize
  * pass that is not batched, and an absmax pass per channel, read weights. (An absmax pass over all of a tensor does not tell.) */
 QS_API bool qs_conversion_of_weights(const qs_case *one);
+/* What its steps are, of maxima as well. */
+QS_API qs_conversion_steps qs_conversion_steps_of(const qs_case *one);
+/* One row serves both formats: equal ones, and signed and unsigned codes of as many bits. */
+QS_API bool qs_conversion_formats_alike(const qs_format *a, const qs_format *b);
 /* The row that prices a conversion: of weights for weights and of values for values where the profile has it, else the other one; NULL
  * when it has neither. */
 QS_API const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, const qs_case *one);

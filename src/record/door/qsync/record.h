@@ -171,10 +171,14 @@ typedef struct qs_fit_piece {
     double mean_residual;                          /* of |fit - measured| / measured over its sizes */
 } qs_fit_piece;
 
+/* Steps of a conversion to or from integers: one; one for each index of axis 0 (output channels of weights) or of axis 1 (input
+ * channels); shift groups of channels. Maxima of channels for the latter are columns. */
+typedef enum qs_conversion_steps { QS_STEPS_TENSOR, QS_STEPS_CHANNEL, QS_STEPS_COLUMN, QS_STEPS_SHIFT, QS_STEPS_COUNT } qs_conversion_steps;
+
 typedef struct qs_conversion_cost {
     char kind[24];              /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
     const qs_format *from, *to; /* to NULL for absmax */
-    bool per_channel;
+    qs_conversion_steps steps;
     qs_rounding rounding;
     bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
