@@ -186,6 +186,20 @@ static inline void compare_statistics(const bound *got, const bound *expected, i
     }
 }
 
+/* The mask of a relu behind a normalisation says which stored results lie between 0 and the ceiling. */
+static inline void compare_mask(const bound *got, int position, const char *what) {
+    const qs_tensor *dst = &got->operands[qs_case_position(&got->one, QS_DST)];
+    const uint8_t *mask = got->operands[position].data;
+    const double ceiling = got->one.attributes.ceiling > 0 ? got->one.attributes.ceiling : HUGE_VAL;
+    float *values = tensor_values(dst);
+    for (int64_t i = 0; i < qs_shape_count(&dst->shape); i++) {
+        const bool inside = values[i] > 0 && (double)values[i] < ceiling;
+        if ((mask[i >> 3] >> (i & 7) & 1) != inside || values[i] < 0 || (double)values[i] > ceiling)
+            fail_msg("%s: the mask at %" PRId64 " does not fit %g", what, i, (double)values[i]);
+    }
+    free(values);
+}
+
 static inline void compare_written(const bound *got, bound *expected, const char *what) {
     const char *op = got->one.op->name;
     for (int i = 0; i < got->one.operands; i++) {
@@ -196,6 +210,8 @@ static inline void compare_written(const bound *got, bound *expected, const char
                 assert_close(qs_shape_count(&got->operands[i].shape), a, b, 0, 0, what);
                 fail_msg("%s: %s differs in its bits", what, qs_role_name(got->one.operand[i].role));
             }
+        } else if (got->one.operand[i].role == QS_MASK && got->one.op->norm) {
+            compare_mask(got, i, what);
         } else if (got->one.operand[i].role == QS_STATISTICS) {
             compare_statistics(got, expected, i, what);
         } else if (has_integers(&got->one)) {

@@ -13,7 +13,7 @@
 
 #include "cpu/vector/narrow.h"
 
-/* QS__INT8: codes; depthwise kernels only. QS__OTHER: no kernel's. */
+/* QS__INT8: codes; what depthwise kernels and normalisations read. QS__OTHER: no kernel's. */
 typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8, QS__OTHER } qs__type;
 
 static inline size_t qs__type_bytes(qs__type type) {
@@ -45,6 +45,17 @@ typedef struct qs__depthwise {
     int64_t stride, padding[2];
 } qs__depthwise;
 
+/* Rows of a normalisation, and of its backward pass: diff is the gradient of its output, 0 where `mask` (NULL: none) has no bit. Bit
+ * first + i of the mask's bytes is element i. */
+typedef struct qs__norm_block {
+    int64_t rows, channels;
+    qs__in src, diff;
+    const uint8_t *mask;
+    int64_t first, mask_bytes;
+    const float *mean; /* (channels) */
+    bool absolute;
+} qs__norm_block;
+
 typedef struct qs__cpu_kernels {
     const char *name;
     /* Elementwise; masks hold one bit an element, `count` but the last call's is a multiple of 16. mask may be NULL in relu, whose ceiling
@@ -59,13 +70,16 @@ typedef struct qs__cpu_kernels {
 
     /* At most QS__CHUNK_ROWS rows: mean[c] and square[c] = Σ (x - mean)². */
     void (*moments)(int64_t rows, int64_t channels, qs__in src, float *mean, float *square);
+    /* At most QS__CHUNK_ROWS rows of any type: sum[c] = Σ x; and Σ |x - mean| or Σ (x - mean)². Exact for codes: means are multiples of
+     * 2^-8, or 0 for squares. */
+    void (*column_sums)(int64_t rows, int64_t channels, qs__in src, float *sum);
+    void (*distances)(const qs__norm_block *block, float *sum);
     /* dst = (src - mean[c]) factor[c] + shift[c] */
     void (*normalize)(int64_t rows, int64_t channels, qs__in src, const float *mean, const float *factor, const float *shift, qs__out dst);
-    /* At most QS__CHUNK_ROWS rows: sum[c] = Σ dy, product[c] = Σ dy (x - mean[c]) */
-    void (*gradient_sums)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, float *sum, float *product);
-    /* dst = factor[c] (dy - offset[c] - (x - mean[c]) slope[c]) */
-    void (*gradient_rows)(int64_t rows, int64_t channels, qs__in src, qs__in diff, const float *mean, const float *factor,
-                          const float *offset, const float *slope, qs__out dst);
+    /* At most QS__CHUNK_ROWS rows: sum[c] = Σ dy, product[c] = Σ dy (x - mean[c]), and if absolute signs[c] = Σ sign(x - mean[c]) */
+    void (*gradient_sums)(const qs__norm_block *block, float *sum, float *product, float *signs);
+    /* dst = factor[c] (dy - offset[c] - d slope[c]) with d = x - mean[c], or its sign if absolute */
+    void (*gradient_rows)(const qs__norm_block *block, const float *factor, const float *offset, const float *slope, qs__out dst);
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */
