@@ -69,8 +69,8 @@ void qs__linear(qs__builder *builder, const char *name, int outputs) {
     append(builder, name, "linear", &(qs_attributes){0}, 1, &builder->at, outputs, true);
 }
 
-void qs__batch_norm(qs__builder *builder, const char *name) {
-    append_simple(builder, name, "batch_norm", (qs_attributes){0});
+void qs__norm(qs__builder *builder, const char *name) {
+    append_simple(builder, name, builder->norm, (qs_attributes){0});
 }
 
 void qs__relu(qs__builder *builder, const char *name) {

@@ -13,6 +13,7 @@ typedef struct qs__builder {
     const char *model; /* canonical name, for messages */
     int depth;         /* of the model's line in models.def */
     double width;      /* multiplies channel counts */
+    const char *norm;  /* the operator that normalises */
     int at;            /* node that the next layer reads */
     char prefix[48];   /* put before layer names: "stage1.block0." */
     qs_status status;
@@ -26,12 +27,13 @@ void qs__prefix_none(qs__builder *builder);
 /* Refuses images smaller than minimum × minimum, and inputs that are no images at all. */
 void qs__need_images(qs__builder *builder, int minimum);
 
-/* Square kernels; a convolution without bias is one that batch norm follows. */
+/* Square kernels; a convolution without bias is one that a normalisation follows. */
 void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, int stride, int padding, bool bias);
 /* Each channel with a filter of its own, without bias. */
 void qs__depthwise(qs__builder *builder, const char *name, int kernel, int stride, int padding);
 void qs__linear(qs__builder *builder, const char *name, int outputs);
-void qs__batch_norm(qs__builder *builder, const char *name);
+/* The model's normalisation. */
+void qs__norm(qs__builder *builder, const char *name);
 void qs__relu(qs__builder *builder, const char *name);
 void qs__relu6(qs__builder *builder, const char *name);
 void qs__dropout(qs__builder *builder, const char *name);

@@ -15,7 +15,7 @@ static void conv_norm_relu(qs__builder *builder, const char *name, int channels,
     snprintf(text, sizeof text, "%s.conv", name);
     qs__conv(builder, text, channels, kernel, stride, kernel / 2, false);
     snprintf(text, sizeof text, "%s.bn", name);
-    qs__batch_norm(builder, text);
+    qs__norm(builder, text);
     snprintf(text, sizeof text, "%s.relu", name);
     qs__relu6(builder, text);
 }
@@ -28,10 +28,10 @@ static void block(qs__builder *builder, int expansion, int channels, int stride)
     int input = builder->at, inputs = channels_at(builder);
     if (expansion != 1) conv_norm_relu(builder, "expand", expansion * inputs, 1, 1);
     qs__depthwise(builder, "depthwise.conv", 3, stride, 1);
-    qs__batch_norm(builder, "depthwise.bn");
+    qs__norm(builder, "depthwise.bn");
     qs__relu6(builder, "depthwise.relu");
     qs__conv(builder, "project.conv", channels, 1, 1, 0, false);
-    qs__batch_norm(builder, "project.bn");
+    qs__norm(builder, "project.bn");
     if (stride == 1 && inputs == channels) qs__add(builder, "add", input);
 }
 

@@ -39,9 +39,26 @@ static qs_status look_up(const char *name, const model **out) {
 
 /* ---- Options ------------------------------------------------------------------------------------------------------------- */
 
+/* A normalisation that models can be built with. */
+typedef struct norm {
+    const char *name, *op;
+} norm;
+
+static const norm norms[] = {
+#define QS_NORM(name, op) {name, op},
+#include "norms.def"
+#undef QS_NORM
+};
+enum { NORMS = sizeof norms / sizeof norms[0] };
+
 typedef struct options {
     double width;
+    const norm *norm;
 } options;
+
+const char *qs_norm_name_at(size_t index) {
+    return index < NORMS ? norms[index].name : NULL;
+}
 
 /* The value used is the one that its printed form reads back as, so equal names mean equal models. */
 static qs_status parse_width(const char *text, size_t length, double *out) {
@@ -59,27 +76,50 @@ static qs_status parse_width(const char *text, size_t length, double *out) {
     return qs_fail(QS_USAGE, "width \"%.*s\": it must be a number above 0 and at most %g", (int)length, text, widest);
 }
 
+static qs_status parse_norm(const char *text, size_t length, const norm **out) {
+    for (size_t i = 0; i < NORMS; i++) {
+        if (strlen(norms[i].name) == length && strncmp(norms[i].name, text, length) == 0) {
+            *out = &norms[i];
+            return QS_OK;
+        }
+    }
+    return qs_fail(QS_USAGE, "no normalisation \"%.*s\": there are %s", (int)length, text, qs_names_join(NORMS, qs_norm_name_at));
+}
+
+/* "width=0.5" */
+static qs_status parse_option(const char *text, size_t length, options *out) {
+    if (length >= 6 && strncmp(text, "width=", 6) == 0) return parse_width(text + 6, length - 6, &out->width);
+    if (length >= 5 && strncmp(text, "norm=", 5) == 0) return parse_norm(text + 5, length - 5, &out->norm);
+    return qs_fail(QS_USAGE, "unknown option \"%.*s\"; there are width=FACTOR and norm=NAME", (int)length, text);
+}
+
 static qs_status parse_options(const char *name, options *out) {
     const char *text = strchr(name, ':');
-    *out = (options){.width = 1};
+    *out = (options){.width = 1, .norm = norms};
     while (text) {
-        const char *key = text + 1;
-        size_t length = strcspn(key, ",");
-        if (strncmp(key, "width=", 6) != 0 || length < 6) {
-            return qs_fail(QS_USAGE, "model \"%s\": unknown option \"%.*s\"; there is width=FACTOR", name, (int)length, key);
-        }
-        QS_TRY(qs_fail_within(parse_width(key + 6, length - 6, &out->width), "model \"%s\"", name));
-        text = key[length] ? key + length : NULL;
+        const char *option = text + 1;
+        size_t length = strcspn(option, ",");
+        QS_TRY(qs_fail_within(parse_option(option, length, out), "model \"%s\"", name));
+        text = option[length] ? option + length : NULL;
     }
     return QS_OK;
 }
 
+/* Options in a fixed order, those that change nothing left out. */
 static void canonical_name(const model *chosen, const options *with, char *text, size_t bytes) {
-    if (with->width == 1) {
-        snprintf(text, bytes, "%s", chosen->name);
-    } else {
-        snprintf(text, bytes, "%s:width=%g", chosen->name, with->width);
+    char width[32] = "", normal[32] = "";
+    if (with->width != 1) snprintf(width, sizeof width, ":width=%g", with->width);
+    if (with->norm != norms) snprintf(normal, sizeof normal, "%cnorm=%s", *width ? ',' : ':', with->norm->name);
+    snprintf(text, bytes, "%s%s%s", chosen->name, width, normal);
+}
+
+/* A model without normalisations takes no other kind of them. */
+static qs_status norm_check(const qs_graph *graph, const options *with) {
+    for (int i = 0; i < graph->nodes; i++) {
+        if (graph->node[i].op && graph->node[i].op->norm) return QS_OK;
     }
+    if (with->norm == norms) return QS_OK;
+    return qs_fail(QS_USAGE, "norm=%s: the model has no batch norms", with->norm->name);
 }
 
 /* ---- Building ------------------------------------------------------------------------------------------------------------- */
@@ -109,8 +149,10 @@ qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph
     QS_TRY(parse_options(name, &with));
     char canonical[sizeof(*out)->name];
     canonical_name(chosen, &with, canonical, sizeof canonical);
-    qs__builder builder = {.input = input ? *input : chosen->standard, .model = canonical, .depth = chosen->depth, .width = with.width};
+    qs__builder builder = {
+        .input = input ? *input : chosen->standard, .model = canonical, .depth = chosen->depth, .width = with.width, .norm = with.norm->op};
     qs_status status = build(chosen, &builder);
+    if (status == QS_OK) status = norm_check(builder.graph, &with);
     if (status != QS_OK) {
         qs_graph_release(builder.graph);
         return qs_fail_within(status, "model %s", canonical);

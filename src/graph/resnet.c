@@ -19,7 +19,7 @@ static void conv_norm(qs__builder *builder, int index, int channels, int kernel,
     snprintf(name, sizeof name, "conv%d", index);
     qs__conv(builder, name, channels, kernel, stride, kernel / 2, false);
     snprintf(name, sizeof name, "bn%d", index);
-    qs__batch_norm(builder, name);
+    qs__norm(builder, name);
 }
 
 /* The node that the block's sum reads beside its last batch norm: the block's input, or its projection. */
@@ -29,7 +29,7 @@ static int shortcut(qs__builder *builder, int input, int channels, int stride) {
     int main_path = builder->at;
     builder->at = input;
     qs__conv(builder, "shortcut.conv", channels, 1, stride, 0, false);
-    qs__batch_norm(builder, "shortcut.bn");
+    qs__norm(builder, "shortcut.bn");
     int projection = builder->at;
     builder->at = main_path;
     return projection;
@@ -73,7 +73,7 @@ static void stages(qs__builder *builder, const layout *form) {
 static void stem(qs__builder *builder, int channels, int kernel, int stride) {
     qs__prefix(builder, "stem.");
     qs__conv(builder, "conv", qs__channels(builder, channels), kernel, stride, kernel / 2, false);
-    qs__batch_norm(builder, "bn");
+    qs__norm(builder, "bn");
     qs__relu(builder, "relu");
 }
 

@@ -15,7 +15,7 @@ static void conv_norm(qs__builder *builder, const char *name, int channels) {
     snprintf(text, sizeof text, "%s.conv", name);
     qs__conv(builder, text, channels, 1, 1, 0, false);
     snprintf(text, sizeof text, "%s.bn", name);
-    qs__batch_norm(builder, text);
+    qs__norm(builder, text);
     snprintf(text, sizeof text, "%s.relu", name);
     qs__relu(builder, text);
 }
@@ -25,7 +25,7 @@ static void depthwise_norm(qs__builder *builder, const char *name, int stride) {
     snprintf(text, sizeof text, "%s.conv", name);
     qs__depthwise(builder, text, 3, stride, 1);
     snprintf(text, sizeof text, "%s.bn", name);
-    qs__batch_norm(builder, text);
+    qs__norm(builder, text);
 }
 
 /* The path that filters, from the node at hand. */
@@ -56,7 +56,7 @@ void qs__build_shufflenet_v2(qs__builder *builder) {
     qs__need_images(builder, MINIMUM_SIZE);
     qs__prefix(builder, "stem.");
     qs__conv(builder, "conv", qs__channels(builder, STEM_CHANNELS), 3, small ? 1 : 2, 1, false);
-    qs__batch_norm(builder, "bn");
+    qs__norm(builder, "bn");
     qs__relu(builder, "relu");
     if (!small) qs__max_pool(builder, "pool", 3, 2, 1);
     for (int s = 0; s < STAGES; s++) {

@@ -19,7 +19,7 @@ static void conv_norm_relu(qs__builder *builder, const char *name, int channels,
     snprintf(text, sizeof text, "%s.conv", name);
     qs__conv(builder, text, channels, kernel, stride, kernel / 2, false);
     snprintf(text, sizeof text, "%s.bn", name);
-    qs__batch_norm(builder, text);
+    qs__norm(builder, text);
     snprintf(text, sizeof text, "%s.relu", name);
     qs__relu(builder, text);
 }

@@ -17,7 +17,7 @@ static void stage(qs__builder *builder, int index, int convolutions, bool batch_
         snprintf(name, sizeof name, "conv%d", i);
         qs__conv(builder, name, qs__channels(builder, stage_channels[index]), 3, 1, 1, !batch_norm);
         snprintf(name, sizeof name, "bn%d", i);
-        if (batch_norm) qs__batch_norm(builder, name);
+        if (batch_norm) qs__norm(builder, name);
         snprintf(name, sizeof name, "relu%d", i);
         qs__relu(builder, name);
     }

@@ -84,7 +84,7 @@ static inline int qs__cell(const qs__relaxation *one, int in, int recipe, int ou
 }
 /* Whether a node's value is only another name of its input's. */
 static inline bool qs__relax_alias(const qs_graph *graph, int n) {
-    return n > 0 && graph->node[n].op->alias;
+    return n > 0 && qs_graph_is_name(graph, n);
 }
 /* Place in the tables by recipe and format. */
 static inline size_t qs__relax_at(const qs__relaxation *one, int node, int recipe, int out) {

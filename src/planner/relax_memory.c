@@ -86,10 +86,12 @@ static void adjustable_bytes(qs__relaxation *one, int n) {
 static void dependent_bytes(qs__relaxation *one, int n) {
     const int input = one->graph->node[n].input[0];
     const qs_shape shape = shape_of(one, input);
-    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n);
+    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n) && !qs__relax_alias(one->graph, n);
+    const qs_norm *norm = one->graph->node[n].op ? one->graph->node[n].op->norm : NULL;
     for (int f = 0; f < one->formats; f++) {
         const double bytes = aligned(qs_tensor_bytes(&shape, one->format[f]));
-        if (one->saved[n]) one->saved_bytes[qs__relax_at(one, n, 0, f)] = bytes;
+        const qs_format *kept = norm && norm->quantized ? qs_format_of("int8") : one->format[f];
+        if (one->saved[n]) one->saved_bytes[qs__relax_at(one, n, 0, f)] = aligned(qs_tensor_bytes(&shape, kept));
         if (writes) one->inside_bytes[qs__relax_at(one, n, 0, f)] = bytes;
     }
 }
@@ -136,7 +138,7 @@ typedef struct tide {
  * the same buffer to all their inputs. */
 static void contribute(tide *one, int n) {
     const qs__relaxation *relax = one->out;
-    const bool handed_on = !adjustable(relax, n) && !backward_of(relax, n);
+    const bool handed_on = qs__relax_alias(relax->graph, n) || (!adjustable(relax, n) && !backward_of(relax, n));
     for (int i = 0; i < relax->graph->node[n].inputs; i++) {
         const int value = relax->graph->node[n].input[i];
         if (!relax->needed[value]) continue;

@@ -178,7 +178,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
         qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_SPREAD), 0);
         return QS_OK;
     case QS_MASK:
-        if (!node->op->saves_mask) return QS_OK;
+        if (!qs__writes_mask(&draft->in, n)) return QS_OK;
         qs__pending_bind(pending, role, node->op->mask(&dst), draft->int8, qs__number(draft, n, QS_SLOT_MASK), 0);
         return QS_OK;
     case QS_LABELS:
@@ -196,7 +196,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
 static qs_status other_emit(qs_schedule_draft *draft, int n, const qs_pass *pass) {
     const qs_node *node = &draft->graph->node[n];
     int diff_src[QS_MAX_INPUTS];
-    qs_pending pending = qs__pending_make(n, node->op, pass, &node->attributes);
+    const qs_attributes attributes = qs__attributes_of(&draft->in, n);
+    qs_pending pending = qs__pending_make(n, node->op, pass, &attributes);
     for (int i = 0; i < pass->roles; i++)
         QS_TRY(operand_bind(draft, &pending, n, pass->role[i], diff_src));
     QS_TRY(qs__step_emit(draft, &pending));
@@ -210,7 +211,7 @@ static qs_status other_emit(qs_schedule_draft *draft, int n, const qs_pass *pass
     return QS_OK;
 }
 
-/* Operators without a backward pass (add, flatten) hand their gradient to every input as it is. */
+/* Operators without a backward pass (add, flatten) and other names of their input hand their gradient to every input as it is. */
 static qs_status hand_on(qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
     qs_gradient given = qs__gradient_of(draft, n);
@@ -226,5 +227,5 @@ qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
     const qs_pass *pass = qs_op_pass(op, "backward");
     QS_TRY(qs__gradient_round(draft, n));
     if (op->kind == QS_ADJUSTABLE) return adjustable_emit(draft, n);
-    return pass ? other_emit(draft, n, pass) : hand_on(draft, n);
+    return pass && !qs__is_alias(&draft->in, n) ? other_emit(draft, n, pass) : hand_on(draft, n);
 }

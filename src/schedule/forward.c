@@ -58,7 +58,7 @@ static qs_status input_bind(qs_schedule_draft *draft, qs_pending *pending, int n
 
 static qs_status mask_bind(qs_schedule_draft *draft, qs_pending *pending, int n) {
     int mask = -1;
-    if (draft->in.mode == QS_MODE_EVALUATION || !draft->graph->node[n].op->saves_mask) return QS_OK;
+    if (draft->in.mode == QS_MODE_EVALUATION || !qs__writes_mask(&draft->in, n)) return QS_OK;
     const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch), shape = draft->graph->node[n].op->mask(&dst);
     QS_TRY(qs__buffer_make(draft, QS_SLOT_MASK, QS_TRANSIENT_ACTIVATIONS, (size_t)qs_shape_count(&shape), n, "mask", NULL, &mask));
     qs__pending_bind(pending, QS_MASK, shape, draft->int8, mask, 0);
@@ -118,7 +118,8 @@ static qs_status other_emit(qs_schedule_draft *draft, int n) {
     const bool evaluation = draft->in.mode == QS_MODE_EVALUATION;
     const qs_pass *pass = evaluation ? qs_op_pass(node->op, "inference") : NULL;
     if (!pass) pass = qs_op_pass(node->op, "forward");
-    qs_pending pending = qs__pending_make(n, node->op, pass, &node->attributes);
+    const qs_attributes attributes = qs__attributes_of(&draft->in, n);
+    qs_pending pending = qs__pending_make(n, node->op, pass, &attributes);
     for (int i = 0; i < pass->roles; i++)
         QS_TRY(operand_bind(draft, &pending, n, pass->role[i]));
     return qs__step_emit(draft, &pending);

@@ -233,6 +233,10 @@ qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm ge
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
 void qs__topology_release(qs_topology *topology);
 bool qs__is_alias(const qs_lowering *in, int node);
+/* A node's attributes in its cases: a normalisation takes over those of the relu that it does. */
+qs_attributes qs__attributes_of(const qs_lowering *in, int node);
+/* Whether a node's forward part writes a mask in training. */
+bool qs__writes_mask(const qs_lowering *in, int node);
 /* A backward pass of a dependent or fixed operator writes the gradient of this input. */
 bool qs__gives(const qs_pass *backward, int input);
 

@@ -5,10 +5,34 @@
 
 #include "schedule_internal.h"
 
-/* Operators that move no data hand on their input's buffer; so do those that act in training only (dropout) outside it. */
+/* The relu that a normalisation does behind itself; -1: none. Tensors that are rounded are rounded one by one, so both are kernels then. */
+static int fused_relu(const qs_lowering *in, int node) {
+    return in->tensors && in->tensors->value ? -1 : qs_graph_fused_relu(in->graph, node);
+}
+
+static bool is_fused(const qs_lowering *in, int node) {
+    const qs_node *one = &in->graph->node[node];
+    return one->inputs == 1 && fused_relu(in, one->input[0]) == node;
+}
+
+/* Operators that move no data hand on their input's buffer, and so does a relu that the normalisation before it does; operators that act in
+ * training only (dropout) do outside it. */
 bool qs__is_alias(const qs_lowering *in, int node) {
     const qs_op *op = in->graph->node[node].op;
-    return op && (op->alias || (op->training_only && in->mode == QS_MODE_EVALUATION));
+    return op && (op->alias || is_fused(in, node) || (op->training_only && in->mode == QS_MODE_EVALUATION));
+}
+
+qs_attributes qs__attributes_of(const qs_lowering *in, int node) {
+    qs_attributes attributes = in->graph->node[node].attributes;
+    const int relu = fused_relu(in, node);
+    if (relu < 0) return attributes;
+    attributes.relu = true;
+    attributes.ceiling = in->graph->node[relu].attributes.value;
+    return attributes;
+}
+
+bool qs__writes_mask(const qs_lowering *in, int node) {
+    return in->graph->node[node].op->saves_mask || fused_relu(in, node) >= 0;
 }
 
 static void readers_list(const qs_graph *graph, qs_topology *out) {

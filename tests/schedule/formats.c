@@ -206,14 +206,14 @@ static void copies_are_shared(void **state) {
 }
 
 /* Of a conv-bn-relu unit in front of an int8 convolution: the codes, one byte an element; what batch norm needs, in the half format; the
- * mask, one bit. The value itself is not kept. */
+ * mask, one bit. The value itself, which batch norm writes as relu would, is not kept. */
 static void int8_saves_one_byte(void **state) {
     (void)state;
     model one = chain("int8/bf16", "int8/bf16", "int8/bf16");
     qs_schedule *schedule = lowered(&one, "bf16");
     const size_t elements = BATCH * 8 * 8 * 8;
     const qs_buffer *codes = buffer_named(schedule, "relu:value:int8"), *norm = buffer_named(schedule, "a:dst");
-    const qs_buffer *mask = buffer_named(schedule, "relu:mask"), *value = buffer_named(schedule, "relu:dst"),
+    const qs_buffer *mask = buffer_named(schedule, "bn:mask"), *value = buffer_named(schedule, "bn:dst"),
                     *images = buffer_named(schedule, "images");
     assert_true(codes && norm && mask && value && images);
     assert_int_equal(codes->category, QS_SAVED_ACTIVATIONS);

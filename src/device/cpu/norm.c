@@ -253,7 +253,8 @@ static void relu_behind(const job *j, int64_t row, int64_t rows) {
     const int64_t at = row * j->size.channels, count = rows * j->size.channels;
     const qs_format *format = qs__cpu_format(&j->chain->one, QS_DST);
     const qs__out dst = qs__own_shift_out(j->dst, at);
-    if (dst.type == QS__FP32 && format->bits < 32) qs_round_array(format, QS_NEAREST_EVEN, (qs_random_stream){0}, count, dst.at, dst.at);
+    if (dst.type == QS__FP32 && format->bits < 32)
+        qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, dst.at, dst.at);
     j->kernels->relu(count, (qs__in){dst.type, dst.at}, (float)j->chain->one.attributes.ceiling, j->mask ? j->mask + at / 8 : NULL, dst);
 }
 

@@ -72,6 +72,13 @@ QS_API const char *qs_graph_signature(const qs_graph *graph, char *buffer);
  * count: a draw is keyed by parameter index and element. Gaps that alignment leaves are 0. */
 QS_API void qs_graph_initialize(const qs_graph *graph, uint64_t seed, float *trained, float *statistics);
 
+/* The relu that a normalisation does behind itself, in its own kernels: its only reader, when that is one; else -1. Lowering then gives
+ * the normalisation the attribute relu, and the relu no kernel. */
+QS_API int qs_graph_fused_relu(const qs_graph *graph, int node);
+/* Whether a node moves no data, its output being only another name of its first input's: operators like flatten, and relus that the
+ * normalisation before them does. */
+QS_API bool qs_graph_is_name(const qs_graph *graph, int node);
+
 /* ---- Cost on paper ---------------------------------------------------------------------------------------------------------- */
 
 /* needed[i]: a gradient of node i's output is wanted, since the node has trained parameters or one before it has. */
@@ -163,13 +170,16 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
 typedef struct qs_model_input {
     int channels, height, width, classes;
 } qs_model_input;
-/* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5" (width multiplies channel counts, which become multiples of 8, at
- * least 8; graph->name holds the canonical name: options that change nothing are left out). input NULL: the model's own
+/* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5,norm=l1bn" (width multiplies channel counts, which become multiples
+ * of 8, at least 8; norm names the normalisation in place of batch norm, see qs_norm_name_at; graph->name holds the canonical name: options that change nothing are left out). input NULL: the model's own
  * standard input (CIFAR 3×32×32, 10 classes; ImageNet 3×224×224, 1000; lenet5 and mlp 1×28×28). QS_USAGE lists models for an unknown name
  * and says which sizes a model cannot take. */
 QS_API qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out);
 /* Names in the order of models.def; NULL past the end. */
 QS_API const char *qs_model_name_at(size_t index);
+/* Normalisations that models can be built with (norms.def), the usual one first: "l2bn" batch_norm, "l1bn" l1_batch_norm, "l1bnq"
+ * l1_batch_norm_int8, "l2bnq" l2_batch_norm_int8, "l2bnq-std" l2_batch_norm_int8_std; NULL past the end. */
+QS_API const char *qs_norm_name_at(size_t index);
 /* A model's own standard input. */
 QS_API qs_status qs_model_input_of(const char *name, qs_model_input *out);
 
