@@ -15,7 +15,8 @@ typedef struct lowered {
     qs_plan plan; /* zeroed without one */
     qs_recipe uniform;
     const qs_recipe **recipe; /* (nodes) */
-    qs_cluster cluster;       /* of the device that lends its kernels */
+    qs_tensor_table tensors;
+    qs_cluster cluster; /* of the device that lends its kernels */
     qs_device *device;
     qs_schedule *schedule;
     const char *what; /* recipe, or class of the plan */
@@ -66,7 +67,8 @@ static qs_status plan_bind(const memory_question *question, lowered *out) {
     if (one->batch > 0) out->job.batch = one->batch;
     out->what = one->class_name;
     QS_TRY(data_model(question, out));
-    return qs_plan_bind(&out->plan, one->class_name, out->graph, &out->recipe);
+    QS_TRY(qs_plan_bind(&out->plan, one->class_name, out->graph, &out->recipe));
+    return qs_tensors_bind(one, out->graph, &out->tensors);
 }
 
 static qs_status recipes_bind(const memory_question *question, lowered *out) {
@@ -92,6 +94,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
                                   .job = &out->job,
                                   .recipe = out->recipe,
                                   .half = qs_class_half(&out->cluster.class_[0]),
+                                  .tensors = &out->tensors,
                                   .lookup = qs_lookup_device,
                                   .context = out->device};
     return qs_schedule_lower(&lowering, &out->schedule);
@@ -102,6 +105,7 @@ static void lowered_release(lowered *one) {
     qs_device_close(one->device);
     qs_cluster_release(&one->cluster);
     free(one->recipe);
+    qs_tensor_table_release(&one->tensors);
     qs_plan_release(&one->plan);
     qs_graph_release(one->of_data);
 }

@@ -38,6 +38,13 @@ for recipe in fp32 bf16 int8/bf16; do
     jq .arena_bytes "$work/json" >> "$work/arenas"
 done
 sort -n -r -c "$work/arenas" || { echo "less precision takes more memory"; cat "$work/arenas"; failures=$((failures + 1)); }
+# Formats of a plan's tensors count as they are stored: every output in 8 bits takes less than half of what fp32 saves.
+"$QSYNC" inspect resnet8 --json | jq '{schema: "qsync/plan/1", classes: {single: {operators: {}, tensors: ([.nodes[].name
+    | select(. != "flatten" and . != "loss") | {key: ., value: {value: "fp(4,3,4)", saved: "fp(4,3,4)"}}] | from_entries)}}}' > "$work/plan.json"
+memory --recipe fp32 > "$work/fp32"
+"$QSYNC" inspect resnet8 --memory --batch 16 --backend ref --plan "$work/plan.json" --json > "$work/low" || failures=$((failures + 1))
+jq -se '.[0].arena_bytes < .[1].arena_bytes and (map(.categories["saved activations"].bytes) | .[0] * 2 < .[1])' \
+    "$work/low" "$work/fp32" > "$work/out" || { echo "low formats save too little"; cat "$work/low"; failures=$((failures + 1)); }
 refuse 2 'give --memory with it' inspect lenet5 --recipe bf16
 refuse 2 'give one of them' inspect lenet5 --memory --recipe bf16 --plan plan.json
 refuse 2 'give --plan' inspect lenet5 --memory --class weak
