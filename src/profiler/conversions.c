@@ -209,8 +209,7 @@ static qs_status size_start(bench *here, int index) {
     if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
     operands_place(here, index);
     for (int i = 0; i < one->one.operands; i++)
-        if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0)
-            qs__operand_fill(&one->one.operand[i], one->data[i]);
+        if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0) qs__operand_fill(&one->one.operand[i], one->data[i]);
     return qs_device_prepare(here->profiler->device, &one->one, one->data, NULL, &one->kernel);
 }
 

@@ -61,6 +61,37 @@ measure --json --threads 2 > "$work/again.json"
 check "the same for a seed" cmp "$work/measured.json" "$work/again.json"
 measure --adder nearest-even > "$work/table"
 check "the formula beside it" grep "^formula  *6 " "$work/table"
+check "half of the products as zeros" sh -c "'$QSYNC' accum --length 512 --nzr 0.5 --simulate --trials 500 --json | jq -e '.nonzero == 0.5'"
+check "widths of an adder" sh -c "'$QSYNC' accum resnet20 --adder toward-zero --json | jq -e '.operators[1].forward | .[\"toward-zero\"].normal > .normal'"
+
+# A plan gets accumulators, and is trained with them.
+cat > "$work/plan.json" << 'END'
+{"schema": "qsync/plan/1",
+ "recipes": {"fp8": {"forward": {"src": "e5m2", "weights": "e5m2", "accumulator": "fp(8,22)/nearest-even", "dst": "fp32"},
+                     "input_gradient": {"diff_dst": "e5m2", "weights": "e5m2", "accumulator": "fp(8,22)/nearest-even"},
+                     "weight_gradient": {"src": "e5m2<saved", "diff_dst": "e5m2", "accumulator": "fp(8,22)/nearest-even"}}},
+ "classes": {"single": {"operators": {"conv1": "fp8", "conv2": "fp8", "fc1": "fp8"}}}}
+END
+cat > "$work/cluster.json" << 'END'
+{"schema": "qsync/cluster/1", "classes": {"single": {"role": "training", "backend": "cpu", "formats": ["fp32", "e5m2"], "storage": ["fp32"]}}}
+END
+accumulate() { "$QSYNC" accum lenet5 --batch 16 --plan "$work/plan.json" --accumulate "fp(8,auto)/chunk64/align-truncate" "$@"; }
+accumulate --out "$work/narrow.json" > "$work/table"
+check "the accumulators that it got" grep "conv2 .* fp(8,5)/chunk64/align-truncate" "$work/table"
+accumulate --accumulator-bits-off=-2 --json > "$work/fewer.json"
+check "two bits fewer" jq -e '.classes.single.operators.conv2.accumulator.forward == "fp(8,3)/chunk64/align-truncate"' "$work/fewer.json"
+hash() { # plan
+    "$QSYNC" train --model lenet5 --dataset shapes --batch 16 --max-steps 2 --train-limit 64 --test-limit 16 --loss-scaling 1024 \
+        --cluster "$work/cluster.json" --plan "$1" --json 2> "$work/err" | jq -r .weights_hash
+}
+check "training with them" [ -n "$(hash "$work/narrow.json")" ]
+check "the same again" [ "$(hash "$work/narrow.json")" = "$(hash "$work/narrow.json")" ]
+check "narrower is different" [ "$(hash "$work/narrow.json")" != "$(hash "$work/fewer.json")" ]
+refuse 2 "go together" accum lenet5 --plan "$work/plan.json"
+refuse 2 "a rule like" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,auto)/odd"
+refuse 2 "one width for all" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,9)/nearest-even" --accumulator-bits-off 1
+refuse 2 "formula or adder" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,auto)/nearest-even" --accumulator-widths odd
+refuse 2 "go with --accumulate" accum lenet5 --accumulator-bits-off 1
 refuse 2 'no adder "odd"' accum --length 100 --simulate --adder odd
 refuse 2 "products or normal" accum --length 100 --simulate --addends odd
 refuse 2 "add --simulate" accum --length 100 --trials 5

@@ -76,7 +76,7 @@ QS_API qs_status qs_accumulation_simulate(const qs_simulation *what, int cases, 
 /* ---- Adders, predicted --------------------------------------------------------------------------------------------------------- */
 
 /* The retention that qs_accumulation_simulate measures, derived from what an adder does to one addition (docs/accumulators.md): beside
- * measurements it is off by 0.04 at most, 0.01 where widths are chosen. Below 1 where variance is lost, above where rounding adds some. Any
+ * measurements it is off by 0.05 at most, 0.01 where widths are chosen. Below 1 where variance is lost, above where rounding adds some. Any
  * accumulator_bits from 1 on, `sum` as for the formula; addends of the second stage are sums, so normal. QS_UNSUPPORTED for an adder that
  * nobody derived it for. Takes some 0.01 s. */
 QS_API qs_status qs_adder_retention(const qs_adder *adder, qs_addends addends, const qs_accumulation *sum, int accumulator_bits,
