@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: short
+# qsync bench --norm: figures for every shape and format, and their geometric means.
+. "$(dirname "$0")/check.inc"
+
+"$QSYNC" bench --norm --steps 1 --json > "$work/figures" || failures=$((failures + 1))
+jq -e '(.shapes | length) == 10 and ([.l1_over_l2, .l1q_over_l2, .l1q_with_codes_over_l2 | .forward, .backward, .both] | all(. > 0))
+    and ([.shapes[].times | del(.codes_us)[] | .forward, .backward | .us, .roofline] | length == 120 and all(. > 0))
+    and (([.shapes[].l1_over_l2.both | log] | add / length | exp) / .l1_over_l2.both - 1 | fabs) < 1e-6' "$work/figures" > "$work/said" || {
+    echo "no figures of norms:"
+    cat "$work/figures"
+    failures=$((failures + 1))
+}
+"$QSYNC" bench --norm --steps 1 > "$work/table" || failures=$((failures + 1))
+grep -q 'geometric means' "$work/table" || failures=$((failures + 1))
+refuse 2 'give one of them' bench --norm --plan
+finish
