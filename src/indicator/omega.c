@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ω of one operator (qsync.md §3): variance of the quantization of every operand, carried to the gradients by the squared norms of the
  * others. */
+#include <stdio.h>
+
 #include "indicator_internal.h"
 
 static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *forward, double *backward) {
@@ -9,10 +11,22 @@ static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *for
     *backward = depth == QS_DEPTH_PAPER ? rest : one->depth;
 }
 
+/* Where all products are integer, a value that is never negative is stored in unsigned codes, as lowering does it: its step is about half. */
+static qs_quantizer input_form(const qs_sensitivity *one, const qs_recipe *recipe) {
+    qs_quantizer form = recipe->forward.src;
+    char name[sizeof form.format->name + 1];
+    const qs_format *other;
+    if (form.format->kind != QS_KIND_INTEGER || recipe->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
+    snprintf(name, sizeof name, "u%s", form.format->name);
+    if (one->v.minimum >= 0 && qs_format_find(name, &other) == QS_OK) form.format = other;
+    return form;
+}
+
 /* σ_fp and σ_bp, formulas (4) and (5). */
 static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool exact, double *forward, double *backward) {
     double v, x, gv;
-    QS_TRY(qs_rounding_variance(&one->v, &recipe->forward.src, false, exact, "input activation", &v));
+    const qs_quantizer src = input_form(one, recipe);
+    QS_TRY(qs_rounding_variance(&one->v, &src, false, exact, "input activation", &v));
     *forward = v;
     *backward = 0;
     if (one->x.count == 0) return QS_OK;

@@ -23,11 +23,21 @@ static bool per_channel(const qs_quantizer *quantizer) {
     return quantizer->granularity == QS_PER_CHANNEL && !quantizer->channel_is_input;
 }
 
+/* Σ range² over the elements in shift groups (shiftquant.md §1). The range of a group is 1 to 2 times a channel's own, whose logarithm is
+ * taken as uniform: the mean of its square is 3 / (2 ln 2); channels below all groups have that of the last one, 2^-(G-1) of the tensor's.
+ * No channel has more than the tensor's. */
+static double shifted_range2(double channels2, double range2, int groups) {
+    const double doubled = 3 / (2 * log(2));
+    return fmin(range2, doubled * channels2 + ldexp(range2, -2 * (groups - 1)));
+}
+
 /* Σ q² over the elements: of an integer format. */
 static double integer_step2(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric) {
     const double levels = asymmetric ? ldexp(1, quantizer->format->bits) - 1 : quantizer->format->max;
     const double range = asymmetric ? tensor->maximum - tensor->minimum : tensor->absmax;
     double range2 = range * range * tensor->count;
+    if (quantizer->granularity == QS_SHIFT_GROUPS)
+        range2 = shifted_range2(asymmetric ? tensor->channel_range2 : tensor->channel_absmax2, range2, quantizer->shift_groups);
     if (per_channel(quantizer)) range2 = asymmetric ? tensor->channel_range2 : tensor->channel_absmax2;
     return range2 / (levels * levels);
 }
@@ -68,7 +78,7 @@ static double measured_variance(const qs_spread *tensor, const qs_quantizer *qua
     const qs_format *format = quantizer->format;
     if (format == qs_format_of("bf16")) return tensor->variance_bf16;
     if (format == qs_format_of("fp16")) return tensor->variance_fp16;
-    if (format != qs_format_of("int8") || asymmetric) return NAN;
+    if (format != qs_format_of("int8") || asymmetric || quantizer->granularity == QS_SHIFT_GROUPS) return NAN;
     return per_channel(quantizer) ? tensor->variance_int8_channel : tensor->variance_int8;
 }
 

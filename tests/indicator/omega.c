@@ -142,8 +142,14 @@ static void integers_everywhere(void **state) {
     assert_ok(qs_quantizer_find("int8:channel(out)", &recipe.weight_gradient.diff_dst));
     assert_ok(qs_quantizer_find("int4:channel(out)", &recipe.forward.src));
     const double v4 = 1e6 * 127 * 127 / 49;
-    close_to(omega_of(&example, &recipe, QS_DEPTH_INFLUENCE, QS_PLAIN),
+    qs_sensitivity negative = example;
+    negative.v.minimum = -1;
+    close_to(omega_of(&negative, &recipe, QS_DEPTH_INFLUENCE, QS_PLAIN),
              7 * (20 * v4 + 5e4 * x) * unit / 4096 + 3 * (1e-3 * v4 + 5e4 * 0.1) * unit);
+    negative.v.minimum = 0; /* behind a ReLU: codes from 0 to 15 */
+    const double u4 = v4 * 49 / 225;
+    close_to(omega_of(&negative, &recipe, QS_DEPTH_INFLUENCE, QS_PLAIN),
+             7 * (20 * u4 + 5e4 * x) * unit / 4096 + 3 * (1e-3 * u4 + 5e4 * 0.1) * unit);
 }
 
 /* An operator without weights: its input's variance forward, nothing backward, in any contraction. */

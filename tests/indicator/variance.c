@@ -67,6 +67,36 @@ static void measured_sums_are_taken(void **state) {
     close_to(variance_of(&by_hand, "e5m2:stochastic", false, true), variance_of(&by_hand, "e5m2:stochastic", false, false));
 }
 
+/* Against groups that were really formed, of channels whose ranges spread over five binades: a channel counts by the larger of two
+ * bounds, their sum is at most twice that. */
+static void shift_groups(void **state) {
+    (void)state;
+    enum { CHANNELS = 4096 };
+    static float range[CHANNELS];
+    static uint8_t group[CHANNELS];
+    qs_spread tensor = {.count = CHANNELS};
+    for (uint64_t c = 0; c < CHANNELS; c++) {
+        range[c] = exp2f(-5 * qs_random_uniform(9, c));
+        tensor.absmax = fmax(tensor.absmax, (double)range[c]);
+        tensor.channel_absmax2 += (double)range[c] * (double)range[c];
+    }
+    double before = INFINITY;
+    for (int groups = 1; groups <= 8; groups++) {
+        char name[32];
+        double expected = 0;
+        const float step = qs_shift_groups(qs_format_of("int4"), false, groups, CHANNELS, range, group);
+        for (int c = 0; c < CHANNELS; c++)
+            expected += ldexp((double)step * (double)step, -2 * group[c]) / 6;
+        snprintf(name, sizeof name, "int4:shift%d", groups);
+        const double got = variance_of(&tensor, name, false, true);
+        if (groups == 1) close_to(got, variance_of(&tensor, "int4", false, true));
+        if (!(got <= 2 * expected && got >= 0.95 * expected && got <= before))
+            fail_msg("%s: %g, of the groups %g, of one less %g", name, got, expected, before);
+        before = got;
+    }
+    assert_true(variance_of(&tensor, "int8:shift4", false, true) < variance_of(&tensor, "int4:shift4", false, true) / 300);
+}
+
 static void missing_ranges_are_refused(void **state) {
     (void)state;
     qs_spread tensor = by_hand;
@@ -181,9 +211,14 @@ static void overflow_is_counted(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_by_definition),        cmocka_unit_test(roundings),
-                                       cmocka_unit_test(measured_sums_are_taken),    cmocka_unit_test(missing_ranges_are_refused),
-                                       cmocka_unit_test(estimates_follow_the_array), cmocka_unit_test(values_below_the_step),
-                                       cmocka_unit_test(histograms_are_rescaled),    cmocka_unit_test(overflow_is_counted)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_by_definition),
+                                       cmocka_unit_test(roundings),
+                                       cmocka_unit_test(measured_sums_are_taken),
+                                       cmocka_unit_test(missing_ranges_are_refused),
+                                       cmocka_unit_test(estimates_follow_the_array),
+                                       cmocka_unit_test(values_below_the_step),
+                                       cmocka_unit_test(histograms_are_rescaled),
+                                       cmocka_unit_test(overflow_is_counted),
+                                       cmocka_unit_test(shift_groups)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
