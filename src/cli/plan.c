@@ -6,7 +6,7 @@
 #include "plan_output.h"
 
 typedef struct plan_work {
-    const char *cluster_file, *profile_file, *planner, *out, *pins_file, *statistics_from, *cluster_out;
+    const char *cluster_file, *profile_file, *planner, *out, *pins_file, *ends, *statistics_from, *cluster_out;
     bool json, explain, diff, drop;
     qs_plan_options options;
     accumulate_options accumulate;
@@ -68,8 +68,9 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     QS_TRY(input_check(&work->job.job, &work->profile));
     QS_TRY(batch_check(&work->job.job, &work->profile));
     QS_TRY(qs_job_model(&work->job.job, &work->graph));
-    if (!work->pins_file) return QS_OK;
+    if (!work->pins_file && !work->ends) return QS_OK;
     work->options.pins = &work->pins;
+    if (work->ends) return plan_ends_pin(work->graph, &work->cluster, work->ends, &work->pins);
     return qs_plan_read(work->pins_file, &work->pins);
 }
 
@@ -142,6 +143,8 @@ static void files_add(plan_work *work, option_table *table) {
     options_add(table, (option_row){"statistics-from", OPTION_TEXT, &work->statistics_from, "FILE",
                                     "tensor statistics of another profile of the model: for estimated ones, which have none", 0});
     options_add(table, (option_row){"pins", OPTION_TEXT, &work->pins_file, "FILE", "plan whose pinned operators keep their recipe", 0});
+    options_add(table, (option_row){"keep-first-last", OPTION_TEXT, &work->ends, "RECIPE",
+                                    "pin the model's first and last operator to it (fp32), in every class that has it", 0});
     options_add(table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "write the plan here", 0});
     options_add(table, (option_row){"explain", OPTION_FLAG, &work->explain, NULL,
                                     "a summary, and per operator: recipe, omega, what stopped it, what the next recipe would cost", 0});
@@ -171,6 +174,8 @@ static qs_status arguments_agree(const plan_work *work, int plans) {
     if (work->diff && plans != 2) return qs_fail(QS_USAGE, "--diff needs two plan files, not %d; see qsync plan --help", plans);
     if (work->diff) return QS_OK;
     if (!work->cluster_file || !work->profile_file) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
+    if (work->pins_file && work->ends)
+        return qs_fail(QS_USAGE, "--keep-first-last pins two operators, --pins those of a file: put them into the file");
     if (work->drop && !work->cluster_out)
         return qs_fail(QS_USAGE, "--drop-unhelpful needs --cluster-out FILE: the plan is for the cluster that remains, and so is training");
     if (work->cluster_out && !work->drop) return qs_fail(QS_USAGE, "--cluster-out goes with --drop-unhelpful");

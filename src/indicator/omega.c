@@ -11,7 +11,7 @@ static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *for
     *backward = depth == QS_DEPTH_PAPER ? rest : one->depth;
 }
 
-/* Where all products are integer, a value that is never negative is stored in unsigned codes, as lowering does it: its step is about half. */
+/* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. */
 static qs_quantizer input_form(const qs_sensitivity *one, const qs_recipe *recipe) {
     qs_quantizer form = recipe->forward.src;
     char name[sizeof form.format->name + 1];

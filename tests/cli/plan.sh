@@ -122,4 +122,14 @@ jq -e '(.left_out | keys) == ["slow"] and .images_per_second > .left_out.slow an
     > /dev/null || fail "the plan of the rest does not say what was left out"
 ask simulate --cluster "$work/rest.json" --profile "$work/three-profile.json" --plan "$work/rest-plan.json" --json
 holds '.ranks == 32'
+
+# The first and the last operator keep a recipe: in classes that have it.
+# shellcheck disable=SC2086
+{
+    ask plan $three --keep-first-last int8/fp16 --out "$work/ends.json"
+    refuse 2 'no class has that recipe' plan $three --keep-first-last int4:shift4
+    refuse 2 'put them into the file' plan $three --keep-first-last fp32 --pins "$work/ends.json"
+}
+jq -e '[.classes.t4.operators | to_entries[] | select(.value | type == "object" and .pin and .recipe == "int8/fp16") | .key] == ["conv1", "fc"]' \
+    "$work/ends.json" > /dev/null || fail "the ends are not pinned"
 finish
