@@ -115,9 +115,8 @@ static inline qs_status synthetic_record(void *context, const qs_case *one, cons
 }
 
 static inline void synthetic_conversion(synthetic_recorder *one, const qs_case *case_) {
-    const int dst = qs_case_position(case_, QS_DST);
     qs_conversion_cost row = {.from = case_->operand[qs_case_position(case_, QS_SRC)].format,
-                              .to = dst >= 0 ? case_->operand[dst].format : NULL,
+                              .to = qs_conversion_target(case_),
                               .steps = qs_conversion_steps_of(case_),
                               .rounding = case_->attributes.rounding,
                               .pieces = 1,
@@ -189,6 +188,60 @@ static inline void synthetic_class_profile(const qs_graph *graph, const qs_class
     synthetic_mixes(&recorder, graph, class_, job, random);
     qs_class_profile_sort(out);
     free(recorder.slot);
+}
+
+/* ---- Simulated formats ---- */
+
+static inline void synthetic_any_size(synthetic_recorder *one, const char *pass, const char *from, const char *to, const char *rest) {
+    char text[QS_CASE_TEXT];
+    qs_case case_;
+    qs_kernel_row row;
+    snprintf(text, sizeof text, "%s src=%s[64] dst=%s[64]%s", pass, from, to, rest);
+    assert_ok(qs_case_parse(text, &case_));
+    assert_ok(synthetic_record(one, &case_, qs_case_text(&case_, text), &row));
+    synthetic_conversion(one, &case_);
+}
+
+/* The model in fp32 with operators apart that one kernel does otherwise: as where tensors are rounded one by one. */
+static inline void synthetic_apart(synthetic_recorder *one, const qs_graph *graph, const qs_class *class_, const qs_job *job) {
+    const qs_recipe **none = calloc((size_t)graph->nodes, sizeof *none);
+    qs_tensor_table tensors = {calloc((size_t)graph->nodes, sizeof *tensors.value),
+                               calloc((size_t)graph->parameters + 1, sizeof *tensors.parameter)};
+    qs_lowering lowering = lowering_of(graph, job, QS_MODE_TRAIN, none);
+    assert_true(none && tensors.value && tensors.parameter);
+    lowering.half = qs_class_half(class_);
+    lowering.tensors = &tensors;
+    lowering.lookup = synthetic_record;
+    lowering.context = one;
+    qs_schedule_release(lower(&lowering));
+    qs_tensor_table_release(&tensors);
+    free(none);
+}
+
+/* What a profile of a class that stores these formats, without computing in them, has for assigning tensors to them. */
+static inline void synthetic_simulates(const qs_graph *graph, const qs_job *job, qs_class *class_, const synthetic_device *device,
+                                       int formats, const char *const *format, qs_class_profile *out) {
+    synthetic_recorder one = {
+        .device = device, .out = out, .kernels = (size_t)out->kernels, .conversions = (size_t)out->conversions, .slots = 1 << 14};
+    one.slot = malloc((size_t)one.slots * sizeof *one.slot);
+    assert_non_null(one.slot);
+    for (int i = 0; i < one.slots; i++)
+        one.slot[i] = -1;
+    for (int k = 0; k < out->kernels; k++)
+        *synthetic_slot(&one, out->kernel[k].case_text) = k;
+    synthetic_apart(&one, graph, class_, job);
+    for (int f = 0; f < formats; f++) {
+        char rest[128];
+        class_->storage[class_->storages++] = qs_format_of(format[f]);
+        snprintf(rest, sizeof rest, " to=%s", format[f]);
+        synthetic_any_size(&one, "round/forward", "fp32", "fp32", rest);
+        snprintf(rest, sizeof rest, " packed=%s[64] to=%s", format[f], format[f]);
+        synthetic_any_size(&one, "round/pack", "fp32", "fp32", rest);
+        synthetic_any_size(&one, "cast/forward", "fp32", format[f], "");
+        synthetic_any_size(&one, "cast/forward", format[f], "fp32", "");
+    }
+    free(one.slot);
+    qs_class_profile_sort(out);
 }
 
 /* ---- Statistics ---- */

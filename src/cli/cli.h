@@ -28,7 +28,7 @@ typedef struct verb_usage {
     const char *examples;  /* lines, or NULL */
 } verb_usage;
 
-#define MOST_OPTIONS 40
+#define MOST_OPTIONS 56
 typedef struct option_table {
     int rows;
     option_row row[MOST_OPTIONS];

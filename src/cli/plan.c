@@ -11,6 +11,7 @@ typedef struct plan_work {
     qs_plan_options options;
     accumulate_options accumulate;
     qs_accumulation_rule rule;
+    assignment_options assignment;
     job_options job;
     qs_cluster cluster;
     qs_profile profile;
@@ -64,6 +65,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     if (work->statistics_from) QS_TRY(statistics_take(work->statistics_from, &work->profile));
     QS_TRY(statistics_check(&work->profile, work->options.indicator));
     job_from_profile(&work->profile, table, &work->job);
+    QS_TRY(assignment_options_finish(&work->assignment, work->planner, table, &work->options.assignment, &work->job));
     QS_TRY(job_options_finish(&work->job));
     QS_TRY(input_check(&work->job.job, &work->profile));
     QS_TRY(batch_check(&work->job.job, &work->profile));
@@ -187,9 +189,11 @@ static const verb_usage usage = {
     "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
     "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
     "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
-    "local batch, so throughput is images per second, and a class less is a smaller global batch.",
+    "local batch, so throughput is images per second, and a class less is a smaller global batch.\n"
+    "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
     "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
     "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
+    "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"
     "  qsync plan --diff before.json after.json\n"};
 
 qs_status verb_plan(int argc, char **argv) {
@@ -204,6 +208,7 @@ qs_status verb_plan(int argc, char **argv) {
     files_add(&work, &table);
     planner_add(&work, &table, lists);
     accumulate_options_add(&work.accumulate, &table);
+    assignment_options_add(&work.assignment, &work.options.assignment, &table);
     job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;

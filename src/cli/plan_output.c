@@ -31,6 +31,7 @@ static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_
     printf(", sum of omega %.4g", one->predicted.sum_omega);
     if (one->batch != plan->job.batch) printf(", batch %lld", (long long)one->batch);
     printf("\n");
+    assignment_print(one);
 }
 
 static void helpful_print(const qs_plan *plan) {

@@ -21,4 +21,17 @@ qs_status plan_ends_pin(const qs_graph *graph, const qs_cluster *cluster, const 
 /* plan_diff.c: prints what two plan files differ in. QS_OK: nothing; QS_FAILED: they differ; QS_USAGE: a file is no plan. */
 qs_status plan_diff(const char *a, const char *b, bool json);
 
+/* Options of the planners that assign formats to tensors. */
+typedef struct assignment_options {
+    const char *high, *low, *low_gradient, *rounding;
+    double longest_ms;
+} assignment_options;
+void assignment_options_add(assignment_options *own, qs_assignment_options *to, option_table *table);
+/* QS_USAGE when one of them is given to a planner that does not take it. Planners that assign formats plan for dynamic loss scaling unless
+ * --loss-scaling says otherwise: gradients overflow to infinity. */
+qs_status assignment_options_finish(const assignment_options *own, const char *planner, const option_table *table,
+                                    qs_assignment_options *to, job_options *job);
+/* What the formats of a class's tensors come to; nothing for other plans. */
+void assignment_print(const qs_class_plan *one);
+
 #endif

@@ -20,11 +20,22 @@ bool qs_conversion_formats_alike(const qs_format *a, const qs_format *b) {
     return a == b || (a && b && a->kind == QS_KIND_INTEGER && b->kind == QS_KIND_INTEGER && a->bits == b->bits);
 }
 
-static bool same_kind(const qs_conversion_cost *row, const qs_case *one) {
-    const int src = qs_case_position(one, QS_SRC), dst = qs_case_position(one, QS_DST);
-    return strcmp(row->kind, one->op->name) == 0 && qs_conversion_formats_alike(row->from, one->operand[src].format) &&
-           qs_conversion_formats_alike(row->to, dst >= 0 ? one->operand[dst].format : NULL) && row->steps == qs_conversion_steps_of(one) &&
-           row->rounding == one->attributes.rounding;
+const qs_format *qs_conversion_target(const qs_case *one) {
+    const int packed = qs_case_position(one, QS_PACKED), dst = qs_case_position(one, QS_DST);
+    return packed >= 0 ? one->operand[packed].format : dst >= 0 ? one->operand[dst].format : NULL;
+}
+
+static bool same_rounding(const qs_conversion_cost *row, const qs_case *one) {
+    const qs_rounding rounding = one->attributes.rounding;
+    if (!one->attributes.to) return row->rounding == rounding;
+    return (row->rounding == QS_STOCHASTIC) == (rounding == QS_STOCHASTIC);
+}
+
+bool qs_conversion_is_of(const qs_conversion_cost *row, const qs_case *one) {
+    return strcmp(row->kind, one->op->name) == 0 &&
+           qs_conversion_formats_alike(row->from, one->operand[qs_case_position(one, QS_SRC)].format) &&
+           qs_conversion_formats_alike(row->to, qs_conversion_target(one)) && row->steps == qs_conversion_steps_of(one) &&
+           same_rounding(row, one);
 }
 
 const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, const qs_case *one) {
@@ -32,7 +43,7 @@ const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, co
     const qs_conversion_cost *other = NULL;
     for (int i = 0; i < profile->conversions; i++) {
         const qs_conversion_cost *row = &profile->conversion[i];
-        if (!same_kind(row, one)) continue;
+        if (!qs_conversion_is_of(row, one)) continue;
         if (row->weights == weights) return row;
         other = row;
     }

@@ -10,10 +10,28 @@ static qs_status row_fill(const char *kernel, int64_t scratch_bytes, bool alloca
     return QS_OK;
 }
 
+bool qs_case_of_any_size(const qs_case *one, qs_case *out) {
+    if (strcmp(one->op->name, "round") != 0 && strcmp(one->op->name, "cast") != 0) return false;
+    const qs_attributes attributes = {.to = one->attributes.to};
+    *out = qs_case_make(one->op->name, one->pass->name, &attributes);
+    for (int i = 0; i < one->operands; i++)
+        if (one->operand[i].role != QS_COUNTS) qs_case_bind(out, one->operand[i].role, qs_shape_of(1, (int64_t)64), one->operand[i].format);
+    return true;
+}
+
+static const qs_kernel_cost *row_of_any_size(const qs_class_profile *profile, const qs_case *one) {
+    qs_case like;
+    char text[QS_CASE_TEXT];
+    return qs_case_of_any_size(one, &like) ? qs_class_profile_kernel(profile, qs_case_text(&like, text)) : NULL;
+}
+
 qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char *case_text, qs_kernel_row *out) {
     const qs_class_profile *profile = class_profile;
     const qs_kernel_cost *row = qs_class_profile_kernel(profile, case_text);
-    (void)one;
+    if (!row) row = row_of_any_size(profile, one);
+    if (!row && one->attributes.to)
+        return qs_fail(QS_MISMATCH, "the profile of class %s knows nothing of %s: name it in the class's \"storage\" and profile again",
+                       profile->class_name, one->attributes.to->name);
     if (!row)
         return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again",
                        profile->class_name, case_text);

@@ -97,6 +97,14 @@ static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *
     return status;
 }
 
+/* The draft's table of them is not asked any more. */
+static void tensors_move(qs_draft_class *from, qs_class_plan *out) {
+    out->tensors = from->assigned.tensors;
+    out->tensor = from->assigned.tensor;
+    out->assignment = from->assigned.assignment;
+    from->assigned = (qs_class_plan){0};
+}
+
 static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *prediction, qs_plan *plan) {
     qs_class_plan *out = &plan->class_[c];
     const qs_prediction_class *predicted = &prediction->class_[c];
@@ -105,6 +113,7 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     QS_TRY(operators_fill(draft, &draft->class_[c], plan, out));
     QS_TRY(kernels_fill(draft, c, out));
     memcpy(out->schedule, predicted->schedule, sizeof out->schedule);
+    tensors_move(&draft->class_[c], out);
     out->predicted.iteration_us = prediction->iteration_us;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;

@@ -18,6 +18,7 @@ qs_lowering qs__draft_lowering(const qs_draft_plan *draft, int class_index) {
                          .job = draft->job,
                          .recipe = draft->bound[class_index],
                          .half = qs_class_half(one),
+                         .tensors = &draft->class_[class_index].tensors,
                          .lookup = qs_lookup_profile,
                          .context = (void *)qs_profile_class(draft->profile, one->name)};
 }
@@ -144,6 +145,8 @@ void qs__draft_release(qs_draft_plan *draft) {
         free(one->raise_us);
         free(one->raise_bytes);
         free(one->bound);
+        free(one->assigned.tensor);
+        qs_tensor_table_release(&one->tensors);
     }
     free(draft->class_);
     free(draft->batch);
@@ -198,9 +201,22 @@ qs_status qs__draft_price(qs_draft_plan *draft, const qs_cost_options *costs) {
     return QS_OK;
 }
 
+/* Only planners that assign formats change them from one question to the next. */
+static qs_status tensors_set(qs_draft_plan *draft) {
+    const qs_tensor_table **tensors = NULL;
+    if (draft->class_[0].assigned.tensors == 0) return QS_OK;
+    QS_TRY(qs_allocate((size_t)draft->cluster->classes, sizeof *tensors, &tensors));
+    for (int c = 0; c < draft->cluster->classes; c++)
+        tensors[c] = &draft->class_[c].tensors;
+    qs_predictor_tensors(draft->predictor, tensors);
+    free(tensors);
+    return QS_OK;
+}
+
 qs_status qs__draft_predict(qs_draft_plan *draft, qs_prediction *out) {
     for (int c = 0; c < draft->cluster->classes; c++)
         qs__draft_bind(draft, c, draft->class_[c].choice);
+    QS_TRY(tensors_set(draft));
     QS_TRY(qs_predictor_batches(draft->predictor, draft->batch));
     return qs_predictor_ask(draft->predictor, draft->bound, NULL, out);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planners by name, and the prediction of a plan that already exists. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +10,16 @@
 typedef struct entry {
     const char *name;
     qs_planner plan;
+    bool assigns;
 } entry;
 static const entry entries[] = {
-#define QS_PLANNER_NAMED(file, name) {name, qs__planner_##file},
+#define QS_PLANNER_NAMED(file, name) {name, qs__planner_##file, false},
+#define QS_ASSIGNING_PLANNER(file, name) {name, qs__planner_##file, true},
 #define QS_PLANNER(name) QS_PLANNER_NAMED(name, #name)
 #include "planners.def"
 #undef QS_PLANNER
 #undef QS_PLANNER_NAMED
+#undef QS_ASSIGNING_PLANNER
 };
 #define ENTRIES (sizeof entries / sizeof *entries)
 
@@ -24,26 +28,38 @@ const char *qs_planner_name_at(size_t index) {
 }
 
 void qs_plan_options_default(qs_plan_options *out) {
-    *out = (qs_plan_options){.indicator = "qsync", .tolerance = 0.005};
+    *out = (qs_plan_options){.indicator = "qsync",
+                             .tolerance = 0.005,
+                             .assignment = {.ratio = 1,
+                                            .order = "decreasing",
+                                            .high = qs_format_of("fp(6,9,0)"),
+                                            .low = qs_format_of("fp(4,3,4)"),
+                                            .low_gradient = qs_format_of("fp(5,2,0)"),
+                                            .promote_at = NAN}};
 }
 
-static qs_planner planner_find(const char *name) {
+static const entry *entry_find(const char *name) {
     for (size_t i = 0; i < ENTRIES; i++)
-        if (strcmp(entries[i].name, name) == 0) return entries[i].plan;
+        if (strcmp(entries[i].name, name) == 0) return &entries[i];
     return NULL;
+}
+
+bool qs_planner_assigns(const char *planner) {
+    const entry *found = entry_find(planner);
+    return found && found->assigns;
 }
 
 qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *cluster, const char *planner, const qs_plan_options *options,
                                qs_plan *out) {
-    qs_planner plan = planner_find(planner);
+    const entry *found = entry_find(planner);
     qs_draft_plan draft = {0};
     qs_status status = QS_OK;
-    if (!plan) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
+    if (!found) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
     QS_GOTO(qs__draft_create(session->graph, cluster, session->profile, session->job, options, &draft));
     draft.session = session;
-    QS_GOTO(plan(&draft));
+    QS_GOTO(found->plan(&draft));
     QS_GOTO(qs__draft_assemble(&draft, planner, out));
 done:
     qs__draft_release(&draft);
@@ -86,7 +102,8 @@ static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs
 }
 
 static qs_status bound_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
-                               const qs_cost_options *options, const qs_recipe *const *const *bound, char **trace, qs_prediction *out) {
+                               const qs_cost_options *options, const qs_recipe *const *const *bound, const qs_tensor_table *const *tensors,
+                               char **trace, qs_prediction *out) {
     qs_predictor *predictor = NULL;
     int64_t *batch = NULL;
     qs_status status = QS_OK;
@@ -94,6 +111,7 @@ static qs_status bound_predict(const qs_plan *plan, const qs_graph *graph, const
     QS_GOTO(qs_plan_batches(plan, cluster, plan->job.batch, batch));
     QS_GOTO(qs_predictor_create(graph, cluster, profile, &plan->job, options, &predictor));
     QS_GOTO(qs_predictor_batches(predictor, batch));
+    qs_predictor_tensors(predictor, tensors);
     QS_GOTO(qs_predictor_ask(predictor, bound, trace, out));
 done:
     qs_predictor_release(predictor);
@@ -101,23 +119,45 @@ done:
     return status;
 }
 
+typedef struct binding {
+    const qs_recipe **recipe;          /* (classes × nodes) */
+    qs_recipe *own;                    /* (classes × nodes) where an operator has something of its own */
+    const qs_recipe *const **by_class; /* (classes) */
+    qs_tensor_table *table;            /* (classes) */
+    const qs_tensor_table **tensors;   /* (classes) */
+} binding;
+
+static void binding_release(binding *one, int classes) {
+    for (int c = 0; one->table && c < classes; c++)
+        qs_tensor_table_release(&one->table[c]);
+    free(one->table);
+    free(one->tensors);
+    free(one->by_class);
+    free(one->own);
+    free(one->recipe);
+}
+
+static qs_status classes_bind(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, binding *out) {
+    const size_t nodes = (size_t)graph->nodes, classes = (size_t)cluster->classes;
+    QS_TRY(qs_allocate(nodes * classes, sizeof *out->recipe, &out->recipe));
+    QS_TRY(qs_allocate(nodes * classes, sizeof *out->own, &out->own));
+    QS_TRY(qs_allocate(classes, sizeof *out->by_class, &out->by_class));
+    QS_TRY(qs_allocate(classes, sizeof *out->table, &out->table));
+    QS_TRY(qs_allocate(classes, sizeof *out->tensors, &out->tensors));
+    for (int c = 0; c < cluster->classes; c++) {
+        out->by_class[c] = &out->recipe[nodes * (size_t)c];
+        QS_TRY(class_bind(plan, graph, &cluster->class_[c], &out->own[nodes * (size_t)c], &out->recipe[nodes * (size_t)c]));
+        QS_TRY(qs_tensors_bind(qs_plan_class(plan, cluster->class_[c].name), graph, &out->table[c]));
+        out->tensors[c] = &out->table[c];
+    }
+    return QS_OK;
+}
+
 qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                           const qs_cost_options *options, char **trace, qs_prediction *out) {
-    const qs_recipe **bound = NULL, *const **by_class = NULL;
-    qs_recipe *own = NULL;
-    const size_t nodes = (size_t)graph->nodes;
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate(nodes * (size_t)cluster->classes, sizeof *bound, &bound));
-    QS_GOTO(qs_allocate(nodes * (size_t)cluster->classes, sizeof *own, &own));
-    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *by_class, &by_class));
-    for (int c = 0; c < cluster->classes; c++) {
-        by_class[c] = &bound[nodes * (size_t)c];
-        QS_GOTO(class_bind(plan, graph, &cluster->class_[c], &own[nodes * (size_t)c], &bound[nodes * (size_t)c]));
-    }
-    QS_GOTO(bound_predict(plan, graph, cluster, profile, options, by_class, trace, out));
-done:
-    free(by_class);
-    free(own);
-    free(bound);
+    binding bound = {0};
+    qs_status status = classes_bind(plan, graph, cluster, &bound);
+    if (status == QS_OK) status = bound_predict(plan, graph, cluster, profile, options, bound.by_class, bound.tensors, trace, out);
+    binding_release(&bound, cluster->classes);
     return status;
 }

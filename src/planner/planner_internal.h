@@ -19,6 +19,8 @@ typedef struct qs_draft_class {
     double *raise_us;    /* (nodes) iteration time that recipe would have cost */
     int64_t *raise_bytes;
     const qs_recipe **bound; /* (nodes) scratch for predictions */
+    qs_class_plan assigned;  /* its tensors and their assignment only; none: fp32 */
+    qs_tensor_table tensors; /* the same by graph */
 } qs_draft_class;
 
 typedef struct qs_draft_plan {
@@ -40,9 +42,11 @@ typedef struct qs_draft_plan {
 typedef qs_status (*qs_planner)(qs_draft_plan *draft);
 #define QS_PLANNER_NAMED(file, name) qs_status qs__planner_##file(qs_draft_plan *draft);
 #define QS_PLANNER(name) QS_PLANNER_NAMED(name, #name)
+#define QS_ASSIGNING_PLANNER(file, name) QS_PLANNER_NAMED(file, name)
 #include "planners.def"
 #undef QS_PLANNER
 #undef QS_PLANNER_NAMED
+#undef QS_ASSIGNING_PLANNER
 
 /* draft.c */
 qs_status qs__draft_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,

@@ -71,7 +71,7 @@ static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch)
 }
 
 static int whole_index(qs_role role) {
-    return role == QS_SRC ? 0 : role == QS_SRC2 ? 1 : role == QS_DST ? 2 : -1;
+    return role == QS_SRC ? 0 : role == QS_SRC2 || role == QS_PACKED ? 1 : role == QS_DST ? 2 : -1; /* none has both of the middle ones */
 }
 
 static qs_case case_of(const qs_case *pattern, qs_shape shape) {
@@ -135,7 +135,7 @@ static void regions_fill(bench *here) {
     for (int i = 0; i < here->pattern->operands; i++) {
         qs_operand operand = here->pattern->operand[i];
         const int whole = whole_index(operand.role);
-        if (whole < 0 || whole == 2 || here->filled[whole] == operand.format) continue;
+        if (whole < 0 || whole == 2 || operand.role == QS_PACKED || here->filled[whole] == operand.format) continue;
         operand.shape = qs_shape_of(1, elements_in(operand.format, own_bytes + shared_bytes));
         qs__operand_fill(&operand, here->region[whole]);
         here->filled[whole] = operand.format;
@@ -145,6 +145,7 @@ static void regions_fill(bench *here) {
         here->input_filled = operand.format;
     }
     here->filled[2] = NULL;
+    if (qs_case_position(here->pattern, QS_PACKED) >= 0) here->filled[1] = NULL;
 }
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------------------------ */
@@ -247,7 +248,6 @@ static void sizes_end(bench *here) {
 
 static qs_status fit_make(bench *here, qs_conversion_cost *out) {
     const qs_case *one = &here->size[0].one;
-    const int dst = qs_case_position(one, QS_DST);
     double elements[MOST_SIZES], us[MOST_SIZES];
     qs_fit fit;
     for (int i = 0; i < here->sizes; i++) {
@@ -256,7 +256,7 @@ static qs_status fit_make(bench *here, qs_conversion_cost *out) {
     }
     QS_TRY(qs_fit_make(here->sizes, elements, us, &fit));
     *out = (qs_conversion_cost){.from = one->operand[qs_case_position(one, QS_SRC)].format,
-                                .to = dst >= 0 ? one->operand[dst].format : NULL,
+                                .to = qs_conversion_target(one),
                                 .steps = qs_conversion_steps_of(one),
                                 .rounding = one->attributes.rounding,
                                 .weights = qs_conversion_of_weights(one),

@@ -9,14 +9,13 @@
 
 enum { MOST_FLOATS = 2 * QS_MAX_FORMATS, SHIFTS = 4 };
 
-static const qs_format *format_of(const qs_case *one, qs_role role) {
-    const int position = qs_case_position(one, role);
-    return position >= 0 ? one->operand[position].format : NULL;
+static const qs_format *source_of(const qs_case *one) {
+    return one->operand[qs_case_position(one, QS_SRC)].format;
 }
 
 static bool same_kind(const qs_case *a, const qs_case *b) {
-    return a->op == b->op && qs_conversion_formats_alike(format_of(a, QS_SRC), format_of(b, QS_SRC)) &&
-           qs_conversion_formats_alike(format_of(a, QS_DST), format_of(b, QS_DST)) &&
+    return a->op == b->op && qs_conversion_formats_alike(source_of(a), source_of(b)) &&
+           qs_conversion_formats_alike(qs_conversion_target(a), qs_conversion_target(b)) &&
            qs_conversion_steps_of(a) == qs_conversion_steps_of(b) && a->attributes.rounding == b->attributes.rounding &&
            qs_conversion_of_weights(a) == qs_conversion_of_weights(b);
 }
@@ -94,11 +93,16 @@ static qs_case case_make(const wish *wanted) {
     return one;
 }
 
+qs_status qs__kind_wish(qs__profiler *profiler, const qs_case *one, qs__kinds *kinds) {
+    qs_kernel_fact fact;
+    const qs_status status = qs_device_fact(profiler->device, one, &fact);
+    if (status == QS_OK && fact.scratch_bytes > 0) return QS_OK; /* conversions have none: no schedule may place it */
+    return status == QS_OK ? kind_add(kinds, one) : status == QS_UNSUPPORTED || status == QS_USAGE ? QS_OK : status;
+}
+
 static qs_status wish_add(qs__profiler *profiler, wish wanted, qs__kinds *kinds) {
     const qs_case one = case_make(&wanted);
-    qs_kernel_fact fact;
-    const qs_status status = qs_device_fact(profiler->device, &one, &fact);
-    return status == QS_OK ? kind_add(kinds, &one) : status == QS_UNSUPPORTED || status == QS_USAGE ? QS_OK : status;
+    return qs__kind_wish(profiler, &one, kinds);
 }
 
 /* Weights are kept in fp32. */
@@ -130,6 +134,7 @@ static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, 
 
 static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {
     const formats all = formats_of(profiler->class_);
+    QS_TRY(qs__simulated_kinds(profiler, kinds));
     QS_TRY(casts_add(profiler, &all, kinds));
     for (int real = 0; real < all.reals; real++) {
         QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], QS_STEPS_TENSOR, false, QS_NEAREST_EVEN}, kinds));

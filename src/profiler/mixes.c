@@ -2,7 +2,7 @@
 /* Which cases may a plan of this class need? A case depends on few operators (its own recipe, the formats that neighbours need), so it is
  * met by uniform plans, alternating ones, plans with one or two operators changed, or random ones; plans are lowered until none brings a
  * case that is new. Then a few of them are chosen whose kernels cover the cases. */
-#include "profiler_internal.h"
+#include "kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,10 +10,24 @@
 
 enum { QUIET_MIXES = 200, MOST_RANDOM_MIXES = 4000 };
 
+/* Node 0, the images, has no recipe: its place in a choice says that tensors may have formats of their own. No format is given, but
+ * operators that are otherwise done by one kernel (a relu behind a normalisation) then stand apart, as they do where their tensors are
+ * rounded one by one. */
+enum { APART = 0 };
+
+static qs_status tensors_make(const qs_graph *graph, const unsigned char *choice, qs_tensor_table *out) {
+    if (!choice[APART]) return QS_OK;
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->value, &out->value));
+    return qs_allocate((size_t)graph->parameters + 1, sizeof *out->parameter, &out->parameter);
+}
+
 qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_mode mode, int64_t batch, qs_schedule **out) {
     const qs_graph *graph = profiler->graph;
     const qs_recipe **recipe = NULL;
-    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *recipe, &recipe));
+    qs_tensor_table tensors = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *recipe, &recipe));
+    QS_GOTO(tensors_make(graph, choice, &tensors));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = &profiler->recipe[choice[n]];
     const qs_lowering lowering = {.graph = graph,
@@ -22,9 +36,12 @@ qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_
                                   .job = profiler->job,
                                   .recipe = recipe,
                                   .half = qs_class_half(profiler->class_),
+                                  .tensors = &tensors,
                                   .lookup = qs__cases_lookup,
                                   .context = &profiler->cases};
-    const qs_status status = qs_schedule_lower(&lowering, out);
+    status = qs_schedule_lower(&lowering, out);
+done:
+    qs_tensor_table_release(&tensors);
     free(recipe);
     return qs_fail_within(status, "class %s", profiler->class_->name);
 }
@@ -96,6 +113,16 @@ static qs_status uniform_add(enumeration *one) {
     return QS_OK;
 }
 
+/* The highest recipe everywhere, for planners that assign formats to tensors. */
+static qs_status apart_add(enumeration *one) {
+    bool fresh;
+    fill(one, 0);
+    one->choice[APART] = 1;
+    const qs_status status = mix_add(one->profiler, one->choice, &fresh);
+    one->choice[APART] = 0;
+    return status;
+}
+
 static qs_status alternating_add(enumeration *one, int a, int b) {
     bool fresh;
     fill(one, a);
@@ -161,6 +188,7 @@ qs_status qs__mixes_enumerate(qs__profiler *profiler) {
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one.adjustable[one.adjustables++] = n;
     QS_GOTO(uniform_add(&one));
+    if (qs__class_simulates(profiler->class_)) QS_GOTO(apart_add(&one));
     if (profiler->recipes > 1) {
         QS_GOTO(pairs_add(&one));
         QS_GOTO(random_add(&one));
@@ -204,16 +232,17 @@ static double gain(const qs__mix *mix, const int *covered) {
 
 qs_status qs__mixes_cover(const qs__profiler *profiler, int most, int *chosen, int *chosen_count) {
     const qs__mixes *mixes = &profiler->mixes;
+    const int first = profiler->recipes + qs__class_simulates(profiler->class_);
     int *covered = NULL, count = 0;
     QS_TRY(qs_allocate((size_t)profiler->cases.count, sizeof *covered, &covered));
-    for (; count < profiler->recipes && count < most; count++) {
+    for (; count < first && count < most; count++) {
         chosen[count] = count;
         cover(&mixes->mix[count], covered);
     }
     while (profiler->recipes > 1 && count < most) {
         int best = -1;
         double best_gain = 0;
-        for (int i = profiler->recipes; i < mixes->count; i++) {
+        for (int i = first; i < mixes->count; i++) {
             const double one = gain(&mixes->mix[i], covered);
             if (one <= best_gain) continue;
             best = i;

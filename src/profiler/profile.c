@@ -2,6 +2,7 @@
 /* One measurement from start to end: every rank its class, then rank 0 puts the classes together. */
 #include "batches.h"
 #include "conditions.h"
+#include "kinds.h"
 #include "resume.h"
 
 #include "qsync/costmodel.h"
@@ -133,6 +134,7 @@ static qs_status row_fill(const qs__profiler *profiler, const qs_class_profile *
 }
 
 qs_status qs__kernels_fill(qs__profiler *profiler, qs_class_profile *out) {
+    QS_TRY(qs__simulated_cases(profiler));
     QS_TRY(qs_allocate((size_t)profiler->cases.count, sizeof *out->kernel, &out->kernel));
     for (int i = 0; i < profiler->cases.count; i++) {
         qs__entry *entry = &profiler->cases.entry[i];

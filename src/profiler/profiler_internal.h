@@ -64,7 +64,8 @@ typedef struct qs__mix {
     int *kernel; /* cases of its kernels, each once; conversions are not among them */
 } qs__mix;
 typedef struct qs__mixes {
-    qs__mix *mix; /* the first ones are uniform, in the order of the recipes */
+    qs__mix *
+        mix; /* the first ones are uniform, in the order of the recipes; then, where the class simulates formats, that of its operators apart */
     int count;
     size_t capacity;
 } qs__mixes;

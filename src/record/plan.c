@@ -176,10 +176,11 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     class_reader reader = {plan, out};
     plan->classes = index + 1;
     QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    QS_TRY(qs__expect_fields(member, "operators", "batch tensors kernels schedule predicted why"));
+    QS_TRY(qs__expect_fields(member, "operators", "batch tensors assignment kernels schedule predicted why"));
     QS_TRY(qs__get_integer(member, "batch", 0, INT32_MAX, &out->batch));
     QS_TRY(read_table(member, "operators", sizeof(qs_operator_choice), &out->operator_, read_choice, &reader));
     QS_TRY(read_table(member, "tensors", sizeof(qs_tensor_choice), &out->tensor, read_tensor, &reader));
+    QS_TRY(qs__assignment_read(member, &out->assignment));
     QS_TRY(read_table(member, "kernels", sizeof(qs_plan_kernel), &out->kernel, read_kernel, &reader));
     QS_TRY(qs__get_name(member, "schedule", out->schedule, sizeof out->schedule));
     QS_TRY(read_predicted(member, out));
@@ -359,6 +360,7 @@ static void write_class(qs__writer *writer, const qs_class_plan *one) {
         write_choice(writer, &one->operator_[i]);
     qs__close(writer);
     qs__tensors_write(writer, one);
+    qs__assignment_write(writer, &one->assignment);
     if (one->kernels > 0) write_kernels(writer, one);
     if (*one->schedule) qs__put_text(writer, "schedule", one->schedule);
     if (is_predicted(one)) write_predicted(writer, one);

@@ -114,6 +114,8 @@ void qs__put_quantizer(qs__writer *writer, const char *key, const qs_quantizer *
 /* The members of "tensors" into a class's plan, and back. */
 qs_status qs__tensor_read(const qs__place *member, qs_class_plan *out);
 void qs__tensors_write(qs__writer *writer, const qs_class_plan *one);
+qs_status qs__assignment_read(const qs__place *class_plan, qs_assignment *out);
+void qs__assignment_write(qs__writer *writer, const qs_assignment *one);
 /* accumulator.c: the accumulator of a GEMM of such operands, "int32" where they are integers; absent leaves *out alone. */
 qs_status qs__accumulator_read(const qs__place *gemm, const qs_format *operand, qs_narrow *out);
 void qs__accumulator_write(qs__writer *writer, const qs_format *operand, const qs_narrow *narrow);

@@ -57,6 +57,39 @@ void qs__tensors_write(qs__writer *writer, const qs_class_plan *one) {
     qs__close(writer);
 }
 
+/* ---- What they come to ----------------------------------------------------------------------------------------------------- */
+
+qs_status qs__assignment_read(const qs__place *class_plan, qs_assignment *out) {
+    qs__place object = qs__field(class_plan, "assignment");
+    if (!object.value) return QS_OK;
+    QS_TRY(qs__expect_fields(&object, "ratio_low bytes arena", ""));
+    QS_TRY(qs__get_number(&object, "ratio_low", 0, 1, &out->ratio_low));
+    qs__place bytes = qs__field(&object, "bytes"), arena = qs__field(&object, "arena");
+    QS_TRY(qs__expect_fields(&bytes, "high plan low", ""));
+    QS_TRY(qs__get_integer(&bytes, "high", 1, INT64_MAX, &out->high_bytes));
+    QS_TRY(qs__get_integer(&bytes, "plan", 1, INT64_MAX, &out->bytes));
+    QS_TRY(qs__get_integer(&bytes, "low", 1, INT64_MAX, &out->low_bytes));
+    QS_TRY(qs__expect_fields(&arena, "high low", ""));
+    QS_TRY(qs__get_integer(&arena, "high", 0, INT64_MAX, &out->high_arena_bytes));
+    return qs__get_integer(&arena, "low", 0, INT64_MAX, &out->low_arena_bytes);
+}
+
+void qs__assignment_write(qs__writer *writer, const qs_assignment *one) {
+    if (one->high_bytes == 0) return;
+    qs__open_object(writer, "assignment", QS__ONE_LINE);
+    qs__put_number(writer, "ratio_low", one->ratio_low);
+    qs__open_object(writer, "bytes", QS__ONE_LINE);
+    qs__put_integer(writer, "high", one->high_bytes);
+    qs__put_integer(writer, "plan", one->bytes);
+    qs__put_integer(writer, "low", one->low_bytes);
+    qs__close(writer);
+    qs__open_object(writer, "arena", QS__ONE_LINE);
+    qs__put_integer(writer, "high", one->high_arena_bytes);
+    qs__put_integer(writer, "low", one->low_arena_bytes);
+    qs__close(writer);
+    qs__close(writer);
+}
+
 const qs_tensor_choice *qs_class_plan_tensor(const qs_class_plan *plan, const char *name) {
     for (int i = 0; i < plan->tensors; i++)
         if (strcmp(plan->tensor[i].name, name) == 0) return &plan->tensor[i];

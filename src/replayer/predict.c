@@ -11,7 +11,8 @@ typedef struct class_work {
     const qs_class_profile *profile;
     int64_t batch;            /* of a rank */
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
-    qs_schedule *schedule;    /* NULL: none yet */
+    const qs_tensor_table *tensors;
+    qs_schedule *schedule; /* NULL: none yet */
     double *us, *alone_us;
     bool knows_alone;
     qs__process process;
@@ -43,6 +44,7 @@ static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
                                   .job = one->job,
                                   .recipe = work->recipe,
                                   .half = qs_class_half(&one->cluster->class_[c]),
+                                  .tensors = work->tensors,
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
@@ -177,6 +179,13 @@ qs_status qs_predictor_batches(qs_predictor *one, const int64_t *batch) {
     for (int c = 0; c < one->cluster->classes; c++)
         one->work[c].batch = batch ? batch[c] : one->job->batch;
     return QS_OK;
+}
+
+void qs_predictor_tensors(qs_predictor *one, const qs_tensor_table *const *tensors) {
+    for (int c = 0; c < one->cluster->classes; c++) {
+        class_forget(&one->work[c]);
+        one->work[c].tensors = tensors ? tensors[c] : NULL;
+    }
 }
 
 qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {

@@ -64,6 +64,9 @@ static void fields(void **state) {
     assert_ptr_equal(fc->promote_to.format, qs_format_of("fp(6,9,0)"));
     assert_null(qs_class_plan_tensor(weak, "fc.weights")->saved);
     assert_null(qs_class_plan_tensor(weak, "stem"));
+    assert_true(weak->assignment.ratio_low == 0.25 && weak->assignment.high_bytes == 4000 && weak->assignment.bytes == 3500 &&
+                weak->assignment.low_bytes == 2100);
+    assert_true(weak->assignment.high_arena_bytes == 83886144 && weak->assignment.low_arena_bytes == 83886016);
     assert_int_equal(weak->kernel[0].scratch_bytes, 512);
     assert_int_equal(weak->predicted.arena_bytes, 83886080);
     assert_int_equal(weak->reason[0].bytes, -524288);
@@ -180,6 +183,7 @@ static void refusals(void **state) {
     refuse("\"stage1.block0.conv1\": \"mine\"", "\"fc\": \"mine\"", "duplicate object key");
     refuse("fp(4,3,4):tensor:floor", "int8", "classes.weak.tensors.fc.value: must be a float format");
     refuse("\"saved\": \"fp(4,3,4)\"", "\"saved\": \"int8\"", "classes.weak.tensors.fc.saved: must be a float format, is \"int8\"");
+    refuse("\"ratio_low\": 0.25", "\"ratio_low\": 25", "classes.weak.assignment.ratio_low: 25 is outside 0 .. 1");
     refuse("\"promote_at\": 0.01", "\"promote_at\": 2", "classes.weak.tensors.fc.promote_at: 2 is outside 0 .. 1");
     refuse("{\"value\": \"fp(6,9,0)\"}", "{\"promote_at\": 0.5}", "promote_at: there is nothing to promote");
     refuse("\"promote_to\"", "\"promoted\"", "unknown field \"promoted\"");

@@ -198,6 +198,8 @@ static const char plan_pattern[] =
                             "\"gradient\": \"fp(5,2,0)\", \"promote_at\": 0.01, \"promote_to\": \"fp(6,9,0)\"},\n"
                             "        \"fc.weights\": {\"value\": \"fp(6,9,0)\"}\n"
                             "      },\n"
+                            "      \"assignment\": {\"ratio_low\": 0.25, \"bytes\": {\"high\": 4000, \"plan\": 3500, \"low\": 2100}, "
+                            "\"arena\": {\"high\": 83886144, \"low\": 83886016}},\n"
                             "      \"kernels\": {\n"
                             "        \"conv2d/forward src=int8[96,1,28,28]\": {\"kernel\": \"brgconv:avx512_core_vnni\", "
                             "\"scratch_bytes\": 512, \"allocates\": false}\n"

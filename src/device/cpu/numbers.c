@@ -36,42 +36,55 @@ static const void *row_of(const job *j, int64_t row) {
 
 /* ---- Casts ---- */
 
+enum { PIECE = 1024 }; /* elements of fp32 between two other formats, at a time */
+
+/* Through fp32, piece by piece: as short as a first-level cache likes it, and without memory from the arena. */
+static void narrow_row(const job *j, int64_t row, char *dst) {
+    const qs_format *from = qs__cpu_format(j->one, QS_SRC), *to = qs__cpu_format(j->one, QS_DST);
+    const qs_attributes *with = &j->one->attributes;
+    const int64_t per_row = j->rows.per_row;
+    qs_random_stream stream = stream_of(j, row);
+    float wide[PIECE];
+    for (int64_t at = 0; at < per_row; at += PIECE, stream.first += PIECE) {
+        const int64_t count = per_row - at < PIECE ? per_row - at : PIECE;
+        qs_convert_to_fp32(from, count, (const char *)j->src.at + qs_format_bytes(from, row * per_row + at), wide);
+        qs_convert_from_fp32(to, with->rounding, with->overflow, stream, count, wide, dst + qs_format_bytes(to, at));
+    }
+}
+
 static void cast_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs_format *to = qs__cpu_format(j->one, QS_DST);
+    const qs_format *from = qs__cpu_format(j->one, QS_SRC), *to = qs__cpu_format(j->one, QS_DST);
+    const qs_attributes *with = &j->one->attributes;
     for (int64_t row = begin; row < end; row++) {
         char *dst = (char *)j->dst + qs_format_bytes(to, row * j->rows.per_row);
-        if (j->src.type == QS__BF16) {
-            qs_convert_to_fp32(qs_format_of("bf16"), j->rows.per_row, row_of(j, row), (float *)dst);
-        } else {
-            const qs_attributes *with = &j->one->attributes;
+        if (from == qs_format_of("fp32"))
             qs_convert_from_fp32(to, with->rounding, with->overflow, stream_of(j, row), j->rows.per_row, row_of(j, row), dst);
-        }
+        else
+            narrow_row(j, row, dst);
     }
+}
+
+/* Rows of samples begin within a byte where the source is packed more densely. */
+static bool rows_are_bytes(const qs_case *one) {
+    return !one->attributes.batched || qs__cpu_format(one, QS_SRC)->bits % 8 == 0;
 }
 
 static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
     job j = {.one = &chain->one, .rows = qs_op_random_rows(&chain->one, run), .dst = qs__cpu_data(chain, QS_DST)};
     j.src = (qs__in){QS__FP32, qs__cpu_data(chain, QS_SRC)};
-    const qs_format *from = qs__cpu_format(&chain->one, QS_SRC);
-    bool direct = from == qs_format_of("bf16") && qs__cpu_format(&chain->one, QS_DST) == qs_format_of("fp32");
-    if (direct) {
-        j.src.type = QS__BF16;
-    } else if (from != qs_format_of("fp32")) {
-        float *wide = (float *)(chain->scratch + chain->offset[0]);
-        qs_convert_to_fp32(from, qs__cpu_count(&chain->one, QS_SRC), j.src.at, wide);
-        j.src.at = wide;
-    }
-    for_rows(&j, cast_rows);
+    if (qs__cpu_format(&chain->one, QS_DST) == qs_format_of("fp32")) /* exact */
+        qs_convert_to_fp32(qs__cpu_format(&chain->one, QS_SRC), qs__cpu_count(&chain->one, QS_SRC), j.src.at, j.dst);
+    else
+        for_rows(&j, cast_rows);
     return QS_OK;
 }
 
-/* Own scratch and name: qs__own_build would round the result a second time. */
+/* Own name: qs__own_build would round the result a second time. */
 qs_status qs__build_cast(qs__chain *chain) {
-    const qs_format *fp32 = qs_format_of("fp32"), *from = qs__cpu_format(&chain->one, QS_SRC);
-    bool direct = from == fp32 || (from == qs_format_of("bf16") && qs__cpu_format(&chain->one, QS_DST) == fp32);
-    size_t count = (size_t)qs__cpu_count(&chain->one, QS_SRC);
-    chain->offset[0] = qs__chain_reserve(chain, direct ? 0 : count * sizeof(float));
+    if (!rows_are_bytes(&chain->one))
+        return qs_fail(QS_UNSUPPORTED, "casts of samples from %s, whose samples begin within a byte",
+                       qs__cpu_format(&chain->one, QS_SRC)->name);
     qs__chain_call(chain, run_cast);
     snprintf(chain->name, sizeof chain->name, "own:cast:%s", chain->cpu->own->name);
     return QS_OK;
@@ -129,7 +142,6 @@ static qs_random_rows rows_of(const qs_case *one, qs_role steps) {
 
 /* bf16 results go through a buffer of fp32 ones. */
 static void dequantize_groups(void *context, int64_t begin, int64_t end) {
-    enum { PIECE = 1024 };
     const job *j = context;
     const int64_t channels = j->quantizing.channels;
     const int8_t *src = j->src.at;

@@ -13,6 +13,10 @@
 
 /* A qs_kernel_lookup whose context is a const qs_class_profile: lowering in DECIDE. QS_MISMATCH names a case the profile lacks. */
 QS_API qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char *case_text, qs_kernel_row *out);
+/* Rounding to a simulated format and casts run by one kernel whatever the size and the way of rounding, and without scratch: the case that
+ * stands for all of those between the same formats, into *out; false for other operators. A profile has a row of it for every storage
+ * format of a class that stores formats it does not compute in, so that any assignment of these to tensors finds its kernels. */
+QS_API bool qs_case_of_any_size(const qs_case *one, qs_case *out);
 /* The same from a plan's kernel rows (context: const qs_class_plan). */
 QS_API qs_status qs_lookup_plan(void *class_plan, const qs_case *one, const char *case_text, qs_kernel_row *out);
 
@@ -36,6 +40,11 @@ QS_API bool qs_conversion_of_weights(const qs_case *one);
 QS_API qs_conversion_steps qs_conversion_steps_of(const qs_case *one);
 /* One row serves both formats: equal ones, and signed and unsigned codes of as many bits. */
 QS_API bool qs_conversion_formats_alike(const qs_format *a, const qs_format *b);
+/* Format of what a conversion leaves: of its packed result where it has one, else of its dst; NULL where it has neither (absmax). */
+QS_API const qs_format *qs_conversion_target(const qs_case *one);
+/* Does a fitted row price this conversion, if it is of weights or of values alike? Of rounding to a simulated format, all ways that draw no
+ * random numbers cost the same, and to all formats; with packing, they are told apart by the packed one. */
+QS_API bool qs_conversion_is_of(const qs_conversion_cost *row, const qs_case *one);
 /* The row that prices a conversion: of weights for weights and of values for values where the profile has it, else the other one; NULL
  * when it has neither. */
 QS_API const qs_conversion_cost *qs_cost_conversion(const qs_class_profile *profile, const qs_case *one);

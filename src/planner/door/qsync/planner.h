@@ -11,6 +11,16 @@
 #include "qsync/indicator.h"
 #include "qsync/replayer.h"
 
+/* What the planners that assign formats to tensors go by (fp-assignment.md §4, §5). */
+typedef struct qs_assignment_options {
+    double ratio;      /* demote: least share of elements in low precision; 1: all groups */
+    const char *order; /* demote: "decreasing" size, "increasing" or "random", drawn anew for every seed of the job */
+    const qs_format *high, *low, *low_gradient; /* fp(6,9,0), fp(4,3,4) and, of gradients, fp(5,2,0) */
+    qs_rounding rounding;                       /* of all of them: nearest-even */
+    double promote_at;                          /* NAN: 0.01 by demote, 0 (never) by the others */
+    double longest_us;                          /* demote: iteration time not to be exceeded; 0: none */
+} qs_assignment_options;
+
 typedef struct qs_plan_options {
     const char *indicator; /* "qsync" */
     double tolerance;      /* throughput may fall below T_min by this share of it: 0.005 */
@@ -18,6 +28,7 @@ typedef struct qs_plan_options {
     bool lower_training;   /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
     const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */
+    qs_assignment_options assignment;
 } qs_plan_options;
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
@@ -38,6 +49,11 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
  *   exact       the least ΣΩ there is, for small models
  *   dbs         the highest precision everywhere, unequal local batches
  *   joint       shares of the batch and precision together
+ *   uniform-fp  operators in fp32, their tensors rounded behind them: low precision for every one
+ *   op          low for what multiplications read: inputs, weights, and gradients of outputs
+ *   op-io       low for what they read and write
+ *   demote      low for whole groups (qs_graph_groups) in an order, until the wanted share of elements is low; then, class by class and
+ *               group by group, until memory and the longest iteration are kept
  *
  * Every device of a class has the same plan. Lowered are inference classes; training classes stay in fp32 unless options->lower_training
  * (where inference devices are the faster ones once lowered): T_min then comes from uniform plans of these classes too, chosen after the
@@ -53,6 +69,9 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
 QS_API qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                               const qs_job *job, const qs_plan_options *options, qs_plan *out);
 QS_API const char *qs_planner_name_at(size_t index);
+/* True for planners that assign formats to tensors: the last four. Outputs are saved for backward in their format; gradients overflow to
+ * infinity, which loss scaling has to see; gradients of parameters stay in high precision. */
+QS_API bool qs_planner_assigns(const char *planner);
 
 /* The same for several clusters, budgets, planners or options, one after the other: what follows from graph, profile and job alone (lowered
  * drafts, priced cases) is kept from one plan to the next, so that planning again costs little. The plans are those of qs_plan_make. All

@@ -336,6 +336,14 @@ typedef struct qs_tensor_choice {
     qs_quantizer promote_to; /* value after that, and its format the storage; format NULL: fp(6,9,0), rounded as `value` */
 } qs_tensor_choice;
 
+/* What an assignment of formats comes to. Elements and bytes count every tensor of a gradient computation once, and its gradient, at the
+ * class's batch. */
+typedef struct qs_assignment {
+    double ratio_low;                          /* elements in low precision / all elements */
+    int64_t high_bytes, bytes, low_bytes;      /* in the tensors' formats: all in high precision, this plan, all that can be in low */
+    int64_t high_arena_bytes, low_arena_bytes; /* predicted.arena_bytes of the first and the last of these */
+} qs_assignment;
+
 typedef struct qs_plan_kernel {
     char *case_text;
     char kernel[64];
@@ -365,6 +373,7 @@ typedef struct qs_class_plan {
     qs_operator_choice *operator_;
     int tensors; /* tensors not named are fp32 */
     qs_tensor_choice *tensor;
+    qs_assignment assignment; /* all 0: none was made, or by hand */
     int kernels;
     qs_plan_kernel *kernel;
     char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */

@@ -125,6 +125,9 @@ QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cl
 /* Local batch of every class (classes) for the questions that follow; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
  * nothing of a batch; all stay as they were. Nothing is said here about their sum. */
 QS_API qs_status qs_predictor_batches(qs_predictor *predictor, const int64_t *batch);
+/* Formats of every class's tensors (classes) for the questions that follow, entries NULL: fp32; tensors NULL: everywhere, as at the start.
+ * All classes are lowered again; tables outlive their use. */
+QS_API void qs_predictor_tensors(qs_predictor *predictor, const qs_tensor_table *const *tensors);
 /* trace NULL: not wanted. */
 QS_API qs_status qs_predictor_ask(qs_predictor *predictor, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
 QS_API void qs_predictor_release(qs_predictor *predictor);

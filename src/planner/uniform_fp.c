@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Planner `uniform-fp` (fp-assignment.md §4): every tensor in low precision. */
+#include "assign.h"
+
+static void mark(qs__assignment *one) {
+    for (int g = 0; g < one->groups.groups; g++)
+        qs__lower_group(one, g);
+}
+
+qs_status qs__planner_uniform_fp(qs_draft_plan *draft) {
+    return qs__assign(draft, mark);
+}
