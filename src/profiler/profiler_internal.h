@@ -65,7 +65,7 @@ typedef struct qs__mix {
 } qs__mix;
 typedef struct qs__mixes {
     qs__mix *
-        mix; /* the first ones are uniform, in the order of the recipes; then, where the class simulates formats, that of its operators apart */
+        mix; /* the first ones are uniform, in the order of the recipes; then, where the class simulates formats, that of operators apart */
     int count;
     size_t capacity;
 } qs__mixes;
