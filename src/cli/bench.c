@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync bench: images per second of whole training steps, per model and recipe; or the speed of the cost mapper, of planning, of rounding,
- * of normalisations or of the formula for accumulators, or how far planners are from the optimum. */
+ * of normalisations, of the formula for accumulators or of products in narrow ones, or how far planners are from the optimum. */
 #include "bench_mapper.h"
 #include "bench_accum.h"
 #include "bench_formats.h"
 #include "bench_gap.h"
+#include "bench_narrow.h"
 #include "bench_norm.h"
 #include "bench_plan.h"
 
@@ -47,17 +48,18 @@ qs_status verb_bench(int argc, char **argv) {
         "and recipe, on this machine.",
         "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
         "  qsync bench --mapper 1000\n"
-        "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --formats --threads 2\n"
+        "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --narrow\n  qsync bench --formats --threads 2\n"
         "  qsync bench --norm --steps 40\n"};
     const char *models = "resnet20", *isa = "all", *backend = "cpu";
-    bool done = false, plan = false, gap = false, accum = false, formats = false, norm = false;
+    bool done = false, plan = false, gap = false, accum = false, formats = false, norm = false, narrow = false;
     int first = 0, operators = 0;
     bench one = {.batch = 128, .steps = 12, .threads = 1, .recipes = "fp32,bf16,int8/bf16"};
     option_table table = {0};
     options_add(&table, (option_row){"models", OPTION_TEXT, &models, "LIST", "comma-separated (resnet20)", 0});
     options_add(&table, (option_row){"recipes", OPTION_TEXT, &one.recipes, "LIST", "comma-separated (fp32,bf16,int8/bf16)", 0});
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (128)", 1});
-    options_add(&table, (option_row){"steps", OPTION_INT, &one.steps, "N", "timed steps, or rounds of --formats and --norm (12)", 1});
+    options_add(&table,
+                (option_row){"steps", OPTION_INT, &one.steps, "N", "timed steps, or rounds of --formats, --norm and --narrow (12)", 1});
     options_add(&table, (option_row){"threads", OPTION_INT, &one.threads, "N", "threads (1)", 1});
     options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &backend, "NAME", "cpu or ref (cpu)", 0});
@@ -68,17 +70,20 @@ qs_status verb_bench(int argc, char **argv) {
     options_add(&table, (option_row){"accum", OPTION_FLAG, &accum, NULL, "instead: the width of an accumulator, by the formula", 0});
     options_add(&table, (option_row){"formats", OPTION_FLAG, &formats, NULL, "instead: rounding to formats, beside a copy", 0});
     options_add(&table, (option_row){"norm", OPTION_FLAG, &norm, NULL, "instead: normalisations, beside batch_norm", 0});
+    options_add(&table, (option_row){"narrow", OPTION_FLAG, &narrow, NULL, "instead: products in narrow accumulators, beside fp32's", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if ((operators > 0) + plan + gap + accum + formats + norm > 1)
-        return qs_fail(QS_USAGE, "--mapper, --plan, --gap, --accum, --formats and --norm are benchmarks of their own: give one of them");
+    if ((operators > 0) + plan + gap + accum + formats + norm + narrow > 1)
+        return qs_fail(QS_USAGE,
+                       "--mapper, --plan, --gap, --accum, --formats, --norm and --narrow are benchmarks of their own: give one of them");
     if (operators > 0) return bench_mapper(operators, one.json);
     if (plan) return bench_plan(one.json);
     if (gap) return bench_gap(one.json);
     if (accum) return bench_accum(one.json);
     threads_pin(one.threads);
+    if (narrow) return bench_narrow(one.threads, isa, one.steps, one.json);
     if (formats) return bench_formats(one.threads, isa, one.steps, one.json);
     const qs_device_options options = {.backend = backend, .threads = one.threads, .isa = isa, .speed = 1};
     QS_TRY(qs_device_open(&options, &one.device));

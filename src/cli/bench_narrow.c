@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The speed of narrow accumulators. Fp32 and narrow kernels of a shape run in turn, so that what else the machine does meets both; of each
+ * the least time counts. Batches are small: a run takes a millisecond or a few. */
+#include "bench_narrow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qsync/device.h"
+
+typedef struct convolution {
+    const char *name;
+    int64_t batch, inputs, outputs, extent;
+    int kernel, stride;
+    bool first; /* of its network: no gradient of the input */
+} convolution;
+
+static const convolution shapes[] = {
+    {"resnet20 stem", 4, 3, 16, 32, 3, 1, true},
+    {"resnet20 stage1", 4, 16, 16, 32, 3, 1, false},
+    {"resnet20 stage2 first", 4, 16, 32, 32, 3, 2, false},
+    {"resnet20 stage2", 4, 32, 32, 16, 3, 1, false},
+    {"resnet20 stage3", 4, 64, 64, 8, 3, 1, false},
+    {"resnet18 stage1", 1, 64, 64, 56, 3, 1, false},
+    {"resnet18 stage2 first", 1, 64, 128, 56, 3, 2, false},
+    {"resnet18 stage2 shortcut", 1, 64, 128, 56, 1, 2, false},
+    {"resnet18 stage3", 1, 256, 256, 14, 3, 1, false},
+};
+static const char *const passes[] = {"forward", "input_gradient", "weight_gradient"};
+
+typedef struct mode {
+    const char *name, *operands, *accumulator;
+} mode;
+
+static const mode modes[] = {
+    {"align-truncate", "e5m2", "fp(6,9)/align-truncate"},
+    {"align-truncate/chunk64", "e5m2", "fp(6,9)/chunk64/align-truncate"},
+    {"nearest-even", "e5m2", "fp(6,9)/nearest-even"},
+    {"nearest-even/chunk64", "e5m2", "fp(6,9)/chunk64/nearest-even"},
+    {"toward-zero", "e5m2", "fp(6,9)/toward-zero"},
+    {"toward-zero/chunk64", "e5m2", "fp(6,9)/chunk64/toward-zero"},
+    {"stochastic", "e5m2", "fp(6,9)/stochastic"},
+    {"stochastic/chunk64", "e5m2", "fp(6,9)/chunk64/stochastic"},
+    {"fp32 operands, align-truncate", "fp32", "fp(6,9)/align-truncate"},
+    {"fp32 operands, nearest-even", "fp32", "fp(6,9)/nearest-even"},
+    {"fp32 operands, product(5), nearest-even", "fp32", "fp(6,9)/product(5)/nearest-even"},
+    {"fp32 operands, toward-zero", "fp32", "fp(6,9)/toward-zero"},
+    {"fp32 operands, stochastic", "fp32", "fp(6,9)/stochastic"},
+};
+enum {
+    SHAPES = sizeof shapes / sizeof *shapes,
+    PASSES = sizeof passes / sizeof *passes,
+    MODES = sizeof modes / sizeof *modes,
+    FP32 = MODES, /* the kernel without a narrow accumulator */
+    KERNELS
+};
+
+typedef struct bound_kernel {
+    qs_kernel *kernel;
+    void *data[QS_MAX_OPERANDS], *scratch;
+    double least_s;
+} bound_kernel;
+
+typedef struct bench {
+    qs_device *device;
+    int rounds;
+    bound_kernel kernel[KERNELS];       /* of the shape and pass at hand */
+    double log_ratio[SHAPES][MODES];    /* sums over a shape's passes */
+    int count[SHAPES];                  /* of passes */
+    double gigaproducts[SHAPES][MODES]; /* multiply-adds a second, sums over a shape's passes */
+} bench;
+
+/* ---- Cases ---- */
+
+static int64_t extent_out(const convolution *shape) {
+    return (shape->extent - 1) / shape->stride + 1;
+}
+
+static qs_case case_of(const convolution *shape, const char *pass, const mode *how) {
+    const qs_format *fp32 = qs_format_of("fp32"), *operands = how ? qs_format_of(how->operands) : fp32;
+    const qs_attributes with = {.kernel = {shape->kernel, shape->kernel},
+                                .stride = {shape->stride, shape->stride},
+                                .padding = {shape->kernel / 2, shape->kernel / 2}};
+    qs_case one = qs_case_make("conv2d", pass, &with);
+    const qs_shape src = qs_shape_of(4, shape->batch, shape->inputs, shape->extent, shape->extent);
+    const qs_shape dst = qs_shape_of(4, shape->batch, shape->outputs, extent_out(shape), extent_out(shape));
+    const qs_shape weights = qs_shape_of(4, shape->outputs, shape->inputs, (int64_t)shape->kernel, (int64_t)shape->kernel);
+    const qs_operand bound[] = {{QS_SRC, src, operands},      {QS_WEIGHTS, weights, operands}, {QS_DST, dst, fp32},
+                                {QS_DIFF_DST, dst, operands}, {QS_DIFF_SRC, src, fp32},        {QS_DIFF_WEIGHTS, weights, fp32}};
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++)
+        if (qs_case_position(&one, bound[i].role) >= 0) qs_case_bind(&one, bound[i].role, bound[i].shape, bound[i].format);
+    return one;
+}
+
+/* Normal values; e5m2 rounds them. */
+static qs_status operand_make(const qs_operand *operand, uint64_t key, void **out) {
+    const int64_t count = qs_shape_count(&operand->shape);
+    float *values;
+    QS_TRY(qs_allocate((size_t)count, sizeof *values, &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = qs_random_normal(key, (uint64_t)i);
+    *out = aligned_alloc(64, (qs_tensor_bytes(&operand->shape, operand->format) + 127) / 64 * 64);
+    if (*out) qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, *out);
+    free(values);
+    return *out ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "operands of a benchmark");
+}
+
+static qs_status kernel_make(bench *all, const convolution *shape, const char *pass, int index) {
+    bound_kernel *to = &all->kernel[index];
+    const mode *how = index == FP32 ? NULL : &modes[index];
+    qs_case one = case_of(shape, pass, how);
+    qs_kernel_fact fact;
+    *to = (bound_kernel){.least_s = INFINITY};
+    if (how) QS_TRY(qs_narrow_find(how->accumulator, &one.attributes.accumulator));
+    QS_TRY(qs_device_fact(all->device, &one, &fact));
+    for (int i = 0; i < one.operands; i++)
+        if (one.operand[i].format) QS_TRY(operand_make(&one.operand[i], (uint64_t)one.operand[i].role, &to->data[i]));
+    to->scratch = aligned_alloc(64, (fact.scratch_bytes + 127) / 64 * 64);
+    if (!to->scratch) return qs_fail(QS_OUT_OF_MEMORY, "%zu bytes of scratch for %s", fact.scratch_bytes, fact.kernel);
+    return qs_device_prepare(all->device, &one, to->data, to->scratch, &to->kernel);
+}
+
+static void kernels_release(bench *all) {
+    for (int k = 0; k < KERNELS; k++) {
+        if (all->kernel[k].kernel) qs_kernel_release(all->kernel[k].kernel);
+        for (int i = 0; i < QS_MAX_OPERANDS; i++)
+            free(all->kernel[k].data[i]);
+        free(all->kernel[k].scratch);
+    }
+    memset(all->kernel, 0, sizeof all->kernel);
+}
+
+/* ---- Times ---- */
+
+static qs_status kernel_time(bound_kernel *one) {
+    const qs_run run = {.seed = 1, .samples = 1, .global_samples = 1, .loss_scale = 1};
+    const double start = qs_clock();
+    QS_TRY(qs_kernel_run(one->kernel, &run));
+    one->least_s = fmin(one->least_s, qs_clock() - start);
+    return QS_OK;
+}
+
+/* Before each narrow kernel the fp32 one runs: it is as warm, and has as many chances, as the fastest of them. */
+static qs_status pass_measure(bench *all, int shape, const char *pass) {
+    for (int k = 0; k < KERNELS; k++)
+        QS_TRY(kernel_make(all, &shapes[shape], pass, k));
+    for (int round = 0; round < all->rounds; round++)
+        for (int k = 0; k < MODES; k++) {
+            QS_TRY(kernel_time(&all->kernel[FP32]));
+            QS_TRY(kernel_time(&all->kernel[k]));
+        }
+    const qs_case one = case_of(&shapes[shape], pass, NULL);
+    for (int k = 0; k < MODES; k++) {
+        all->log_ratio[shape][k] += log(all->kernel[FP32].least_s / all->kernel[k].least_s);
+        all->gigaproducts[shape][k] += qs_case_flops(&one) / 2e9 / all->kernel[k].least_s;
+    }
+    all->count[shape]++;
+    return QS_OK;
+}
+
+static qs_status measure(bench *all) {
+    for (int s = 0; s < SHAPES; s++)
+        for (int p = 0; p < PASSES; p++) {
+            if (shapes[s].first && strcmp(passes[p], "input_gradient") == 0) continue;
+            const qs_status status = pass_measure(all, s, passes[p]);
+            kernels_release(all);
+            QS_TRY(status);
+        }
+    return QS_OK;
+}
+
+/* ---- Output ---- */
+
+static double ratio_of(const bench *all, int m) {
+    double sum = 0;
+    int count = 0;
+    for (int s = 0; s < SHAPES; s++)
+        sum += all->log_ratio[s][m], count += all->count[s];
+    return exp(sum / count);
+}
+
+static double shape_ratio(const bench *all, int shape, int m) {
+    return exp(all->log_ratio[shape][m] / all->count[shape]);
+}
+
+static qs_status print_figures(const bench *all, int threads) {
+    json_t *ratios = json_object(), *by_shape = json_object();
+    for (int m = 0; m < MODES; m++)
+        json_object_set_new(ratios, modes[m].name, json_real(ratio_of(all, m)));
+    for (int s = 0; s < SHAPES; s++) {
+        json_t *row = json_object();
+        for (int m = 0; m < MODES; m++)
+            json_object_set_new(
+                row, modes[m].name,
+                json_pack("{s:f,s:f}", "ratio", shape_ratio(all, s, m), "gigaproducts_per_s", all->gigaproducts[s][m] / all->count[s]));
+        json_object_set_new(by_shape, shapes[s].name, row);
+    }
+    return json_print(json_pack("{s:i,s:o,s:o}", "threads", threads, "kernel_ratio", ratios, "shapes", by_shape));
+}
+
+static void print_table(const bench *all) {
+    printf("Speed of narrow accumulators, fp(6,9), over fp32's: geometric means over the passes of a shape, and over all\n");
+    for (int m = 0; m < MODES; m++) {
+        printf("\n%-42s %6.3f\n", modes[m].name, ratio_of(all, m));
+        for (int s = 0; s < SHAPES; s++)
+            printf("  %-40s %6.3f %8.1f G products/s\n", shapes[s].name, shape_ratio(all, s, m), all->gigaproducts[s][m] / all->count[s]);
+    }
+}
+
+qs_status bench_narrow(int threads, const char *isa, int rounds, bool json) {
+    bench all = {.rounds = rounds};
+    QS_TRY(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = threads, .isa = isa, .speed = 1}, &all.device));
+    const qs_status status = measure(&all);
+    qs_device_close(all.device);
+    QS_TRY(status);
+    if (json) return print_figures(&all, threads);
+    print_table(&all);
+    return QS_OK;
+}
