@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Milliseconds of the formula of variance retention for a sum of 10^9 products: one evaluation at the slowest width (vrr_ms), and the search
-# for the width that is enough (bits_ms). Several runs, the median of each figure is kept.
-# BENCH_ROUNDS (5).
+# for the width that is enough (bits_ms). Several runs, the median of each figure is kept. Then how fast the device's kernels with narrow
+# accumulators are: fp32's time over theirs (kernel_ratio.MODE, and by shape), one thread, the least of KERNEL_ROUNDS.
+# BENCH_ROUNDS (5), KERNEL_ROUNDS (12).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=accum
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}"
+: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}" "${KERNEL_ROUNDS:=12}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,6 +18,8 @@ for round in $(seq "$BENCH_ROUNDS"); do
 done
 
 jq -s 'def median: sort | .[length / 2 | floor];
-    . as $runs | .[0] | with_entries(.key as $key | .value = ([$runs[][$key]] | median))' "$work/rows" > "$work/figures.json"
+    . as $runs | .[0] | with_entries(.key as $key | .value = ([$runs[][$key]] | median))' "$work/rows" > "$work/formula"
+"$QSYNC" bench --narrow --steps "$KERNEL_ROUNDS" --json > "$work/kernels"
+jq -s '.[0] + .[1]' "$work/formula" "$work/kernels" > "$work/figures.json"
 bench_write "$work/figures.json"
-jq .figures bench/results/accum.json
+jq '.figures | del(.shapes)' bench/results/accum.json

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: short
-# qsync bench --accum: figures of the question they name, whose answer is the one that accum gives.
+# qsync bench --accum: figures of the question they name, whose answer is the one that accum gives; bench --narrow: one for every adder and
+# every shape.
 . "$(dirname "$0")/check.inc"
 
 "$QSYNC" bench --accum --json > "$work/figures" || failures=$((failures + 1))
@@ -16,6 +17,14 @@ jq -e --argjson bits "$bits" '.length == 1000000000 and .product_bits == 5 and .
 grep -q "finding that $bits bits are enough" "$work/line" || {
     echo "no width of $bits bits in:"
     cat "$work/line"
+    failures=$((failures + 1))
+}
+"$QSYNC" bench --narrow --steps 1 --json > "$work/figures" || failures=$((failures + 1))
+jq -e '(.kernel_ratio | length >= 8 and has("nearest-even") and has("align-truncate/chunk64") and has("toward-zero") and has("stochastic"))
+    and ([.kernel_ratio[]] | min > 0) and (.shapes | length >= 8) and ([.shapes[][].gigaproducts_per_s] | min > 0)' "$work/figures" \
+    > "$work/said" || {
+    echo "missing in the figures of narrow accumulators:"
+    cat "$work/figures"
     failures=$((failures + 1))
 }
 refuse 2 'give one of them' bench --accum --plan

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { QS__NARROW_ROWS = 8, QS__NARROW_COLUMNS = 16 };
+enum { QS__NARROW_ROWS = 12, QS__NARROW_COLUMNS = 16 };
 
 /* nearest: where rounding the lanes' own sum once more is as good as rounding the exact one (see narrow.c); nearest_exact: anywhere. */
 typedef enum qs__narrow_adder {
