@@ -5,6 +5,7 @@
 #include "narrow_plan.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 typedef struct job {
@@ -18,6 +19,7 @@ typedef struct job {
     float *diff_bias;
     char *scratch;
     const qs__narrow_piece *piece;
+    atomic_bool weights_differ; /* some are not finite */
 } job;
 
 /* ---- Elements of either kind --------------------------------------------------------------------------------------------------------- */
@@ -38,8 +40,9 @@ static void copy_element(const qs__narrow_plan *plan, void *dst, int64_t to, con
     }
 }
 
-static void read_factors(const job *j, qs__in from, int64_t first, int64_t count, void *to) {
-    j->kernels->narrow_read[j->plan->rule.wide](count, qs__own_shift_in(from, first), to);
+/* False where some are not finite. */
+static bool read_factors(const job *j, qs__in from, int64_t first, int64_t count, void *to) {
+    return j->kernels->narrow_read[j->plan->rule.wide](count, qs__own_shift_in(from, first), to);
 }
 
 /* ---- Weights: blocks of columns, [group][block][product][QS__NARROW_COLUMNS] --------------------------------------------------------- */
@@ -67,8 +70,8 @@ static void pack_range(void *context, int64_t begin, int64_t end) {
 }
 
 static void read_range(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    read_factors(j, j->other, begin, end - begin, place(j->plan, j->scratch + j->plan->flat, begin));
+    job *j = context;
+    if (!read_factors(j, j->other, begin, end - begin, place(j->plan, j->scratch + j->plan->flat, begin))) j->weights_differ = true;
 }
 
 static void pack_weights(job *j) {
@@ -79,15 +82,18 @@ static void pack_weights(job *j) {
 
 /* ---- Images -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Lines begin .. end - 1 of the padded image of a sample: what lies inside is copied, the rest is zero and stays so. */
-static void read_lines(const job *j, qs__in from, int64_t sample, int64_t begin, int64_t end, void *image) {
+/* Lines begin .. end - 1 of the padded image of a sample: what lies inside is copied, the rest is zero and stays so. False where some
+ * values are not finite. */
+static bool read_lines(const job *j, qs__in from, int64_t sample, int64_t begin, int64_t end, void *image) {
     const qs__narrow_image *g = &j->plan->image;
     const int64_t line = g->width * g->channels;
+    bool finite = true;
     for (int64_t h = begin - g->top; h < end - g->top; h++) {
         if (h < 0 || h >= g->height) continue;
         const int64_t to = ((h + g->top) * g->padded_width + g->left) * g->channels;
-        read_factors(j, from, (sample * g->height + h) * line, line, place(j->plan, image, to));
+        finite &= read_factors(j, from, (sample * g->height + h) * line, line, place(j->plan, image, to));
     }
+    return finite;
 }
 
 static void *image_of_slot(const job *j, int64_t slot) {
@@ -146,12 +152,13 @@ static void block_sums(const job *j, const pixels *rows, int64_t group, int64_t 
 }
 
 /* A band of a grid's lines. */
-static void grid_sums(const job *j, const qs__narrow_grid *grid, int64_t sample, int64_t begin, int64_t end, const void *image) {
+static void grid_sums(const job *j, const qs__narrow_grid *grid, int64_t sample, int64_t begin, int64_t end, const void *image,
+                      bool finite) {
     const qs__narrow_plan *p = j->plan;
     const int64_t count = (end - begin) * grid->width;
     for (int64_t first = 0; first < count; first += QS__NARROW_ROWS) {
         qs__narrow_tile tile = {.rule = &p->rule, .piece = j->piece + grid->piece, .pieces = grid->pieces, .a_step = 1};
-        tile.b_step = QS__NARROW_COLUMNS;
+        tile.b_step = QS__NARROW_COLUMNS, tile.finite = finite;
         const pixels rows = gather_pixels(j, grid, sample, begin, first, count, image, &tile);
         for (int64_t group = 0; group < p->groups; group++)
             for (int64_t block = 0; block < p->blocks; block++)
@@ -168,10 +175,11 @@ static void image_slots(void *context, int64_t slot, int64_t end) {
     for (int64_t unit = units * slot / p->slots; unit < units * end / p->slots; unit++) {
         const int64_t sample = unit / p->bands, band = unit % p->bands;
         const int64_t first = p->grid_lines * band / p->bands, last = p->grid_lines * (band + 1) / p->bands;
-        read_lines(j, j->src, sample, first * p->read_step, (last - 1) * p->read_step + p->read_lines, image);
+        const bool finite = read_lines(j, j->src, sample, first * p->read_step, (last - 1) * p->read_step + p->read_lines, image);
         for (int64_t g = 0; g < p->grids; g++) {
             const qs__narrow_grid grid = qs__narrow_grid_at(p, g);
-            grid_sums(j, &grid, sample, first < grid.height ? first : grid.height, last < grid.height ? last : grid.height, image);
+            grid_sums(j, &grid, sample, first < grid.height ? first : grid.height, last < grid.height ? last : grid.height, image,
+                      finite && !j->weights_differ);
         }
     }
 }
@@ -196,7 +204,8 @@ static char *unit_sums(const job *j, int64_t index) {
     return place(j->plan, j->scratch + j->plan->sums, index * 2 * QS__NARROW_ROWS * QS__NARROW_COLUMNS);
 }
 
-static void unit_advance(const job *j, int64_t index, const void *image, const void *diff, const qs__narrow_piece *piece, int64_t pieces) {
+static void unit_advance(const job *j, int64_t index, const void *image, const void *diff, const qs__narrow_piece *piece, int64_t pieces,
+                         bool finite) {
     const qs__narrow_plan *p = j->plan;
     const unit u = unit_at(p, index);
     const int64_t first = u.group * p->group_columns + u.block * QS__NARROW_COLUMNS;
@@ -208,6 +217,7 @@ static void unit_advance(const job *j, int64_t index, const void *image, const v
         draw_keys(j, r, row, &tile);
     }
     tile.b = element(p, diff, first);
+    tile.finite = finite;
     tile.sum = unit_sums(j, index);
     tile.total = place(p, tile.sum, QS__NARROW_ROWS * QS__NARROW_COLUMNS);
     tile.counter = (uint32_t)first;
@@ -252,12 +262,13 @@ static void weight_slots(void *context, int64_t slot, int64_t end) {
     const int64_t first = p->units * slot / p->slots, last = p->units * end / p->slots;
     memset(unit_sums(j, first), 0, (size_t)(unit_sums(j, last) - unit_sums(j, first)));
     if (bias) memset(bias, 0, (size_t)p->columns * sizeof *bias);
+    bool finite = true; /* of all samples so far: sums stay NaN */
     for (int64_t sample = 0; sample < p->batch; sample++) {
         const int64_t pieces = qs__narrow_sample_pieces(p, sample, piece);
-        read_lines(j, j->src, sample, 0, p->image.padded_height, image);
-        read_factors(j, j->other, sample * p->pixels * p->columns, p->pixels * p->columns, diff);
+        finite &= read_lines(j, j->src, sample, 0, p->image.padded_height, image);
+        finite &= read_factors(j, j->other, sample * p->pixels * p->columns, p->pixels * p->columns, diff);
         for (int64_t u = first; u < last; u++)
-            unit_advance(j, u, image, diff, piece, pieces);
+            unit_advance(j, u, image, diff, piece, pieces, finite);
         if (bias) add_bias(j, sample, bias);
     }
     for (int64_t u = first; u < last; u++)

@@ -40,6 +40,7 @@ typedef struct qs__narrow_tile {
     const qs__narrow_rule *rule;
     const qs__narrow_piece *piece;
     int64_t pieces, a_step, b_step;
+    bool finite; /* no factor and no sum is a NaN: for ways that would lose one */
     const void *a[QS__NARROW_ROWS], *b;
     void *sum, *total; /* [QS__NARROW_ROWS][QS__NARROW_COLUMNS]; total: read where a piece folds */
     uint32_t key_low[QS__NARROW_ROWS], key_high[QS__NARROW_ROWS]; /* stochastic: addition j draws from counter + j / 2 · stride + c */
