@@ -178,9 +178,21 @@ static qs_status pair_add(recorder *to, const qs_format *from, const qs_format *
     return into->kind == QS_KIND_FLOAT ? casts_add(to, from, into) : fixed_point_add(to, from, into);
 }
 
-static qs_status conversions_estimate(recorder *to, const qs_class *class_) {
-    const qs_format *all[2 * QS_MAX_FORMATS];
-    const int count = formats_list(class_, all);
+/* Normalisations in fixed point make codes whether or not the class multiplies any. */
+static void codes_add(const qs_graph *graph, const qs_format **all, int *count) {
+    const qs_format *codes = qs_format_of("int8");
+    bool wanted = false;
+    for (int n = 1; n < graph->nodes; n++)
+        wanted = wanted || (graph->node[n].op->norm && graph->node[n].op->norm->quantized);
+    for (int i = 0; i < *count; i++)
+        wanted = wanted && all[i] != codes;
+    if (wanted) all[(*count)++] = codes;
+}
+
+static qs_status conversions_estimate(recorder *to, const qs_class *class_, const qs_graph *graph) {
+    const qs_format *all[2 * QS_MAX_FORMATS + 1];
+    int count = formats_list(class_, all);
+    codes_add(graph, all, &count);
     for (int a = 0; a < count; a++) {
         for (int b = 0; b < count; b++)
             if (a != b) QS_TRY(pair_add(to, all[a], all[b]));
@@ -270,7 +282,7 @@ static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, c
                             .lookup = record,
                             .context = &to};
     qs_status status = qs_fail_within(batches_estimate(&lowering, profile, recipes, recipe, out), "class %s", class_->name);
-    if (status == QS_OK) status = conversions_estimate(&to, class_);
+    if (status == QS_OK) status = conversions_estimate(&to, class_, graph);
     free(first);
     return status;
 }

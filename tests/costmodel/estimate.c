@@ -187,6 +187,24 @@ static void mixtures(void **state) {
 }
 
 /* An estimate is a profile like any other file, and the same each time. */
+/* Codes of normalisations in fixed point are priced on a class that multiplies none. */
+static void codes(void **state) {
+    (void)state;
+    made usual = {0}, fixed = {0};
+    assert_ok(make("resnet8", pair, &usual));
+    assert_ok(make("resnet8:norm=l1bnq", pair, &fixed));
+    int quantize[2] = {0, 0};
+    for (int k = 0; k < 2; k++) {
+        const qs_class_profile *fast = k ? &fixed.profile.class_[0] : &usual.profile.class_[0];
+        for (int i = 0; i < fast->conversions; i++)
+            quantize[k] += strcmp(fast->conversion[i].kind, "quantize") == 0;
+    }
+    assert_int_equal(quantize[0], 0);
+    assert_true(quantize[1] > 0);
+    release(&usual);
+    release(&fixed);
+}
+
 static void file(void **state) {
     (void)state;
     made one = {0}, same = {0};
@@ -285,9 +303,9 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),        cmocka_unit_test(ratios),      cmocka_unit_test(compute_bound),
-        cmocka_unit_test(lent_in_part), cmocka_unit_test(mixtures),    cmocka_unit_test(batches),
-        cmocka_unit_test(file),         cmocka_unit_test(all_reduces), cmocka_unit_test(refusals),
+        cmocka_unit_test(table),       cmocka_unit_test(ratios),   cmocka_unit_test(compute_bound), cmocka_unit_test(lent_in_part),
+        cmocka_unit_test(mixtures),    cmocka_unit_test(batches),  cmocka_unit_test(codes),         cmocka_unit_test(file),
+        cmocka_unit_test(all_reduces), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
