@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Training with narrow accumulators: FP8 products (1-5-2, 5 mantissa bits) everywhere, summed in FP(8,23) by nearest-even (the baseline), by
+# the widths of the formula of variance retention (PP = 0), one and two bits fewer, by what is derived for the adder, and by one flat width.
+# Writes results.csv, curves.csv (losses every 10 steps) and picture.svg. A run that results.csv has is not done again; remove its line.
+#
+# ACCUMULATORS_MODELS: MODEL/DATASET/BATCH/STEPS/RATE ...; ACCUMULATORS_RUNS: WIDTHS:BITS_OFF:ADDER ..., WIDTHS formula, adder or a number of
+# bits, or `baseline`; ACCUMULATORS_CHUNK: products in a chunk, 0 for none; ACCUMULATORS_SEEDS; ACCUMULATORS_OUT: plans and the last run
+# (run/accumulators); ACCUMULATORS_TRAIN_OPTIONS: more for train (--train-limit 1280). Two of these may run at a time, with different runs.
+# As it stands about 130 hours on one core (a step of 64 images of resnet20 takes some 0.7 s); README.md says what was run for the committed
+# results.
+set -eu
+experiment=$(cd "$(dirname "$0")" && pwd)
+. "$experiment/../common.sh"
+adders="align-truncate nearest-even toward-zero stochastic"
+all_runs=baseline
+for adder in $adders; do all_runs="$all_runs formula:0:$adder formula:-1:$adder formula:-2:$adder adder:0:$adder 8:0:$adder"; done
+: "${ACCUMULATORS_MODELS:=resnet20/cifar10/128/3120/0.1 resnet20:width=2/cifar10/128/3120/0.1}" "${ACCUMULATORS_RUNS:=$all_runs}" \
+    "${ACCUMULATORS_CHUNK:=64}" "${ACCUMULATORS_SEEDS:=1}" "${ACCUMULATORS_OUT:=run/accumulators}" "${ACCUMULATORS_TRAIN_OPTIONS:=}"
+results=$EXPERIMENT_RESULTS/results.csv
+curves=$EXPERIMENT_RESULTS/curves.csv
+columns=model,dataset,batch,steps,rate,chunk,widths,bits_off,adder,seed,training_loss,test_accuracy,test_loss
+curve_columns=model,dataset,batch,steps,rate,chunk,widths,bits_off,adder,seed,step,loss
+
+# Every operator in FP8 products; what they write stays fp32.
+base_plan() {
+    "$QSYNC" accum "$model" --batch "$batch" --json | jq '
+        "fp(5,2,0)" as $fp8 | "fp(8,23)/nearest-even" as $wide
+        | {schema: "qsync/plan/1",
+           recipes: {fp8: {forward: {src: $fp8, weights: $fp8, accumulator: $wide, dst: "fp32"},
+                           input_gradient: {diff_dst: $fp8, weights: $fp8, accumulator: $wide},
+                           weight_gradient: {src: ($fp8 + "<saved"), diff_dst: $fp8, accumulator: $wide}}},
+           classes: {lender: {operators: ([.operators[] | {key: .operator, value: "fp8"}] | from_entries)}}}'
+}
+
+# WIDTHS BITS_OFF ADDER
+plan_make() {
+    base_plan > "$folder/base.json"
+    [ "$1" != baseline ] || { cp "$folder/base.json" "$plan"; return; }
+    chunk=
+    [ "$ACCUMULATORS_CHUNK" = 0 ] || chunk=/chunk$ACCUMULATORS_CHUNK
+    case $1 in
+    formula | adder) set -- "fp(8,auto)$chunk/$3" "--accumulator-bits-off=$2" "--accumulator-widths=$1" ;;
+    *) set -- "fp(8,$1)$chunk/$3" ;;
+    esac
+    rule=$1
+    shift
+    must "$folder/log" "$QSYNC" accum "$model" --batch "$batch" --plan "$folder/base.json" --accumulate "$rule" "$@" --out "$plan"
+}
+
+append() { # FILE COLUMNS, rows on standard input
+    {
+        flock 9
+        { if [ -f "$1" ]; then cat "$1"; else echo "$2"; fi; cat; } | publish "$(basename "$1")"
+    } 9> "$ACCUMULATORS_OUT/lock"
+}
+
+train_once() { # WIDTHS BITS_OFF ADDER SEED
+    key=$model,$dataset,$batch,$steps,$rate,$ACCUMULATORS_CHUNK,$1,$2,$3,$4
+    [ ! -f "$results" ] || ! grep -qF "$key," "$results" || return 0
+    folder=$ACCUMULATORS_OUT/$(echo "$key" | tr ':=,' '---') plan=$ACCUMULATORS_OUT/$(echo "$key" | tr ':=,' '---')/plan.json
+    mkdir -p "$folder"
+    plan_make "$1" "$2" "$3"
+    cluster "$(class lender training 1 1 100% '"fp32", "fp(5,2,0)"' | sed 's/"storage": \[[^]]*\]/"storage": ["fp32"]/')" > "$folder/cluster.json"
+    echo "accumulators: $model, $1 $2 $3, seed $4" >&2
+    rm -rf "$folder/run"
+    # shellcheck disable=SC2086
+    must "$folder/log" launch 1 train --cluster "$folder/cluster.json" --model "$model" --dataset "$dataset" --batch "$batch" \
+        --plan "$plan" --max-steps "$steps" --epochs 1000 --schedule constant --rate "$rate" --warmup-epochs 0.1 --loss-scaling 1024 \
+        --seed "$4" --out "$folder/run" $ACCUMULATORS_TRAIN_OPTIONS
+    jq -r --arg key "$key" 'select(.type == "step") | "\($key),\(.step),\(.loss)"' "$folder/run/metrics.jsonl" | append "$curves" "$curve_columns"
+    jq -r --arg key "$key" '"\($key),\(.training_loss),\(.test_accuracy),\(.test_loss)"' "$folder/run/result.json" | append "$results" "$columns"
+}
+
+mkdir -p "$ACCUMULATORS_OUT"
+for seed in $ACCUMULATORS_SEEDS; do
+    for entry in $ACCUMULATORS_MODELS; do
+        # shellcheck disable=SC2046
+        set -- $(echo "$entry" | tr / ' ')
+        [ $# -eq 5 ] || { echo "accumulators: ACCUMULATORS_MODELS: an entry is MODEL/DATASET/BATCH/STEPS/RATE" >&2; exit 2; }
+        model=$1 dataset=$2 batch=$3 steps=$4 rate=$5
+        for run in $ACCUMULATORS_RUNS; do
+            # shellcheck disable=SC2046
+            set -- $(echo "$run" | tr : ' ')
+            train_once "$1" "${2:-0}" "${3:-nearest-even}" "$seed"
+        done
+    done
+done
+sh "$experiment/picture.sh"
