@@ -13,7 +13,7 @@ if(QS_WITH_OPENMP)
 endif()
 
 # Only the C library: the package's own CMake files also ask for OpenCL, which nothing here uses.
-if(QS_WITH_ONEDNN)
+if(QS_WITH_CPU AND QS_WITH_ONEDNN)
   find_path(QS_ONEDNN_INCLUDE dnnl.h REQUIRED)
   find_library(QS_ONEDNN_LIBRARY dnnl REQUIRED)
   add_library(qs_onednn INTERFACE IMPORTED)

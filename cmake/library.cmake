@@ -28,7 +28,7 @@ install(TARGETS qsync_static qsync_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LI
 
 # Link flags for programs that take the static library: packages by name, the rest as flags.
 set(QS_PC_PRIVATE "-lm -pthread")
-if(QS_WITH_ONEDNN)
+if(QS_WITH_CPU AND QS_WITH_ONEDNN)
   string(APPEND QS_PC_PRIVATE " -ldnnl")
 endif()
 if(QS_WITH_OPENMP)

@@ -3,9 +3,12 @@
 #include "backend.h"
 #include "cpu.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 static const struct {
     const char *name;
@@ -71,6 +74,8 @@ static const qs__products *integer_products(const qs__cpu *cpu) {
     if (cpu->vnni && qs__library_has("avx512_core_vnni")) return &qs__products_avx512_vnni;
     if (cpu->vnni) return &qs__products_avx2_vnni;
     if (strcmp(qs_number_isa(), "portable")) return &qs__products_avx2;
+#elif defined(__aarch64__) && defined(__linux__)
+    if (strcmp(cpu->isa, "portable") && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP)) return &qs__products_neon_dot;
 #endif
     return &qs__products_portable;
 }
@@ -83,10 +88,9 @@ static void cpu_close(void *state) {
 
 static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
-    omp_set_num_threads(options->threads);
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
-    return qs__library_open(&cpu->library);
+    return qs__library_open(options->threads, &cpu->library);
 }
 
 static qs_status cpu_open(const qs_device_options *options, void **state) {

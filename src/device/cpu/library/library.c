@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All calls of oneDNN that its versions have in common. */
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,8 +82,10 @@ static qs_status library_start(qs__library *library) {
     return QS_OK;
 }
 
-qs_status qs__library_open(qs__library **out) {
+/* Its kernels run on OpenMP's threads, also where the pool of base does without them. */
+qs_status qs__library_open(int threads, qs__library **out) {
     qs__library *library = NULL;
+    omp_set_num_threads(threads);
     QS_TRY(qs_allocate(1, sizeof *library, &library));
     const qs_status status = library_start(library);
     if (status != QS_OK) {
@@ -113,13 +116,6 @@ dnnl_data_type_t qs__library_type(qs__type type) {
     default:
         return dnnl_data_type_undef;
     }
-}
-
-qs__layout qs__layout_of(int axes, const int64_t *extent, qs__type type, const int64_t *stride) {
-    qs__layout layout = {.axes = axes, .type = type, .free = !stride};
-    memcpy(layout.extent, extent, (size_t)axes * sizeof *extent);
-    if (stride) memcpy(layout.stride, stride, (size_t)axes * sizeof *stride);
-    return layout;
 }
 
 bool qs__layout_equal(const qs__layout *a, const qs__layout *b) {

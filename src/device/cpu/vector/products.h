@@ -50,6 +50,9 @@ typedef struct qs__products {
     void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
 } qs__products;
 
-extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni;
+extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni, qs__products_neon_dot;
+
+/* Row i of a tile's result from its sums: what every table does, in portable C. */
+void qs__tile_put_row(const qs__tile *tile, int i, const uint32_t *sum);
 
 #endif

@@ -33,7 +33,7 @@ static void multiply(const qs__tile *tile, sums sum) {
     }
 }
 
-static void put_row(const qs__tile *tile, int i, const uint32_t *sum) {
+void qs__tile_put_row(const qs__tile *tile, int i, const uint32_t *sum) {
     float values[QS__TILE_COLUMNS];
     for (int j = 0; j < tile->columns; j++) {
         uint32_t value = sum[j] - (uint32_t)tile->correction[j];
@@ -57,7 +57,7 @@ static void tile_run(const qs__tile *tile) {
     sums sum = {{0}};
     multiply(tile, sum);
     for (int i = 0; i < tile->rows; i++)
-        put_row(tile, i, sum[i]);
+        qs__tile_put_row(tile, i, sum[i]);
 }
 
 #define TABLE qs__products_portable
