@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The kernel library under the device: oneDNN. Its C interface describes operations and memory by value in 2.x and by handles in 3.x; what
- * differs is in v2.c and v3.c, of which the build takes the one that fits the library found, every other call is in library.c; none.c stands
- * in where there is no library. The rest of the device sees this header only.
+ * differs is in v2.c and v3.c, of which the build takes the one that fits the library found, every other call is in library.c; none.c
+ * stands in where there is no library. The rest of the device sees this header only.
  *
  * Work is planned first (which implementation, which layouts it asks for, how much scratch), then prepared once its memory is known, then
  * run any number of times. Planning and preparing allocate, running does not; scratch is the caller's. */
