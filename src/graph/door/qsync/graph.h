@@ -170,10 +170,10 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
 typedef struct qs_model_input {
     int channels, height, width, classes;
 } qs_model_input;
-/* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5,norm=l1bn" (width multiplies channel counts, which become multiples
- * of 8, at least 8; norm names the normalisation in place of batch norm, see qs_norm_name_at; graph->name holds the canonical name: options that change nothing are left out). input NULL: the model's own
- * standard input (CIFAR 3×32×32, 10 classes; ImageNet 3×224×224, 1000; lenet5 and mlp 1×28×28). QS_USAGE lists models for an unknown name
- * and says which sizes a model cannot take. */
+/* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5,norm=l1bn": width multiplies channel counts, which become
+ * multiples of 8, at least 8; norm names the normalisation in place of batch norm, see qs_norm_name_at. graph->name holds the canonical
+ * name: options that change nothing are left out. input NULL: the model's own standard input (CIFAR 3×32×32, 10 classes; ImageNet
+ * 3×224×224, 1000; lenet5 and mlp 1×28×28). QS_USAGE lists models for an unknown name and says which sizes a model cannot take. */
 QS_API qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out);
 /* Names in the order of models.def; NULL past the end. */
 QS_API const char *qs_model_name_at(size_t index);
