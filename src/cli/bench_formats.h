@@ -7,7 +7,7 @@
 
 /* 64 MiB of fp32 values, `rounds` times each: rounding in place (per format and rounding), rounding in place with packing, unpacking (per
  * format). Gigabytes moved a second at best, and their fraction of what a copy of the same array moves at best: the copy that refills the
- * array before every measurement. */
+ * array before every measurement. One thread is timed by its processor time. */
 qs_status bench_formats(int threads, const char *isa, int rounds, bool json);
 
 #endif

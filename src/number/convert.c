@@ -127,11 +127,15 @@ static void copy_body(void *context, int64_t begin, int64_t end) {
 
 void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_overflow overflow, qs_random_stream random, int64_t count,
                           const float *src, void *dst) {
-    bool copies = is_single(format) && overflow != QS_OVERFLOW_SATURATE;
     array_call call = {.how = qs__float_rounding_of(format, rounding, overflow), .random = random, .bits = format->bits, .src = src};
+    if (is_single(format) && overflow != QS_OVERFLOW_SATURATE) {
+        call.dst = dst;
+        run(&call, count, copy_body);
+        return;
+    }
+    call.packed = dst;
     call.how.fast = overflow == QS_OVERFLOW_DEFAULT;
-    *(copies ? &call.dst : &call.packed) = dst;
-    run(&call, count, copies ? copy_body : round_body);
+    run(&call, count, round_body);
 }
 
 static void widen_body(void *context, int64_t begin, int64_t end) {

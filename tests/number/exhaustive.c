@@ -182,7 +182,7 @@ static void family_without_bias(void **state) {
     }
 }
 
-/* Up to 10 bits with the biases at both ends of what fp32 can carry, and some between. A single binade of normal numbers must lie inside. */
+/* Up to 10 bits with the biases at both ends of what fp32 can carry, and some between. A lone binade of normal numbers must lie inside. */
 static void family_with_bias(void **state) {
     (void)state;
     for (int e = 1; e <= 7; e++) {
