@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Gigabytes per second of rounding 64 MiB of fp32 values in place, per format and rounding (rounding.FORMAT.MODE), of rounding and packing in
-# one pass (packing.FORMAT) and of unpacking (unpacking.FORMAT): gb_per_s, and the fraction of what a copy moves in the same run. One thread,
-# by its processor time, two threads (two.*), and one under lower instruction-set ceilings (avx2.*, portable.*). Then what simulated formats cost a training step:
-# simulation_ratio is the median step with every tensor rounded and saved in low formats over the median fp32 step, of runs in turn
+# Gigabytes per second of rounding 64 MiB of fp32 values in place, per format and rounding (rounding.FORMAT.MODE), of rounding and packing
+# in one pass (packing.FORMAT) and of unpacking (unpacking.FORMAT): gb_per_s, and the fraction of what a copy moves in the same run. One
+# thread, by its processor time, also under lower instruction-set ceilings (avx2.*, portable.*). Then what simulated formats cost a training
+# step: simulation_ratio is the median step with every tensor rounded and saved in low formats over the median fp32 step, of runs in turn
 # (simulation.pairs holds them), beside the bytes of both arenas.
 # BENCH_ROUNDS (12), BENCH_MODEL (resnet18_cifar), BENCH_BATCH (128), BENCH_PAIRS (3), BENCH_STEPS (6).
 set -eu
@@ -15,15 +15,14 @@ bench_name=formats
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-measure() { # NAME THREADS ISA
-    OMP_NUM_THREADS=$2 "$QSYNC" bench --formats --threads "$2" --isa "$3" --steps "$BENCH_ROUNDS" --json > "$work/$1"
+measure() { # NAME ISA
+    "$QSYNC" bench --formats --isa "$2" --steps "$BENCH_ROUNDS" --json > "$work/$1"
     echo "bench: $1 done" >&2
 }
 
-measure one 1 all
-measure two 2 all
-measure avx2 1 avx2
-measure portable 1 portable
+measure widest all
+measure avx2 avx2
+measure portable portable
 
 # Every output, gradient and parameter that the model has, low; gradients of parameters high, as assignments keep them.
 low_plan() { # reads `qsync inspect --json`
@@ -48,8 +47,8 @@ for pair in $(seq "$BENCH_PAIRS"); do
 done | jq -s --arg model "$BENCH_MODEL" --argjson batch "$BENCH_BATCH" \
     '{model: $model, batch: $batch, ratio: (map(.ratio) | sort | .[length / 2 | floor]), pairs: .}' > "$work/simulation"
 
-jq -s '.[0] + {two: .[1], avx2: .[2], portable: .[3], simulation_ratio: .[4].ratio, simulation: .[4]}' "$work/one" "$work/two" \
-    "$work/avx2" "$work/portable" "$work/simulation" > "$work/figures.json"
+jq -s '.[0] + {avx2: .[1], portable: .[2], simulation_ratio: .[3].ratio, simulation: .[3]}' "$work/widest" "$work/avx2" "$work/portable" \
+    "$work/simulation" > "$work/figures.json"
 bench_write "$work/figures.json"
 jq '.figures | {copy_gb_per_s, simulation_ratio, rounding: (.rounding | map_values(map_values(.fraction)))}' \
     bench/results/formats.json
