@@ -8,6 +8,7 @@
 #include "bench_narrow.h"
 #include "bench_norm.h"
 #include "bench_plan.h"
+#include "bench_shiftmm.h"
 
 typedef struct bench {
     qs_device *device;
@@ -41,6 +42,11 @@ static qs_status model_run(void *context, const char *model) {
     return names_each(one->recipes, recipe_run, one);
 }
 
+static qs_status closed(bench *one, qs_status status) {
+    qs_device_close(one->device);
+    return status;
+}
+
 qs_status verb_bench(int argc, char **argv) {
     const verb_usage usage = {
         "bench", "",
@@ -49,9 +55,9 @@ qs_status verb_bench(int argc, char **argv) {
         "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
         "  qsync bench --mapper 1000\n"
         "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --narrow\n  qsync bench --formats --threads 2\n"
-        "  qsync bench --norm --steps 40\n"};
+        "  qsync bench --norm --steps 40\n  qsync bench --shiftmm\n"};
     const char *models = "resnet20", *isa = "all", *backend = "cpu";
-    bool done = false, plan = false, gap = false, accum = false, formats = false, norm = false, narrow = false;
+    bool done = false, plan = false, gap = false, accum = false, formats = false, norm = false, narrow = false, shiftmm = false;
     int first = 0, operators = 0;
     bench one = {.batch = 128, .steps = 12, .threads = 1, .recipes = "fp32,bf16,int8/bf16"};
     option_table table = {0};
@@ -71,13 +77,14 @@ qs_status verb_bench(int argc, char **argv) {
     options_add(&table, (option_row){"formats", OPTION_FLAG, &formats, NULL, "instead: rounding to formats, beside a copy", 0});
     options_add(&table, (option_row){"norm", OPTION_FLAG, &norm, NULL, "instead: normalisations, beside batch_norm", 0});
     options_add(&table, (option_row){"narrow", OPTION_FLAG, &narrow, NULL, "instead: products in narrow accumulators, beside fp32's", 0});
+    options_add(&table, (option_row){"shiftmm", OPTION_FLAG, &shiftmm, NULL, "instead: products of 4 and 6 bits beside int8 and bf16", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if ((operators > 0) + plan + gap + accum + formats + norm + narrow > 1)
+    if ((operators > 0) + plan + gap + accum + formats + norm + narrow + shiftmm > 1)
         return qs_fail(QS_USAGE,
-                       "--mapper, --plan, --gap, --accum, --formats, --norm and --narrow are benchmarks of their own: give one of them");
+                       "--mapper, --plan, --gap, --accum, --formats, --norm, --narrow, --shiftmm are benchmarks of their own: give one");
     if (operators > 0) return bench_mapper(operators, one.json);
     if (plan) return bench_plan(one.json);
     if (gap) return bench_gap(one.json);
@@ -87,11 +94,8 @@ qs_status verb_bench(int argc, char **argv) {
     if (formats) return bench_formats(one.threads, isa, one.steps, one.json);
     const qs_device_options options = {.backend = backend, .threads = one.threads, .isa = isa, .speed = 1};
     QS_TRY(qs_device_open(&options, &one.device));
-    if (norm) {
-        const qs_status timed = bench_norm(one.device, one.steps, one.json);
-        qs_device_close(one.device);
-        return timed;
-    }
+    if (norm) return closed(&one, bench_norm(one.device, one.steps, one.json));
+    if (shiftmm) return closed(&one, bench_shiftmm(one.device, one.threads, one.json));
     one.models = json_object();
     const qs_status status = names_each(models, model_run, &one);
     qs_device_close(one.device);

@@ -18,6 +18,12 @@ typedef struct qs__backend {
     qs_status (*run)(void *kernel, const qs_run *run);
     void (*release)(void *kernel);
     void (*trim)(void *state); /* NULL: nothing is kept of released kernels */
+    /* Products by themselves; NULL: none. */
+    qs_status (*lone_open)(void *state, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
+    qs_status (*lone_run)(qs_lone_product *product, int stages);
+    const char *(*lone_kernel)(const qs_lone_product *product);
+    void (*lone_close)(qs_lone_product *product);
+    double (*lone_peak)(void *state);
 } qs__backend;
 
 /* "AMD EPYC ..." of this machine, or "unknown", into a buffer of `bytes`. */

@@ -129,6 +129,30 @@ void qs_device_trim(qs_device *device) {
     if (device->backend->trim) device->backend->trim(device->state);
 }
 
+/* ---- Products by themselves ---- */
+
+qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out) {
+    if (!device->backend->lone_open)
+        return qs_fail(QS_UNSUPPORTED, "device %s has no products by themselves: use cpu", device->backend->name);
+    return qs_fail_within(device->backend->lone_open(device->state, shape, kind, out), "a product in %s", kind);
+}
+
+qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages) {
+    return device->backend->lone_run(product, stages);
+}
+
+const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product) {
+    return device->backend->lone_kernel(product);
+}
+
+void qs_lone_close(const qs_device *device, qs_lone_product *product) {
+    if (product) device->backend->lone_close(product);
+}
+
+double qs_lone_peak(qs_device *device) {
+    return device->backend->lone_peak ? device->backend->lone_peak(device->state) : 0;
+}
+
 void qs__cpu_name(char *text, size_t bytes) {
     char line[256];
     snprintf(text, bytes, "unknown");

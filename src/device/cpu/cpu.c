@@ -2,6 +2,7 @@
 /* The device `cpu`: instruction-set ceiling, capabilities, and the choice among the kernel families of kernels.def. */
 #include "backend.h"
 #include "cpu.h"
+#include "lone.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -192,4 +193,9 @@ const qs__backend qs__device_cpu = {
     .run = cpu_run,
     .release = cpu_release,
     .trim = cpu_trim,
+    .lone_open = qs__lone_open,
+    .lone_run = qs__lone_run,
+    .lone_kernel = qs__lone_kernel,
+    .lone_close = qs__lone_close,
+    .lone_peak = qs__lone_peak,
 };

@@ -48,6 +48,8 @@ typedef struct qs__products {
     /* One quadruple of a panel of `width` columns from four rows, sign bits flipped or not: what is beyond `columns` becomes 0. sum[j]
      * (NULL: not wanted) grows by the four. */
     void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
+    /* Dots of registers, `rounds` times; returns how many multiply-adds these are. NULL: not worth knowing. */
+    double (*probe)(int64_t rounds);
 } qs__products;
 
 extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni, qs__products_neon_dot;

@@ -61,5 +61,6 @@ static void tile_run(const qs__tile *tile) {
 }
 
 #define TABLE qs__products_portable
+#define PROBE NULL
 #define TABLE_NAME "portable"
 #include "cpu/vector/products.inc"

@@ -57,4 +57,31 @@ QS_API void qs_kernel_release(qs_kernel *kernel);
 /* Gives back what is kept of kernels that were released, in case the same are prepared again (oneDNN's cache of generated code). */
 QS_API void qs_device_trim(qs_device *device);
 
+/* ---- One product by itself ---------------------------------------------------------------------------------------------- */
+/* What the arithmetic of a format costs once operands are quantized and packed, and what these preparations cost: made-up operands that
+ * stay from run to run. For measurements (qsync bench --shiftmm); only devices with a kernel library of packed weights have it. */
+
+/* A convolution with square windows and padding kernel/2 (0 where stride is the kernel), or, with all of height, width and kernel 1, a
+ * matrix product of `batch` rows. */
+typedef struct qs_lone_shape {
+    int64_t batch, channels, outputs, height, width, kernel, stride;
+} qs_lone_shape;
+/* Stages of a run, to be combined. */
+enum {
+    QS_LONE_GROUPS = 1,   /* ranges and groups of the input's channels */
+    QS_LONE_QUANTIZE = 2, /* the input's codes, stochastic, from bf16 */
+    QS_LONE_WEIGHTS = 4,  /* fp32 weights to the format, packed */
+    QS_LONE_PRODUCT = 8,
+    QS_LONE_ALL = 15
+};
+typedef struct qs_lone_product qs_lone_product;
+/* kind: "fp32", "bf16"; "int8" (one step for the whole input); "int4", "int6" (four shift groups); "own int8" (our own kernel, matrix
+ * products only). QS_UNSUPPORTED where the device lacks it. */
+QS_API qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
+QS_API qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages);
+QS_API const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product);
+QS_API void qs_lone_close(const qs_device *device, qs_lone_product *product);
+/* 8-bit multiply-adds a second of one thread whose operands are registers: the roof. 0 where it is not known. */
+QS_API double qs_lone_peak(qs_device *device);
+
 #endif

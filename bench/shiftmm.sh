@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Products of 4 and 6 bits with four shift groups (shiftmm), operands quantized and packed before: speed over that of int8 with one step
+# (ratio_to_int8: the better of the kernel library's and ours) and over bf16 (speedup_over_bf16); speedup_end_to_end has quantizing and
+# packing inside. Geometric means over linear layers of 256 to 4096 and convolutions of resnets and a vision transformer, and each shape:
+# GOP/s of every kind, shares of grouping and shifting in the whole, fraction of the peak of 8-bit multiply-adds.
+set -eu
+cd "$(dirname "$0")/.."
+bench_name=shiftmm
+. bench/common.sh
+: "${QSYNC:=build/release/qsync}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$QSYNC" bench --shiftmm --json > "$work/figures.json"
+bench_write "$work/figures.json"
+jq '.figures | del(.shapes)' bench/results/shiftmm.json

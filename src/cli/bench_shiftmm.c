@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products by themselves, operands quantized and packed before; and the whole way from bf16 activations and fp32 weights. */
+#include "bench_shiftmm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 9, KINDS = 6 };
+enum { FP32, BF16, INT8, OWN, INT4, INT6 };
+
+static const char *const kinds[KINDS] = {"fp32", "bf16", "int8", "own int8", "int4", "int6"};
+static const double least_time = 0.002; /* of a measurement */
+
+static const struct {
+    const char *name;
+    qs_lone_shape shape;
+} shapes[] = {
+    {"linear 256x256", {256, 256, 256, 1, 1, 1, 1}},     {"linear 512x512", {256, 512, 512, 1, 1, 1, 1}},
+    {"linear 1024x1024", {256, 1024, 1024, 1, 1, 1, 1}}, {"linear 2048x2048", {256, 2048, 2048, 1, 1, 1, 1}},
+    {"linear 4096x4096", {256, 4096, 4096, 1, 1, 1, 1}}, {"vit_b 768x3072", {394, 768, 3072, 1, 1, 1, 1}},
+    {"vit_b 3072x768", {394, 3072, 768, 1, 1, 1, 1}},    {"vit_b patches 16x16", {4, 3, 768, 224, 224, 16, 16}},
+    {"resnet20 16x32x32", {128, 16, 16, 32, 32, 3, 1}},  {"resnet20 32x16x16", {128, 32, 32, 16, 16, 3, 1}},
+    {"resnet20 64x8x8", {128, 64, 64, 8, 8, 3, 1}},      {"resnet18 64x56x56", {4, 64, 64, 56, 56, 3, 1}},
+    {"resnet18 128x28x28", {8, 128, 128, 28, 28, 3, 1}}, {"resnet18 256x14x14", {16, 256, 256, 14, 14, 3, 1}},
+    {"resnet18 512x7x7", {32, 512, 512, 7, 7, 3, 1}},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+typedef struct figures {
+    double product[KINDS], whole[KINDS], groups[KINDS], quantize[KINDS]; /* seconds; 0: the device has no such product */
+} figures;
+
+static double multiply_adds(const qs_lone_shape *s) {
+    const double height = (double)(s->height / s->stride), width = (double)(s->width / s->stride);
+    return (double)(s->batch * s->channels * s->outputs) * height * width * (double)(s->kernel * s->kernel);
+}
+
+/* Of the one thread that the device has here: on a busy machine the time that others are given does not count. */
+static double processor_time(void) {
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static qs_status time_once(const qs_device *device, qs_lone_product *product, int stages, double *out) {
+    const double start = processor_time();
+    double now = start;
+    int runs = 0;
+    while (now - start < least_time) {
+        QS_TRY(qs_lone_run(device, product, stages));
+        runs++;
+        now = processor_time();
+    }
+    *out = (now - start) / runs;
+    return QS_OK;
+}
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median(double *values) {
+    qsort(values, ROUNDS, sizeof *values, compare);
+    return values[ROUNDS / 2];
+}
+
+/* Medians over rounds, in each of which every kind has its turn: what else the machine does meets all alike. */
+static qs_status stages_time(const qs_device *device, qs_lone_product *const *products, int stages, double *out) {
+    double seconds[KINDS][ROUNDS] = {{0}};
+    for (int round = 0; round < ROUNDS; round++)
+        for (int k = 0; k < KINDS; k++)
+            if (products[k]) QS_TRY(time_once(device, products[k], stages, &seconds[k][round]));
+    for (int k = 0; k < KINDS; k++)
+        out[k] = median(seconds[k]);
+    return QS_OK;
+}
+
+static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figures *out) {
+    qs_lone_product *products[KINDS] = {NULL};
+    qs_status status = QS_OK;
+    for (int k = 0; k < KINDS && status == QS_OK; k++) {
+        status = qs_lone_open(device, shape, kinds[k], &products[k]);
+        if (status == QS_UNSUPPORTED && k != FP32) status = QS_OK;
+    }
+    if (status == QS_OK) status = stages_time(device, products, QS_LONE_PRODUCT, out->product);
+    qs_lone_close(device, products[OWN]);
+    products[OWN] = NULL;
+    if (status == QS_OK) status = stages_time(device, products, QS_LONE_ALL, out->whole);
+    if (status == QS_OK) status = stages_time(device, products, QS_LONE_GROUPS, out->groups);
+    if (status == QS_OK) status = stages_time(device, products, QS_LONE_QUANTIZE, out->quantize);
+    for (int k = 0; k < KINDS; k++)
+        qs_lone_close(device, products[k]);
+    return status;
+}
+
+/* The better of the library's int8 and ours is the upper bound. */
+static double int8_of(const figures *f) {
+    return f->product[OWN] > 0 && f->product[OWN] < f->product[INT8] ? f->product[OWN] : f->product[INT8];
+}
+
+static json_t *number(double value) {
+    return isfinite(value) && value > 0 ? json_real(value) : json_null();
+}
+
+/* {"int4": over/time of int4, ...} */
+static json_t *both(double over4, double over6, double int4, double int6) {
+    return json_pack("{s:o,s:o}", "int4", number(over4 / int4), "int6", number(over6 / int6));
+}
+
+/* What finding groups, and shifting the codes, takes beyond one step for the whole tensor, of the whole way. */
+static json_t *shares(const double *stage, const double *whole) {
+    return both(fmax(stage[INT4] - stage[INT8], 1e-12), fmax(stage[INT6] - stage[INT8], 1e-12), whole[INT4], whole[INT6]);
+}
+
+static json_t *row_of(size_t i, const figures *f, double peak) {
+    const double work = multiply_adds(&shapes[i].shape);
+    json_t *rates = json_object();
+    for (int k = 0; k < KINDS; k++)
+        json_object_set_new(rates, kinds[k], number(2e-9 * work / f->product[k]));
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
+                     both(int8_of(f), int8_of(f), f->product[INT4], f->product[INT6]), "speedup_over_bf16",
+                     both(f->product[BF16], f->product[BF16], f->product[INT4], f->product[INT6]), "speedup_end_to_end",
+                     both(f->whole[BF16], f->whole[BF16], f->whole[INT4], f->whole[INT6]), "share_grouping", shares(f->groups, f->whole),
+                     "share_shifting", shares(f->quantize, f->whole), "fraction_of_peak",
+                     both(work / peak, work / peak, f->product[INT4], f->product[INT6]));
+}
+
+/* Geometric mean of a figure over the rows. */
+static double mean_of(const json_t *rows, const char *figure, const char *kind) {
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        sum += log(json_number_value(json_object_get(json_object_get(json_array_get(rows, i), figure), kind)));
+    return exp(sum / (double)json_array_size(rows));
+}
+
+static json_t *means(const json_t *rows, const char *figure) {
+    return json_pack("{s:o,s:o}", "int4", number(mean_of(rows, figure, "int4")), "int6", number(mean_of(rows, figure, "int6")));
+}
+
+static double in(const json_t *row, const char *figure, const char *kind) {
+    return json_number_value(json_object_get(json_object_get(row, figure), kind));
+}
+
+static void row_print(const json_t *row) {
+    printf("%-20s", json_string_value(json_object_get(row, "shape")));
+    for (int k = 0; k < KINDS; k++)
+        printf(" %8.0f", in(row, "gop_per_s", kinds[k]));
+    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
+           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "fraction_of_peak", "int4"));
+    fflush(stdout);
+}
+
+static void means_print(const json_t *rows) {
+    printf(
+        "geometric means: int4 %.3f and int6 %.3f of int8's speed, %.2f and %.2f times bf16's, %.2f and %.2f with quantizing and packing\n",
+        mean_of(rows, "ratio_to_int8", "int4"), mean_of(rows, "ratio_to_int8", "int6"), mean_of(rows, "speedup_over_bf16", "int4"),
+        mean_of(rows, "speedup_over_bf16", "int6"), mean_of(rows, "speedup_end_to_end", "int4"),
+        mean_of(rows, "speedup_end_to_end", "int6"));
+}
+
+qs_status bench_shiftmm(qs_device *device, int threads, bool json) {
+    if (threads > 1) return qs_fail(QS_USAGE, "--shiftmm measures processor time, of one thread: leave --threads out");
+    const double peak = qs_lone_peak(device);
+    json_t *rows = json_array();
+    if (!json)
+        printf("%-20s %8s %8s %8s %8s %8s %8s %9s %9s %9s %9s %9s\n", "GOP/s", kinds[0], kinds[1], kinds[2], kinds[3], kinds[4], kinds[5],
+               "int4/int8", "int6/int8", "int4/bf16", "whole", "of peak");
+    for (size_t i = 0; i < SHAPES; i++) {
+        figures f = {.product = {0}};
+        const qs_status status = shape_time(device, &shapes[i].shape, &f);
+        if (status != QS_OK) {
+            json_decref(rows);
+            return status;
+        }
+        json_array_append_new(rows, row_of(i, &f, peak));
+        if (!json) row_print(json_array_get(rows, i));
+    }
+    if (json)
+        return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
+                                    means(rows, "speedup_over_bf16"), "speedup_end_to_end", means(rows, "speedup_end_to_end"),
+                                    "peak_gop_per_s", number(2e-9 * peak), "shapes", rows));
+    means_print(rows);
+    json_decref(rows);
+    return QS_OK;
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One product by itself, see device.h: weights in the layout that the library asks for, results scaled and stored as in a training step. */
+#include "lone.h"
+#include "product.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SHIFTS = 4, KEY = 11 };
+
+struct qs_lone_product {
+    qs__cpu *cpu;
+    qs_lone_shape shape;
+    const qs_format *format;
+    bool integer, own;
+    int shifts;
+    int64_t input_count, weights_count;
+    qs__work *product, *pack;
+    qs__work *direct; /* of matrices: takes weights as they lie, which is faster than packing them for one product */
+    float *weights, *range, *factors;
+    uint16_t *input; /* bf16 */
+    void *operand, *codes, *packed, *result, *scratch, *direct_scratch;
+    uint8_t *group, *lift;
+    char name[64];
+};
+
+static int64_t out_extent(const qs_lone_shape *s, int64_t extent) {
+    int64_t padding = s->stride == s->kernel ? 0 : s->kernel / 2;
+    return (extent + 2 * padding - s->kernel) / s->stride + 1;
+}
+
+static bool is_matrix(const qs_lone_shape *s) {
+    return s->height * s->width * s->kernel == 1;
+}
+
+/* ---- Layouts ---- */
+
+typedef struct layouts {
+    qs__layout src, plain, free, dst, factors;
+} layouts;
+
+static layouts matrix_layouts(const qs_lone_shape *s, qs__type type, qs__type dst) {
+    const int64_t k = s->channels, n = s->outputs;
+    return (layouts){.src = qs__layout_of(2, (int64_t[]){s->batch, k}, type, (int64_t[]){k, 1}),
+                     .plain = qs__layout_of(2, (int64_t[]){k, n}, type, (int64_t[]){1, k}),
+                     .free = qs__layout_of(2, (int64_t[]){k, n}, type, NULL),
+                     .dst = qs__layout_of(2, (int64_t[]){s->batch, n}, dst, (int64_t[]){n, 1}),
+                     .factors = qs__layout_of(2, (int64_t[]){1, n}, QS__FP32, (int64_t[]){n, 1})};
+}
+
+static layouts image_layouts(const qs_lone_shape *s, qs__type type, qs__type dst) {
+    const qs_shape src = qs_shape_of(4, s->batch, s->channels, s->height, s->width),
+                   one = qs_shape_of(4, (int64_t)1, s->outputs, (int64_t)1, (int64_t)1);
+    const qs_shape out = qs_shape_of(4, s->batch, s->outputs, out_extent(s, s->height), out_extent(s, s->width));
+    const qs_shape weights = qs_shape_of(4, s->outputs, s->channels, s->kernel, s->kernel);
+    return (layouts){.src = qs__cpu_activation(&src, type),
+                     .plain = qs__cpu_weights(&weights, 1, type, false),
+                     .free = qs__cpu_weights(&weights, 1, type, true),
+                     .dst = qs__cpu_activation(&out, dst),
+                     .factors = qs__cpu_activation(&one, QS__FP32)};
+}
+
+static qs_status plan(qs_lone_product *p, const layouts *l) {
+    const int64_t padding = p->shape.stride == p->shape.kernel ? 0 : p->shape.kernel / 2;
+    const qs__work_request request = {.kind = is_matrix(&p->shape) ? QS__MATMUL : QS__CONVOLUTION,
+                                      .src = &l->src,
+                                      .weights = &l->free,
+                                      .dst = &l->dst,
+                                      .factors = p->integer ? &l->factors : NULL,
+                                      .step = {p->shape.stride, p->shape.stride},
+                                      .padding = {padding, padding}};
+    QS_TRY(qs__work_plan(p->cpu->library, &request, &p->product));
+    const qs__layout wanted = qs__work_layout(p->product, QS__ARGUMENT_WEIGHTS);
+    QS_TRY(qs__work_plan_reorder(p->cpu->library, &l->plain, &wanted, &p->pack));
+    snprintf(p->name, sizeof p->name, "%s", qs__work_name(p->product));
+    if (!is_matrix(&p->shape)) return QS_OK;
+    qs__work_request plain = request;
+    plain.weights = &l->plain;
+    return qs__work_plan(p->cpu->library, &plain, &p->direct);
+}
+
+/* ---- Memory ---- */
+
+static qs_status room(size_t bytes, void **out) {
+    *out = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    if (!*out) return qs_fail(QS_OUT_OF_MEMORY, "%zu bytes for a product by itself", bytes);
+    memset(*out, 1, bytes);
+    return QS_OK;
+}
+
+/* The same operands but for the weights and the scratch. */
+static qs_status reserve_direct(qs_lone_product *p, const layouts *l, const qs__work_memory *product) {
+    const qs__layout scratch = qs__work_layout(p->direct, QS__ARGUMENT_SCRATCH);
+    qs__work_memory memory[QS__ARGUMENT_COUNT];
+    memcpy(memory, product, sizeof memory);
+    QS_TRY(room(qs__layout_bytes(&scratch), &p->direct_scratch));
+    memory[QS__ARGUMENT_WEIGHTS] = (qs__work_memory){&l->plain, p->codes};
+    memory[QS__ARGUMENT_SCRATCH] = (qs__work_memory){qs__layout_bytes(&scratch) ? &scratch : NULL, p->direct_scratch};
+    return qs__work_prepare(p->direct, memory);
+}
+
+static qs_status reserve(qs_lone_product *p, const layouts *l) {
+    const qs__layout wanted = qs__work_layout(p->product, QS__ARGUMENT_WEIGHTS),
+                     scratch = qs__work_layout(p->product, QS__ARGUMENT_SCRATCH);
+    const qs__layout room_of_pack = qs__work_layout(p->pack, QS__ARGUMENT_SCRATCH);
+    size_t bytes = qs__layout_bytes(&scratch), more = qs__layout_bytes(&room_of_pack);
+    QS_TRY(room(qs__layout_bytes(&l->src), &p->operand));
+    QS_TRY(room(qs__layout_bytes(&l->plain), &p->codes));
+    QS_TRY(room(qs__layout_bytes(&wanted), &p->packed));
+    QS_TRY(room(qs__layout_bytes(&l->dst), &p->result));
+    QS_TRY(room(bytes > more ? bytes : more, &p->scratch));
+    const qs__work_memory product[QS__ARGUMENT_COUNT] = {[QS__ARGUMENT_SRC] = {&l->src, p->operand},
+                                                         [QS__ARGUMENT_WEIGHTS] = {&wanted, p->packed},
+                                                         [QS__ARGUMENT_DST] = {&l->dst, p->result},
+                                                         [QS__ARGUMENT_FACTORS] = {p->integer ? &l->factors : NULL, p->factors},
+                                                         [QS__ARGUMENT_SCRATCH] = {bytes ? &scratch : NULL, p->scratch}};
+    const qs__work_memory pack[QS__ARGUMENT_COUNT] = {[QS__ARGUMENT_SRC] = {&l->plain, p->codes},
+                                                      [QS__ARGUMENT_DST] = {&wanted, p->packed},
+                                                      [QS__ARGUMENT_SCRATCH] = {more ? &room_of_pack : NULL, p->scratch}};
+    QS_TRY(qs__work_prepare(p->product, product));
+    QS_TRY(qs__work_prepare(p->pack, pack));
+    return p->direct ? reserve_direct(p, l, product) : QS_OK;
+}
+
+/* Channels of unlike ranges, so that there are groups. */
+static qs_status draw(qs_lone_product *p) {
+    const qs_lone_shape *s = &p->shape;
+    float *values = NULL;
+    QS_TRY(room((size_t)p->weights_count * sizeof(float), (void **)&p->weights));
+    QS_TRY(room((size_t)p->input_count * sizeof(uint16_t), (void **)&p->input));
+    QS_TRY(room((size_t)s->channels * sizeof(float), (void **)&p->range));
+    QS_TRY(room((size_t)s->outputs * sizeof(float), (void **)&p->factors));
+    QS_TRY(room((size_t)s->channels, (void **)&p->group));
+    QS_TRY(room((size_t)s->channels, (void **)&p->lift));
+    QS_TRY(room((size_t)p->input_count * sizeof(float), (void **)&values));
+    for (int64_t i = 0; i < p->weights_count; i++)
+        p->weights[i] = (float)qs_random_uniform(KEY, (uint64_t)i) - 0.5f;
+    for (int64_t i = 0; i < p->input_count; i++)
+        values[i] = ((float)qs_random_uniform(KEY + 1, (uint64_t)i) - 0.5f) / (float)(1 << (i % s->channels % SHIFTS));
+    qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, p->input_count, values,
+                         p->input);
+    free(values);
+    return QS_OK;
+}
+
+/* ---- Stages ---- */
+
+static qs_channel_layout input_layout(const qs_lone_product *p) {
+    return (qs_channel_layout){p->input_count / p->shape.channels, p->shape.channels, 1};
+}
+
+static void find_groups(qs_lone_product *p) {
+    if (p->shifts == 1) {
+        for (int64_t c = 0; c < p->shape.channels; c++)
+            p->range[c] = 0;
+        p->range[0] = qs_absmax_bf16_array(p->input_count, p->input);
+    } else {
+        qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
+    }
+    (void)qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
+    int spare = qs__spare_bits(p->format);
+    for (int64_t c = 0; c < p->shape.channels; c++) {
+        int shift = p->shifts - 1 - p->group[c];
+        p->lift[c] = (uint8_t)(shift < spare ? shift : spare); /* the rest, if any, goes to the weights */
+    }
+}
+
+static void write_operand(qs_lone_product *p) {
+    if (p->integer && p->shifts == 1) {
+        const float step = qs_step_of_absmax(p->format, p->range[0]);
+        qs_quantize_bf16_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, p->input_count, p->input, p->operand);
+    } else if (p->integer) {
+        float step = qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
+        const qs_shift_codes codes = {.format = p->format, .step = step, .group = p->group, .lift = p->lift};
+        qs_shift_quantize_bf16(&codes, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, input_layout(p), p->input, p->operand);
+    }
+}
+
+static qs_status pack_weights(const qs_lone_product *p) {
+    return p->direct ? QS_OK : qs__work_run(p->cpu->library, p->pack);
+}
+
+/* Weights of int6 take the last shift of the narrow channels' partners: their codes have the room, the time is that of any codes. */
+static qs_status write_weights(qs_lone_product *p) {
+    const int64_t row = p->weights_count / p->shape.outputs;
+    if (!p->integer) {
+        qs_convert_from_fp32(p->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, p->weights_count, p->weights,
+                             p->codes);
+        return pack_weights(p);
+    }
+    for (int64_t o = 0; o < p->shape.outputs; o++) {
+        const float step = qs_step_of_absmax(p->format, qs_absmax_array(row, p->weights + o * row));
+        p->factors[o] = step;
+        qs_quantize_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, row, p->weights + o * row,
+                          (int8_t *)p->codes + o * row);
+    }
+    return pack_weights(p);
+}
+
+/* Tiles of our own over panels that are packed as the kernel wants them. */
+static void run_own(qs_lone_product *p) {
+    const int64_t quads = p->shape.channels / 4, rows = p->shape.batch, columns = p->shape.outputs;
+    static const int32_t none[QS__TILE_COLUMNS];
+    static const float ones[QS__TILE_ROWS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    for (int64_t block = 0; block + QS__TILE_ROWS <= rows; block += QS__BLOCK_ROWS)
+        for (int64_t column = 0; column + QS__TILE_COLUMNS <= columns; column += QS__TILE_COLUMNS)
+            for (int64_t row = block; row < block + QS__BLOCK_ROWS && row < rows; row += QS__TILE_ROWS) {
+                qs__tile tile = {.left = (uint8_t *)p->operand + row * quads * 4,
+                                 .right = (int8_t *)p->packed + column * quads * 4,
+                                 .parts = 1,
+                                 .quads = {quads},
+                                 .columns = QS__TILE_COLUMNS,
+                                 .width = QS__TILE_COLUMNS,
+                                 .correction = none,
+                                 .result = QS__TILE_BF16,
+                                 .column_factor = p->factors + column,
+                                 .row_factor = ones};
+                tile.rows = rows - row < QS__TILE_ROWS ? (int)(rows - row) : QS__TILE_ROWS;
+                for (int r = 0; r < tile.rows; r++)
+                    tile.row[r] = (uint16_t *)p->result + (row + r) * columns + column;
+                p->cpu->products->tile(&tile);
+            }
+}
+
+qs_status qs__lone_run(qs_lone_product *p, int stages) {
+    if (p->own) {
+        run_own(p);
+        return QS_OK;
+    }
+    if (stages & QS_LONE_GROUPS && p->integer) find_groups(p);
+    if (stages & QS_LONE_QUANTIZE) write_operand(p);
+    if (stages & QS_LONE_WEIGHTS) QS_TRY(write_weights(p));
+    const bool fresh = stages & QS_LONE_WEIGHTS && p->direct;
+    return stages & QS_LONE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
+}
+
+/* ---- Life ---- */
+
+void qs__lone_close(qs_lone_product *p) {
+    if (!p) return;
+    void *const rooms[] = {p->weights, p->range,  p->factors, p->input,          p->operand, p->codes,
+                           p->packed,  p->result, p->scratch, p->direct_scratch, p->group,   p->lift};
+    qs__work_release(p->product);
+    qs__work_release(p->pack);
+    qs__work_release(p->direct);
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        free(rooms[i]);
+    free(p);
+}
+
+static qs_status fill_own(qs_lone_product *p) {
+    const qs_lone_shape *s = &p->shape;
+    if (!is_matrix(s) || s->channels % 4 || s->outputs % QS__TILE_COLUMNS)
+        return qs_fail(QS_UNSUPPORTED, "our own product by itself is a matrix product of whole panels");
+    snprintf(p->name, sizeof p->name, "own:integer:%s", p->cpu->products->name);
+    QS_TRY(room((size_t)((s->batch + QS__TILE_ROWS) * s->channels), &p->operand));
+    QS_TRY(room((size_t)(s->outputs * s->channels), &p->packed));
+    QS_TRY(room((size_t)(s->outputs * s->batch) * sizeof(uint16_t), &p->result));
+    return room((size_t)s->outputs * sizeof(float), (void **)&p->factors);
+}
+
+static qs_status fill(qs_lone_product *p, const char *kind) {
+    p->own = !strcmp(kind, "own int8");
+    if (p->own) return fill_own(p);
+    QS_TRY(qs_format_find(kind, &p->format));
+    QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
+    p->integer = p->format->kind == QS_KIND_INTEGER;
+    p->shifts = p->integer && p->format->bits < 8 ? SHIFTS : 1;
+    qs__type type = qs__cpu_type(p->format), dst = type == QS__FP32 || !p->cpu->bf16 ? QS__FP32 : QS__BF16;
+    const layouts l = is_matrix(&p->shape) ? matrix_layouts(&p->shape, type, dst) : image_layouts(&p->shape, type, dst);
+    QS_TRY(draw(p));
+    QS_TRY(plan(p, &l));
+    QS_TRY(reserve(p, &l));
+    QS_TRY(qs__lone_run(p, QS_LONE_ALL));
+    return qs__work_run(p->cpu->library, p->pack);
+}
+
+qs_status qs__lone_open(void *state, const qs_lone_shape *shape, const char *kind, qs_lone_product **out) {
+    qs_lone_product *p = NULL;
+    QS_TRY(qs_allocate(1, sizeof *p, &p));
+    p->cpu = state;
+    p->shape = *shape;
+    p->input_count = shape->batch * shape->channels * shape->height * shape->width;
+    p->weights_count = shape->outputs * shape->channels * shape->kernel * shape->kernel;
+    qs_status status = fill(p, kind);
+    if (status != QS_OK) {
+        qs__lone_close(p);
+        return status;
+    }
+    *out = p;
+    return QS_OK;
+}
+
+const char *qs__lone_kernel(const qs_lone_product *p) {
+    return p->name;
+}
+
+double qs__lone_peak(void *state) {
+    const qs__cpu *cpu = state;
+    enum { ROUNDS = 400000, TRIES = 100 };
+    double best = 0;
+    for (int i = 0; cpu->products->probe && i < TRIES; i++) {
+        const clock_t start = clock();
+        const double work = cpu->products->probe(ROUNDS), rate = work * CLOCKS_PER_SEC / (double)(clock() - start + 1);
+        if (rate > best) best = rate;
+    }
+    return best;
+}
