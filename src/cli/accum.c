@@ -129,6 +129,8 @@ static qs_status node_out(const accum *one, int node, json_t *rows) {
 }
 
 static qs_status model_out(const accum *one) {
+    const accum_model drawn = {one->graph, one->batch, one->sum, one->profile_file ? &one->profile.statistics : NULL, one->adder};
+    if (one->svg) QS_TRY(accum_model_curve_write(one->svg, &drawn));
     json_t *rows = json_array();
     qs_status status = QS_OK;
     if (!one->json)
@@ -167,10 +169,10 @@ static qs_status options_refuse(const option_table *table, int count, const char
 
 /* What only some of the three questions take. */
 static qs_status question_check(const option_table *table, const accum *one, bool model) {
-    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "svg", "simulate"};
+    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "simulate"};
     static const char *const of_simulation[] = {"addends", "trials", "seed", "least", "threads"};
     if (!model) QS_TRY(options_refuse(table, 3, of_model, "a model: qsync accum MODEL --batch N"));
-    if (model) QS_TRY(options_refuse(table, 3, of_sum, "one sum: leave out the model"));
+    if (model) QS_TRY(options_refuse(table, 2, of_sum, "one sum: leave out the model"));
     if (!one->simulate) QS_TRY(options_refuse(table, 5, of_simulation, "measurements: add --simulate"));
     if (model && one->profile_file && option_given(table, "nzr"))
         return qs_fail(QS_USAGE, "--nzr and --profile both say what is not zero: give one of them");
@@ -191,7 +193,7 @@ static qs_status planning_check(const accum_planning *what, const option_table *
     if (!what->plan_file && !what->accumulate.rule) return what->out ? qs_fail(QS_USAGE, "--out goes with --plan") : QS_OK;
     if (!model) return qs_fail(QS_USAGE, "--plan and --accumulate belong to a model: qsync accum MODEL --plan FILE --accumulate RULE");
     if (!what->plan_file || !what->accumulate.rule) return qs_fail(QS_USAGE, "--plan and --accumulate go together");
-    return options_refuse(table, 3, (const char *const[]){"m-p", "chunk", "nzr"},
+    return options_refuse(table, 4, (const char *const[]){"m-p", "chunk", "nzr", "svg"},
                           "widths without a plan: a plan's recipes and rule say it");
 }
 
@@ -246,7 +248,8 @@ qs_status verb_accum(int argc, char **argv) {
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "of a model: local batch (128)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &one.input, "CxHxW", "of a model: input shape (the model's own)", 0});
     options_add(&table, (option_row){"profile", OPTION_TEXT, &one.profile_file, "FILE", "of a model: measured shares of zeros", 0});
-    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE", "of a sum: draw n (1 - VRR) over the width", 0});
+    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE",
+                                     "draw n (1 - VRR): of a sum over the width, of a model over the length", 0});
     options_add(&table, (option_row){"simulate", OPTION_FLAG, &one.simulate, NULL, "of a sum: measure what adders retain, beside it", 0});
     simulation_options_add(&one.simulation, &table);
     planning_options_add(&one.planning, &table);

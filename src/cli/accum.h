@@ -5,8 +5,21 @@
 #include "qsync/accumulator.h"
 #include "cli.h"
 
+/* accum_picture.c: an SVG file of that size, whose content `draw` writes. */
+qs_status accum_picture_write(const char *path, int width, int height, qs_status (*draw)(FILE *file, const void *context),
+                              const void *context);
 /* accum_curve.c: the exponent n (1 - VRR) over the width, plain and in chunks, as a self-contained SVG file. */
 qs_status accum_curve_write(const char *path, const qs_accumulation *sum, int normal_bits);
+
+/* accum_model_curve.c: the sums of a model on the curves of all widths over the length, as a self-contained SVG file. */
+typedef struct accum_model {
+    const qs_graph *graph;
+    int64_t batch;
+    qs_accumulation sum;             /* chunk: of the chunked sums; length: not used */
+    const qs_statistics *statistics; /* NULL: zeros as sum.nonzero says */
+    const qs_adder *adder;           /* NULL: the formula */
+} accum_model;
+qs_status accum_model_curve_write(const char *path, const accum_model *what);
 
 /* What --simulate asks. */
 typedef struct accum_simulation {
@@ -38,6 +51,8 @@ typedef struct accum_adder {
 
 /* The first width whose exponent, moved by `sides` times its interval, is below the limit; 0: none of those measured. */
 int accum_width(const accum_adder *one, int order, double sides);
+/* n (1 - VRR) as derived for an adder (qs_adder_exponent); NAN where nothing is. */
+double accum_derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits);
 /* The width that is derived for an adder (qs_adder_bits); 0: nothing is. */
 int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order);
 /* accum_simulate.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */

@@ -2,7 +2,6 @@
 /* The curve of accum as a picture: n (1 - VRR), logarithmic, over the mantissa bits of the accumulator. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "accum.h"
 
@@ -56,33 +55,27 @@ static qs_status line_draw(const plot *one, const qs_accumulation *sum, const ch
     return QS_OK;
 }
 
-static qs_status curve_draw(plot *one, const qs_accumulation *sum) {
-    qs_accumulation plain = *sum;
+/* What is drawn of which sum. */
+typedef struct curve {
+    const qs_accumulation *sum;
+    int normal_bits;
+} curve;
+
+static qs_status curve_draw(FILE *file, const void *context) {
+    const curve *what = context;
+    const double highest = fmax(2, ceil(log10((double)what->sum->length)));
+    const plot one = {file, what->sum->product_bits, what->normal_bits + 4, -4, highest + fmod(highest, 2)};
+    qs_accumulation plain = *what->sum;
     char label[64];
     plain.chunk = 0;
-    fprintf(one->file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-            "<text x=\"%d\" y=\"24\" font-size=\"14\">n (1 - VRR) of %lld products with %d mantissa bits, %.3g %% not zero</text>\n",
-            WIDTH, HEIGHT, LEFT, (long long)sum->length, sum->product_bits, 100 * sum->nonzero);
-    axes_draw(one);
-    snprintf(label, sizeof label, "chunks of %lld", (long long)sum->chunk);
-    QS_TRY(line_draw(one, &plain, "#1f5fa8", "one after the other", 1));
-    QS_TRY(line_draw(one, sum, "#b35900", label, 2));
-    fprintf(one->file, "</svg>\n");
-    return QS_OK;
+    fprintf(file, "<text x=\"%d\" y=\"24\" font-size=\"14\">n (1 - VRR) of %lld products with %d mantissa bits, %.3g %% not zero</text>\n",
+            LEFT, (long long)plain.length, plain.product_bits, 100 * plain.nonzero);
+    axes_draw(&one);
+    snprintf(label, sizeof label, "chunks of %lld", (long long)what->sum->chunk);
+    QS_TRY(line_draw(&one, &plain, "#1f5fa8", "one after the other", 1));
+    return line_draw(&one, what->sum, "#b35900", label, 2);
 }
 
 qs_status accum_curve_write(const char *path, const qs_accumulation *sum, int normal_bits) {
-    const double highest = fmax(2, ceil(log10((double)sum->length)));
-    plot one = {.first = sum->product_bits, .last = normal_bits + 4, .lowest = -4, .highest = highest + fmod(highest, 2)};
-    char *text = NULL;
-    size_t bytes = 0;
-    one.file = open_memstream(&text, &bytes);
-    if (!one.file) return qs_fail(QS_OUT_OF_MEMORY, "the picture %s", path);
-    qs_status status = curve_draw(&one, sum);
-    if (fclose(one.file) != 0 && status == QS_OK) status = qs_fail(QS_OUT_OF_MEMORY, "the picture %s", path);
-    if (status == QS_OK) status = qs_file_write(path, text, bytes);
-    free(text);
-    return status;
+    return accum_picture_write(path, WIDTH, HEIGHT, curve_draw, &(curve){sum, normal_bits});
 }

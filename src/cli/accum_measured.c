@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was measured as a picture: n (1 - VRR), logarithmic, over the width; an adder is a line with intervals, the formula a dashed one. */
+/* What was measured as a picture: n (1 - VRR), logarithmic, over the width; an adder is
+ * points with intervals, on the line that is derived for it; the formula is a dashed line. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "accum.h"
 
@@ -46,12 +46,14 @@ static void axes_draw(const panel *one) {
             left, limit, right, right, limit - 6);
 }
 
+/* The line that is derived for an adder; points, measured, with their intervals. */
 static void adder_draw(const panel *one, const accum_adder *adder, const char *colour) {
     char step = 'M';
-    fprintf(one->file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" d=\"", colour);
+    fprintf(one->file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" d=\"", colour);
     for (int b = one->first; b <= one->last; b++) {
-        if (!adder->point[b].known) continue;
-        fprintf(one->file, "%c%.1f %.1f ", step, x_of(one, b), y_of(one, adder->point[b].exponent[one->order].value));
+        const double exponent = accum_derived_exponent(one->what, adder->adder, one->order, b);
+        if (isnan(exponent)) continue;
+        fprintf(one->file, "%c%.1f %.1f ", step, x_of(one, b), y_of(one, exponent));
         step = 'L';
     }
     fprintf(one->file, "\"/>\n");
@@ -102,35 +104,33 @@ static void key_draw(FILE *file, const accum_simulation *what, int adders, const
                 bits[ORDER_CHUNKED]);
     }
     fprintf(file,
-            "<text x=\"%d\" y=\"%d\">dashed: the formula. %lld trials, intervals of 95 %%; what is below 0.1 lies on the edge.</text>\n",
+            "<text x=\"%d\" y=\"%d\">points: measured, %lld trials, intervals of 95 %%; lines: derived for the adder; dashed: the formula; "
+            "below 0.1: on the edge.</text>\n",
             LEFT, HEIGHT - 8, (long long)what->trials);
 }
 
-static qs_status picture_draw(FILE *file, const accum_simulation *what, int adders, const accum_adder *one) {
+/* What was measured. */
+typedef struct measurements {
+    const accum_simulation *what;
+    int adders;
+    const accum_adder *one;
+} measurements;
+
+static qs_status measured_draw(FILE *file, const void *context) {
+    const measurements *all = context;
+    const accum_simulation *what = all->what;
     panel each = {file, what, 0, what->least, what->least + 1, ceil(log10((double)what->sum.length))};
-    for (int a = 0; a < adders; a++)
+    for (int a = 0; a < all->adders; a++)
         for (int b = each.last; b <= QS_WIDEST_ADDER; b++)
-            if (one[a].point[b].known) each.last = b;
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-            "<text x=\"%d\" y=\"24\" font-size=\"14\">n (1 - VRR) measured: %lld products with %d mantissa bits (%s)</text>\n",
-            ORDERS * PANEL, HEIGHT, LEFT, (long long)what->sum.length, what->sum.product_bits, what->addends);
+            if (all->one[a].point[b].known) each.last = b;
+    fprintf(file, "<text x=\"%d\" y=\"24\" font-size=\"14\">n (1 - VRR) measured: %lld products with %d mantissa bits (%s)</text>\n", LEFT,
+            (long long)what->sum.length, what->sum.product_bits, what->addends);
     for (; each.order < ORDERS; each.order++)
-        QS_TRY(panel_draw(&each, adders, one));
-    key_draw(file, what, adders, one);
-    fprintf(file, "</svg>\n");
+        QS_TRY(panel_draw(&each, all->adders, all->one));
+    key_draw(file, what, all->adders, all->one);
     return QS_OK;
 }
 
 qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file) return qs_fail(QS_OUT_OF_MEMORY, "the picture %s", path);
-    qs_status status = picture_draw(file, what, adders, one);
-    if (fclose(file) != 0 && status == QS_OK) status = qs_fail(QS_OUT_OF_MEMORY, "the picture %s", path);
-    if (status == QS_OK) status = qs_file_write(path, text, bytes);
-    free(text);
-    return status;
+    return accum_picture_write(path, ORDERS * PANEL, HEIGHT, measured_draw, &(measurements){what, adders, one});
 }

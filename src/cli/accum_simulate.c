@@ -120,8 +120,7 @@ static double formula_exponent(const accum_simulation *what, int order, int bits
     return bits >= sum.product_bits && qs_accumulation_exponent(&sum, bits, &exponent) == QS_OK ? exponent : NAN;
 }
 
-/* The same as derived for the adder; NAN where nothing is. */
-static double derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits) {
+double accum_derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits) {
     const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
     qs_accumulation sum = what->sum;
     double exponent;
@@ -153,7 +152,7 @@ static void adder_print(const accum_simulation *what, const accum_adder *one) {
         printf("%5d %9.4f %9.4f %9.2g", b, point->retention[0].ratio, point->retention[0].interval, point->retention[0].error);
         for (int o = 0; o < ORDERS; o++) {
             printf(" %12.4g +- %9.2g", point->exponent[o].value, point->exponent[o].interval);
-            exponent_print(derived_exponent(what, one->adder, o, b));
+            exponent_print(accum_derived_exponent(what, one->adder, o, b));
             exponent_print(formula_exponent(what, o, b));
         }
         printf("\n");
@@ -186,7 +185,7 @@ static json_t *order_json(const accum_simulation *what, const accum_adder *one, 
                                                 retention->interval, "error", retention->error, "exponent", point->exponent[order].value,
                                                 "exponent_interval", point->exponent[order].interval, "formula_exponent",
                                                 json_number(formula_exponent(what, order, b)), "derived_exponent",
-                                                json_number(derived_exponent(what, one->adder, order, b))));
+                                                json_number(accum_derived_exponent(what, one->adder, order, b))));
     }
     return json_pack("{s:i,s:i,s:i,s:i,s:o}", "derived_bits", accum_derived_width(what, one->adder, order), "bits",
                      accum_width(one, order, 0), "lowest", accum_width(one, order, -1), "highest", accum_width(one, order, 1), "widths",

@@ -173,6 +173,8 @@ static void work_options_add(train_work *work, option_table *table) {
                                     "promote them also when more than this share underflows (0: never)", 0});
     options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
+    options_add(table, (option_row){"gradient-variance", OPTION_INTEGER, &o->gradients_every, "N",
+                                    "write the variance of each operator's weight gradient to the metrics every N steps", 1});
     options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
                                     "write trace.json into the run folder: a typical step of all ranks as a Chrome trace", 0});
     options_add(table, (option_row){"audit-bound", OPTION_REAL, &o->audit_bound, "PERCENT",
@@ -197,6 +199,8 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     QS_TRY(job_options_finish(&work->job));
     if (work->options.trace && !work->options.run_folder)
         return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
+    if (work->options.gradients_every > 0 && !work->options.run_folder)
+        return qs_fail(QS_USAGE, "--gradient-variance needs a run folder to write to; give --out FOLDER");
     if (work->options.watch_after > 0 && !work->options.watch_plan)
         return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
     if ((option_given(&table, "promote-at") || option_given(&table, "promote-underflow")) && !work->plan_path)

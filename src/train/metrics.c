@@ -195,6 +195,18 @@ qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums 
     return line_append(trainer, line);
 }
 
+qs_status qs__metrics_gradient(qs__trainer *trainer, int64_t epoch, int node, double variance) {
+    qs_line *line = NULL;
+    if (!is_writer(trainer)) return QS_OK;
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", "gradient");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_integer(line, "step", trainer->step + 1);
+    qs_line_text(line, "operator", trainer->graph->node[node].name);
+    qs_line_number(line, "variance", variance);
+    return line_append(trainer, line);
+}
+
 static void replan_rank_put(qs_line *line, int rank, const qs__replan_figures *figures) {
     char key[48];
     snprintf(key, sizeof key, "schedule_before.%d", rank);

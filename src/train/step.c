@@ -51,6 +51,7 @@ static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_i
     qs__batch_load(program, trainer->graph, &trainer->training, &trainer->augmentation, indices, count);
     QS_TRY(forward_run(trainer, program, &run));
     QS_TRY(qs__executor_finish(program->executor, &run));
+    QS_TRY(qs__gradients_report(trainer, program, epoch, run.loss_scale));
     if (count > 0) loss_note(trainer, program, count);
     scale_update(trainer, program);
     return qs__rounding_step(trainer, program, count);

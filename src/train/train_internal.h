@@ -215,6 +215,9 @@ qs_status qs__thresholds_set(qs__trainer *trainer);
 /* culprit.c: runs the forward part once more and looks at every tensor. Nothing else is lost: the run is over. */
 qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, qs__culprit *out);
 
+/* gradients.c: behind the all-reduces of every options->gradients_every-th step, before the loss scale changes. */
+qs_status qs__gradients_report(qs__trainer *trainer, const qs__program *program, int64_t epoch, double loss_scale);
+
 /* step.c */
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
 
@@ -251,6 +254,8 @@ qs_status qs__text_finish(qs__text *text, char **out);
 
 /* metrics.c: the run folder; rank 0 only, all others and runs without a folder return QS_OK at once. */
 qs_status qs__metrics_open(qs__trainer *trainer);
+/* Of the weights of a node. */
+qs_status qs__metrics_gradient(qs__trainer *trainer, int64_t epoch, int node, double variance);
 /* Behind a switch to the present plan: `figures` of all ranks. */
 qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *figures);
 /* Behind a promotion, or one that was refused: `refusal` says why. */

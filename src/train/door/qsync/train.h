@@ -133,6 +133,7 @@ typedef struct qs_train_options {
     int64_t watch_after;                /* look only when so many steps are done */
     double promote_at;                  /* for all tensors with a format, instead of the plan's; 0: the plan's; below 0: never */
     double promote_underflow;           /* promotes tensors whose underflows / elements exceed it, too; 0: they are only reported */
+    int64_t gradients_every;            /* write the variance of the weight gradients every N steps; 0: never */
     bool trace;                         /* write trace.json */
     double audit_bound;                 /* warn when the iteration is further from its prediction, in per cent; 0: 10 */
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
@@ -171,6 +172,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
  *   all ranks and the steps since the last line, one an epoch {"type":"epoch", ...}, and one a switch of plans {"type":"replan", ...}; no
  *   times: equal runs give equal bytes
+ *   With gradients_every also one an adjustable operator {"type":"gradient", epoch, step, operator, variance}: over the elements of its
+ *   weights' gradient, the mean over the global batch, loss scale taken off
  * - weights.qsync: master weights and running statistics after the last step
  *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
  *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a loss that is not finite {"type":"failure", ...} is the last.
