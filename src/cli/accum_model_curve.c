@@ -83,8 +83,9 @@ static qs_status width_draw(const panel *one, int bits) {
     }
     fprintf(one->file, "\"/>\n");
     if (knee > 0)
-        fprintf(one->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#c00\"/>\n<text x=\"%.1f\" y=\"%.1f\">%d</text>\n", knee,
-                y_of(QS_ACCUMULATION_EXPONENT), knee + 5, y_of(QS_ACCUMULATION_EXPONENT) + 14, bits);
+        fprintf(one->file,
+                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#c00\"/>\n<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%d</text>\n",
+                knee, y_of(QS_ACCUMULATION_EXPONENT), knee - 4, y_of(QS_ACCUMULATION_EXPONENT) - 5 - bits % 2 * 12, bits);
     return QS_OK;
 }
 
@@ -151,7 +152,7 @@ static qs_status model_draw(FILE *file, const void *context) {
     panel one = {file, what, 0, 0};
     int last = 8;
     QS_TRY(sums_each(&one, longest, &last));
-    one.last = last;
+    one.last = last + 1;
     fprintf(file, "<text x=\"%d\" y=\"24\" font-size=\"14\">n (1 - VRR) of %s, batch %lld, products of %d mantissa bits, by %s</text>\n",
             LEFT, what->graph->name, (long long)what->batch, what->sum.product_bits,
             what->adder ? qs_adder_name(what->adder) : "the formula");

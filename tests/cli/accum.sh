@@ -51,6 +51,12 @@ check "the table" grep "stage1.block0.conv1 .* 144  1.00 ( 5,  5)" "$work/table"
 check "the knee in the picture" grep "one after the other: 12 bits" "$work/curve.svg"
 check "a whole picture" grep "</svg>" "$work/curve.svg"
 
+"$QSYNC" accum resnet20 --svg "$work/model.svg" > "$work/table"
+check "the stem's weight gradient in the picture" grep "weight_gradient, 131072 products: 12 bits" "$work/model.svg"
+check "the same in chunks" grep "weight_gradient, 131072 products: 8 bits" "$work/model.svg"
+"$QSYNC" accum lenet5 --adder toward-zero --svg "$work/model.svg" > "$work/table"
+check "a whole picture by an adder" grep "</svg>" "$work/model.svg"
+
 measure() { "$QSYNC" accum --m-p 5 --length 256 --simulate --trials 2000 "$@"; }
 measure --json --svg "$work/measured.svg" > "$work/measured.json"
 check "all adders" jq -e '.adders | length == 4' "$work/measured.json"
@@ -87,6 +93,7 @@ hash() { # plan
 check "training with them" [ -n "$(hash "$work/narrow.json")" ]
 check "the same again" [ "$(hash "$work/narrow.json")" = "$(hash "$work/narrow.json")" ]
 check "narrower is different" [ "$(hash "$work/narrow.json")" != "$(hash "$work/fewer.json")" ]
+refuse 2 "widths without a plan" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,9)/nearest-even" --svg x.svg
 refuse 2 "go together" accum lenet5 --plan "$work/plan.json"
 refuse 2 "a rule like" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,auto)/odd"
 refuse 2 "one width for all" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,9)/nearest-even" --accumulator-bits-off 1
