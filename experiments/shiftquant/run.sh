@@ -50,7 +50,7 @@ rows() {
         name=${variant%%=*} rest=${variant#*=}
         for seed in $SEEDS; do
             folder=$OUT/$name-$seed
-            [ -f "$folder/result.json" ] && [ -f "$folder/metrics.jsonl" ] || continue
+            if [ ! -f "$folder/result.json" ] || [ ! -f "$folder/metrics.jsonl" ]; then continue; fi
             us=$(jq -r '.iteration_us // ""' "$folder/result.json")
             jq -r --arg v "$name" --arg n "${rest%%/*}" --arg r "${rest#*/}" --arg s "$seed" --arg us "$us" 'select(.type == "epoch")
                 | [$v, $n, $r, $s, .epoch, .training_loss, .test_loss, .test_accuracy, $us] | map(tostring) | join(",")' "$folder/metrics.jsonl"

@@ -27,6 +27,6 @@ jq -e '(.kernel_ratio | length >= 8 and has("nearest-even") and has("align-trunc
     cat "$work/figures"
     failures=$((failures + 1))
 }
-refuse 2 'give one of them' bench --accum --plan
-refuse 2 'give one of them' bench --mapper 60 --accum
+refuse 2 'give one' bench --accum --plan
+refuse 2 'give one' bench --mapper 60 --accum
 finish

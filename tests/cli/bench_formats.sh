@@ -14,6 +14,6 @@ jq -e '.isa == "portable" and .threads == 1 and .bytes == 67108864 and .copy_gb_
     cat "$work/figures"
     failures=$((failures + 1))
 }
-refuse 2 'give one of them' bench --formats --accum
+refuse 2 'give one' bench --formats --accum
 refuse 2 'instruction set' bench --formats --isa avx1024
 finish

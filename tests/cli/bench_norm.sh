@@ -14,5 +14,5 @@ jq -e '(.shapes | length) == 10 and ([.l1_over_l2, .l1q_over_l2, .l1q_with_codes
 }
 "$QSYNC" bench --norm --steps 1 > "$work/table" || failures=$((failures + 1))
 grep -q 'geometric means' "$work/table" || failures=$((failures + 1))
-refuse 2 'give one of them' bench --norm --plan
+refuse 2 'give one' bench --norm --plan
 finish

@@ -94,15 +94,18 @@ static void cluster_b(void **state) {
     setting_end(&one);
 }
 
-/* Both classes help in both clusters. */
+/* The T4s help: the V100s alone reach half. By published figures V100s in fp32 are about half as fast as T4s in int8, and there are as many of
+ * them, so they are at the border of helping: what is said of them must agree with their figure. */
 static void helpful(void **state) {
     (void)state;
     setting one = setting_make("cluster-a.json");
     const qs_plan_question ask = {"uniform", one.graph, &one.cluster, &one.profile, &one.job, &one.options};
     qs_plan plan = setting_plan(&one, "uniform");
     assert_ok(qs_plan_weigh_classes(&ask, &plan));
-    assert_int_equal(qs_plan_unhelpful(&plan), -1);
-    assert_true(plan.without[0].images_per_second > 0 && plan.without[1].images_per_second > 0);
+    const double all = plan.images_per_second, strong = plan.without[1].images_per_second, weak = plan.without[0].images_per_second;
+    assert_true(strong > 0 && strong < 0.6 * all);
+    assert_true(weak > 0.6 * all);
+    assert_int_equal(qs_plan_unhelpful(&plan), weak > all ? 0 : -1);
     qs_plan_release(&plan);
     setting_end(&one);
 }

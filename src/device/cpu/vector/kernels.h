@@ -95,8 +95,8 @@ typedef struct qs__cpu_kernels {
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
     void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
 
-    /* By the kind of lanes: floats, doubles (qs__narrow_rule.wide). A tile of sums; fp32 or bf16 to its factors, true where all are finite; the first `width` of a row
-     * of sums, plus the bias where it is not NULL, into elements index, index + 1, ... of dst. */
+    /* By the kind of lanes: floats, doubles (qs__narrow_rule.wide). A tile of sums; fp32 or bf16 to its factors, true where all are finite;
+     * the first `width` of a row of sums, plus the bias where it is not NULL, into elements index, index + 1, ... of dst. */
     void (*narrow_tile[2])(const qs__narrow_tile *tile);
     bool (*narrow_read[2])(int64_t count, qs__in src, void *dst);
     void (*narrow_write[2])(int64_t width, const void *sum, const float *bias, qs__out dst, int64_t index);
