@@ -209,4 +209,87 @@ static inline void check_straight_through(const char *forward_text, const char *
     bound_release(&b);
 }
 
+/* ---- Layer norms ---- */
+
+enum { LAYER_POSITIONS = 6, LAYER_CHANNELS = 7 };
+
+/* A pass without relu. */
+static inline void layer_bound(bound *b, const char *name, const char *pass, int64_t positions, int64_t channels, uint64_t seed) {
+    qs_case one = qs_case_make(name, pass, NULL);
+    for (int i = 0; i < one.operands; i++) {
+        const qs_role role = one.operand[i].role;
+        const bool values = role == QS_SRC || role == QS_DST || role == QS_DIFF_DST || role == QS_DIFF_SRC;
+        const bool of_position = role == QS_MEAN || role == one.op->norm->spread;
+        if (role == QS_MASK) continue;
+        qs_case_bind(&one, role, values ? qs_shape_of(2, positions, channels) : qs_shape_of(1, of_position ? positions : channels),
+                     qs_format_of("fp32"));
+    }
+    assert_ok(qs_case_check(&one));
+    bound_make(b, &one, seed);
+}
+
+/* Operand `role` of the batch of one is that of position `at`. */
+static inline void position_same(bound *single, bound *all, qs_role role, int64_t at) {
+    const int64_t count = bound_count(single, role);
+    assert_memory_equal(bound_fp32(single, role), bound_fp32(all, role) + at * count, (size_t)count * sizeof(float));
+}
+
+static inline void position_copy(bound *single, bound *all, qs_role role, int64_t at) {
+    const int64_t count = bound_count(single, role);
+    memcpy(bound_fp32(single, role), bound_fp32(all, role) + at * count, (size_t)count * sizeof(float));
+}
+
+/* What a position gives depends on that position alone, bit for bit, in training, its backward pass and evaluation; the gradients of the
+ * parameters are sums over positions: each term and the total are rounded to fp32 once. */
+static inline void check_positions_apart(const char *name) {
+    bound forward, backward, inference, one_forward, one_backward;
+    double sums[2][LAYER_CHANNELS] = {{0}}, terms[2][LAYER_CHANNELS] = {{0}};
+    const qs_role gradient[2] = {QS_DIFF_SCALE, QS_DIFF_SHIFT};
+    layer_bound(&forward, name, "forward", LAYER_POSITIONS, LAYER_CHANNELS, 41);
+    layer_bound(&backward, name, "backward", LAYER_POSITIONS, LAYER_CHANNELS, 42);
+    layer_bound(&inference, name, "inference", LAYER_POSITIONS, LAYER_CHANNELS, 43);
+    layer_bound(&one_forward, name, "forward", 1, LAYER_CHANNELS, 41);
+    layer_bound(&one_backward, name, "backward", 1, LAYER_CHANNELS, 42);
+    bound_run(&forward);
+    bound_share(&backward, &forward);
+    bound_run(&backward);
+    bound_share(&inference, &forward);
+    bound_run(&inference);
+    same_operand(&inference, QS_DST, &forward, QS_DST, name);
+    for (int64_t at = 0; at < LAYER_POSITIONS; at++) {
+        copy_operand(&one_forward, QS_SCALE, &forward, QS_SCALE);
+        copy_operand(&one_forward, QS_SHIFT, &forward, QS_SHIFT);
+        position_copy(&one_forward, &forward, QS_SRC, at);
+        position_copy(&one_backward, &backward, QS_DIFF_DST, at);
+        bound_run(&one_forward);
+        bound_share(&one_backward, &one_forward);
+        bound_run(&one_backward);
+        position_same(&one_forward, &forward, QS_DST, at);
+        position_same(&one_forward, &forward, QS_MEAN, at);
+        position_same(&one_forward, &forward, forward.one.op->norm->spread, at);
+        position_same(&one_backward, &backward, QS_DIFF_SRC, at);
+        for (int k = 0; k < 2 * LAYER_CHANNELS; k++) {
+            const double term = (double)bound_fp32(&one_backward, gradient[k / LAYER_CHANNELS])[k % LAYER_CHANNELS];
+            sums[k / LAYER_CHANNELS][k % LAYER_CHANNELS] += term;
+            terms[k / LAYER_CHANNELS][k % LAYER_CHANNELS] += fabs(term);
+        }
+    }
+    for (int k = 0; k < 2 * LAYER_CHANNELS; k++) {
+        const int which = k / LAYER_CHANNELS, c = k % LAYER_CHANNELS;
+        assert_true(fabs((double)bound_fp32(&backward, gradient[which])[c] - sums[which][c]) <= 0x1p-23 * terms[which][c]);
+    }
+    bound_release(&forward);
+    bound_release(&backward);
+    bound_release(&inference);
+    bound_release(&one_forward);
+    bound_release(&one_backward);
+}
+
+static inline void check_layer_refused(const char *text, const char *reason) {
+    qs_case one;
+    assert_ok(qs_case_parse(text, &one));
+    assert_int_equal(qs_case_check(&one), QS_USAGE);
+    if (!strstr(qs_message(), reason)) fail_msg("%s: %s", text, qs_message());
+}
+
 #endif

@@ -371,10 +371,10 @@ static inline void fill_far_from_kinks(float *values, int64_t count, int64_t dif
     free(order);
 }
 
-/* Values that stay on their side of their channel's mean: a third of them about 2, the others about -1. */
-static inline void fill_far_from_means(float *values, int64_t rows, int64_t channels) {
-    for (int64_t i = 0; i < rows * channels; i++)
-        values[i] = ((i / channels) % 3 ? -1.0f : 2.0f) + 0.5f * (qs_random_uniform(13, (uint64_t)i) - 0.5f);
+/* Values that stay on their side of the mean of their channel, or of their position: a third of them about 2, the others about -1. */
+static inline void fill_far_from_means(float *values, int64_t count, int64_t channels, bool of_position) {
+    for (int64_t i = 0; i < count; i++)
+        values[i] = ((of_position ? i % channels : i / channels) % 3 ? -1.0f : 2.0f) + 0.5f * (qs_random_uniform(13, (uint64_t)i) - 0.5f);
 }
 
 /* Σ r y of the forward results at src role + step × direction; *rounding grows by what fp32 storage of y may contribute. */
@@ -440,7 +440,7 @@ static inline void check_one_gradient(const char *text) {
     int64_t count = bound_count(&forward, QS_SRC);
     if (strcmp(one.op->name, "max_pool") == 0) fill_far_from_kinks(src, count, count);
     if (strcmp(one.op->name, "relu") == 0) fill_far_from_kinks(src, count, 64); /* small values: y is then known closely */
-    if (one.op->norm && one.op->norm->absolute) fill_far_from_means(src, count / one.operand[0].shape.dim[1], one.operand[0].shape.dim[1]);
+    if (one.op->norm && one.op->norm->absolute) fill_far_from_means(src, count, one.operand[0].shape.dim[1], one.op->norm->per_position);
     for (int i = 0; i < one.operands; i++) { /* the origins check_direction will step from */
         if (!one.operand[i].format || one.operand[i].role == QS_LABELS || one.operand[i].role == QS_MASK) continue;
         float *values = forward.operands[i].data;

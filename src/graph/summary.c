@@ -50,11 +50,11 @@ bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t bat
         *out = qs_shape_of(1, (int64_t)2);
         return true;
     case QS_MEAN:
-        return parameter_shape(graph, node, QS_RUNNING_MEAN, out);
     case QS_VARIANCE:
-        return parameter_shape(graph, node, QS_RUNNING_VARIANCE, out);
     case QS_DEVIATION:
-        return parameter_shape(graph, node, QS_RUNNING_DEVIATION, out);
+        *out = qs_graph_shape(graph, node, batch);
+        *out = qs_norm_vector(one->op->norm, out);
+        return true;
     default:
         return parameter_shape(graph, node, role, out);
     }

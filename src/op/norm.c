@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch normalisations of every kind (qs_norm says which): parameters, rules, reference passes. Vectors are fp32 and sums double, whatever
+/* Normalisations of every kind (qs_norm says which): parameters, rules, reference passes. What has a mean and a spread of its own is a
+ * *group*: a channel in batch norms, a position in layer norms. Vectors are fp32 and sums double, whatever
  * the storage of the activations; the quantized ones work on the codes of src, in units of its step. */
 #include "norm.h"
 
@@ -14,6 +15,10 @@ void qs__norm_defaults(qs_attributes *with) {
     if (with->value2 == 0) with->value2 = 0.1;
 }
 
+void qs__norm_layer_defaults(qs_attributes *with) {
+    if (with->value == 0) with->value = 1e-5;
+}
+
 qs_status qs__norm_infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     (void)with, (void)outputs;
     char text[96];
@@ -22,10 +27,17 @@ qs_status qs__norm_infer(const qs_attributes *with, const qs_shape *src, int64_t
     return QS_OK;
 }
 
-static int parameters(const qs_shape *src, const char *name, qs_role running, qs_parameter_rule *out) {
+int qs__norm_layer_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
+    (void)with, (void)outputs, (void)bias;
     qs_shape shape = qs_shape_of(1, src->dim[1]);
     out[0] = (qs_parameter_rule){"scale", QS_SCALE, QS_DIFF_SCALE, shape, 1, 0};
     out[1] = (qs_parameter_rule){"shift", QS_SHIFT, QS_DIFF_SHIFT, shape, 0, 0};
+    return 2;
+}
+
+static int batch_parameters(const qs_shape *src, const char *name, qs_role running, qs_parameter_rule *out) {
+    qs_shape shape = qs_shape_of(1, src->dim[1]);
+    qs__norm_layer_parameters(NULL, src, 0, false, out);
     out[2] = (qs_parameter_rule){"running_mean", QS_RUNNING_MEAN, QS_ROLE_COUNT, shape, 0, 0};
     out[3] = (qs_parameter_rule){name, running, QS_ROLE_COUNT, shape, 1, 0};
     return 4;
@@ -33,12 +45,16 @@ static int parameters(const qs_shape *src, const char *name, qs_role running, qs
 
 int qs__norm_variance_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
     (void)with, (void)outputs, (void)bias;
-    return parameters(src, "running_variance", QS_RUNNING_VARIANCE, out);
+    return batch_parameters(src, "running_variance", QS_RUNNING_VARIANCE, out);
 }
 
 int qs__norm_deviation_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
     (void)with, (void)outputs, (void)bias;
-    return parameters(src, "running_deviation", QS_RUNNING_DEVIATION, out);
+    return batch_parameters(src, "running_deviation", QS_RUNNING_DEVIATION, out);
+}
+
+qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src) {
+    return qs_shape_of(1, norm->per_position ? qs_shape_count(src) / src->dim[1] : src->dim[1]);
 }
 
 double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon) {
@@ -59,12 +75,18 @@ static qs_shape shape_of(const qs_case *one, qs_role role) {
         return qs__relu_mask(src);
     case QS_SRC_STEP:
         return qs_shape_of(1, (int64_t)1);
+    case QS_MEAN:
+    case QS_VARIANCE:
+    case QS_DEVIATION:
+        return qs_norm_vector(one->op->norm, src);
     default:
         return qs_shape_of(1, src->dim[1]);
     }
 }
 
+/* Layer norms have no passes on integers. */
 static qs_status check_quantized(const qs_case *one) {
+    if (one->op->norm->per_position) return QS_OK;
     bool wanted = one->op->norm->quantized;
     if (qs__is_integer(one, QS_SRC) == wanted && qs__present(one, QS_SRC_STEP) == wanted) return QS_OK;
     return qs__refuse(one, wanted ? "src is normalised in fixed point: give it as int8 with its src_step"
@@ -79,6 +101,8 @@ static qs_status check(const qs_case *one) {
     QS_TRY(check_quantized(one));
     double epsilon = one->attributes.value, momentum = one->attributes.value2;
     if (epsilon <= 0) return qs__refuse(one, "epsilon (value) is %g: it must be positive", epsilon);
+    if (one->op->norm->per_position && qs__shape(one, QS_SRC)->dim[1] < 2)
+        return qs__refuse(one, "one channel has no variance: use more channels, or a batch norm");
     if (momentum < 0 || momentum > 1) return qs__refuse(one, "momentum (value2) is %g: it must lie in [0, 1]", momentum);
     return QS_OK;
 }
@@ -89,7 +113,7 @@ static qs_status check_training(const qs_case *one) {
         return qs__refuse(one, "operand mask and attribute relu come together or not at all");
     }
     const qs_shape *shape = qs__shape(one, QS_SRC);
-    if (qs_shape_count(shape) >= 2 * shape->dim[1]) return QS_OK;
+    if (one->op->norm->per_position || qs_shape_count(shape) >= 2 * shape->dim[1]) return QS_OK;
     return qs__refuse(one, "one value per channel has no variance: use a larger batch or image");
 }
 
@@ -99,11 +123,17 @@ static qs_status check_training(const qs_case *one) {
  * `spread`, `scale` and `shift` are in their own. */
 typedef struct work {
     const qs_norm *norm;
-    int64_t rows, channels;
-    double step, epsilon; /* step: what one unit of src is worth; 1 for floats */
+    int64_t channels, groups, size; /* size: values of a group */
+    double step, epsilon;           /* step: what one unit of src is worth; 1 for floats */
     float *src, *diff;
-    double *mean, *spread, *scale, *shift; /* (channels) */
+    double *mean, *spread; /* (groups) */
+    double *scale, *shift; /* (channels) */
 } work;
+
+/* Where value i of a group lies; its channel is that modulo channels. */
+static int64_t place(const work *w, int64_t group, int64_t i) {
+    return w->norm->per_position ? group * w->channels + i : i * w->channels + group;
+}
 
 static void work_release(work *w) {
     free(w->src);
@@ -113,12 +143,13 @@ static void work_release(work *w) {
 
 static qs_status work_make(const qs_case *one, const qs_tensor *operands, work *out) {
     const qs_shape *shape = qs__shape(one, QS_SRC);
-    work w = {.norm = one->op->norm, .channels = shape->dim[1], .rows = qs_shape_count(shape) / shape->dim[1]};
+    work w = {.norm = one->op->norm, .channels = shape->dim[1], .groups = qs_norm_vector(one->op->norm, shape).dim[0]};
+    w.size = qs_shape_count(shape) / w.groups;
     w.step = w.norm->quantized ? (double)qs__fp32(one, operands, QS_SRC_STEP)[0] : 1;
     w.epsilon = one->attributes.value;
-    QS_TRY(qs_allocate(4 * (size_t)w.channels, sizeof *w.mean, &w.mean));
-    w.spread = w.mean + w.channels;
-    w.scale = w.spread + w.channels;
+    QS_TRY(qs_allocate(2 * (size_t)(w.groups + w.channels), sizeof *w.mean, &w.mean));
+    w.spread = w.mean + w.groups;
+    w.scale = w.spread + w.groups;
     w.shift = w.scale + w.channels;
     qs_status status = qs__read(qs__operand(one, operands, QS_SRC), &w.src);
     if (status != QS_OK) work_release(&w);
@@ -126,9 +157,9 @@ static qs_status work_make(const qs_case *one, const qs_tensor *operands, work *
     return status;
 }
 
-static void vector_read(const work *w, const float *src, double *dst) {
-    for (int64_t c = 0; c < w->channels; c++)
-        dst[c] = (double)src[c];
+static void vector_read(int64_t count, const float *src, double *dst) {
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = (double)src[i];
 }
 
 /* A vector that takes 8 bits where the operator is quantized. */
@@ -136,42 +167,48 @@ static void vector_round(const work *w, double *values) {
     if (w->norm->quantized) qs_norm_round_vector(w->channels, values, values);
 }
 
+static void parameter_read(const work *w, const float *src, double *dst) {
+    vector_read(w->channels, src, dst);
+    vector_round(w, dst);
+}
+
 /* ---- Statistics -------------------------------------------------------------------------------------------------------------- */
 
-static double mean_of(const work *w, int64_t c) {
+static double mean_of(const work *w, int64_t group) {
     double sum = 0;
-    for (int64_t row = 0; row < w->rows; row++)
-        sum += (double)w->src[row * w->channels + c];
-    return sum / (double)w->rows;
+    for (int64_t i = 0; i < w->size; i++)
+        sum += (double)w->src[place(w, group, i)];
+    return sum / (double)w->size;
 }
 
 /* The mean distance from the mean or the mean square of it, in units of src. */
-static double spread_of(const work *w, int64_t c, double mean) {
+static double spread_of(const work *w, int64_t group, double mean) {
     double sum = 0;
-    for (int64_t row = 0; row < w->rows; row++) {
-        double distance = (double)w->src[row * w->channels + c] - mean;
+    for (int64_t i = 0; i < w->size; i++) {
+        double distance = (double)w->src[place(w, group, i)] - mean;
         sum += w->norm->absolute ? fabs(distance) : distance * distance;
     }
-    return sum / (double)w->rows;
+    return sum / (double)w->size;
 }
 
 /* Biased spreads in their own units: distances are taken from the rounded mean in L1, from the exact one in L2. */
 static void spreads_find(const work *w, const double *exact) {
-    for (int64_t c = 0; c < w->channels; c++) {
-        double spread = spread_of(w, c, w->norm->absolute ? w->mean[c] : exact[c]);
+    for (int64_t g = 0; g < w->groups; g++) {
+        double spread = spread_of(w, g, w->norm->absolute ? w->mean[g] : exact[g]);
         if (w->norm->absolute) {
-            w->spread[c] = spread * w->step;
+            w->spread[g] = spread * w->step;
         } else {
             spread *= w->step * w->step;
-            w->spread[c] = w->norm->spread == QS_VARIANCE ? spread : sqrt(spread);
+            w->spread[g] = w->norm->spread == QS_VARIANCE ? spread : sqrt(spread);
         }
     }
 }
 
 /* Running values follow the unrounded ones; a variance enters unbiased. */
 static void running_update(const qs_case *one, const qs_tensor *operands, const work *w, const double *exact) {
+    if (w->norm->per_position) return;
     float *mean = qs__fp32(one, operands, QS_RUNNING_MEAN), *spread = qs__fp32(one, operands, w->norm->running);
-    double momentum = one->attributes.value2, unbias = (double)w->rows / (double)(w->rows - 1);
+    double momentum = one->attributes.value2, unbias = (double)w->size / (double)(w->size - 1);
     if (w->norm->spread != QS_VARIANCE) unbias = 1;
     for (int64_t c = 0; c < w->channels; c++) {
         mean[c] = (float)((1 - momentum) * (double)mean[c] + momentum * exact[c] * w->step);
@@ -179,39 +216,46 @@ static void running_update(const qs_case *one, const qs_tensor *operands, const 
     }
 }
 
-static qs_status statistics(const qs_case *one, const qs_tensor *operands, const work *w) {
-    float *means = qs__fp32(one, operands, QS_MEAN), *spreads = qs__fp32(one, operands, w->norm->spread);
+/* Mean and spread of every group from src. */
+static qs_status statistics(const qs_case *one, const qs_tensor *operands, const work *w, bool training) {
     double *exact = NULL;
-    QS_TRY(qs_allocate((size_t)w->channels, sizeof *exact, &exact));
-    for (int64_t c = 0; c < w->channels; c++)
-        w->mean[c] = exact[c] = mean_of(w, c);
-    if (w->norm->quantized) qs_norm_round_means(w->channels, w->mean);
+    QS_TRY(qs_allocate((size_t)w->groups, sizeof *exact, &exact));
+    for (int64_t g = 0; g < w->groups; g++)
+        w->mean[g] = exact[g] = mean_of(w, g);
+    if (w->norm->quantized) qs_norm_round_means(w->groups, w->mean);
     spreads_find(w, exact);
-    running_update(one, operands, w, exact);
+    if (training) running_update(one, operands, w, exact);
     vector_round(w, w->spread);
-    for (int64_t c = 0; c < w->channels; c++) {
-        means[c] = (float)(w->mean[c] * w->step);
-        spreads[c] = (float)w->spread[c];
-    }
     free(exact);
     return QS_OK;
 }
 
+static void statistics_save(const qs_case *one, const qs_tensor *operands, const work *w) {
+    float *means = qs__fp32(one, operands, QS_MEAN), *spreads = qs__fp32(one, operands, w->norm->spread);
+    for (int64_t g = 0; g < w->groups; g++) {
+        means[g] = (float)(w->mean[g] * w->step);
+        spreads[g] = (float)w->spread[g];
+    }
+}
+
 /* ---- Forward ------------------------------------------------------------------------------------------------------------------ */
+
+static void group_normalize(const work *w, int64_t group) {
+    const double unit = w->step * qs_norm_inverse(w->norm, w->spread[group], w->epsilon);
+    for (int64_t i = 0; i < w->size; i++) {
+        const int64_t at = place(w, group, i), c = at % w->channels;
+        w->src[at] = (float)(((double)w->src[at] - w->mean[group]) * (w->scale[c] * unit) + w->shift[c]);
+    }
+}
 
 /* Turns src into dst and stores it; the mask is NULL outside training. */
 static void normalize(const qs_case *one, const qs_tensor *operands, const work *w, uint8_t *mask) {
     const qs_tensor *dst = qs__operand(one, operands, QS_DST);
-    int64_t count = w->rows * w->channels;
-    vector_read(w, qs__fp32(one, operands, QS_SCALE), w->scale);
-    vector_read(w, qs__fp32(one, operands, QS_SHIFT), w->shift);
-    vector_round(w, w->scale);
-    vector_round(w, w->shift);
-    for (int64_t c = 0; c < w->channels; c++) {
-        double factor = w->scale[c] * w->step * qs_norm_inverse(w->norm, w->spread[c], w->epsilon);
-        for (int64_t at = c; at < count; at += w->channels)
-            w->src[at] = (float)(((double)w->src[at] - w->mean[c]) * factor + w->shift[c]);
-    }
+    const int64_t count = w->groups * w->size;
+    parameter_read(w, qs__fp32(one, operands, QS_SCALE), w->scale);
+    parameter_read(w, qs__fp32(one, operands, QS_SHIFT), w->shift);
+    for (int64_t g = 0; g < w->groups; g++)
+        group_normalize(w, g);
     if (one->attributes.relu) {
         qs_round_array(dst->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, w->src, w->src);
         qs__relu_values(count, (float)one->attributes.ceiling, w->src, mask);
@@ -223,25 +267,35 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     (void)run;
     work w;
     QS_TRY(work_make(one, operands, &w));
-    qs_status status = statistics(one, operands, &w);
-    if (status == QS_OK) normalize(one, operands, &w, one->attributes.relu ? qs__operand(one, operands, QS_MASK)->data : NULL);
+    qs_status status = statistics(one, operands, &w, true);
+    if (status == QS_OK) {
+        statistics_save(one, operands, &w);
+        normalize(one, operands, &w, one->attributes.relu ? qs__operand(one, operands, QS_MASK)->data : NULL);
+    }
     work_release(&w);
     return status;
+}
+
+static void running_read(const qs_case *one, const qs_tensor *operands, const work *w) {
+    const float *mean = qs__fp32(one, operands, QS_RUNNING_MEAN);
+    for (int64_t c = 0; c < w->channels; c++)
+        w->mean[c] = (double)mean[c] / w->step;
+    if (w->norm->quantized) qs_norm_round_means(w->channels, w->mean);
+    parameter_read(w, qs__fp32(one, operands, w->norm->running), w->spread);
 }
 
 static qs_status inference(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     work w;
+    qs_status status = QS_OK;
     QS_TRY(work_make(one, operands, &w));
-    const float *mean = qs__fp32(one, operands, QS_RUNNING_MEAN);
-    for (int64_t c = 0; c < w.channels; c++)
-        w.mean[c] = (double)mean[c] / w.step;
-    vector_read(&w, qs__fp32(one, operands, w.norm->running), w.spread);
-    if (w.norm->quantized) qs_norm_round_means(w.channels, w.mean);
-    vector_round(&w, w.spread);
-    normalize(one, operands, &w, NULL);
+    if (w.norm->per_position)
+        status = statistics(one, operands, &w, false);
+    else
+        running_read(one, operands, &w);
+    if (status == QS_OK) normalize(one, operands, &w, NULL);
     work_release(&w);
-    return QS_OK;
+    return status;
 }
 
 /* ---- Backward ----------------------------------------------------------------------------------------------------------------- */
@@ -249,54 +303,60 @@ static qs_status inference(const qs_case *one, const qs_tensor *operands, const 
 /* What backward reads of the forward pass; the mean is a whole number of 2^-8 units of a quantized src, which storing it in fp32 hides. */
 static void saved_read(const qs_case *one, const qs_tensor *operands, work *w) {
     const float *mean = qs__fp32(one, operands, QS_MEAN);
-    for (int64_t c = 0; c < w->channels; c++)
-        w->mean[c] = w->norm->quantized ? rint((double)mean[c] / w->step * 256) / 256 : (double)mean[c];
-    vector_read(w, qs__fp32(one, operands, w->norm->spread), w->spread);
-    vector_read(w, qs__fp32(one, operands, QS_SCALE), w->scale);
-    vector_round(w, w->scale);
+    for (int64_t g = 0; g < w->groups; g++)
+        w->mean[g] = w->norm->quantized ? rint((double)mean[g] / w->step * 256) / 256 : (double)mean[g];
+    vector_read(w->groups, qs__fp32(one, operands, w->norm->spread), w->spread);
+    parameter_read(w, qs__fp32(one, operands, QS_SCALE), w->scale);
 }
 
 static double sign(double x) {
     return (x > 0) - (x < 0);
 }
 
-/* With n = (x - mean) inverse: diff_shift = Σ dy, diff_scale = Σ dy n, and diff_src = scale inverse (dy - mean(dy) - d mean(dy n)), where d
- * is n in L2 and sign(x - mean) less its mean in L1. Turns `diff` from dy into diff_src. */
-static void backward_channel(const work *w, int64_t c, double *diff_scale, double *diff_shift) {
-    const double inverse = qs_norm_inverse(w->norm, w->spread[c], w->epsilon), rows = (double)w->rows;
-    const int64_t end = w->rows * w->channels;
-    double signs = 0;
-    *diff_scale = *diff_shift = 0;
-    for (int64_t at = c; at < end; at += w->channels) {
-        double distance = (double)w->src[at] - w->mean[c];
-        *diff_scale += (double)w->diff[at] * distance * w->step * inverse;
-        *diff_shift += (double)w->diff[at];
+/* With n = (x - mean) inverse and g = dy scale: diff_shift += dy, diff_scale += dy n, by channels, and diff_src = inverse (g - mean(g) -
+ * d mean(g n)), where d is n in L2 and sign(x - mean) less its mean in L1. Turns `diff` from dy into diff_src. */
+static void backward_group(const work *w, int64_t group, double *diff_scale, double *diff_shift) {
+    const double inverse = qs_norm_inverse(w->norm, w->spread[group], w->epsilon), size = (double)w->size;
+    double sum = 0, product = 0, signs = 0;
+    for (int64_t i = 0; i < w->size; i++) {
+        const int64_t at = place(w, group, i), c = at % w->channels;
+        const double distance = (double)w->src[at] - w->mean[group], dy = (double)w->diff[at], n = distance * w->step * inverse;
+        diff_scale[c] += dy * n;
+        diff_shift[c] += dy;
+        sum += dy * w->scale[c];
+        product += dy * w->scale[c] * n;
         signs += sign(distance);
     }
-    for (int64_t at = c; at < end; at += w->channels) {
-        double distance = (double)w->src[at] - w->mean[c];
-        double direction = w->norm->absolute ? sign(distance) - signs / rows : distance * w->step * inverse;
-        w->diff[at] = (float)(w->scale[c] * inverse * ((double)w->diff[at] - (*diff_shift + direction * *diff_scale) / rows));
+    for (int64_t i = 0; i < w->size; i++) {
+        const int64_t at = place(w, group, i);
+        const double distance = (double)w->src[at] - w->mean[group], g = (double)w->diff[at] * w->scale[at % w->channels];
+        const double direction = w->norm->absolute ? sign(distance) - signs / size : distance * w->step * inverse;
+        w->diff[at] = (float)(inverse * (g - (sum + direction * product) / size));
     }
+}
+
+static void vector_write(int64_t count, const double *src, float *dst) {
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = (float)src[i];
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     work w;
+    double *diff_scale = NULL;
     QS_TRY(work_make(one, operands, &w));
-    float *diff_scale = qs__fp32(one, operands, QS_DIFF_SCALE), *diff_shift = qs__fp32(one, operands, QS_DIFF_SHIFT);
     qs_status status;
+    QS_GOTO(qs_allocate(2 * (size_t)w.channels, sizeof *diff_scale, &diff_scale));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &w.diff));
-    if (one->attributes.relu) qs__relu_mask_values(w.rows * w.channels, qs__operand(one, operands, QS_MASK)->data, w.diff);
+    if (one->attributes.relu) qs__relu_mask_values(w.groups * w.size, qs__operand(one, operands, QS_MASK)->data, w.diff);
     saved_read(one, operands, &w);
-    for (int64_t c = 0; c < w.channels; c++) {
-        double sums[2];
-        backward_channel(&w, c, &sums[0], &sums[1]);
-        diff_scale[c] = (float)sums[0];
-        diff_shift[c] = (float)sums[1];
-    }
+    for (int64_t g = 0; g < w.groups; g++)
+        backward_group(&w, g, diff_scale, diff_scale + w.channels);
+    vector_write(w.channels, diff_scale, qs__fp32(one, operands, QS_DIFF_SCALE));
+    vector_write(w.channels, diff_scale + w.channels, qs__fp32(one, operands, QS_DIFF_SHIFT));
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), w.diff);
 done:
+    free(diff_scale);
     work_release(&w);
     return status;
 }
@@ -350,3 +410,34 @@ static double flops_backward(const qs_case *one) {
 
 const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS_RUNNING_VARIANCE);
 const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
+
+/* Every group of layer norms is normalised by itself in evaluation as well. */
+#define LAYER_PASSES(SPREAD)                                                                                               \
+    {                                                                                                                      \
+        {.name = "forward",                                                                                                \
+         .roles = 7,                                                                                                       \
+         .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST},                                           \
+         .optional = QS__BIT(5),                                                                                           \
+         .written = QS__BIT(3) | QS__BIT(4) | QS__BIT(5) | QS__BIT(6),                                                     \
+         .reference = forward,                                                                                             \
+         .flops = flops_forward,                                                                                           \
+         .check = check_training},                                                                                         \
+            {.name = "inference",                                                                                          \
+             .roles = 4,                                                                                                   \
+             .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_DST},                                                                 \
+             .written = QS__BIT(3),                                                                                        \
+             .reference = inference,                                                                                       \
+             .flops = flops_forward,                                                                                       \
+             .check = check},                                                                                              \
+            {.name = "backward",                                                                                           \
+             .roles = 9,                                                                                                   \
+             .role = {QS_SRC, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT}, \
+             .optional = QS__BIT(4),                                                                                       \
+             .written = QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                                                              \
+             .reference = backward,                                                                                        \
+             .flops = flops_backward,                                                                                      \
+             .check = check_training},                                                                                     \
+    }
+
+const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);
+const qs_pass qs__norm_layer_deviation_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_DEVIATION);

@@ -10,15 +10,24 @@ qs_status qs__norm_infer(const qs_attributes *attributes, const qs_shape *src, i
 /* scale, shift, running_mean and the running spread. */
 int qs__norm_variance_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
 int qs__norm_deviation_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
+/* Of layer norms: epsilon; scale and shift. */
+void qs__norm_layer_defaults(qs_attributes *attributes);
+int qs__norm_layer_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
 
 /* forward, inference, backward; for spreads that are variances and for deviations. */
 enum { QS__NORM_PASSES = 3 };
 extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviation_passes[QS__NORM_PASSES];
+/* The same of layer norms. */
+extern const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES], qs__norm_layer_deviation_passes[QS__NORM_PASSES];
 
-/* Everything of a batch norm but its name, rule and cases. */
+/* Everything of a batch norm, and of a layer norm, but its name, rule and cases. */
 #define QS__BATCH_NORM(of)                                                                                                   \
     .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_##of##_parameters, .saves_src = true, \
     .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes, .defaults = qs__norm_defaults
+
+#define QS__LAYER_NORM(of)                                                                                                  \
+    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_layer_parameters, .saves_src = true, \
+    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .defaults = qs__norm_layer_defaults
 
 /* Text of cases: F format, S shape, C channels, X how src is given, D the spread's name, M mask (or nothing), A further attributes. */
 #define QS__NORM_VECTOR(C) "=fp32[" C "] "
@@ -32,5 +41,14 @@ extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviati
     QS__NORM_VECTOR(C) M "dst=" F S QS__NORM_WITH A,                                                                           \
         NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(C) M                   \
         "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" QS__NORM_WITH A
+
+/* The same of layer norms; P positions. */
+#define QS__LAYER_INFERENCE(NAME, F, S, C, A) \
+    NAME "/inference src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
+#define QS__LAYER_TRAINING(NAME, D, F, S, C, P, M, A)                                                                                \
+    NAME "/forward src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
+        "dst=" F S " value=1e-05" A,                                                                                                 \
+        NAME "/backward src=" F S " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
+        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "] value=1e-05" A
 
 #endif

@@ -105,7 +105,7 @@ static double fixed_of(const qs__relaxation *one, int n) {
         const qs_shape mask = op->mask(&dst);
         bytes += aligned((size_t)qs_shape_count(&mask));
     }
-    if (reads(backward_of(one, n), QS_MEAN)) bytes += 2 * aligned((size_t)dst.dim[1] * sizeof(float));
+    if (reads(backward_of(one, n), QS_MEAN)) bytes += 2 * aligned((size_t)qs_norm_vector(op->norm, &dst).dim[0] * sizeof(float));
     return bytes;
 }
 

@@ -171,11 +171,11 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
         qs__pending_bind(pending, role, dst, format, qs__gradient_of(draft, n).buffer, 0);
         return QS_OK;
     case QS_MEAN:
-        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_MEAN), 0);
+        qs__pending_bind(pending, role, qs_norm_vector(node->op->norm, &dst), draft->fp32, qs__number(draft, n, QS_SLOT_MEAN), 0);
         return QS_OK;
     case QS_VARIANCE:
     case QS_DEVIATION:
-        qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, qs__number(draft, n, QS_SLOT_SPREAD), 0);
+        qs__pending_bind(pending, role, qs_norm_vector(node->op->norm, &dst), draft->fp32, qs__number(draft, n, QS_SLOT_SPREAD), 0);
         return QS_OK;
     case QS_MASK:
         if (!qs__writes_mask(&draft->in, n)) return QS_OK;

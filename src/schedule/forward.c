@@ -67,9 +67,10 @@ static qs_status mask_bind(qs_schedule_draft *draft, qs_pending *pending, int n)
 
 static qs_status vector_bind(qs_schedule_draft *draft, qs_pending *pending, int n, qs_role role, int slot, const char *what) {
     const qs_shape dst = qs_graph_shape(draft->graph, n, draft->in.batch);
+    const qs_shape shape = qs_norm_vector(draft->graph->node[n].op->norm, &dst);
     int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, (size_t)dst.dim[1] * sizeof(float), n, what, NULL, &buffer));
-    qs__pending_bind(pending, role, qs_shape_of(1, dst.dim[1]), draft->fp32, buffer, 0);
+    QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, (size_t)shape.dim[0] * sizeof(float), n, what, NULL, &buffer));
+    qs__pending_bind(pending, role, shape, draft->fp32, buffer, 0);
     return QS_OK;
 }
 

@@ -5,7 +5,7 @@
  * 2^-8) below 2^24 in a chunk, hence exact.
  *
  * Means are in units of src's values, which are codes where src is quantized. */
-#include "own.h"
+#include "norm.h"
 
 #include <math.h>
 #include <string.h>
@@ -242,36 +242,33 @@ static void vector_read(const job *j, const float *src, double *dst) {
     if (j->norm->quantized) qs_norm_round_vector(j->size.channels, dst, dst);
 }
 
-/* Rows of a multiple of 8, so that mask bytes are whole, and few enough that relu finds them in the first cache. */
-static int64_t relu_rows(const job *j) {
-    const int64_t rows = 4096 / j->size.channels / 8 * 8;
+int64_t qs__norm_cache_rows(int64_t channels) {
+    const int64_t rows = 4096 / channels / 8 * 8;
     return rows < 8 ? 8 : rows;
 }
 
-/* A format that our kernels do not store is rounded before relu looks at it. */
-static void relu_behind(const job *j, int64_t row, int64_t rows) {
-    const int64_t at = row * j->size.channels, count = rows * j->size.channels;
-    const qs_format *format = qs__cpu_format(&j->chain->one, QS_DST);
-    const qs__out dst = qs__own_shift_out(j->dst, at);
+void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst) {
+    const qs_format *format = qs__cpu_format(&chain->one, QS_DST);
+    const int mask = qs_case_position(&chain->one, QS_MASK);
+    uint8_t *bits = mask >= 0 ? qs__cpu_data(chain, QS_MASK) : NULL;
     if (dst.type == QS__FP32 && format->bits < 32)
         qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, dst.at, dst.at);
-    j->kernels->relu(count, (qs__in){dst.type, dst.at}, (float)j->chain->one.attributes.ceiling, j->mask ? j->mask + at / 8 : NULL, dst);
+    chain->cpu->own->relu(count, (qs__in){dst.type, dst.at}, (float)chain->one.attributes.ceiling, bits ? bits + at / 8 : NULL, dst);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t most = j->chain->one.attributes.relu ? relu_rows(j) : end - begin;
+    const int64_t most = j->chain->one.attributes.relu ? qs__norm_cache_rows(j->size.channels) : end - begin;
     for (int64_t row = begin; row < end; row += most) {
         const int64_t at = row * j->size.channels, rows = end - row < most ? end - row : most;
-        j->kernels->normalize(rows, j->size.channels, qs__own_shift_in(j->src, at), j->mean, j->factor, j->offset,
-                              qs__own_shift_out(j->dst, at));
-        if (j->chain->one.attributes.relu) relu_behind(j, row, rows);
+        const qs__out dst = qs__own_shift_out(j->dst, at);
+        j->kernels->normalize(rows, j->size.channels, qs__own_shift_in(j->src, at), j->mean, j->factor, j->offset, dst);
+        if (j->chain->one.attributes.relu) qs__norm_relu(j->chain, at, rows * j->size.channels, dst);
     }
 }
 
-/* A thread's share: pieces are multiples of it, hence of 8 rows. */
-static int64_t row_grain(const job *j) {
-    return (QS__GRAIN / j->size.channels + 8) / 8 * 8;
+int64_t qs__norm_grain(int64_t channels) {
+    return (QS__GRAIN / channels + 8) / 8 * 8;
 }
 
 /* From mean (set), spreads (rounded) and the parameters. */
@@ -287,7 +284,7 @@ static void normalize(job *j) {
     j->factor = factor;
     j->offset = offset;
     j->dst = qs__own_out(j->chain, QS_DST);
-    qs_parallel(j->size.rows, row_grain(j), normalize_rows, j);
+    qs_parallel(j->size.rows, qs__norm_grain(j->size.channels), normalize_rows, j);
 }
 
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
@@ -368,7 +365,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     sum_rows(&j, j.norm->absolute ? 3 : 2, chunk_gradients);
     finish_gradient(&j);
     j.dst = qs__own_out(chain, QS_DIFF_SRC);
-    qs_parallel(j.size.rows, row_grain(&j), gradient_rows, &j);
+    qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), gradient_rows, &j);
     return QS_OK;
 }
 

@@ -52,9 +52,15 @@ typedef struct qs__norm_block {
     qs__in src, diff;
     const uint8_t *mask;
     int64_t first, mask_bytes;
-    const float *mean; /* (channels) */
+    const float *mean; /* (channels); of layer norms (rows) */
     bool absolute;
 } qs__norm_block;
+
+/* The parameters of a block of a layer norm, and 1 / spread of its rows. */
+typedef struct qs__layer_terms {
+    const float *scale, *shift; /* (channels); shift: forward only */
+    const float *inverse;       /* (rows) */
+} qs__layer_terms;
 
 typedef struct qs__cpu_kernels {
     const char *name;
@@ -80,6 +86,14 @@ typedef struct qs__cpu_kernels {
     void (*gradient_sums)(const qs__norm_block *block, float *sum, float *product, float *signs);
     /* dst = factor[c] (dy - offset[c] - d slope[c]) with d = x - mean[c], or its sign if absolute */
     void (*gradient_rows)(const qs__norm_block *block, const float *factor, const float *offset, const float *slope, qs__out dst);
+
+    /* Layer norms: rows by themselves. mean[r] and the mean of |x - mean| or (x - mean)² over the channels of each row. */
+    void (*position_spreads)(const qs__norm_block *block, float *mean, float *spread);
+    /* dst = (src - mean[r]) inverse[r] scale[c] + shift[c] */
+    void (*position_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst);
+    /* At most QS__CHUNK_ROWS rows, with n = (src - mean[r]) inverse[r]: the gradient of src into dst, and Σ dy n and Σ dy over the rows,
+     * added to diff_scale[c] and diff_shift[c]. */
+    void (*position_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst);
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */

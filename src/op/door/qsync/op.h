@@ -27,11 +27,11 @@
     X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
     X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                 \
     X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                 \
-    X(QS_SCALE, "scale")               /* batch norm γ, fp32 [C] */                                                  \
-    X(QS_SHIFT, "shift")               /* batch norm β, fp32 [C] */                                                  \
-    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C] */                                                   \
-    X(QS_VARIANCE, "variance")         /* of the batch (biased), fp32 [C] */                                          \
-    X(QS_DEVIATION, "deviation")       /* of the batch: mean |x - mean|, or standard deviation, fp32 [C] */           \
+    X(QS_SCALE, "scale")               /* of normalisations: γ, fp32 [C] */                                          \
+    X(QS_SHIFT, "shift")               /* of normalisations: β, fp32 [C] */                                          \
+    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C]; in layer norms of each position, fp32 [N·H·W] */  \
+    X(QS_VARIANCE, "variance")         /* biased, shaped as mean */                                                   \
+    X(QS_DEVIATION, "deviation")       /* mean |x - mean|, or standard deviation, shaped as mean */                   \
     X(QS_RUNNING_MEAN, "running_mean")                                                                                \
     X(QS_RUNNING_VARIANCE, "running_variance")                                                                        \
     X(QS_RUNNING_DEVIATION, "running_deviation")                                                                      \
@@ -143,7 +143,7 @@ typedef struct qs_norm {
     bool per_position;       /* over the channels of each position (layer norm), not over the positions of each channel */
     bool absolute;           /* the deviation is mean |x - mean| (L1), and backward goes by the signs of x - mean */
     bool quantized;          /* src is int8 with a step, and every vector takes 8 bits */
-    qs_role spread, running; /* QS_VARIANCE and QS_RUNNING_VARIANCE, or QS_DEVIATION and QS_RUNNING_DEVIATION */
+    qs_role spread, running; /* QS_VARIANCE and QS_RUNNING_VARIANCE, or QS_DEVIATION and QS_RUNNING_DEVIATION; running: not per_position */
 } qs_norm;
 
 typedef struct qs_op {
@@ -196,6 +196,11 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
  *                        L1 and std have deviation and running_deviation for the variances; src_step stands where src is int8, the mask
  *                        where the attribute relu is
+ *   layer_norm, l1_layer_norm
+ *     forward            src scale shift mean variance mask? dst     mean.. mask written
+ *     inference          src scale shift dst
+ *     backward           src scale mean variance mask? diff_dst diff_src diff_scale diff_shift
+ *                        L1 has deviation for the variance
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
  *                        summed with it)
@@ -235,6 +240,10 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        deviation takes the batch's as it is. Backward (shared spec, shiftquant.md §3), with n = (x - mean) / (deviation
  *                        + value) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
  *                        value), sign(0) = 0; the derivative wherever no x is its channel's mean
+ *   layer_norm, l1_layer_norm
+ *                        the formulas of batch_norm and l1_batch_norm over the C >= 2 channels of each position, by its own mean and
+ *                        spread; scale and shift by channel, nothing running. Backward: g = dy · scale differs from channel to channel
+ *                        and stands inside the means; diff_scale = Σ dy n and diff_shift = Σ dy over all positions
  *   ..._int8             x = src_step · code. Every vector is rounded, nearest-even, to 8 bits with one step: scale, shift, spread with
  *                        step = qs_step_of_absmax, mean with step src_step / 2^p for the largest p in -8 ... 8 that holds it, so that x -
  *                        mean is a whole multiple of one unit. Sums of codes, of squares (L2) and of |x - mean| (L1, from the rounded mean)
@@ -289,6 +298,8 @@ typedef struct qs_random_rows {
     int64_t rows, per_row;
 } qs_random_rows;
 
+/* Shape of mean and spread for an input: one a channel, [C], or per_position one a position in memory order, [N·H·W]. */
+QS_API qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src);
 /* 1/sqrt(spread + epsilon) for a variance, 1/(spread + epsilon) for a deviation. */
 QS_API double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon);
 /* Rounds means, given in units of src_step, as the ..._int8 operators do; returns p. */

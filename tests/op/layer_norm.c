@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* layer_norm: values by hand, gradients by differences, one position at a time, the relu behind; what it refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "norm_support.h"
+
+static void cases(void **state) {
+    (void)state;
+    check_cases("layer_norm");
+}
+
+static void gradients(void **state) {
+    (void)state;
+    check_gradients("layer_norm");
+}
+
+static void relu_behind(void **state) {
+    (void)state;
+    check_relu_behind("layer_norm");
+}
+
+static void positions_apart(void **state) {
+    (void)state;
+    check_positions_apart("layer_norm");
+}
+
+/* Positions x = 1, 2, 3, 4 and 10, 10, 14, 14: means 2.5 and 12, variances 1.25 and 4. y = (x - mean) / sqrt(variance + 1e-5) · scale +
+ * shift, with scale 1, 2, 3, 4 and shift 0, 0, 0, 1; fp32 rounds y < 8 by at most 2^-22, and src, mean and variance are exact. */
+static void by_hand(void **state) {
+    (void)state;
+    bound b;
+    bound_parse(&b, "layer_norm/forward src=fp32[2,4] scale=fp32[4] shift=fp32[4] mean=fp32[2] variance=fp32[2] dst=fp32[2,4] value=1e-05",
+                51);
+    memcpy(bound_fp32(&b, QS_SRC), (float[]){1, 2, 3, 4, 10, 10, 14, 14}, 8 * sizeof(float));
+    memcpy(bound_fp32(&b, QS_SCALE), (float[]){1, 2, 3, 4}, 4 * sizeof(float));
+    memcpy(bound_fp32(&b, QS_SHIFT), (float[]){0, 0, 0, 1}, 4 * sizeof(float));
+    bound_run(&b);
+    const double narrow = sqrt(1.25 + 1e-5), wide = sqrt(4 + 1e-5);
+    const double expected[] = {-1.5 / narrow, -1 / narrow, 1.5 / narrow, 6 / narrow + 1, -2 / wide, -4 / wide, 6 / wide, 8 / wide + 1};
+    assert_true(bound_fp32(&b, QS_MEAN)[0] == 2.5f && bound_fp32(&b, QS_MEAN)[1] == 12);
+    assert_true(bound_fp32(&b, QS_VARIANCE)[0] == 1.25f && bound_fp32(&b, QS_VARIANCE)[1] == 4);
+    for (int i = 0; i < 8; i++)
+        assert_true(fabs((double)bound_fp32(&b, QS_DST)[i] - expected[i]) < 0x1p-21);
+    bound_release(&b);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    check_layer_refused("layer_norm/inference src=fp32[4,1] scale=fp32[1] shift=fp32[1] dst=fp32[4,1]", "one channel");
+    check_layer_refused("layer_norm/forward src=fp32[4,2] scale=fp32[2] shift=fp32[2] mean=fp32[2] variance=fp32[4] dst=fp32[4,2]",
+                        "mean is [2], the other operands need [4]");
+    check_layer_refused("layer_norm/inference src=int8[4,2] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "float format");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),           cmocka_unit_test(gradients), cmocka_unit_test(relu_behind),
+                                       cmocka_unit_test(positions_apart), cmocka_unit_test(by_hand),   cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
