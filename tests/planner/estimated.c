@@ -94,7 +94,7 @@ static void cluster_b(void **state) {
     setting_end(&one);
 }
 
-/* The T4s help: the V100s alone reach half. By published figures V100s in fp32 are about half as fast as T4s in int8, and there are as many of
+/* The T4s help: the V100s alone reach half. By published figures V100s in fp32 are half as fast as T4s in int8, and there are as many of
  * them, so they are at the border of helping: what is said of them must agree with their figure. */
 static void helpful(void **state) {
     (void)state;
