@@ -33,8 +33,8 @@ static const char *const shapes[] = {
     "conv2d/input_gradient weights=F[5,17,3,3] diff_dst=F[2,5,4,3] diff_src=fp32[2,17,7,6] kernel=3x3 stride=2x2 padding=1x1",
     "conv2d/input_gradient weights=F[6,3,2,2] diff_dst=F[1,6,3,3] diff_src=bf16[1,6,8,6] kernel=2x2 stride=3x3 padding=0x1 groups=2",
     "conv2d/input_gradient weights=F[3,4,3,3] diff_dst=F[2,3,5,5] diff_src=fp32[2,4,5,5] kernel=3x3 padding=1x1",
-    "conv2d/weight_gradient src=F[3,3,7,6] diff_dst=F[3,17,4,3] diff_weights=fp32[17,3,3,3] diff_bias=fp32[17] kernel=3x3 stride=2x2 "
-    "padding=1x1",
+    ("conv2d/weight_gradient src=F[3,3,7,6] diff_dst=F[3,17,4,3] diff_weights=fp32[17,3,3,3] diff_bias=fp32[17] kernel=3x3 stride=2x2 "
+     "padding=1x1"),
     "conv2d/weight_gradient src=F[2,4,3,3] diff_dst=F[2,6,3,3] diff_weights=fp32[6,2,1,1] kernel=1x1 groups=2",
     "linear/forward src=F[9,33] weights=F[18,33] bias=fp32[18] dst=bf16[9,18]",
     "linear/input_gradient weights=F[21,5] diff_dst=F[11,21] diff_src=F[11,5]",
