@@ -53,6 +53,7 @@ class Values:
 
     def __init__(self, seed, dtype):
         self.seed, self.dtype, self.parameters, self.margin = seed, dtype, {}, math.inf
+        self.layer_norm = False
 
     def make(self, name, values, shape):
         leaf = torch.from_numpy(values.reshape(shape)).to(self.dtype).requires_grad_()
@@ -78,6 +79,8 @@ class Values:
 
     def norm(self, x, name):
         scale, shift = self.vector(name + ".scale", x.shape[1], 1), self.vector(name + ".shift", x.shape[1], 0)
+        if self.layer_norm:
+            return F.layer_norm(x.permute(0, 2, 3, 1), scale.shape, scale, shift, 1e-5).permute(0, 3, 1, 2)
         return F.batch_norm(x, None, None, scale, shift, True, 0.1, 1e-5)
 
     def relu(self, x):
@@ -110,6 +113,11 @@ def resnet8(v, x):
             skip = v.norm(v.conv(skip, prefix + "shortcut.conv", channels, 1, stride, 0), prefix + "shortcut.bn")
         x = v.relu(x + skip)
     return v.linear(x.mean((2, 3)), "fc", CLASSES)
+
+
+def resnet8_ln(v, x):
+    v.layer_norm = True
+    return resnet8(v, x)
 
 
 def vgg11(v, x):
@@ -183,13 +191,14 @@ def shufflenet_v2(v, x):
 
 MODELS = {
     "resnet8": resnet8,
+    "resnet8_ln": resnet8_ln,
     "vgg11": vgg11,
     "lenet5": lenet5,
     "mobilenet_v2": mobilenet_v2,
     "squeezenet": squeezenet,
     "shufflenet_v2": shufflenet_v2,
 }
-SIZES = {"mobilenet_v2": 16, "squeezenet": 16, "shufflenet_v2": 16}  # others 32: fewer pixels find a seed sooner
+SIZES = {"resnet8_ln": 16, "mobilenet_v2": 16, "squeezenet": 16, "shufflenet_v2": 16}  # others 32: fewer pixels find a seed sooner
 
 
 # ---- A step ---------------------------------------------------------------------------------------------------------------------

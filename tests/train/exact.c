@@ -7,7 +7,7 @@
 
 /* ---- The gradient of one step ------------------------------------------------------------------------------------------------- */
 
-static const char *const models[] = {"mlp:width=0.25", "lenet5", "vgg11:width=0.125"};
+static const char *const models[] = {"mlp:width=0.25", "lenet5", "vgg11:width=0.125", "resnet8:width=0.5,norm=l1ln"};
 
 static void equal_batches(void **state) {
     (void)state;

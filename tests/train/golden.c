@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* One whole training step against PyTorch: loss and every gradient of resnet8, vgg11, lenet5, mobilenet_v2, squeezenet and shufflenet_v2
- * on every backend. Results are stored (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both
+/* One whole training step against PyTorch: loss and every gradient of resnet8 (with batch norms and with layer norms), vgg11, lenet5,
+ * mobilenet_v2, squeezenet and shufflenet_v2 on every backend. Results are stored (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both
  * sides compute. */
 #include "train_support.h"
 
@@ -210,12 +210,14 @@ static void model_compare(const char *backend, const char *model, int size, cons
         model_compare(#backend, model, size, #stored); \
     }
 COMPARE(ref, resnet8, "resnet8:width=0.5", 32)
+COMPARE(ref, resnet8_ln, "resnet8:width=0.5,norm=ln", 16)
 COMPARE(ref, vgg11, "vgg11:width=0.125", 32)
 COMPARE(ref, lenet5, "lenet5", 32)
 COMPARE(ref, mobilenet_v2, "mobilenet_v2:width=0.25", 16)
 COMPARE(ref, squeezenet, "squeezenet:width=0.25", 16)
 COMPARE(ref, shufflenet_v2, "shufflenet_v2:width=0.25", 16)
 COMPARE(cpu, resnet8, "resnet8:width=0.5", 32)
+COMPARE(cpu, resnet8_ln, "resnet8:width=0.5,norm=ln", 16)
 COMPARE(cpu, vgg11, "vgg11:width=0.125", 32)
 COMPARE(cpu, lenet5, "lenet5", 32)
 COMPARE(cpu, mobilenet_v2, "mobilenet_v2:width=0.25", 16)
@@ -228,6 +230,7 @@ int main(void) {
         cmocka_unit_test(ref_mobilenet_v2), cmocka_unit_test(cpu_resnet8),       cmocka_unit_test(cpu_vgg11),
         cmocka_unit_test(cpu_lenet5),       cmocka_unit_test(cpu_mobilenet_v2),  cmocka_unit_test(ref_squeezenet),
         cmocka_unit_test(cpu_squeezenet),   cmocka_unit_test(ref_shufflenet_v2), cmocka_unit_test(cpu_shufflenet_v2),
+        cmocka_unit_test(ref_resnet8_ln),   cmocka_unit_test(cpu_resnet8_ln),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
