@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { KINDS = 3, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES, PIECE = 4096 };
-enum { OF_L2, OF_L1, OF_L1Q };
-static const char *const kinds[KINDS] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8"};
+enum { KINDS = 5, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES, PIECE = 4096 };
+enum { OF_L2, OF_L1, OF_L1Q, OF_LN, OF_L1LN };
+static const char *const kinds[KINDS] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8", "layer_norm", "l1_layer_norm"};
 static const char *const passes[PASSES] = {"forward", "backward"};
 static const char *const codes[CODES] = {"absmax", "quantize"};
 
@@ -40,13 +40,18 @@ typedef struct figures {
 
 /* ---- Cases ---- */
 
-static qs_shape operand_shape(const shape *of, qs_role role) {
+static qs_shape operand_shape(const shape *of, const qs_norm *norm, qs_role role) {
+    const qs_shape values = qs_shape_of(4, of->batch, of->channels, of->size, of->size);
     switch (role) {
     case QS_SRC:
     case QS_DST:
     case QS_DIFF_DST:
     case QS_DIFF_SRC:
-        return qs_shape_of(4, of->batch, of->channels, of->size, of->size);
+        return values;
+    case QS_MEAN:
+    case QS_VARIANCE:
+    case QS_DEVIATION:
+        return qs_norm_vector(norm, &values);
     case QS_SRC_STEP:
     case QS_DST_STEP:
     case QS_ABSMAX:
@@ -72,7 +77,7 @@ static qs_case case_of(const shape *of, const char *op, const char *pass, const 
     for (int i = 0; i < one.operands; i++) {
         const qs_role role = one.operand[i].role;
         if ((one.pass->optional >> i & 1) && !(role == QS_SRC_STEP && quantized)) continue;
-        qs_case_bind(&one, role, operand_shape(of, role), operand_format(&one, role, qs_format_of(format)));
+        qs_case_bind(&one, role, operand_shape(of, one.op->norm, role), operand_format(&one, role, qs_format_of(format)));
     }
     return one;
 }
@@ -217,8 +222,9 @@ static json_t *times(const figures *one) {
 }
 
 static json_t *figures_json(const figures *all, int count) {
-    return json_pack("{s:o,s:o,s:o}", "l1_over_l2", ratios(all, count, OF_L1, false), "l1q_over_l2", ratios(all, count, OF_L1Q, false),
-                     "l1q_with_codes_over_l2", ratios(all, count, OF_L1Q, true));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "l1_over_l2", ratios(all, count, OF_L1, false), "l1q_over_l2",
+                     ratios(all, count, OF_L1Q, false), "l1q_with_codes_over_l2", ratios(all, count, OF_L1Q, true), "ln_over_l2",
+                     ratios(all, count, OF_LN, false), "l1ln_over_l2", ratios(all, count, OF_L1LN, false));
 }
 
 static qs_status json_write(const figures *all, int count) {
@@ -235,19 +241,22 @@ static qs_status json_write(const figures *all, int count) {
 }
 
 static void table_write(const figures *all, int count) {
-    printf("%-24s %12s %12s %17s %17s %17s\n", "speed over batch_norm", "forward", "backward", "l1bn fwd  bwd", "l1bnq fwd  bwd",
-           "l1bnq, codes made");
+    printf("%-24s %12s %12s %17s %17s %17s %17s %17s\n", "speed over batch_norm", "forward", "backward", "l1bn fwd  bwd", "l1bnq fwd  bwd",
+           "l1bnq, codes made", "ln fwd  bwd", "l1ln fwd  bwd");
     for (int i = 0; i < count; i++) {
         const figures *one = &all[i];
         char name[64];
         snprintf(name, sizeof name, "%s %s", one->shape->name, one->format);
         printf("%-24s %12s", name, time_text(one->us[0]));
-        printf(" %12s %8.2f %8.2f %8.2f %8.2f %17.2f\n", time_text(one->us[1]), ratio(one, OF_L1, 0, false), ratio(one, OF_L1, 1, false),
+        printf(" %12s %8.2f %8.2f %8.2f %8.2f %17.2f", time_text(one->us[1]), ratio(one, OF_L1, 0, false), ratio(one, OF_L1, 1, false),
                ratio(one, OF_L1Q, 0, false), ratio(one, OF_L1Q, 1, false), ratio(one, OF_L1Q, PASSES, true));
+        printf(" %8.2f %8.2f %8.2f %8.2f\n", ratio(one, OF_LN, 0, false), ratio(one, OF_LN, 1, false), ratio(one, OF_L1LN, 0, false),
+               ratio(one, OF_L1LN, 1, false));
     }
-    printf("geometric means, both passes: l1bn %.2f, l1bnq %.2f, with its codes made %.2f\n",
+    printf("geometric means, both passes: l1bn %.2f, l1bnq %.2f, with its codes made %.2f, ln %.2f, l1ln %.2f\n",
            geometric_mean(all, count, OF_L1, PASSES, false), geometric_mean(all, count, OF_L1Q, PASSES, false),
-           geometric_mean(all, count, OF_L1Q, PASSES, true));
+           geometric_mean(all, count, OF_L1Q, PASSES, true), geometric_mean(all, count, OF_LN, PASSES, false),
+           geometric_mean(all, count, OF_L1LN, PASSES, false));
 }
 
 qs_status bench_norm(qs_device *device, int rounds, bool json) {
