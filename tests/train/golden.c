@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* One whole training step against PyTorch: loss and every gradient of resnet8 (with batch norms and with layer norms), vgg11, lenet5,
- * mobilenet_v2, squeezenet and shufflenet_v2 on every backend. Results are stored (tests/golden/, made by make_step.py there); weights, images and labels come from the hash that both
- * sides compute. */
+ * mobilenet_v2, squeezenet and shufflenet_v2 on every backend. Results are stored (tests/golden/, made by make_step.py there); weights,
+ * images and labels come from the hash that both sides compute. */
 #include "train_support.h"
 
 #define BATCH 4
