@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync train: trains over all ranks under a plan; prints prediction beside measurement. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,24 @@ static void work_options_add(train_work *work, option_table *table) {
     options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the result as JSON", 0});
 }
 
+static void failure_options_add(qs_train_options *o, option_table *table) {
+    options_add(table, (option_row){"scale-growth", OPTION_INTEGER, &o->scale_growth, "N",
+                                    "dynamic loss scaling doubles after N steps without overflow (those of an epoch)", 0});
+    options_add(table, (option_row){"skip-limit", OPTION_INTEGER, &o->skip_limit, "N",
+                                    "end with exit code 4 when loss scaling skipped N steps in a row (48)", 0});
+    options_add(table, (option_row){"diverged-at", OPTION_REAL, &o->diverged_at, "X",
+                                    "end with exit code 4 when the loss of 10 steps exceeds X times that of the first step (0: never)", 0});
+}
+
+static qs_status failure_options_check(const qs_train_options *o, const option_table *table) {
+    if (option_given(table, "scale-growth") && o->scale_growth < 1)
+        return qs_fail(QS_USAGE, "--scale-growth %lld: at least 1 step", (long long)o->scale_growth);
+    if (option_given(table, "skip-limit") && o->skip_limit < 1)
+        return qs_fail(QS_USAGE, "--skip-limit %lld: at least 1 step", (long long)o->skip_limit);
+    if (o->diverged_at == 0 || (o->diverged_at > 1 && isfinite(o->diverged_at))) return QS_OK;
+    return qs_fail(QS_USAGE, "--diverged-at %g: how many times the first step's loss is too much, more than 1; 0: never", o->diverged_at);
+}
+
 static qs_status work_read(train_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
         "train", "",
@@ -193,6 +212,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     option_table table = {0};
     job_options_start(&work->job);
     work_options_add(work, &table);
+    failure_options_add(&work->options, &table);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
@@ -208,6 +228,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     if (work->options.promote_at > 1 || !(work->options.promote_underflow >= 0 && work->options.promote_underflow <= 1))
         return qs_fail(QS_USAGE, "--promote-at %g, --promote-underflow %g: shares of elements, from 0 to 1", work->options.promote_at,
                        work->options.promote_underflow);
+    QS_TRY(failure_options_check(&work->options, &table));
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);

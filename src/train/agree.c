@@ -6,50 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The earliest step in which a rank's loss was not finite, the lowest such rank, and what it found: the same on all. */
-static qs_status failure_find(const qs__trainer *trainer, int64_t *step, int *rank, qs__culprit *culprit) {
-    double earliest = trainer->bad_step >= 0 ? -(double)trainer->bad_step : -INFINITY;
-    QS_TRY(qs_comm_max(trainer->comm, &earliest, 1));
-    double lowest = earliest == -(double)trainer->bad_step ? -trainer->rank : -INFINITY;
-    QS_TRY(qs_comm_max(trainer->comm, &lowest, 1));
-    *step = isfinite(earliest) ? (int64_t)-earliest : -1;
-    *rank = isfinite(lowest) ? (int)-lowest : 0;
-    *culprit = trainer->culprit;
-    return qs_comm_broadcast(trainer->comm, culprit, sizeof *culprit, *rank);
+/* All ranks see the same means. */
+static qs_status divergence_check(qs__trainer *trainer, int64_t epoch, double loss, double first) {
+    const double bound = trainer->options->diverged_at;
+    char text[256];
+    if (bound <= 0 || !(loss > bound * first)) return QS_OK;
+    snprintf(text, sizeof text,
+             "training diverged: its loss is %.4g in the steps up to %lld, more than %g times the %.4g of the first step; lower the "
+             "learning rate or train with more precision",
+             loss, (long long)trainer->step + 1, bound, first);
+    return qs__failure_common(trainer, epoch, trainer->step, QS__DIVERGENCE, text);
 }
 
-/* Names step, rank, operator and tensor; the last line of the metrics says the same. */
-static qs_status failure_tell(qs__trainer *trainer, int64_t epoch) {
-    qs__culprit culprit;
-    int64_t step;
-    int rank;
-    char who[32] = "";
-    QS_TRY(failure_find(trainer, &step, &rank, &culprit));
-    if (step < 0) return qs_fail(QS_NUMERIC, "rank 0: the sum of the ranks' training losses is not finite");
-    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_failure(trainer, epoch, step, rank, &culprit)));
-    if (trainer->ranks > 1) snprintf(who, sizeof who, "rank %d: ", rank);
-    return qs_fail(QS_NUMERIC,
-                   "%sthe training loss is not finite in step %lld: operator %s, tensor %s is the first that is not; lower the learning "
-                   "rate or train with more precision",
-                   who, (long long)step + 1, culprit.operator_name, culprit.tensor);
-}
-
-/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That rank 0
- * found a new plan travels with it. */
+/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That a rank's
+ * gradients were not finite, and that rank 0 found a new plan, travel with it. */
 qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
-    double all[] = {trainer->interval.loss, trainer->interval.correct, trainer->interval.samples, qs__plan_file_changed(trainer) ? 1 : 0};
-    QS_TRY(qs_comm_sum(trainer->comm, all, 4));
+    const qs__sums *mine = &trainer->interval, *first = &trainer->first;
+    double all[] = {mine->loss,  mine->correct, mine->samples, qs__plan_file_changed(trainer) ? 1 : 0, trainer->failure.step >= 0 ? 1 : 0,
+                    first->loss, first->samples};
+    QS_TRY(qs_comm_sum(trainer->comm, all, 7));
     const qs__sums sums = {all[0], all[1], all[2]};
-    if (!isfinite(all[0])) {
-        QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_interval(trainer, epoch, &sums)));
-        return failure_tell(trainer, epoch);
+    const qs_status status = qs__metrics_interval(trainer, epoch, &sums);
+    if (!isfinite(all[0]) || all[4] > 0) {
+        QS_TRY(qs_comm_agree(trainer->comm, status));
+        return qs__failure_tell(trainer, epoch);
     }
+    QS_TRY(status);
     trainer->epoch.loss += sums.loss;
     trainer->epoch.correct += sums.correct;
     trainer->epoch.samples += sums.samples;
     trainer->interval = (qs__sums){0};
     trainer->plan_offered = all[3] > 0;
-    return qs__metrics_interval(trainer, epoch, &sums);
+    return divergence_check(trainer, epoch, sums.loss / sums.samples, all[5] / all[6]);
 }
 
 /* Each rank's statistics follow its own batches; what is evaluated and saved is their mean over samples. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where a non-finite loss comes from. The forward part runs once more, step by step: what a step reads that no step wrote (images,
- * parameters) is looked at before, what it writes behind; the first tensor with an infinity or a NaN is the one. */
+/* Where a loss or a gradient that is not finite comes from. A part of the step runs once more, kernel by kernel: what one reads that none
+ * wrote (images, parameters) is looked at before, what it writes behind; the first tensor with an infinity or a NaN is the one. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -34,19 +34,33 @@ static const qs_parameter *parameter_at(const qs_schedule *schedule, const qs_gr
     return NULL;
 }
 
-/* A parameter, the output of the node, one of its inputs, or another vector of it. */
+/* The value that an operand is, or whose gradient; NULL: another vector of the operator. */
+static const char *value_name(const qs_graph *graph, const qs_step *step, qs_role role, bool written) {
+    const qs_node *node = &graph->node[step->node];
+    const bool second = role == QS_SRC2 || role == QS_DIFF_SRC2;
+    const bool source = second || role == QS_SRC || role == QS_DIFF_SRC;
+    if (source && !step->conversion && (!written || role == QS_DIFF_SRC || second)) return graph->node[node->input[second]].name;
+    return source || role == QS_DST || role == QS_DIFF_DST || role == QS_PACKED ? node->name : NULL;
+}
+
+/* Rounding counts of gradients stand behind those of values. */
+static bool is_gradient(const qs_graph *graph, const qs_step *step, qs_role role) {
+    const int counts = qs_case_position(&step->case_, QS_COUNTS);
+    if (counts >= 0 && step->case_.operand[counts].format) return step->place[counts].offset >= qs_counts_offset_gradient(graph, 0);
+    return (role >= QS_DIFF_DST && role <= QS_DIFF_SHIFT);
+}
+
 static void culprit_name(const qs_schedule *schedule, const qs_graph *graph, const qs_step *step, int operand, bool written,
                          qs__culprit *out) {
-    const qs_node *node = &graph->node[step->node];
     const qs_role role = step->case_.operand[operand].role;
     const qs_parameter *parameter = parameter_at(schedule, graph, &step->place[operand]);
-    const bool value = role == QS_DST || role == QS_SRC || role == QS_SRC2 || role == QS_PACKED;
-    const char *name = value && !written && !step->conversion ? graph->node[node->input[role == QS_SRC2 ? 1 : 0]].name : node->name;
-    snprintf(out->operator_name, sizeof out->operator_name, "%s", node->name);
-    if (parameter)
-        snprintf(out->tensor, sizeof out->tensor, "%s", parameter->name);
+    const char *value = parameter ? parameter->name : value_name(graph, step, role, written);
+    const char *name = graph->node[step->node].name, *of = is_gradient(graph, step, role) ? "gradient of " : "";
+    snprintf(out->operator_name, sizeof out->operator_name, "%s", name);
+    if (value)
+        snprintf(out->tensor, sizeof out->tensor, "%s%s", of, value);
     else
-        snprintf(out->tensor, sizeof out->tensor, "%s%s%s", name, value ? "" : ".", value ? "" : qs_role_name(role));
+        snprintf(out->tensor, sizeof out->tensor, "%s.%s", name, qs_role_name(role));
 }
 
 static bool operands_search(const qs__program *program, const qs_graph *graph, int index, bool written, qs__culprit *out) {
@@ -62,15 +76,24 @@ static bool operands_search(const qs__program *program, const qs_graph *graph, i
     return false;
 }
 
-qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, qs__culprit *out) {
-    const int steps = qs__forward_steps(program->schedule);
-    snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[graph->nodes - 1].name);
-    snprintf(out->tensor, sizeof out->tensor, "%s", graph->node[graph->nodes - 1].name);
-    for (int s = 0; s < steps; s++) {
+static qs_status steps_search(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out) {
+    for (int s = 0; s < end; s++) {
         if (program->schedule->step[s].kind != QS_STEP_KERNEL) continue;
         if (operands_search(program, graph, s, false, out)) return QS_OK;
         QS_TRY(qs__executor_step(program->executor, s, run));
         if (operands_search(program, graph, s, true, out)) return QS_OK;
     }
     return QS_OK;
+}
+
+qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out) {
+    const qs_schedule *schedule = program->schedule;
+    const size_t bytes = schedule->buffer[schedule->gradients].bytes;
+    void *gradients = qs_executor_buffer(program->executor, schedule->gradients), *kept = NULL;
+    QS_TRY(qs_allocate(bytes, 1, &kept));
+    memcpy(kept, gradients, bytes);
+    const qs_status status = steps_search(program, graph, run, end, out);
+    memcpy(gradients, kept, bytes);
+    free(kept);
+    return status;
 }

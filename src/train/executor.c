@@ -5,6 +5,7 @@
  * oldest one under way is asked between kernels: that is what overlaps communication with the rest of the backward pass. */
 #include "train_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct qs_executor {
     qs_request **request; /* (buckets) NULL when not under way */
     int *started;         /* (buckets) in order of their start in this run */
     int starts, polled;   /* started[polled] is the oldest one that may still be moving */
+    bool *finite;         /* where to note that gradients are not; NULL: they are not looked at */
     qs_step_observer observer;
     void *observer_context;
     qs_timeline *timeline; /* NULL: nobody asks */
@@ -99,6 +101,7 @@ static qs_status reduce_start(qs_executor *executor, int bucket) {
     const qs_schedule *schedule = executor->schedule;
     const qs_bucket *one = &schedule->bucket[bucket];
     float *gradients = qs_executor_buffer(executor, schedule->gradients);
+    if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients + one->first));
     executor->started[executor->starts++] = bucket;
     return qs_comm_all_reduce_start(executor->comm, gradients + one->first, one->count, &executor->request[bucket]);
 }
@@ -106,6 +109,7 @@ static qs_status reduce_start(qs_executor *executor, int bucket) {
 static qs_status reduce_wait(qs_executor *executor, int bucket) {
     qs_request *request = executor->request[bucket];
     executor->request[bucket] = NULL;
+    if (!request) return QS_OK;
     QS_TRY(qs_comm_wait(executor->comm, request));
     qs_timeline *timeline = executor->timeline;
     if (timeline && timeline->complete[bucket] == 0) timeline->complete[bucket] = qs_clock();
@@ -165,9 +169,9 @@ static bool is_needed(const qs_step *step, const qs_run *run) {
     return run->samples > 0 || step->kind != QS_STEP_KERNEL || step->phase == QS_UPDATE;
 }
 
-int qs__forward_steps(const qs_schedule *schedule) {
+int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {
     int steps = 0;
-    while (steps < schedule->steps && schedule->step[steps].phase == QS_FORWARD)
+    while (steps < schedule->steps && schedule->step[steps].phase <= phase)
         steps++;
     return steps;
 }
@@ -203,11 +207,26 @@ qs_status qs__executor_forward(qs_executor *executor, const qs_run *run) {
     executor->starts = executor->polled = 0;
     if (executor->timeline) qs__timeline_start(executor->timeline);
     host_buffers_reset(executor, run);
-    return steps_run(executor, 0, qs__forward_steps(executor->schedule), run);
+    return steps_run(executor, 0, qs__phase_end(executor->schedule, QS_FORWARD), run);
 }
 
-qs_status qs__executor_finish(qs_executor *executor, const qs_run *run) {
-    return steps_run(executor, qs__forward_steps(executor->schedule), executor->schedule->steps, run);
+qs_status qs__executor_backward(qs_executor *executor, const qs_run *run, bool *finite) {
+    const qs_schedule *schedule = executor->schedule;
+    if (finite) *finite = true;
+    executor->finite = finite;
+    const qs_status status = steps_run(executor, qs__phase_end(schedule, QS_FORWARD), qs__phase_end(schedule, QS_BACKWARD), run);
+    executor->finite = NULL;
+    return status;
+}
+
+qs_status qs__executor_update(qs_executor *executor, const qs_run *run) {
+    return steps_run(executor, qs__phase_end(executor->schedule, QS_BACKWARD), executor->schedule->steps, run);
+}
+
+qs_status qs__executor_settle(qs_executor *executor) {
+    for (int i = executor->polled; i < executor->starts; i++)
+        QS_TRY(reduce_wait(executor, executor->started[i]));
+    return QS_OK;
 }
 
 qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run) {
@@ -216,5 +235,6 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
 
 qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
     QS_TRY(qs__executor_forward(executor, run));
-    return qs__executor_finish(executor, run);
+    QS_TRY(qs__executor_backward(executor, run, NULL));
+    return qs__executor_update(executor, run);
 }

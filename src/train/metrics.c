@@ -285,16 +285,19 @@ qs_status qs__metrics_rounding(qs__trainer *trainer, int64_t epoch) {
     return QS_OK;
 }
 
-qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, int64_t step, int rank, const qs__culprit *culprit) {
+qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, const qs__failure *failure) {
     qs_line *line = NULL;
     if (!is_writer(trainer)) return QS_OK;
     QS_TRY(qs_line_create(&line));
     qs_line_text(line, "type", "failure");
     qs_line_integer(line, "epoch", epoch + 1);
-    qs_line_integer(line, "step", step + 1);
-    qs_line_integer(line, "rank", rank);
-    qs_line_text(line, "operator", culprit->operator_name);
-    qs_line_text(line, "tensor", culprit->tensor);
+    qs_line_integer(line, "step", failure->step + 1);
+    qs_line_text(line, "reason", qs__reason_name(failure->reason));
+    if (failure->culprit.tensor[0]) {
+        qs_line_integer(line, "rank", failure->rank);
+        qs_line_text(line, "operator", failure->culprit.operator_name);
+        qs_line_text(line, "tensor", failure->culprit.tensor);
+    }
     return line_append(trainer, line);
 }
 

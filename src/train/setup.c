@@ -204,7 +204,8 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(data_load(trainer));
     QS_TRY(memory_fill(trainer));
     trainer->scale = qs_loss_scale_start(trainer->job);
-    trainer->bad_step = -1;
+    trainer->scale.growth_steps = trainer->options->scale_growth > 0 ? trainer->options->scale_growth : trainer->steps_per_epoch;
+    trainer->failure.step = -1;
     return qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 

@@ -11,50 +11,91 @@ static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t 
     trainer->interval.loss += loss[0];
     trainer->interval.correct += loss[1];
     trainer->interval.samples += (double)count;
-}
-
-/* The flag is 0 when a sum of gradients was not finite: on all ranks, for the sums are the same bits. */
-static void scale_update(qs__trainer *trainer, const qs__program *program) {
-    if (program->schedule->flag < 0) return;
-    const float *flag = qs_executor_buffer(program->executor, program->schedule->flag);
-    if (*flag == 0) trainer->skipped++;
-    qs_loss_scale_update(&trainer->scale, *flag != 0);
+    if (trainer->step == 0) trainer->first = trainer->interval;
 }
 
 static const qs__program *program_for(const qs__trainer *trainer, int64_t count) {
     return count == trainer->batch[trainer->rank] || count == 0 ? &trainer->main : &trainer->partial;
 }
 
+/* The samples of this rank, and the program that runs them. */
+typedef struct sample_step {
+    const qs__program *program;
+    const int64_t *indices;
+    qs_run run;
+} sample_step;
+
+static void batch_load(const qs__trainer *trainer, const sample_step *one) {
+    qs__batch_load(one->program, trainer->graph, &trainer->training, &trainer->augmentation, one->indices, one->run.samples);
+}
+
+/* Looks for the first tensor that is not finite; the batch may have been written over. Without one this rank has found nothing. */
+static qs_status failure_note(qs__trainer *trainer, const sample_step *one, qs__reason reason, int end) {
+    qs__failure found = {.step = trainer->step, .reason = reason};
+    batch_load(trainer, one);
+    QS_TRY(qs__culprit_find(one->program, trainer->graph, &one->run, end, &found.culprit));
+    if (found.culprit.tensor[0]) trainer->failure = found;
+    return QS_OK;
+}
+
 /* A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes on, since the other ranks
  * wait for its sums. */
-static qs_status forward_run(qs__trainer *trainer, const qs__program *program, const qs_run *run) {
-    QS_TRY(qs__executor_forward(program->executor, run));
-    const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
-    if (run->samples == 0 || isfinite(loss[0]) || trainer->bad_step >= 0) return QS_OK;
-    trainer->bad_step = trainer->step;
-    return qs__culprit_find(program, trainer->graph, run, &trainer->culprit);
+static qs_status forward_run(qs__trainer *trainer, const sample_step *one) {
+    const qs_schedule *schedule = one->program->schedule;
+    QS_TRY(qs__executor_forward(one->program->executor, &one->run));
+    const float *loss = qs_executor_buffer(one->program->executor, schedule->loss);
+    if (one->run.samples == 0 || isfinite(loss[0]) || trainer->failure.step >= 0) return QS_OK;
+    return failure_note(trainer, one, QS__LOSS, qs__phase_end(schedule, QS_FORWARD));
+}
+
+/* Where loss scaling does not look at the sums, gradients are looked at here: they would spoil the weights, and a relu may hide that. */
+static qs_status backward_run(qs__trainer *trainer, const sample_step *one) {
+    const qs_schedule *schedule = one->program->schedule;
+    qs_executor *executor = one->program->executor;
+    const bool looked_at = schedule->flag < 0 && trainer->failure.step < 0;
+    bool finite = true;
+    QS_TRY(qs__executor_backward(executor, &one->run, looked_at ? &finite : NULL));
+    if (finite) return QS_OK;
+    QS_TRY(qs__executor_settle(executor));
+    return failure_note(trainer, one, QS__GRADIENT, qs__phase_end(schedule, QS_BACKWARD));
+}
+
+/* The flag is 0 when a sum of gradients was not finite: on all ranks, for the sums are the same bits. */
+static qs_status scale_update(qs__trainer *trainer, const sample_step *one, int64_t epoch) {
+    const qs_schedule *schedule = one->program->schedule;
+    if (schedule->flag < 0) return QS_OK;
+    const float *flag = qs_executor_buffer(one->program->executor, schedule->flag);
+    if (*flag == 0) trainer->skipped++;
+    qs_loss_scale_update(&trainer->scale, *flag != 0);
+    if (trainer->scale.skipped < qs__skip_limit(trainer)) return QS_OK;
+    qs_status status = QS_OK;
+    if (one->run.samples > 0 && trainer->failure.step < 0)
+        status = failure_note(trainer, one, QS__SKIPPING, qs__phase_end(schedule, QS_BACKWARD));
+    QS_TRY(qs_comm_agree(trainer->comm, status));
+    return qs__failure_tell(trainer, epoch);
 }
 
 static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, int64_t *global) {
-    const int64_t *indices;
+    sample_step one;
     int64_t count, first;
-    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, step_in_epoch, trainer->rank, &indices, &count, &first, global));
-    const qs__program *program = program_for(trainer, count);
-    const qs_run run = {.seed = trainer->job->seed,
-                        .step = (uint64_t)trainer->step,
-                        .first_sample = first - step_in_epoch * trainer->global_batch,
-                        .samples = count,
-                        .global_samples = *global,
-                        .loss_scale = trainer->scale.value,
-                        .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
+    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, step_in_epoch, trainer->rank, &one.indices, &count, &first, global));
+    one.program = program_for(trainer, count);
+    one.run = (qs_run){.seed = trainer->job->seed,
+                       .step = (uint64_t)trainer->step,
+                       .first_sample = first - step_in_epoch * trainer->global_batch,
+                       .samples = count,
+                       .global_samples = *global,
+                       .loss_scale = trainer->scale.value,
+                       .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
     trainer->augmentation.epoch = epoch;
-    qs__batch_load(program, trainer->graph, &trainer->training, &trainer->augmentation, indices, count);
-    QS_TRY(forward_run(trainer, program, &run));
-    QS_TRY(qs__executor_finish(program->executor, &run));
-    QS_TRY(qs__gradients_report(trainer, program, epoch, run.loss_scale));
-    if (count > 0) loss_note(trainer, program, count);
-    scale_update(trainer, program);
-    return qs__rounding_step(trainer, program, count);
+    batch_load(trainer, &one);
+    QS_TRY(forward_run(trainer, &one));
+    QS_TRY(backward_run(trainer, &one));
+    QS_TRY(qs__executor_update(one.program->executor, &one.run));
+    QS_TRY(qs__gradients_report(trainer, one.program, epoch, one.run.loss_scale));
+    if (count > 0) loss_note(trainer, one.program, count);
+    QS_TRY(scale_update(trainer, &one, epoch));
+    return qs__rounding_step(trainer, one.program, count);
 }
 
 static bool is_last_of_epoch(const qs__trainer *trainer, int64_t step_in_epoch) {

@@ -5,11 +5,16 @@
 
 #include "qsync/train.h"
 
-/* ---- executor.c: the two halves of qs_executor_run, and one step alone ------------------------------------------------------- */
+/* ---- executor.c: the parts of qs_executor_run, and one step alone ------------------------------------------------------------- */
 
-int qs__forward_steps(const qs_schedule *schedule);
+/* Where the steps of a phase end: QS_FORWARD's, or QS_BACKWARD's, where updates begin. */
+int qs__phase_end(const qs_schedule *schedule, qs_phase phase);
 qs_status qs__executor_forward(qs_executor *executor, const qs_run *run);
-qs_status qs__executor_finish(qs_executor *executor, const qs_run *run);
+/* *finite: NULL, or whether this rank's gradients are, looked at bucket by bucket before they are summed. */
+qs_status qs__executor_backward(qs_executor *executor, const qs_run *run, bool *finite);
+qs_status qs__executor_update(qs_executor *executor, const qs_run *run);
+/* Completes the all-reduces that are under way; later waits find them done. */
+qs_status qs__executor_settle(qs_executor *executor);
 qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run);
 
 /* ---- program.c: a schedule with its executor ------------------------------------------------------------------------------ */
@@ -112,10 +117,20 @@ typedef struct qs__rounding {
     int64_t first_arena; /* reserved bytes before the first promotion; 0: none */
 } qs__rounding;
 
-/* Where a non-finite loss comes from: the first tensor of the forward pass that is not finite. */
+/* The first tensor of a step that is not finite; "": all are. */
 typedef struct qs__culprit {
-    char operator_name[64], tensor[96];
+    char operator_name[64], tensor[112];
 } qs__culprit;
+
+typedef enum qs__reason { QS__LOSS, QS__GRADIENT, QS__SKIPPING, QS__DIVERGENCE, QS__TEST_LOSS } qs__reason;
+
+/* Why a run ends by its numbers. */
+typedef struct qs__failure {
+    int64_t step; /* from 0; -1: it does not */
+    int rank;
+    qs__reason reason;
+    qs__culprit culprit;
+} qs__failure;
 
 /* A plan that was taken in a running job. */
 typedef struct qs__switch {
@@ -155,8 +170,8 @@ typedef struct qs__trainer {
     int64_t step;                   /* next one, from 0 */
     qs__sums interval;              /* of this rank, since the last report */
     qs__sums epoch;                 /* of all ranks, reported so far */
-    int64_t bad_step;               /* first step with a non-finite loss here, -1: none */
-    qs__culprit culprit;            /* of that step */
+    qs__failure failure;            /* what this rank found first */
+    qs__sums first;                 /* of this rank, in the first step: what divergence is held against */
     qs__rounding rounding;          /* of tensors, where the plan says so */
     int64_t skipped;                /* steps that loss scaling skipped */
     double *seconds;                /* (steps) of this rank; negative for partial steps */
@@ -212,8 +227,18 @@ qs_status qs__promote(qs__trainer *trainer, int64_t epoch);
 /* A copy of the plan with the thresholds that the options ask for, as the trainer's own. */
 qs_status qs__thresholds_set(qs__trainer *trainer);
 
-/* culprit.c: runs the forward part once more and looks at every tensor. Nothing else is lost: the run is over. */
-qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, qs__culprit *out);
+/* culprit.c: runs the steps up to `end` once more and looks at every tensor. Weights and, where forward and backward parts run, the sums of
+ * gradients stay as they are; nothing else matters: the run is over. Images and labels have to be in their buffers. */
+qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out);
+
+/* failure.c: what all ranks end with; collective. */
+/* Agrees on what ranks found; records and tells it: never QS_OK. */
+qs_status qs__failure_tell(qs__trainer *trainer, int64_t epoch);
+/* The same for what all ranks see alike and no tensor is to blame for. */
+qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, int64_t step, qs__reason reason, const char *text);
+/* The name of a reason in metrics. */
+const char *qs__reason_name(qs__reason reason);
+int64_t qs__skip_limit(const qs__trainer *trainer);
 
 /* gradients.c: behind the all-reduces of every options->gradients_every-th step, before the loss scale changes. */
 qs_status qs__gradients_report(qs__trainer *trainer, const qs__program *program, int64_t epoch, double loss_scale);
@@ -270,8 +295,7 @@ qs_status qs__metrics_promotion(qs__trainer *trainer, int64_t epoch, const qs__p
                                 const char *refusal);
 /* Tensors whose rounding overflowed or underflowed in this epoch. */
 qs_status qs__metrics_rounding(qs__trainer *trainer, int64_t epoch);
-/* The loss is not finite: first step, rank and where it comes from. */
-qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, int64_t step, int rank, const qs__culprit *culprit);
+qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, const qs__failure *failure);
 qs_status qs__metrics_interval(qs__trainer *trainer, int64_t epoch, const qs__sums *sums);
 qs_status qs__metrics_epoch(qs__trainer *trainer, int64_t epoch, const qs__sums *training, const qs_evaluation *test);
 /* trace: text of trace.json, NULL: none. failed: everything but the weights. */

@@ -55,7 +55,7 @@ done:
 
 /* ---- Epochs ------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
+static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluation *out) {
     const qs_schedule *schedule = trainer->main.schedule;
     qs_executor *executor = trainer->main.executor;
     QS_TRY(qs__weights_agree(trainer));
@@ -67,16 +67,17 @@ static qs_status epoch_evaluate(qs__trainer *trainer, qs_evaluation *out) {
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
     memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
     if (status != QS_OK || isfinite(out->loss)) return status;
-    status = qs_fail(QS_NUMERIC, "the test loss is not finite after step %lld; lower the learning rate or train with more precision",
-                     (long long)trainer->step - 1);
-    return qs_comm_agree(trainer->comm, status); /* all have the same loss: the first rank tells */
+    char text[128];
+    snprintf(text, sizeof text, "the test loss is not finite after step %lld; lower the learning rate or train with more precision",
+             (long long)trainer->step);
+    return qs__failure_common(trainer, epoch, trainer->step - 1, QS__TEST_LOSS, text);
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {
     const qs_train_options *options = trainer->options;
     const qs__sums training = trainer->epoch;
     qs_evaluation test;
-    QS_TRY(epoch_evaluate(trainer, &test));
+    QS_TRY(epoch_evaluate(trainer, epoch, &test));
     QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_rounding(trainer, epoch)));
     QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_epoch(trainer, epoch, &training, &test)));
     out->training_loss = training.loss / training.samples;

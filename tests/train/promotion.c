@@ -211,6 +211,39 @@ static void diverges(void **state) {
     pair_close(&here);
 }
 
+/* Rank 1's class overflows in the gradient of one output, whose loss nothing spoils: told of the step where it arose, though rank 0's
+ * gradients are finite, and before a weight is. */
+static void gradient_is_named(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    pair_open(&here, "\"fc1\":{\"gradient\":\"fp(2,1,8):overflow=inf\"}");
+    here.bench.job.loss_scale = 65536;
+    assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
+                   "rank 1: a gradient is not finite in step 1: operator fc1, tensor gradient of fc1 is the first that is not");
+    expect_metrics(&here, 1,
+                   "\"type\":\"failure\",\"epoch\":1,\"step\":1,\"reason\":\"gradient\",\"rank\":1,\"operator\":\"fc1\","
+                   "\"tensor\":\"gradient of fc1\"");
+    pair_close(&here);
+}
+
+/* The largest magnitude is 2^-27 × 1.5: halving down to 1 does not help, and the third skipped step ends the run. */
+static void endless_skipping_is_named(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result;
+    pair_open(&here, "\"fc1\":{\"gradient\":\"fp(2,1,30):overflow=inf\"}");
+    here.bench.job.dynamic_loss_scaling = true;
+    here.bench.job.loss_scale = 2;
+    here.bench.options.skip_limit = 3;
+    assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
+                   "rank 1: gradients were not finite in 3 steps in a row, up to step 3; loss scaling skipped them all: operator fc1, "
+                   "tensor gradient of fc1");
+    expect_metrics(&here, 1, "\"type\":\"failure\",\"epoch\":1,\"step\":3,\"reason\":\"skipping\",\"rank\":1");
+    if (is_first(&here)) file_there(&here, "audit.json", true);
+    pair_close(&here);
+}
+
 /* One weight that is not a number: the first step says whose. */
 static void planted_nan(void **state) {
     (void)state;
@@ -230,7 +263,9 @@ static void planted_nan(void **state) {
     here.bench.options.start_weights = path;
     assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
                    "the training loss is not finite in step 1: operator conv2, tensor conv2.weights is the first that is not");
-    expect_metrics(&here, 1, "\"type\":\"failure\",\"epoch\":1,\"step\":1,\"rank\":0,\"operator\":\"conv2\",\"tensor\":\"conv2.weights\"");
+    expect_metrics(&here, 1,
+                   "\"type\":\"failure\",\"epoch\":1,\"step\":1,\"reason\":\"loss\",\"rank\":0,"
+                   "\"operator\":\"conv2\",\"tensor\":\"conv2.weights\"");
     unlink(path);
     qs_graph_release(graph);
     free(trained);
@@ -246,6 +281,8 @@ int main(void) {
                                        cmocka_unit_test(refused_for_want_of_memory),
                                        cmocka_unit_test(both_skip),
                                        cmocka_unit_test(diverges),
+                                       cmocka_unit_test(gradient_is_named),
+                                       cmocka_unit_test(endless_skipping_is_named),
                                        cmocka_unit_test(planted_nan)};
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     qs_comm_close(world);

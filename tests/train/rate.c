@@ -95,9 +95,10 @@ static void scale_halves_down_to_one(void **state) {
     }
 }
 
-static void scale_doubles_after_2000(void **state) {
+static void scale_doubles_after_its_steps(void **state) {
     (void)state;
     qs_loss_scale scale = scale_of(true, 1024);
+    scale.growth_steps = 2000;
     for (int i = 0; i < 1999; i++)
         qs_loss_scale_update(&scale, true);
     assert_true(scale.value == 1024);
@@ -113,11 +114,26 @@ static void scale_doubles_after_2000(void **state) {
     assert_true(scale.value == 16777216);
 }
 
+static void skipped_in_a_row(void **state) {
+    (void)state;
+    qs_loss_scale scale = scale_of(true, 1024);
+    const bool finite[] = {false, false, true, false, true, true};
+    const int64_t skipped[] = {1, 2, 0, 1, 0, 0};
+    for (int i = 0; i < 6; i++) {
+        qs_loss_scale_update(&scale, finite[i]);
+        assert_int_equal(scale.skipped, skipped[i]);
+    }
+    for (int i = 0; i < 5000; i++)
+        qs_loss_scale_update(&scale, true);
+    assert_true(scale.value == 128); /* without growth_steps it never grows */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warmup_is_linear),         cmocka_unit_test(warmup_may_be_all), cmocka_unit_test(step_falls_twice),
-        cmocka_unit_test(cosine_falls_to_zero),     cmocka_unit_test(fixed_scale_stays), cmocka_unit_test(scale_halves_down_to_one),
-        cmocka_unit_test(scale_doubles_after_2000),
+        cmocka_unit_test(warmup_is_linear),         cmocka_unit_test(warmup_may_be_all),
+        cmocka_unit_test(step_falls_twice),         cmocka_unit_test(cosine_falls_to_zero),
+        cmocka_unit_test(skipped_in_a_row),         cmocka_unit_test(fixed_scale_stays),
+        cmocka_unit_test(scale_halves_down_to_one), cmocka_unit_test(scale_doubles_after_its_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

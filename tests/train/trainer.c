@@ -235,7 +235,7 @@ static void divergence_is_named(void **state) {
     assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "training loss is not finite in step");
     here.options.max_steps = 1; /* its loss is that of the start weights: only evaluation sees what the update did */
     here.job.rate.base = 1e38;
-    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "test loss is not finite after step 0");
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC, "test loss is not finite after step 1");
     bench_close(&here);
 }
 

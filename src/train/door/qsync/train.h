@@ -68,11 +68,13 @@ QS_API void *qs_executor_buffer(const qs_executor *executor, int buffer);
 QS_API double qs_learning_rate(const qs_job *job, int64_t step, int64_t steps_per_epoch);
 
 /* Loss scaling. Dynamic: starts at the job's value, halves (not below 1) after a step whose gradients were not finite (all ranks skip that
- * update alike, since the sums they check are equal bits), doubles (not above 2^24) after 2000 good steps in a row. */
+ * update alike, since the sums they check are equal bits), doubles (not above 2^24) after growth_steps good steps in a row. */
 typedef struct qs_loss_scale {
     double value;
     bool dynamic;
-    int64_t good_steps; /* since the last change */
+    int64_t growth_steps; /* 0, as it starts: it never grows. Training sets an epoch's steps or what its options say */
+    int64_t good_steps;   /* since the last change */
+    int64_t skipped;      /* steps in a row, up to now */
 } qs_loss_scale;
 QS_API qs_loss_scale qs_loss_scale_start(const qs_job *job);
 QS_API void qs_loss_scale_update(qs_loss_scale *scale, bool finite);
@@ -120,6 +122,9 @@ QS_API void qs_heap_trim(void);
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------------------------- */
 
+/* Twice the halvings that lead from the largest scale a run grows to down to 1. */
+#define QS_SKIP_LIMIT 48
+
 typedef struct qs_train_options {
     const qs_job *job;
     const qs_cluster *cluster;
@@ -134,6 +139,9 @@ typedef struct qs_train_options {
     double promote_at;                  /* for all tensors with a format, instead of the plan's; 0: the plan's; below 0: never */
     double promote_underflow;           /* promotes tensors whose underflows / elements exceed it, too; 0: they are only reported */
     int64_t gradients_every;            /* write the variance of the weight gradients every N steps; 0: never */
+    int64_t scale_growth;               /* qs_loss_scale.growth_steps; 0: the steps of an epoch */
+    int64_t skip_limit;                 /* so many skipped steps in a row end the run, see "How a run fails"; 0: QS_SKIP_LIMIT */
+    double diverged_at;                 /* a loss of more than so many times the first step's ends the run; 0: never */
     bool trace;                         /* write trace.json */
     double audit_bound;                 /* warn when the iteration is further from its prediction, in per cent; 0: 10 */
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
@@ -176,7 +184,7 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   weights' gradient, the mean over the global batch, loss scale taken off
  * - weights.qsync: master weights and running statistics after the last step
  *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
- *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a loss that is not finite {"type":"failure", ...} is the last.
+ *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a numeric failure {"type":"failure", ...} is the last.
  * - timing.json: durations, speed and memory of the run
  * - audit.json: phases and memory of every rank, predicted and measured
  * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their
@@ -186,9 +194,10 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over
  * ranks, weighted by the ranks' batches.
  *
- * Checks on the way: every 10 steps one all-reduce of four numbers gives all ranks loss, accuracy, whether they are finite, and word of a
- * new plan; when an epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of single ranks are
- * agreed upon. A failure inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with qs_comm_abort. */
+ * Checks on the way: every 10 steps one all-reduce of seven numbers gives all ranks loss, accuracy, whether they and the gradients are
+ * finite, and word of a new plan; when an epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of
+ * single ranks are agreed upon. A failure inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with
+ * qs_comm_abort. */
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
@@ -213,10 +222,19 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * What any rank refuses is logged and not tried again. Gradients are loss scaling's matter: give them overflow=inf and the job dynamic loss
  * scaling; a sum that is not finite is so on all ranks, and all skip that update. */
 
+/* How a run fails by its numbers (QS_NUMERIC). All ranks end alike, with one message: step, rank, operator and tensor.
+ * - a training loss that is not finite: found in every step; the forward part runs once more to the first tensor that is not finite.
+ * - a gradient that is not finite, without dynamic loss scaling: each rank looks at each bucket of its own gradients before they are summed
+ *   (one reading of what was just written). Forward and backward parts run once more then, before any weight is changed.
+ * - dynamic loss scaling that skipped skip_limit steps in a row: the last of them runs once more in the same way.
+ * - with diverged_at: the mean loss of the last steps, up to 10, is more than diverged_at times that of the first step.
+ * - a test loss that is not finite; no tensor is looked for.
+ * The first two are told with the next report, at most 10 steps later. Where several ranks found something the earliest step counts, then
+ * the lowest rank. */
+
 /* Trains. Collective: every rank calls it with the same options; the device is this rank's. A failure of one rank stops all with its
  * message. The plan is checked first: model, cluster, job, kernels and schedule hash (QS_MISMATCH names the first difference), memory limit
- * (QS_INFEASIBLE with both figures). A NaN or infinite loss stops with QS_NUMERIC naming step, rank, operator and tensor:
- * the first tensor of the forward pass that is not finite. The run folder is complete then, but for the weights. */
+ * (QS_INFEASIBLE with both figures). Numbers that fail stop it with QS_NUMERIC; the run folder is complete then, but for the weights. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
 /* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within
