@@ -32,9 +32,10 @@ static void figures_print(const qs_train_result *result) {
         printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
                (long long)result->audit.first_step + 1);
     if (result->promotions + result->promotions_refused > 0)
-        printf("%lld tensor%s promoted to the higher format (%s more memory), %lld refused for want of memory\n",
+        printf("%lld tensor%s promoted to the higher format (%s more memory, %.2g %% of all tensors in 16 bits), %lld refused for want of "
+               "memory\n",
                (long long)result->promotions, result->promotions == 1 ? "" : "s", bytes_text((double)result->promotion_bytes),
-               (long long)result->promotions_refused);
+               100 * result->promotion_share, (long long)result->promotions_refused);
 }
 
 static void result_print(const qs_cluster *cluster, const qs_train_result *result) {
@@ -82,6 +83,7 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
         json_object_set_new(root, "promotions", json_integer((json_int_t)result->promotions));
         json_object_set_new(root, "promotions_refused", json_integer((json_int_t)result->promotions_refused));
         json_object_set_new(root, "promotion_bytes", json_integer((json_int_t)result->promotion_bytes));
+        json_object_set_new(root, "promotion_share", json_real(result->promotion_share));
     }
     return root;
 }

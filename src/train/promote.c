@@ -139,14 +139,29 @@ static void promotion_log(const qs__trainer *trainer, const qs__promotion *one, 
 typedef struct attempt {
     qs__promotion *one; /* (count) */
     int count;
+    double added; /* counted bytes of this rank's tensors */
     qs__replan_figures figures;
 } attempt;
+
+static double bytes_added(const qs__trainer *trainer, int place) {
+    const qs_graph *graph = trainer->graph;
+    const char *name = qs__rounding_name(graph, place);
+    const qs_tensor_choice *own = trainer->class_plan ? qs_class_plan_tensor(trainer->class_plan, name) : NULL;
+    if (!own || is_high(own)) return 0;
+    const qs_shape shape =
+        place < graph->nodes ? qs_graph_shape(graph, place, trainer->batch[trainer->rank]) : graph->parameter[place - graph->nodes].shape;
+    const int64_t elements = qs_shape_count(&shape);
+    return (double)qs_format_bytes(higher_of(own).format, elements) - (double)qs_format_bytes(own->value.format, elements);
+}
 
 static qs_status attempt_describe(qs__trainer *trainer, const bool *raise, attempt *out) {
     const int places = trainer->graph->nodes + trainer->graph->parameters;
     QS_TRY(qs_comm_agree(trainer->comm, qs_allocate((size_t)places, sizeof *out->one, &out->one)));
     for (int place = 0; place < places; place++)
-        if (raise[place]) QS_TRY(promotion_describe(trainer, place, &out->one[out->count++]));
+        if (raise[place]) {
+            out->added += bytes_added(trainer, place);
+            QS_TRY(promotion_describe(trainer, place, &out->one[out->count++]));
+        }
     return QS_OK;
 }
 
@@ -187,6 +202,7 @@ static qs_status attempt_run(qs__trainer *trainer, int64_t epoch, const bool *ra
     snprintf(refusal, sizeof refusal, "%s", *taken ? "" : qs_message());
     if (*taken) {
         trainer->rounding.promotions += tried.count;
+        trainer->rounding.added += tried.added;
         trainer->promotion_switches++;
         status = attempt_record(trainer, epoch, &tried, NULL);
     } else if (status != QS_PEER_LOST) {

@@ -114,6 +114,7 @@ typedef struct qs__rounding {
     bool *refused;            /* (places) promotion was tried and refused */
     bool counted;             /* the last step was counted and not looked at yet */
     int promotions, refusals;
+    double added;        /* counted bytes that promotions added to the tensors of this rank */
     int64_t first_arena; /* reserved bytes before the first promotion; 0: none */
 } qs__rounding;
 

@@ -110,11 +110,24 @@ static qs_status finish(qs__trainer *trainer, const qs_train_result *result, boo
     return status;
 }
 
-/* Growth of the arena since the first promotion, on the rank where it is largest. */
+/* Of all tensors' counted bytes in high precision. */
+static qs_status promotion_share(const qs__trainer *trainer, double *out) {
+    qs_groups groups = {0};
+    const qs_status status = qs_graph_groups(trainer->graph, trainer->batch[trainer->rank], &groups);
+    if (status == QS_OK) *out = trainer->rounding.added / (double)qs_format_bytes(qs_format_of("fp(6,9,0)"), groups.elements);
+    qs_groups_release(&groups);
+    return status;
+}
+
+/* Growth of the arena since the first promotion, and of counted bytes, each on the rank where it is largest. */
 static qs_status promotions_fill(const qs__trainer *trainer, qs_train_result *out) {
     const qs__rounding *rounding = &trainer->rounding;
     double grown = rounding->first_arena > 0 ? (double)trainer->arena.bytes - (double)rounding->first_arena : 0;
     QS_TRY(qs_comm_max(trainer->comm, &grown, 1));
+    if (rounding->promotions > 0) {
+        QS_TRY(qs_comm_agree(trainer->comm, promotion_share(trainer, &out->promotion_share)));
+        QS_TRY(qs_comm_max(trainer->comm, &out->promotion_share, 1));
+    }
     out->promotions = rounding->promotions;
     out->promotions_refused = rounding->refusals;
     out->promotion_bytes = (int64_t)grown;

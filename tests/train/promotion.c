@@ -81,6 +81,19 @@ static void expect_metrics(const pair *here, int count, const char *part) {
 /* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
 #define NARROW "{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":%s}"
 
+/* input and conv2 grow from 4 to 16 bits. */
+static double share_expected(const pair *here) {
+    qs_graph *graph = NULL;
+    qs_groups groups;
+    assert_ok(qs_job_model(&here->bench.job, &graph));
+    assert_ok(qs_graph_groups(graph, 4, &groups));
+    const qs_shape input = qs_graph_shape(graph, 0, 4), conv2 = qs_graph_shape(graph, qs_graph_find(graph, "conv2"), 4);
+    const double share = 1.5 * (double)(qs_shape_count(&input) + qs_shape_count(&conv2)) / (2.0 * (double)groups.elements);
+    qs_groups_release(&groups);
+    qs_graph_release(graph);
+    return share;
+}
+
 /* Only rank 1's class rounds; both switch before step 2, for good, and never again. */
 static void both_promote_in_one_step(void **state) {
     (void)state;
@@ -94,6 +107,7 @@ static void both_promote_in_one_step(void **state) {
     assert_int_equal(result.promotions_refused, 0);
     assert_int_equal(result.replans, 0);
     assert_true(result.promotion_bytes >= 0);
+    assert_true(fabs(result.promotion_share - share_expected(&here)) < 1e-12);
     expect_metrics(&here, 2, "\"type\":\"promotion\"");
     expect_metrics(&here, 1,
                    "\"type\":\"promotion\",\"epoch\":1,\"step\":2,\"tensor\":\"input\",\"from\":\"fp(2,1,8)\",\"to\":\"fp(6,9,0)\"");

@@ -163,6 +163,7 @@ typedef struct qs_train_result {
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
     int64_t promotions_refused;
     int64_t promotion_bytes;  /* by which the arena grew through promotions, on the rank where most */
+    double promotion_share;   /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most (§6) */
     double seconds;           /* of training steps, without evaluation */
     double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
     double images_per_second; /* global batch / median step */
