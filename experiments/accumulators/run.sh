@@ -8,7 +8,7 @@
 # bits, or `baseline`; ACCUMULATORS_CHUNK: products in a chunk, 0 for none; ACCUMULATORS_SEEDS; ACCUMULATORS_OUT: plans and the last run
 # (run/accumulators); ACCUMULATORS_TRAIN_OPTIONS: more for train (--train-limit 1280). Two of these may run at a time, with different runs.
 # As it stands about 130 hours on one core (a step of 64 images of resnet20 takes some 0.7 s); README.md says what was run for the committed
-# results.
+# results; variance.sh and table.sh are the other parts.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
@@ -22,38 +22,7 @@ curves=$EXPERIMENT_RESULTS/curves.csv
 columns=model,dataset,batch,steps,rate,chunk,widths,bits_off,adder,seed,training_loss,test_accuracy,test_loss
 curve_columns=model,dataset,batch,steps,rate,chunk,widths,bits_off,adder,seed,step,loss
 
-# Every operator in FP8 products; what they write stays fp32.
-base_plan() {
-    "$QSYNC" accum "$model" --batch "$batch" --json | jq '
-        "fp(5,2,0)" as $fp8 | "fp(8,23)/nearest-even" as $wide
-        | {schema: "qsync/plan/1",
-           recipes: {fp8: {forward: {src: $fp8, weights: $fp8, accumulator: $wide, dst: "fp32"},
-                           input_gradient: {diff_dst: $fp8, weights: $fp8, accumulator: $wide},
-                           weight_gradient: {src: ($fp8 + "<saved"), diff_dst: $fp8, accumulator: $wide}}},
-           classes: {lender: {operators: ([.operators[] | {key: .operator, value: "fp8"}] | from_entries)}}}'
-}
-
-# WIDTHS BITS_OFF ADDER
-plan_make() {
-    base_plan > "$folder/base.json"
-    [ "$1" != baseline ] || { cp "$folder/base.json" "$plan"; return; }
-    chunk=
-    [ "$ACCUMULATORS_CHUNK" = 0 ] || chunk=/chunk$ACCUMULATORS_CHUNK
-    case $1 in
-    formula | adder) set -- "fp(8,auto)$chunk/$3" "--accumulator-bits-off=$2" "--accumulator-widths=$1" ;;
-    *) set -- "fp(8,$1)$chunk/$3" ;;
-    esac
-    rule=$1
-    shift
-    must "$folder/log" "$QSYNC" accum "$model" --batch "$batch" --plan "$folder/base.json" --accumulate "$rule" "$@" --out "$plan"
-}
-
-append() { # FILE COLUMNS, rows on standard input
-    {
-        flock 9
-        { if [ -f "$1" ]; then cat "$1"; else echo "$2"; fi; cat; } | publish "$(basename "$1")"
-    } 9> "$ACCUMULATORS_OUT/lock"
-}
+. "$experiment/plans.sh"
 
 train_once() { # WIDTHS BITS_OFF ADDER SEED
     key=$model,$dataset,$batch,$steps,$rate,$ACCUMULATORS_CHUNK,$1,$2,$3,$4
@@ -61,7 +30,7 @@ train_once() { # WIDTHS BITS_OFF ADDER SEED
     folder=$ACCUMULATORS_OUT/$(echo "$key" | tr ':=,' '---') plan=$ACCUMULATORS_OUT/$(echo "$key" | tr ':=,' '---')/plan.json
     mkdir -p "$folder"
     plan_make "$1" "$2" "$3"
-    cluster "$(class lender training 1 1 100% '"fp32", "fp(5,2,0)"' | sed 's/"storage": \[[^]]*\]/"storage": ["fp32"]/')" > "$folder/cluster.json"
+    cluster_make > "$folder/cluster.json"
     echo "accumulators: $model, $1 $2 $3, seed $4" >&2
     rm -rf "$folder/run"
     # shellcheck disable=SC2086

@@ -27,8 +27,21 @@ static qs_status transport_set(qs_comm *comm, const qs_job *job) {
     return qs_comm_algorithm_set(comm, job->algorithm);
 }
 
+/* Without a plan operators run in fp32, and that adds in fp32. */
+static qs_status accumulators_check(const qs_cluster *cluster) {
+    char text[QS_NARROW_TEXT];
+    for (int i = 0; i < cluster->classes; i++) {
+        const qs_class *one = &cluster->class_[i];
+        if (one->accumulator.adder)
+            return qs_fail(QS_MISMATCH, "class %s adds in %s, training without a plan in fp32; give a plan for it, or leave out the field",
+                           one->name, qs_narrow_text(&one->accumulator, text));
+    }
+    return QS_OK;
+}
+
 qs_status qs__plan_choose(qs__trainer *trainer) {
-    if (trainer->plan) QS_TRY(qs__plan_check(trainer->plan, trainer->job, trainer->options->cluster, trainer->graph));
+    const qs_cluster *cluster = trainer->options->cluster;
+    QS_TRY(trainer->plan ? qs__plan_check(trainer->plan, trainer->job, cluster, trainer->graph) : accumulators_check(cluster));
     trainer->class_plan = qs__class_plan_of(trainer, trainer->rank);
     QS_TRY(qs_plan_bind(trainer->plan, trainer->class_->name, trainer->graph, &trainer->recipe));
     return qs_tensors_bind(trainer->class_plan, trainer->graph, &trainer->tensors);

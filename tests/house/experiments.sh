@@ -50,13 +50,14 @@ holds '"uniform"'
 awk '/^"qsync"/ { found = 1; next } found && NF { exit !($1 == 1 && $2 - 11 < 1e-9 && 11 - $2 < 1e-9 && $5 - 120 < 1e-9 && 120 - $5 < 1e-9) }' "$work/table" ||
     { cat "$work/table"; fail "allocation/picture.jq: other figures"; }
 
-drawn() { # experiment whose results lie in $work
+drawn() { # experiment whose results lie in $work, and the picture's name
     command -v gnuplot > /dev/null || return 0
-    rm -f "$work/picture.svg"
-    EXPERIMENT_RESULTS=$work sh "$experiments/$1/picture.sh" 2> "$work/err" || { cat "$work/err"; fail "$1/picture.sh"; }
-    grep -q '</svg>' "$work/picture.svg" || fail "$1/picture.svg is not whole"
-    ! grep -q "/tmp\." "$work/picture.svg" || fail "$1/picture.svg names a folder that is different every time"
-    [ ! -s "$work/err" ] || { cat "$work/err"; fail "$1/picture.sh complains"; }
+    name=${2:-picture} script=$1/${2:+${2}_}picture.sh
+    rm -f "$work/$name.svg"
+    EXPERIMENT_RESULTS=$work sh "$experiments/$script" 2> "$work/err" || { cat "$work/err"; fail "$script"; }
+    grep -q '</svg>' "$work/$name.svg" || fail "$1/$name.svg is not whole"
+    ! grep -q "/tmp\." "$work/$name.svg" || fail "$1/$name.svg names a folder that is different every time"
+    [ ! -s "$work/err" ] || { cat "$work/err"; fail "$script complains"; }
 }
 drawn allocation
 
@@ -93,6 +94,13 @@ m,d,16,bf16,a,2,2,2
 m,d,16,bf16,b,2,3,1
 END
 drawn ranks
+{
+    echo model,dataset,batch,rate,chunk,step,widths,bits_off,adder,operator,variance
+    for row in 0,baseline,0,nearest-even,a,1 0,baseline,0,nearest-even,b,2 0,formula,-2,toward-zero,a,0.1 0,formula,-2,toward-zero,b,0.2; do
+        echo "m,d,16,0.1,64,$row"
+    done
+} > "$work/variances.csv"
+drawn accumulators variance
 
 # Two seeds of fp32 (80 and 82 %), of op and of demotion, one that diverged. Pooled deviation of a run: √((2 + 2 + 8)/3) = 2 points, so means of two
 # runs each are alike within 2 · 2 · √(1/2 + 1/2) = 4: demotion at r=1 (77.0 %) keeps to op's 80.5 %, and saves 6 MiB against 2.

@@ -290,6 +290,9 @@ static void bad_options_are_refused(void **state) {
     here.cluster.class_[0].count = 2;
     assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_USAGE, "2 ranks but 1 were started");
     here.cluster.class_[0].count = 1;
+    assert_ok(qs_narrow_find("fp(8,9)/chunk64/align-truncate", &here.cluster.class_[0].accumulator));
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_MISMATCH, "adds in fp(8,9)/chunk64/align-truncate");
+    here.cluster.class_[0].accumulator.adder = NULL;
     here.options.start_weights = "/nonexistent/weights.qsync";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
     assert_non_null(strstr(qs_message(), "/nonexistent/weights.qsync"));

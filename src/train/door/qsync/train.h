@@ -128,7 +128,7 @@ QS_API void qs_heap_trim(void);
 typedef struct qs_train_options {
     const qs_job *job;
     const qs_cluster *cluster;
-    const qs_plan *plan;                /* NULL: fp32 everywhere */
+    const qs_plan *plan;                /* NULL: fp32 everywhere; QS_MISMATCH where a class has an accumulator of its own */
     const char *data_folder;            /* NULL: environment */
     int64_t training_limit, test_limit; /* 0: all samples; test_limit below 0: no evaluation */
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
