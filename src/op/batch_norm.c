@@ -2,6 +2,7 @@
 /* batch_norm: normalisation of every channel over batch and positions by mean and standard deviation (L2), with running statistics for
  * inference. */
 #include "norm.h"
+#include "norm_cases.h"
 
 #define INFERENCE(F, S, C, A) QS__NORM_INFERENCE("batch_norm", F S, "variance", F, S, C, A)
 #define TRAINING(F, S, C, M, A) QS__NORM_TRAINING("batch_norm", F S, "variance", F, S, C, M, A)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* l1_batch_norm: normalisation of every channel by mean and mean absolute deviation: no squares, no root. */
 #include "norm.h"
+#include "norm_cases.h"
 
 #define INFERENCE(F, S, C, A) QS__NORM_INFERENCE("l1_batch_norm", F S, "deviation", F, S, C, A)
 #define TRAINING(F, S, C, M, A) QS__NORM_TRAINING("l1_batch_norm", F S, "deviation", F, S, C, M, A)

@@ -2,22 +2,9 @@
 /* l2_batch_norm_int8: batch_norm with everything in 8 bits, the variance as well: it spreads as the square of the deviation, so that
  * channels of small variance round to 0. It stands for comparison. */
 #include "norm.h"
+#include "norm_cases.h"
 
-#define INFERENCE(F, S, C, A) QS__NORM_INFERENCE("l2_batch_norm_int8", "int8" S " src_step=fp32[1]", "variance", F, S, C, A)
-#define TRAINING(F, S, C, M, A) QS__NORM_TRAINING("l2_batch_norm_int8", "int8" S " src_step=fp32[1]", "variance", F, S, C, M, A)
-#define EVERY(F, S, C) TRAINING(F, S, C, "", ""), INFERENCE(F, S, C, "")
-#define RELU(F, S, C, M, A) TRAINING(F, S, C, "mask=int8[" M "] ", A " relu"), INFERENCE(F, S, C, A " relu")
-
-static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"),
-                                    EVERY("fp32", "[2,5,7,3]", "5"),
-                                    EVERY("fp32", "[16,33]", "33"),
-                                    EVERY("bf16", "[8,16,8,8]", "16"),
-                                    EVERY("bf16", "[16,33]", "33"),
-                                    EVERY("fp16", "[2,16,4,4]", "16"),
-                                    INFERENCE("fp32", "[1,10]", "10", ""),
-                                    RELU("fp32", "[2,5,7,3]", "5", "27", ""),
-                                    RELU("bf16", "[8,16,8,8]", "16", "1024", " ceiling=0.5"),
-                                    NULL};
+static const char *const cases[] = {QS__NORM_INT8_CASES("l2_batch_norm_int8", "variance"), NULL};
 
 static const qs_norm norm = {.quantized = true, .spread = QS_VARIANCE, .running = QS_RUNNING_VARIANCE};
 

@@ -29,26 +29,4 @@ extern const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES], qs__norm_l
     .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_layer_parameters, .saves_src = true, \
     .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .defaults = qs__norm_layer_defaults
 
-/* Text of cases: F format, S shape, C channels, X how src is given, D the spread's name, M mask (or nothing), A further attributes. */
-#define QS__NORM_VECTOR(C) "=fp32[" C "] "
-#define QS__NORM_WITH " value=1e-05 value2=0.1"
-#define QS__NORM_INFERENCE(NAME, X, D, F, S, C, A)                                                                                 \
-    NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "running_mean" QS__NORM_VECTOR(C) "running_" D \
-    QS__NORM_VECTOR(C) "dst=" F S QS__NORM_WITH A
-#define QS__NORM_TRAINING(NAME, X, D, F, S, C, M, A)                                                                           \
-    NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR( \
-        C) "running_mean" QS__NORM_VECTOR(C) "running_" D                                                                      \
-    QS__NORM_VECTOR(C) M "dst=" F S QS__NORM_WITH A,                                                                           \
-        NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(C) M                   \
-        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" QS__NORM_WITH A
-
-/* The same of layer norms; P positions. */
-#define QS__LAYER_INFERENCE(NAME, F, S, C, A) \
-    NAME "/inference src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
-#define QS__LAYER_TRAINING(NAME, D, F, S, C, P, M, A)                                                                                \
-    NAME "/forward src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
-        "dst=" F S " value=1e-05" A,                                                                                                 \
-        NAME "/backward src=" F S " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
-        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "] value=1e-05" A
-
 #endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+// covers: l1_batch_norm_int8 l2_batch_norm_int8 l2_batch_norm_int8_std
+/* The batch norms in 8 bits: whole numbers' arithmetic, straight-through gradients, the relu behind; what they refuse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "norm_support.h"
+
+static const struct {
+    const char *op;
+    bool absolute;
+    qs_role spread;
+    bool keeps_narrow; /* channels that spread a sixteenth of the widest */
+} norms[] = {{"l1_batch_norm_int8", true, QS_DEVIATION, true},
+             {"l2_batch_norm_int8", false, QS_VARIANCE, false},
+             {"l2_batch_norm_int8_std", false, QS_DEVIATION, true}};
+enum { NORMS = sizeof norms / sizeof norms[0], TEXT = QS_CASE_TEXT };
+
+static void forward_text(int n, const char *shape, int channels, char *text) {
+    const char *spread = qs_role_name(norms[n].spread);
+    snprintf(text, TEXT,
+             "%s/forward src=int8[%s] src_step=fp32[1] scale=fp32[%d] shift=fp32[%d] mean=fp32[%d] %s=fp32[%d] running_mean=fp32[%d] "
+             "running_%s=fp32[%d] dst=fp32[%s] value=1e-05 value2=0.1",
+             norms[n].op, shape, channels, channels, channels, spread, channels, channels, spread, channels, shape);
+}
+
+static void backward_text(int n, char *text) {
+    snprintf(text, TEXT,
+             "%s/backward src=int8[4,5,5,5] src_step=fp32[1] scale=fp32[5] mean=fp32[5] %s=fp32[5] diff_dst=fp32[4,5,5,5] "
+             "diff_src=fp32[4,5,5,5] diff_scale=fp32[5] diff_shift=fp32[5] value=1e-05 value2=0.1",
+             norms[n].op, qs_role_name(norms[n].spread));
+}
+
+static void cases(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++)
+        check_cases(norms[n].op);
+}
+
+static void whole_numbers(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++) {
+        char forward[TEXT];
+        forward_text(n, "4,5,5,5", 5, forward);
+        check_quantized_forward(forward, norms[n].absolute, norms[n].spread);
+    }
+}
+
+static void straight_through(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++) {
+        char forward[TEXT], backward[TEXT];
+        forward_text(n, "4,5,5,5", 5, forward);
+        backward_text(n, backward);
+        check_straight_through(forward, backward, norms[n].absolute, norms[n].spread);
+    }
+}
+
+static void relu_behind(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++)
+        check_relu_behind(norms[n].op);
+}
+
+/* Channel 1 spreads a sixteenth of channel 0: its variance, 1/256 of the other's, is below half a step of max/127 and rounds to 0; a
+ * deviation of 1/16 does not. */
+static void narrow_channels(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++) {
+        char forward[TEXT];
+        bound b;
+        forward_text(n, "8,2", 2, forward);
+        bound_parse(&b, forward, 5);
+        for (int i = 0; i < 8; i++) {
+            ((int8_t *)bound_tensor(&b, QS_SRC)->data)[2 * i] = i % 2 ? 112 : -112;
+            ((int8_t *)bound_tensor(&b, QS_SRC)->data)[2 * i + 1] = i % 2 ? 7 : -7;
+        }
+        bound_run(&b);
+        assert_true(bound_fp32(&b, norms[n].spread)[0] > 0);
+        assert_int_equal(bound_fp32(&b, norms[n].spread)[1] > 0, norms[n].keeps_narrow);
+        bound_release(&b);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    for (int n = 0; n < NORMS; n++) {
+        char forward[TEXT];
+        qs_case one;
+        forward_text(n, "4,5,5,5", 5, forward);
+        assert_ok(qs_case_parse(forward, &one));
+        qs_case_bind(&one, QS_SRC, one.operand[0].shape, qs_format_of("fp32"));
+        assert_int_equal(qs_case_check(&one), QS_USAGE);
+        assert_non_null(strstr(qs_message(), "int8 with its src_step"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),       cmocka_unit_test(whole_numbers),   cmocka_unit_test(straight_through),
+                                       cmocka_unit_test(relu_behind), cmocka_unit_test(narrow_channels), cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
