@@ -3,6 +3,7 @@
  * book-keeping of one call is allowed 1 KiB; kernels whose fact says `allocates` are exempt, and must be few. */
 // labels: short
 #include "device_support.h"
+#include "integer_cases.h"
 
 #include <stdatomic.h>
 
@@ -107,8 +108,30 @@ static void test_every_case(void **state) {
     qs_device_close(device);
 }
 
+/* What is taken only when it is asked for. */
+static void test_gathered(void **state) {
+    (void)state;
+    qs_device *device = NULL;
+    int cases = 0;
+    assert_ok(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = 1, .isa = test_ceiling, .speed = 1, .family = "gathered"},
+                             &device));
+    for (const char *const *text = integer_cases; *text; text++) {
+        qs_case one;
+        qs_kernel_fact fact;
+        assert_ok(qs_case_parse(*text, &one));
+        assert_ok(qs_device_fact(device, &one, &fact));
+        if (!strstr(fact.kernel, "gathered")) continue;
+        cases++;
+        const size_t bytes = bytes_of_run(device, &one);
+        if (bytes) fail_msg("%s allocates %zu bytes in a run of %s", fact.kernel, bytes, *text);
+    }
+    assert_true(cases > 10);
+    qs_device_close(device);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter_counts), cmocka_unit_test(test_every_case)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter_counts), cmocka_unit_test(test_every_case),
+                                       cmocka_unit_test(test_gathered)};
     if (!built("cpu")) return 77;
     return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
 }

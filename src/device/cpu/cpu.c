@@ -87,8 +87,18 @@ static void cpu_close(void *state) {
     free(cpu);
 }
 
+static qs_status set_family(const char *name, qs__cpu *cpu) {
+    size_t i = 0;
+    while (i < FAMILIES && strcmp(families[i].name, name))
+        i++;
+    if (i == FAMILIES) return qs_fail(QS_USAGE, "kernel family '%s' is unknown: name one of device/cpu/kernels.def, or none", name);
+    snprintf(cpu->family, sizeof cpu->family, "%s", name);
+    return QS_OK;
+}
+
 static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
+    if (options->family) QS_TRY(set_family(options->family, cpu));
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
     return qs__library_open(options->threads, &cpu->library);
@@ -123,13 +133,29 @@ static void start_chain(qs__chain *chain, const qs__cpu *cpu, const qs_case *one
     chain->one = *one;
 }
 
-/* The first family with a kernel that allocates nothing while it runs, else the first with a kernel at all. The reason of the first
- * refusal is the one that stays: later families are lesser ways to the same end. */
+static bool serves(const family *some, const qs_case *one) {
+    return !strcmp(some->op, one->op->name) || !strcmp(some->op, "*");
+}
+
+/* The family that was asked for; QS_UNSUPPORTED where it has no kernel. */
+static qs_status choose_asked(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].name, cpu->family) || !serves(&families[i], one)) continue;
+        start_chain(chain, cpu, one);
+        return families[i].build(chain);
+    }
+    return QS_UNSUPPORTED;
+}
+
+/* The family asked for, else the first with a kernel that allocates nothing while it runs, else the first with a kernel at all. The reason
+ * of the first refusal is the one that stays: later families are lesser ways to the same end. */
 static qs_status choose(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
     const family *allocating = NULL;
     char reason[512] = "";
+    qs_status asked = choose_asked(cpu, one, chain);
+    if (asked != QS_UNSUPPORTED) return asked;
     for (size_t i = 0; i < FAMILIES; i++) {
-        if (strcmp(families[i].op, one->op->name) && strcmp(families[i].op, "*")) continue;
+        if (!serves(&families[i], one)) continue;
         start_chain(chain, cpu, one);
         qs_status status = families[i].build(chain);
         if (status == QS_OK && !chain->allocates) return QS_OK;

@@ -13,6 +13,7 @@
 typedef struct qs__cpu {
     qs__library *library;
     char isa[32];    /* the ceiling's name */
+    char family[32]; /* of kernels, tried before all others; "" for none */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
     const qs__products *products;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions and linear operators whose factors are codes, in every pass, with or without shift groups: our own products. What oneDNN
- * multiplies as fast comes first in kernels.def. */
+ * multiplies as fast comes first in kernels.def. Family `integer` is shiftmm; `gathered`, a product for each shift group, is there to be
+ * compared with, for whoever asks for it (device.h). */
 #include "own.h"
 #include "product.h"
 
@@ -44,8 +45,8 @@ static void fill_extents(const qs_case *one, qs__product *out) {
     }
 }
 
-static qs__product product_of(const qs_case *one) {
-    qs__product product = {.pass = pass_of(one)};
+static qs__product product_of(const qs_case *one, bool gathered) {
+    qs__product product = {.pass = pass_of(one), .gathered = gathered};
     factors roles = factors_of(product.pass);
     fill_extents(one, &product);
     product.left = qs__cpu_format(one, roles.left);
@@ -73,12 +74,12 @@ static void sum_bias(const qs__chain *chain, const qs__product_run *run) {
         bias[o] = (float)((double)sum[o] * (double)ldexpf(run->left_step, run->left_group ? -run->left_group[o] : 0));
 }
 
-static qs_status run_integer(const qs__chain *chain, const qs_run *step) {
-    (void)step;
+static qs_status run_product(const qs__chain *chain, bool gathered) {
     const qs_case *one = &chain->one;
-    qs__product product = product_of(one);
+    qs__product product = product_of(one, gathered);
     factors roles = factors_of(product.pass);
-    qs__product_run run = {.kernels = chain->cpu->products,
+    qs__product_run run = {.stages = QS__ALL_STAGES,
+                           .kernels = chain->cpu->products,
                            .left = qs__cpu_data(chain, roles.left),
                            .right = qs__cpu_data(chain, roles.right),
                            .left_group = groups_of(chain, roles.left_group),
@@ -94,7 +95,17 @@ static qs_status run_integer(const qs__chain *chain, const qs_run *step) {
     return QS_OK;
 }
 
-qs_status qs__build_integer(qs__chain *chain) {
+static qs_status run_integer(const qs__chain *chain, const qs_run *step) {
+    (void)step;
+    return run_product(chain, false);
+}
+
+static qs_status run_gathered(const qs__chain *chain, const qs_run *step) {
+    (void)step;
+    return run_product(chain, true);
+}
+
+static qs_status build(qs__chain *chain, bool gathered) {
     const qs_case *one = &chain->one;
     factors roles = factors_of(pass_of(one));
     if (qs__cpu_format(one, roles.left)->kind != QS_KIND_INTEGER) {
@@ -102,10 +113,19 @@ qs_status qs__build_integer(qs__chain *chain) {
                        qs__cpu_format(one, roles.left)->name);
     }
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "our own products add in 32 bits, not in a narrow accumulator");
-    qs__product product = product_of(one);
+    qs__product product = product_of(one, gathered);
     chain->offset[0] = qs__chain_reserve(chain, qs__product_scratch(&product, qs_threads()));
     if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.outputs * sizeof(int64_t));
-    QS_TRY(qs__own_build(chain, "integer", run_integer));
-    snprintf(chain->name, sizeof chain->name, "own:integer:%s", chain->cpu->products->name);
+    QS_TRY(qs__own_build(chain, "integer", gathered ? run_gathered : run_integer));
+    snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);
     return QS_OK;
+}
+
+qs_status qs__build_integer(qs__chain *chain) {
+    return build(chain, false);
+}
+
+qs_status qs__build_gathered(qs__chain *chain) {
+    if (chain->one.attributes.shifts < 1) return qs_fail(QS_UNSUPPORTED, "no shift groups inside the sum: there is nothing to gather");
+    return build(chain, true);
 }

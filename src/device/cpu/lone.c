@@ -15,6 +15,7 @@ struct qs_lone_product {
     const qs_format *format;
     bool integer, own;
     int shifts;
+    qs__product grouped; /* in shift groups, by our own kernels; shifts 0: not this kind */
     int64_t input_count, weights_count;
     qs__work *product, *pack;
     qs__work *direct; /* of matrices: takes weights as they lie, which is faster than packing them for one product */
@@ -25,9 +26,12 @@ struct qs_lone_product {
     char name[64];
 };
 
+static int64_t padding_of(const qs_lone_shape *s) {
+    return s->stride == s->kernel ? 0 : s->kernel / 2;
+}
+
 static int64_t out_extent(const qs_lone_shape *s, int64_t extent) {
-    int64_t padding = s->stride == s->kernel ? 0 : s->kernel / 2;
-    return (extent + 2 * padding - s->kernel) / s->stride + 1;
+    return (extent + 2 * padding_of(s) - s->kernel) / s->stride + 1;
 }
 
 static bool is_matrix(const qs_lone_shape *s) {
@@ -62,7 +66,7 @@ static layouts image_layouts(const qs_lone_shape *s, qs__type type, qs__type dst
 }
 
 static qs_status plan(qs_lone_product *p, const layouts *l) {
-    const int64_t padding = p->shape.stride == p->shape.kernel ? 0 : p->shape.kernel / 2;
+    const int64_t padding = padding_of(&p->shape);
     const qs__work_request request = {.kind = is_matrix(&p->shape) ? QS__MATMUL : QS__CONVOLUTION,
                                       .src = &l->src,
                                       .weights = &l->free,
@@ -159,7 +163,7 @@ static void find_groups(qs_lone_product *p) {
         qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
     }
     (void)qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
-    int spare = qs__spare_bits(p->format);
+    int spare = p->grouped.shifts ? 0 : qs__spare_bits(p->format); /* our own kernels lift for themselves */
     for (int64_t c = 0; c < p->shape.channels; c++) {
         int shift = p->shifts - 1 - p->group[c];
         p->lift[c] = (uint8_t)(shift < spare ? shift : spare); /* the rest, if any, goes to the weights */
@@ -178,7 +182,7 @@ static void write_operand(qs_lone_product *p) {
 }
 
 static qs_status pack_weights(const qs_lone_product *p) {
-    return p->direct ? QS_OK : qs__work_run(p->cpu->library, p->pack);
+    return p->direct || p->grouped.shifts ? QS_OK : qs__work_run(p->cpu->library, p->pack);
 }
 
 /* Weights of int6 take the last shift of the narrow channels' partners: their codes have the room, the time is that of any codes. */
@@ -223,6 +227,25 @@ static void run_own(qs_lone_product *p) {
             }
 }
 
+/* Lifting belongs to quantizing, as with the library's products, whose codes are written lifted; gathering to the product. */
+static void run_grouped(qs_lone_product *p, int stages) {
+    const int staging = p->grouped.gathered ? QS_LONE_PRODUCT | QS_LONE_GATHER : QS_LONE_QUANTIZE;
+    const qs__product_run run = {
+        .stages =
+            (stages & staging ? QS__STAGE : 0) | (stages & QS_LONE_WEIGHTS ? QS__PACK : 0) | (stages & QS_LONE_PRODUCT ? QS__MULTIPLY : 0),
+        .kernels = p->cpu->products,
+        .left = p->operand,
+        .right = p->codes,
+        .left_group = p->group,
+        .left_step = 1,
+        .right_step = p->factors,
+        .right_steps = p->shape.outputs,
+        .result = p->result,
+        .scratch = p->scratch,
+    };
+    if (run.stages) qs__product_execute(&p->grouped, &run);
+}
+
 qs_status qs__lone_run(qs_lone_product *p, int stages) {
     if (p->own) {
         run_own(p);
@@ -231,6 +254,10 @@ qs_status qs__lone_run(qs_lone_product *p, int stages) {
     if (stages & QS_LONE_GROUPS && p->integer) find_groups(p);
     if (stages & QS_LONE_QUANTIZE) write_operand(p);
     if (stages & QS_LONE_WEIGHTS) QS_TRY(write_weights(p));
+    if (p->grouped.shifts) {
+        run_grouped(p, stages);
+        return QS_OK;
+    }
     const bool fresh = stages & QS_LONE_WEIGHTS && p->direct;
     return stages & QS_LONE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
 }
@@ -260,9 +287,43 @@ static qs_status fill_own(qs_lone_product *p) {
     return room((size_t)s->outputs * sizeof(float), (void **)&p->factors);
 }
 
+static qs_status fill_grouped(qs_lone_product *p, bool gathered) {
+    const qs_lone_shape *s = &p->shape;
+    const int64_t height = out_extent(s, s->height), width = out_extent(s, s->width), padding = padding_of(s);
+    p->format = qs_format_of("int4");
+    p->integer = true;
+    p->shifts = SHIFTS;
+    p->grouped = (qs__product){.pass = QS__FORWARD,
+                               .batch = s->batch,
+                               .channels = s->channels,
+                               .height = s->height,
+                               .width = s->width,
+                               .outputs = s->outputs,
+                               .out_height = height,
+                               .out_width = width,
+                               .kernel = {s->kernel, s->kernel},
+                               .stride = {s->stride, s->stride},
+                               .padding = {padding, padding},
+                               .groups = 1,
+                               .left = p->format,
+                               .right = p->format,
+                               .shifts = SHIFTS,
+                               .gathered = gathered,
+                               .result = p->cpu->bf16 ? QS__TILE_BF16 : QS__TILE_FP32};
+    snprintf(p->name, sizeof p->name, "own:%s:%s", gathered ? "gathered" : "integer", p->cpu->products->name);
+    QS_TRY(draw(p));
+    QS_TRY(room((size_t)p->input_count, &p->operand));
+    QS_TRY(room((size_t)p->weights_count, &p->codes));
+    QS_TRY(room((size_t)(s->batch * s->outputs * height * width) * sizeof(float), &p->result));
+    QS_TRY(room(qs__product_scratch(&p->grouped, qs_threads()), &p->scratch));
+    return qs__lone_run(p, QS_LONE_ALL);
+}
+
 static qs_status fill(qs_lone_product *p, const char *kind) {
     p->own = !strcmp(kind, "own int8");
     if (p->own) return fill_own(p);
+    if (!strcmp(kind, "own int4")) return fill_grouped(p, false);
+    if (!strcmp(kind, "gathered")) return fill_grouped(p, true);
     QS_TRY(qs_format_find(kind, &p->format));
     QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
     p->integer = p->format->kind == QS_KIND_INTEGER;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, GATHERED = 1 << 16 };
 
 int qs__spare_bits(const qs_format *format) {
     int bits = 0;
@@ -21,34 +21,43 @@ static int least(int a, int b) {
     return a < b ? a : b;
 }
 
+/* Bits by which a factor's codes are shifted within their bytes, at most; none where groups are gathered. */
+static int room_of(const qs__product *product, const qs_format *format) {
+    return product->gathered ? 0 : qs__spare_bits(format);
+}
+
 /* Channels with `rest` left over by both bytes. */
 static void fill_part(const qs__product *product, int64_t channels, const uint8_t *group, int rest, qs__shift_order *order) {
-    int spare = qs__spare_bits(product->left), both = spare + qs__spare_bits(product->right);
+    int spare = room_of(product, product->left), both = spare + room_of(product, product->right);
     int part = order->parts++;
     order->begin[part] = order->packed;
     for (int64_t c = 0; c < channels; c++) {
         int shift = product->shifts - 1 - (group ? group[c] : product->shifts - 1);
         if ((shift > both ? shift - both : 0) != rest) continue;
         int lift = least(shift - rest, spare);
+        order->lifted |= lift > 0;
         order->channel[order->packed] = (int32_t)c;
         order->left_power[order->packed] = (uint8_t)(1 << lift);
         order->right_power[order->packed++] = (uint8_t)(1 << (shift - rest - lift));
     }
+    order->tap[part] = order->packed - order->begin[part];
     for (; order->packed % 4; order->packed++) {
         order->channel[order->packed] = -1;
         order->left_power[order->packed] = order->right_power[order->packed] = 1;
     }
     order->length[part] = order->packed - order->begin[part];
+    if (!product->gathered) order->tap[part] = order->length[part];
 }
 
 static int most_rest(const qs__product *product) {
-    int rest = product->shifts - 1 - qs__spare_bits(product->left) - qs__spare_bits(product->right);
+    int rest = product->shifts - 1 - room_of(product, product->left) - room_of(product, product->right);
     return rest > 0 ? rest : 0;
 }
 
 void qs__shift_order_fill(const qs__product *product, int64_t channels, const uint8_t *group, qs__shift_order *order) {
     order->parts = 0;
     order->packed = 0;
+    order->lifted = false;
     for (int rest = group ? most_rest(product) : 0; rest >= 0; rest--)
         fill_part(product, channels, group, rest, order);
 }
@@ -71,15 +80,30 @@ static void stage_row(const qs__shift_order *order, uint8_t sign, const int8_t *
     }
 }
 
-void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t stride, const int8_t *src,
-                    uint8_t *dst) {
-    int64_t channels = order->packed;
-    while (channels > 0 && order->channel[channels - 1] < 0)
-        channels--;
+static void stage_lifted(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t channels, const int8_t *src,
+                         uint8_t *dst) {
+    kernels->lift(channels, flip, order->left_power, src, dst);
+    memset(dst + channels, flip ? 0x80 : 0, (size_t)(order->packed - channels));
+}
+
+/* Rows that stay in a cache at a time: kernels go through them once for every 64 codes of the result. */
+static void stage_gathered(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels,
+                           int64_t stride, const int8_t *src, uint8_t *dst) {
+    const qs__gather gather = {.channel = order->channel, .channels = channels, .packed = order->packed, .stride = stride, .flip = flip};
+    const int64_t most = 1 + GATHERED / channels;
+    for (int64_t row = 0; row < rows; row += most)
+        kernels->gather(&gather, rows - row < most ? rows - row : most, src + row * stride, dst + row * order->packed);
+}
+
+void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels, int64_t stride,
+                    const int8_t *src, uint8_t *dst) {
+    if (!in_order(order) && !order->lifted) {
+        stage_gathered(order, kernels, flip, rows, channels, stride, src, dst);
+        return;
+    }
     for (int64_t row = 0; row < rows; row++, src += stride, dst += order->packed) {
         if (in_order(order)) {
-            kernels->lift(channels, flip, order->left_power, src, dst);
-            memset(dst + channels, flip ? 0x80 : 0, (size_t)(order->packed - channels));
+            stage_lifted(order, kernels, flip, channels, src, dst);
         } else {
             stage_row(order, flip ? 0x80 : 0, src, dst);
         }

@@ -6,7 +6,10 @@
  * far as its largest code leaves room, then into the right byte (both are written anew when they are packed), so that 4-bit codes with
  * G <= 6 and 6-bit ones with G <= 5 are one plain product. What is left (8-bit codes have no room at all) orders k by falling rest: the
  * sums are doubled between the parts, in registers, 2^(G-1) by Horner's rule. Nothing is rearranged but what is packed anyway, each part is
- * padded to whole quadruples. Everything is exact: where |sum| might reach 2^31, slices of k are added in 64 bits. */
+ * padded to whole quadruples. Everything is exact: where |sum| might reach 2^31, slices of k are added in 64 bits.
+ *
+ * The other way, `gathered`, is there to be measured against: each group's channels are gathered, every group is a product of its own whose
+ * 32-bit sums go through memory, and what was summed before is shifted there between two groups (product_gather.c). */
 #ifndef QSYNC_DEVICE_CPU_PRODUCT_H
 #define QSYNC_DEVICE_CPU_PRODUCT_H
 
@@ -27,13 +30,24 @@ typedef struct qs__product {
     int64_t batch, channels, height, width, outputs, out_height, out_width;
     int64_t kernel[2], stride[2], padding[2], groups;
     const qs_format *left, *right;
-    int shifts; /* G of the left factor's groups; 1: none */
+    int shifts;    /* G of the left factor's groups; 1: none */
+    bool gathered; /* a product for each group; not in the weight gradient, whose sum has no groups inside */
     qs__tile_result result;
 } qs__product;
+
+/* What a run does. By themselves the three are for measurements, of forward products with one group of the convolution: scratch keeps what
+ * the others left there. The weight gradient does all at once. */
+enum {
+    QS__STAGE = 1,    /* the left factor's codes, lifted or gathered */
+    QS__PACK = 2,     /* the right factor */
+    QS__MULTIPLY = 4, /* the rest */
+    QS__ALL_STAGES = 7
+};
 
 /* Memory of a run. Where groups or bias are NULL there are none. The result is result_step[0 or column] (count 1 or all) × left_step × sum
  * + bias; weight gradients have left_step 2^-left_group[o] and right_step[0] 2^-right_group[i]. */
 typedef struct qs__product_run {
+    int stages;
     const qs__products *kernels;
     const int8_t *left, *right;
     const uint8_t *left_group, *right_group;
@@ -57,9 +71,11 @@ void qs__product_execute(const qs__product *product, const qs__product_run *run)
 typedef struct qs__shift_order {
     int parts;
     int64_t begin[QS__TILE_PARTS], length[QS__TILE_PARTS]; /* in packed channels; whole quadruples */
-    int64_t packed;                                        /* channels, all parts */
-    int32_t *channel;                                      /* [packed]; -1: padding */
-    uint8_t *left_power, *right_power;                     /* [packed]: shifts, as powers of two */
+    int64_t tap[QS__TILE_PARTS];       /* codes that a tap adds to a row: length, or the channels alone where products are gathered */
+    int64_t packed;                    /* channels, all parts */
+    bool lifted;                       /* a left power is not 1 */
+    int32_t *channel;                  /* [packed]; -1: padding */
+    uint8_t *left_power, *right_power; /* [packed]: shifts, as powers of two */
 } qs__shift_order;
 
 /* Bits by which the largest code can be shifted in an int8. */
@@ -76,9 +92,10 @@ typedef struct qs__pieces {
 } qs__pieces;
 void *qs__piece(qs__pieces *pieces, int64_t bytes);
 
-/* Left factor of a group, one byte a code, in the order's channels: lifted, with the sign bit flipped where the format is signed. */
-void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t stride, const int8_t *src,
-                    uint8_t *dst);
+/* Left factor of a group, one byte a code, in the order's channels: lifted, with the sign bit flipped where the format is signed. Rows of
+ * `channels` codes lie `stride` apart. */
+void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels, int64_t stride,
+                    const int8_t *src, uint8_t *dst);
 /* The byte that stands for 0. */
 static inline uint8_t qs__left_zero(const qs_format *format) {
     return format->is_unsigned ? 0 : 0x80;

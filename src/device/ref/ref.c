@@ -12,6 +12,7 @@ typedef struct ref_kernel {
 static int ref_state; /* the device has none; its address marks an open one */
 
 static qs_status ref_open(const qs_device_options *options, void **state) {
+    if (options->family) return qs_fail(QS_USAGE, "kernel family '%s': the device ref has no families, leave it out", options->family);
     if (options->isa) QS_TRY(qs_number_isa_set(options->isa));
     *state = &ref_state;
     return QS_OK;

@@ -38,16 +38,28 @@ typedef struct qs__tile {
     void *row[QS__TILE_ROWS]; /* where each row of the result begins */
 } qs__tile;
 
+/* Rows of bytes in another order: dst[row][k] = src[row][channel[k]], where channel is -1 anything; sign bits flipped or not. */
+typedef struct qs__gather {
+    const int32_t *channel;
+    int64_t channels, packed, stride; /* bytes of a row of src, of dst; from one row of src to the next */
+    bool flip;
+} qs__gather;
+
 typedef struct qs__products {
     const char *name;
     void (*tile)(const qs__tile *tile);
     /* dst[i] = src[i] × power[i] (a shift, as the power of two that it is), with the sign bit flipped or not. */
     void (*lift)(int64_t count, bool flip, const uint8_t *power, const int8_t *src, uint8_t *dst);
+    void (*gather)(const qs__gather *gather, int64_t rows, const int8_t *src, uint8_t *dst);
     /* Left panel of `count` (a multiple of 4) bytes of twelve rows. */
     void (*quads)(int64_t count, const uint8_t *const *row, uint8_t *dst);
     /* One quadruple of a panel of `width` columns from four rows, sign bits flipped or not: what is beyond `columns` becomes 0. sum[j]
      * (NULL: not wanted) grows by the four. */
     void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
+    /* Sums shifted left, modulo 2^32. */
+    void (*shift)(int64_t count, int by, int32_t *sum);
+    /* values[i] = (sum[i] - correction[i]) × factor[i] (+ bias[i]; NULL: none), as tiles have it. */
+    void (*settle)(int64_t count, const int32_t *sum, const int32_t *correction, const float *factor, const float *bias, float *values);
     /* Dots of registers, `rounds` times; returns how many multiply-adds these are. NULL: not worth knowing. */
     double (*probe)(int64_t rounds);
 } qs__products;

@@ -123,6 +123,65 @@ static double probe(int64_t rounds) {
     return total ? (double)rounds * SUMS * 64 : 0;
 }
 
+/* ---- Gathering, where the processor permutes bytes: no ceiling names that ---- */
+
+enum { BYTES = 64, MOST_WINDOWS = 255 };
+
+/* 64 bytes of the result: where each stands within its window, 64 bytes of the source, and which window that is (MOST_WINDOWS: none). */
+typedef struct permutation {
+    int8_t place[BYTES];
+    uint8_t window[BYTES];
+    int first, last; /* of the windows */
+    int64_t bytes;
+} permutation;
+
+static permutation permutation_of(const qs__gather *gather, int64_t begin) {
+    permutation p = {.first = MOST_WINDOWS, .last = -1, .bytes = gather->packed - begin};
+    for (int k = 0; k < BYTES; k++) {
+        const int32_t channel = k < p.bytes ? gather->channel[begin + k] : -1;
+        const int window = channel < 0 ? MOST_WINDOWS : channel / BYTES;
+        p.place[k] = (int8_t)(channel < 0 ? 0 : channel % BYTES);
+        p.window[k] = (uint8_t)window;
+        if (window < p.first) p.first = window;
+        if (window != MOST_WINDOWS && window > p.last) p.last = window;
+    }
+    return p;
+}
+
+INLINE __mmask64 first_bytes(int64_t count) {
+    return count >= BYTES ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
+}
+
+__attribute__((target("avx512vbmi"))) static void permute_rows(const qs__gather *gather, const permutation *p, int64_t rows,
+                                                               const int8_t *src, uint8_t *dst) {
+    const __m512i place = _mm512_loadu_si512(p->place), window = _mm512_loadu_si512(p->window);
+    const __m512i sign = _mm512_set1_epi8(gather->flip ? -128 : 0);
+    const __mmask64 written = first_bytes(p->bytes);
+    for (int64_t row = 0; row < rows; row++, src += gather->stride, dst += gather->packed) {
+        __m512i sum = sign;
+        for (int w = p->first; w <= p->last; w++) {
+            const __m512i bytes = _mm512_maskz_loadu_epi8(first_bytes(gather->channels - (int64_t)w * BYTES), src + (int64_t)w * BYTES);
+            const __mmask64 here = _mm512_cmpeq_epi8_mask(window, _mm512_set1_epi8((char)w));
+            sum = _mm512_xor_si512(sum, _mm512_maskz_permutexvar_epi8(here, place, bytes));
+        }
+        _mm512_mask_storeu_epi8(dst, written, sum);
+    }
+}
+
+static void gather_bytes(const qs__gather *gather, int64_t rows, const int8_t *src, uint8_t *dst);
+
+static void gather_permuting(const qs__gather *gather, int64_t rows, const int8_t *src, uint8_t *dst) {
+    if (!__builtin_cpu_supports("avx512vbmi") || gather->channels > (int64_t)MOST_WINDOWS * BYTES) {
+        gather_bytes(gather, rows, src, dst);
+        return;
+    }
+    for (int64_t begin = 0; begin < gather->packed; begin += BYTES) {
+        const permutation p = permutation_of(gather, begin);
+        permute_rows(gather, &p, rows, src, dst + begin);
+    }
+}
+
+#define GATHER gather_permuting
 #define PROBE probe
 #define TABLE qs__products_avx512_vnni
 #define TABLE_NAME "avx512_vnni"

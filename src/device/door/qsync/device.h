@@ -21,6 +21,8 @@ typedef struct qs_device_options {
     int threads;         /* >= 1 */
     const char *isa;     /* ceiling: "all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
+    const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
+                            are better: to compare them. "integer" and "gathered" are the two ways to multiply shift groups */
 } qs_device_options;
 
 typedef struct qs_device qs_device;
@@ -72,11 +74,13 @@ enum {
     QS_LONE_QUANTIZE = 2, /* the input's codes, stochastic, from bf16 */
     QS_LONE_WEIGHTS = 4,  /* fp32 weights to the format, packed */
     QS_LONE_PRODUCT = 8,
-    QS_LONE_ALL = 15
+    QS_LONE_ALL = 15,
+    QS_LONE_GATHER = 16 /* the part of "gathered"'s product that rearranges codes, by itself; nothing elsewhere */
 };
 typedef struct qs_lone_product qs_lone_product;
 /* kind: "fp32", "bf16"; "int8" (one step for the whole input); "int4", "int6" (four shift groups); "own int8" (our own kernel, matrix
- * products only). QS_UNSUPPORTED where the device lacks it. */
+ * products only). "own int4" is int4 by our own kernels, and "gathered" the same with a product for each shift group, by the same tiles.
+ * QS_UNSUPPORTED where the device lacks it. */
 QS_API qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
 QS_API qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages);
 QS_API const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product);

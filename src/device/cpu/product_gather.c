@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products that are gathered: for each shift group one plain integer product over the group's own channels. Its 32-bit sums are added to
+ * those of the groups before, which were shifted by what lies between: group 0 first, whose sums weigh 2^(G-1). This goes through memory,
+ * a block of sums that stays in the cache at a time. All sums are modulo 2^32, as those of tiles are, so that only the result must fit;
+ * where it might not, run_wide of product_rows.c adds the groups' products in 64 bits. */
+#include "product_rows.h"
+
+#include <string.h>
+
+enum {
+    SUM_COLUMNS = 512, /* of a block of sums: 96 KiB with its 48 rows */
+    BLOCK_SUMS = QS__BLOCK_ROWS * SUM_COLUMNS,
+    SHORT = QS__SHORT_RUN
+};
+
+/* ---- Memory ---- */
+
+/* Bytes from one of the twelve joined rows to the next. */
+static int64_t joined_stride(const qs__rows_job *job) {
+    const int64_t *kernel = job->product->kernel;
+    return kernel[0] * kernel[1] * qs__packed_most(job->inner) + SHORT;
+}
+
+void qs__gathered_lay_out(qs__rows_job *job, qs__pieces *pieces) {
+    const int64_t threads = job->product->gathered ? job->threads : 0;
+    job->joined = qs__piece(pieces, threads * QS__TILE_ROWS * joined_stride(job));
+    job->sums = qs__piece(pieces, threads * BLOCK_SUMS * (int64_t)sizeof *job->sums);
+}
+
+void qs__gathered_share(const qs__rows_job *job, int64_t share, qs__share *out) {
+    out->joined = job->joined + share * QS__TILE_ROWS * joined_stride(job);
+    out->sums = job->sums + share * BLOCK_SUMS;
+}
+
+/* ---- Packing ---- */
+
+static void copy_run(int64_t count, const uint8_t *src, uint8_t *dst) {
+    if (count <= SHORT) {
+        memcpy(dst, src, SHORT); /* what is too much is overwritten by the next, or has no partner on the right */
+    } else {
+        memcpy(dst, src, (size_t)count);
+    }
+}
+
+/* A part of one row: its channels under every tap, side by side. */
+static void join_row(const qs__rows_job *job, int part, const qs__place *at, uint8_t *row) {
+    const qs__shift_order *order = &job->order;
+    for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
+        for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
+            int64_t offset[2];
+            if (!qs__tap_offset(job, 0, kh, &offset[0]) || !qs__tap_offset(job, 1, kw, &offset[1])) continue;
+            copy_run(order->tap[part], qs__source_row(job, at, offset) + order->begin[part], row);
+            row += order->tap[part];
+        }
+    memset(row, 0, 4);
+}
+
+uint8_t *qs__pack_joined(const qs__rows_job *job, int part, const qs__place *places, uint8_t *rows, uint8_t *dst) {
+    const int64_t stride = joined_stride(job), length = 4 * qs__part_quads(job, part);
+    const uint8_t *row[QS__TILE_ROWS];
+    for (int r = 0; r < QS__TILE_ROWS; r++) {
+        join_row(job, part, &places[r], rows + r * stride);
+        row[r] = rows + r * stride;
+    }
+    job->run->kernels->quads(length, row, dst);
+    return dst + length * QS__TILE_ROWS;
+}
+
+/* ---- Sums ---- */
+
+/* A part of the operands, where panels of whole rows are `quads` long. */
+typedef struct part_at {
+    int64_t before, quads; /* quadruples of the parts before it, and its own */
+} part_at;
+
+/* The part's product for one tile, onto the sums or in their place. */
+static void run_tile(const qs__rows_job *job, const part_at *part, int rows, const uint8_t *left, int64_t column, int64_t columns, bool add,
+                     int32_t *sums) {
+    static const int32_t none[QS__TILE_COLUMNS];
+    const int width = (int)qs__panel_width(job->columns - column);
+    qs__tile tile = {.left = left + part->before * 4 * QS__TILE_ROWS,
+                     .right = job->right + column * 4 * job->quads + part->before * 4 * width,
+                     .parts = 1,
+                     .quads = {part->quads},
+                     .rows = rows,
+                     .columns = (int)(columns < width ? columns : width),
+                     .width = width,
+                     .correction = none,
+                     .result = QS__TILE_INT32,
+                     .add = add};
+    for (int r = 0; r < rows; r++)
+        tile.row[r] = sums + r * SUM_COLUMNS;
+    job->run->kernels->tile(&tile);
+}
+
+/* The part's product for `columns` columns from `first` on. */
+static void run_part(const qs__rows_job *job, const part_at *part, int64_t count, int64_t first, int64_t columns, bool add,
+                     const qs__share *share) {
+    const int64_t bytes = job->quads * 4 * QS__TILE_ROWS;
+    for (int64_t column = 0; column < columns; column += QS__TILE_COLUMNS)
+        for (int64_t row = 0; row < count; row += QS__TILE_ROWS) {
+            const int rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
+            run_tile(job, part, rows, share->block + row / QS__TILE_ROWS * bytes, first + column, columns - column, add,
+                     share->sums + row * SUM_COLUMNS + column);
+        }
+}
+
+static void shift_sums(const qs__rows_job *job, int64_t count, int64_t columns, int by, int32_t *sums) {
+    for (int64_t row = 0; by && row < count; row++)
+        job->run->kernels->shift(columns, by, sums + row * SUM_COLUMNS);
+}
+
+/* Groups without channels have no product, but their place among the weights. */
+static void sum_parts(const qs__rows_job *job, int64_t count, int64_t first, int64_t columns, const qs__share *share) {
+    part_at at = {0, 0};
+    int weight = 0; /* part that the sums are weighted for */
+    bool any = false;
+    for (int part = 0; part < job->order.parts; part++, at.before += at.quads) {
+        at.quads = qs__part_quads(job, part);
+        if (!at.quads) continue;
+        if (any) shift_sums(job, count, columns, part - weight, share->sums);
+        run_part(job, &at, count, first, columns, any, share);
+        any = true;
+        weight = part;
+    }
+    if (any) {
+        shift_sums(job, count, columns, job->order.parts - 1 - weight, share->sums);
+    } else {
+        memset(share->sums, 0, (size_t)count * SUM_COLUMNS * sizeof *share->sums);
+    }
+}
+
+/* ---- Results ---- */
+
+static void put_row(const qs__rows_job *job, const qs__place *at, int64_t first, int64_t columns, const int32_t *sums) {
+    const float *bias = job->run->bias ? job->bias + first : NULL;
+    float values[SUM_COLUMNS];
+    char *result = qs__result_row(job, at, first);
+    const bool narrow = job->product->result == QS__TILE_BF16;
+    job->run->kernels->settle(columns, sums, job->correction32 + first, job->factor + first, bias, values);
+    qs_convert_from_fp32(qs_format_of(narrow ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, columns,
+                         values, result);
+}
+
+void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__place *places, const qs__share *share) {
+    for (int64_t first = 0; first < job->columns; first += SUM_COLUMNS) {
+        const int64_t left = job->columns - first, columns = left < SUM_COLUMNS ? left : SUM_COLUMNS;
+        sum_parts(job, count, first, columns, share);
+        for (int64_t row = 0; row < count; row++)
+            put_row(job, &places[row], first, columns, share->sums + row * SUM_COLUMNS);
+    }
+}
