@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 9, KINDS = 6 };
-enum { FP32, BF16, INT8, OWN, INT4, INT6 };
+enum { ROUNDS = 9, KINDS = 8 };
+enum { FP32, BF16, INT8, OWN, INT4, INT6, OWN4, GATHERED };
 
-static const char *const kinds[KINDS] = {"fp32", "bf16", "int8", "own int8", "int4", "int6"};
+static const char *const kinds[KINDS] = {"fp32", "bf16", "int8", "own int8", "int4", "int6", "own int4", "gathered"};
 static const double least_time = 0.002; /* of a measurement */
 
 static const struct {
@@ -29,6 +29,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 typedef struct figures {
     double product[KINDS], whole[KINDS], groups[KINDS], quantize[KINDS]; /* seconds; 0: the device has no such product */
+    double gather[KINDS];
 } figures;
 
 static double multiply_adds(const qs_lone_shape *s) {
@@ -75,6 +76,12 @@ static qs_status stages_time(const qs_device *device, qs_lone_product *const *pr
     return QS_OK;
 }
 
+/* The rearranging alone; of the others nothing is done then, and nothing is timed. */
+static qs_status gather_time(const qs_device *device, qs_lone_product *gathered, figures *out) {
+    qs_lone_product *const alone[KINDS] = {[GATHERED] = gathered};
+    return stages_time(device, alone, QS_LONE_GATHER, out->gather);
+}
+
 static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figures *out) {
     qs_lone_product *products[KINDS] = {NULL};
     qs_status status = QS_OK;
@@ -83,8 +90,12 @@ static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figur
         if (status == QS_UNSUPPORTED && k != FP32) status = QS_OK;
     }
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_PRODUCT, out->product);
-    qs_lone_close(device, products[OWN]);
-    products[OWN] = NULL;
+    if (status == QS_OK) status = gather_time(device, products[GATHERED], out);
+    for (int k = 0; k < KINDS; k++)
+        if (k == OWN || k == OWN4 || k == GATHERED) {
+            qs_lone_close(device, products[k]);
+            products[k] = NULL;
+        }
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_ALL, out->whole);
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_GROUPS, out->groups);
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_QUANTIZE, out->quantize);
@@ -112,24 +123,37 @@ static json_t *shares(const double *stage, const double *whole) {
     return both(fmax(stage[INT4] - stage[INT8], 1e-12), fmax(stage[INT6] - stage[INT8], 1e-12), whole[INT4], whole[INT6]);
 }
 
+/* Time with a product for each group over the time of one product for all: our own kernels in both, and the product that training takes. */
+static json_t *gemm_over(const figures *f) {
+    const double gathered = f->product[GATHERED];
+    return json_pack("{s:o,s:o}", "own", number(gathered / f->product[OWN4]), "taken", number(gathered / f->product[INT4]));
+}
+
 static json_t *row_of(size_t i, const figures *f, double peak) {
     const double work = multiply_adds(&shapes[i].shape);
     json_t *rates = json_object();
     for (int k = 0; k < KINDS; k++)
         json_object_set_new(rates, kinds[k], number(2e-9 * work / f->product[k]));
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
                      both(int8_of(f), int8_of(f), f->product[INT4], f->product[INT6]), "speedup_over_bf16",
                      both(f->product[BF16], f->product[BF16], f->product[INT4], f->product[INT6]), "speedup_end_to_end",
                      both(f->whole[BF16], f->whole[BF16], f->whole[INT4], f->whole[INT6]), "share_grouping", shares(f->groups, f->whole),
                      "share_shifting", shares(f->quantize, f->whole), "fraction_of_peak",
-                     both(work / peak, work / peak, f->product[INT4], f->product[INT6]));
+                     both(work / peak, work / peak, f->product[INT4], f->product[INT6]), "gemm_over_shiftmm", gemm_over(f),
+                     "share_gathering", number(f->gather[GATHERED] / f->product[GATHERED]));
+}
+
+/* A figure of a row; kind NULL: it has no kinds. */
+static double in(const json_t *row, const char *figure, const char *kind) {
+    const json_t *value = json_object_get(row, figure);
+    return json_number_value(kind ? json_object_get(value, kind) : value);
 }
 
 /* Geometric mean of a figure over the rows. */
 static double mean_of(const json_t *rows, const char *figure, const char *kind) {
     double sum = 0;
     for (size_t i = 0; i < json_array_size(rows); i++)
-        sum += log(json_number_value(json_object_get(json_object_get(json_array_get(rows, i), figure), kind)));
+        sum += log(in(json_array_get(rows, i), figure, kind));
     return exp(sum / (double)json_array_size(rows));
 }
 
@@ -137,16 +161,13 @@ static json_t *means(const json_t *rows, const char *figure) {
     return json_pack("{s:o,s:o}", "int4", number(mean_of(rows, figure, "int4")), "int6", number(mean_of(rows, figure, "int6")));
 }
 
-static double in(const json_t *row, const char *figure, const char *kind) {
-    return json_number_value(json_object_get(json_object_get(row, figure), kind));
-}
-
 static void row_print(const json_t *row) {
     printf("%-20s", json_string_value(json_object_get(row, "shape")));
     for (int k = 0; k < KINDS; k++)
         printf(" %8.0f", in(row, "gop_per_s", kinds[k]));
-    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
-           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "fraction_of_peak", "int4"));
+    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
+           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "fraction_of_peak", "int4"),
+           in(row, "gemm_over_shiftmm", "own"), in(row, "share_gathering", NULL));
     fflush(stdout);
 }
 
@@ -156,6 +177,19 @@ static void means_print(const json_t *rows) {
         mean_of(rows, "ratio_to_int8", "int4"), mean_of(rows, "ratio_to_int8", "int6"), mean_of(rows, "speedup_over_bf16", "int4"),
         mean_of(rows, "speedup_over_bf16", "int6"), mean_of(rows, "speedup_end_to_end", "int4"),
         mean_of(rows, "speedup_end_to_end", "int6"));
+    printf("a product for each group takes %.2f times as long as one with shifts inside, by the same kernels (%.2f times what training "
+           "takes), %.0f %% of it gathering\n",
+           mean_of(rows, "gemm_over_shiftmm", "own"), mean_of(rows, "gemm_over_shiftmm", "taken"),
+           100 * mean_of(rows, "share_gathering", NULL));
+}
+
+static json_t *summary(json_t *rows, double peak) {
+    json_t *gemm = json_pack("{s:o,s:o}", "own", number(mean_of(rows, "gemm_over_shiftmm", "own")), "taken",
+                             number(mean_of(rows, "gemm_over_shiftmm", "taken")));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
+                     means(rows, "speedup_over_bf16"), "speedup_end_to_end", means(rows, "speedup_end_to_end"), "gemm_over_shiftmm", gemm,
+                     "share_gathering", number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes",
+                     rows);
 }
 
 qs_status bench_shiftmm(qs_device *device, int threads, bool json) {
@@ -163,8 +197,8 @@ qs_status bench_shiftmm(qs_device *device, int threads, bool json) {
     const double peak = qs_lone_peak(device);
     json_t *rows = json_array();
     if (!json)
-        printf("%-20s %8s %8s %8s %8s %8s %8s %9s %9s %9s %9s %9s\n", "GOP/s", kinds[0], kinds[1], kinds[2], kinds[3], kinds[4], kinds[5],
-               "int4/int8", "int6/int8", "int4/bf16", "whole", "of peak");
+        printf("%-20s %8s %8s %8s %8s %8s %8s %8s %8s %9s %9s %9s %9s %9s %9s %9s\n", "GOP/s", kinds[0], kinds[1], kinds[2], kinds[3],
+               kinds[4], kinds[5], kinds[6], kinds[7], "int4/int8", "int6/int8", "int4/bf16", "whole", "of peak", "gemm/own4", "gathering");
     for (size_t i = 0; i < SHAPES; i++) {
         figures f = {.product = {0}};
         const qs_status status = shape_time(device, &shapes[i].shape, &f);
@@ -175,10 +209,7 @@ qs_status bench_shiftmm(qs_device *device, int threads, bool json) {
         json_array_append_new(rows, row_of(i, &f, peak));
         if (!json) row_print(json_array_get(rows, i));
     }
-    if (json)
-        return json_print(json_pack("{s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
-                                    means(rows, "speedup_over_bf16"), "speedup_end_to_end", means(rows, "speedup_end_to_end"),
-                                    "peak_gop_per_s", number(2e-9 * peak), "shapes", rows));
+    if (json) return json_print(summary(rows, peak));
     means_print(rows);
     json_decref(rows);
     return QS_OK;

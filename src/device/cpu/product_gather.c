@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    SUM_COLUMNS = 512, /* of a block of sums: 96 KiB with its 48 rows */
+    SUM_COLUMNS = 64, /* of a block of sums: 12 KiB with its 48 rows, in the first cache */
     BLOCK_SUMS = QS__BLOCK_ROWS * SUM_COLUMNS,
     SHORT = QS__SHORT_RUN
 };
@@ -68,6 +68,12 @@ uint8_t *qs__pack_joined(const qs__rows_job *job, int part, const qs__place *pla
 
 /* ---- Sums ---- */
 
+/* From one row of a block of sums to the next. */
+static int64_t sums_stride(const qs__rows_job *job) {
+    const int64_t half = QS__TILE_COLUMNS / 2, padded = (job->columns + half - 1) / half * half;
+    return padded < SUM_COLUMNS ? padded : SUM_COLUMNS;
+}
+
 /* A part of the operands, where panels of whole rows are `quads` long. */
 typedef struct part_at {
     int64_t before, quads; /* quadruples of the parts before it, and its own */
@@ -89,7 +95,7 @@ static void run_tile(const qs__rows_job *job, const part_at *part, int rows, con
                      .result = QS__TILE_INT32,
                      .add = add};
     for (int r = 0; r < rows; r++)
-        tile.row[r] = sums + r * SUM_COLUMNS;
+        tile.row[r] = sums + r * sums_stride(job);
     job->run->kernels->tile(&tile);
 }
 
@@ -101,45 +107,35 @@ static void run_part(const qs__rows_job *job, const part_at *part, int64_t count
         for (int64_t row = 0; row < count; row += QS__TILE_ROWS) {
             const int rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
             run_tile(job, part, rows, share->block + row / QS__TILE_ROWS * bytes, first + column, columns - column, add,
-                     share->sums + row * SUM_COLUMNS + column);
+                     share->sums + row * sums_stride(job) + column);
         }
-}
-
-static void shift_sums(const qs__rows_job *job, int64_t count, int64_t columns, int by, int32_t *sums) {
-    for (int64_t row = 0; by && row < count; row++)
-        job->run->kernels->shift(columns, by, sums + row * SUM_COLUMNS);
 }
 
 /* Groups without channels have no product, but their place among the weights. */
 static void sum_parts(const qs__rows_job *job, int64_t count, int64_t first, int64_t columns, const qs__share *share) {
+    const qs__products *kernels = job->run->kernels;
+    const int64_t sums = count * sums_stride(job);
     part_at at = {0, 0};
     int weight = 0; /* part that the sums are weighted for */
     bool any = false;
     for (int part = 0; part < job->order.parts; part++, at.before += at.quads) {
         at.quads = qs__part_quads(job, part);
         if (!at.quads) continue;
-        if (any) shift_sums(job, count, columns, part - weight, share->sums);
+        if (any) kernels->shift(sums, part - weight, share->sums);
         run_part(job, &at, count, first, columns, any, share);
         any = true;
         weight = part;
     }
-    if (any) {
-        shift_sums(job, count, columns, job->order.parts - 1 - weight, share->sums);
-    } else {
-        memset(share->sums, 0, (size_t)count * SUM_COLUMNS * sizeof *share->sums);
-    }
+    const int rest = job->order.parts - 1 - weight;
+    if (any && rest) kernels->shift(sums, rest, share->sums);
+    if (!any) memset(share->sums, 0, (size_t)sums * sizeof *share->sums);
 }
 
 /* ---- Results ---- */
 
 static void put_row(const qs__rows_job *job, const qs__place *at, int64_t first, int64_t columns, const int32_t *sums) {
-    const float *bias = job->run->bias ? job->bias + first : NULL;
-    float values[SUM_COLUMNS];
-    char *result = qs__result_row(job, at, first);
-    const bool narrow = job->product->result == QS__TILE_BF16;
-    job->run->kernels->settle(columns, sums, job->correction32 + first, job->factor + first, bias, values);
-    qs_convert_from_fp32(qs_format_of(narrow ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, columns,
-                         values, result);
+    job->run->kernels->settle(columns, sums, job->correction32 + first, job->factor + first, job->run->bias ? job->bias + first : NULL,
+                              job->product->result == QS__TILE_BF16, qs__result_row(job, at, first));
 }
 
 void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__place *places, const qs__share *share) {
@@ -147,6 +143,6 @@ void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__place 
         const int64_t left = job->columns - first, columns = left < SUM_COLUMNS ? left : SUM_COLUMNS;
         sum_parts(job, count, first, columns, share);
         for (int64_t row = 0; row < count; row++)
-            put_row(job, &places[row], first, columns, share->sums + row * SUM_COLUMNS);
+            put_row(job, &places[row], first, columns, share->sums + row * sums_stride(job));
     }
 }

@@ -58,8 +58,9 @@ typedef struct qs__products {
     void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
     /* Sums shifted left, modulo 2^32. */
     void (*shift)(int64_t count, int by, int32_t *sum);
-    /* values[i] = (sum[i] - correction[i]) × factor[i] (+ bias[i]; NULL: none), as tiles have it. */
-    void (*settle)(int64_t count, const int32_t *sum, const int32_t *correction, const float *factor, const float *bias, float *values);
+    /* result[i] = (sum[i] - correction[i]) × factor[i] (+ bias[i]; NULL: none) as bf16 or fp32, as tiles have it. */
+    void (*settle)(int64_t count, const int32_t *sum, const int32_t *correction, const float *factor, const float *bias, bool bf16,
+                   void *result);
     /* Dots of registers, `rounds` times; returns how many multiply-adds these are. NULL: not worth knowing. */
     double (*probe)(int64_t rounds);
 } qs__products;
