@@ -161,11 +161,12 @@ static qs_status read_conditions(const qs__place *member, qs_conditions *out) {
 static qs_status read_quality(const qs__place *member, qs_quality *out) {
     qs__place place = qs__field(member, "quality");
     if (!place.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&place, "plans steps confidence drift closure_mean closure_worst", ""));
+    QS_TRY(qs__expect_fields(&place, "plans steps confidence drift closure_mean closure_worst", "disturbed"));
     QS_TRY(qs__get_count(&place, "plans", 0, INT32_MAX, &out->plans));
     QS_TRY(qs__get_count(&place, "steps", 0, INT32_MAX, &out->steps));
     QS_TRY(qs__get_number(&place, "confidence", 0, INFINITY, &out->confidence));
     QS_TRY(qs__get_number(&place, "drift", 0, INFINITY, &out->drift));
+    QS_TRY(qs__get_number(&place, "disturbed", 0, 1, &out->disturbed));
     QS_TRY(qs__get_number(&place, "closure_mean", 0, INFINITY, &out->closure_mean));
     QS_TRY(qs__get_number(&place, "closure_worst", 0, INFINITY, &out->closure_worst));
     out->known = true;
@@ -206,7 +207,7 @@ static qs_status read_model(const qs__place *root, qs_profile *out) {
 }
 
 static qs_status fill(const qs__place *root, qs_profile *out) {
-    QS_TRY(qs__expect_fields(root, "schema graph model batch classes collectives statistics", "batches"));
+    QS_TRY(qs__expect_fields(root, "schema graph model batch classes collectives statistics", "batches checks"));
     QS_TRY(qs__get_text(root, "graph", out->graph, sizeof out->graph));
     QS_TRY(read_model(root, out));
     QS_TRY(qs__get_integer(root, "batch", 1, INT32_MAX, &out->batch));
@@ -216,6 +217,7 @@ static qs_status fill(const qs__place *root, qs_profile *out) {
     QS_TRY(qs__members_create(&classes, sizeof(qs_class_profile), &out->class_));
     QS_TRY(qs__each_member(&classes, read_class, out));
     QS_TRY(qs__collectives_read(root, out));
+    QS_TRY(qs__checks_read(root, out));
     return qs__statistics_read(root, &out->statistics);
 }
 
@@ -337,6 +339,7 @@ static void write_quality(qs__writer *writer, const qs_quality *quality) {
     qs__put_integer(writer, "steps", quality->steps);
     qs__put_number(writer, "confidence", quality->confidence);
     qs__put_number(writer, "drift", quality->drift);
+    if (quality->disturbed > 0) qs__put_number(writer, "disturbed", quality->disturbed);
     qs__put_number(writer, "closure_mean", quality->closure_mean);
     qs__put_number(writer, "closure_worst", quality->closure_worst);
     qs__close(writer);
@@ -392,6 +395,7 @@ qs_status qs_profile_text(const qs_profile *profile, char **json) {
         write_class(&writer, &profile->class_[i]);
     qs__close(&writer);
     qs__collectives_write(&writer, profile);
+    qs__checks_write(&writer, profile);
     qs__statistics_write(&writer, &profile->statistics);
     return qs__record_finish(&writer, "profile", json);
 }
@@ -415,6 +419,7 @@ void qs_profile_release(qs_profile *profile) {
     free(profile->class_);
     free(profile->batch_row);
     free(profile->collective);
+    free(profile->check);
     qs__statistics_release(&profile->statistics);
     *profile = (qs_profile){0};
 }

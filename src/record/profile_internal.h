@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the room: parts of a profile: the statistics (statistics.c), the all-reduces (collectives.c), the batches
- * (batches.c). */
+ * (batches.c), the plans it was checked with (checks.c). */
 #ifndef QSYNC_RECORD_PROFILE_INTERNAL_H
 #define QSYNC_RECORD_PROFILE_INTERNAL_H
 
@@ -13,5 +13,7 @@ qs_status qs__batches_read(const qs__place *root, qs_profile *out);
 void qs__batches_write(qs__writer *writer, const qs_profile *profile);
 qs_status qs__collectives_read(const qs__place *root, qs_profile *out);
 void qs__collectives_write(qs__writer *writer, const qs_profile *profile);
+qs_status qs__checks_read(const qs__place *root, qs_profile *out);
+void qs__checks_write(qs__writer *writer, const qs_profile *profile);
 
 #endif

@@ -47,6 +47,9 @@ static void fields(void **state) {
     assert_true(weak->conversion[1].piece[1].us == 3);
     assert_true(profile.collective[0].temporary_per_byte == 0.5 && profile.collective[0].window_bytes == 4194304);
     assert_true(profile.collective[1].window_bytes == 0);
+    assert_int_equal(profile.checks, 1);
+    assert_string_equal(profile.check[0].plan, "a");
+    assert_true(profile.check[0].steps == 54 && profile.check[0].measured_us == 2000 && profile.check[0].predicted_us == 2020);
     assert_int_equal(profile.statistics.iterations, 2);
     assert_string_equal(profile.statistics.operator_[0].name, "stage1.block0.conv1");
     assert_true(profile.statistics.operator_[0].src.maximum[1] == 1e20);
@@ -65,7 +68,7 @@ static void look_up(void **state) {
     qs_profile profile = sample();
     const qs_class_profile *weak = &profile.class_[0];
     assert_ptr_equal(qs_class_profile_kernel(weak, "add/forward a"), &weak->kernel[0]);
-    assert_ptr_equal(qs_class_profile_kernel(weak, "conv2d/forward src=fp32[64,1,28,28]"), &weak->kernel[1]);
+    assert_ptr_equal(qs_class_profile_kernel(weak, "conv2d/forward b"), &weak->kernel[1]);
     assert_null(qs_class_profile_kernel(weak, "conv2d"));
     assert_null(qs_class_profile_kernel(&(qs_class_profile){0}, "conv2d"));
     qs_profile_release(&profile);
@@ -144,7 +147,7 @@ static void refuse(const char *from, const char *to, const char *message) {
 static void refusals(void **state) {
     (void)state;
     refuse("\"allocates\": true", "\"allocates\": 1", "profile.json: classes.weak.kernels[1].allocates: must be true or false");
-    refuse("add/forward a", "conv2d/forward src=fp32[64,1,28,28]", "stands there twice");
+    refuse("add/forward a", "conv2d/forward b", "stands there twice");
     refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
     refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"",
            "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\" or \"shift\"");
@@ -159,6 +162,7 @@ static void refusals(void **state) {
     refuse("\"cpu_share\": 0.3", "\"cpu_share\": 3", "collectives[0].cpu_share: 3 is outside 0 .. 1");
     refuse("\"median\": 1.5", "\"median\": -1.5", "us.median: -1.5 is outside 0 ..");
     refuse("\"window_bytes\": 4194304", "\"window_bytes\": -1", "collectives[0].window_bytes: -1 must be at least 0");
+    refuse("\"steps\": 54", "\"steps\": -1", "checks[0].steps: -1 is outside 0 ..");
     refuse("\"collectives\": [", "\"collectives\": {}, \"x\": [", "unknown field \"x\"");
 }
 

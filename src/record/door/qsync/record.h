@@ -203,6 +203,7 @@ typedef struct qs_quality {
     bool known;                         /* records written by hand may lack them */
     int plans, steps;                   /* measured, and timed steps of each */
     double confidence;                  /* half width of the 95 % interval of a plan's median step; the worst plan's */
+    double disturbed;                   /* part of the steps that were left out, each slower than its plan's others; 0: or not said */
     double drift;                       /* how far the pace of one round over all plans was from the median round; the worst round's */
     double closure_mean, closure_worst; /* |predicted - measured| of these plans from the figures above, each taken from all plans */
 } qs_quality;
@@ -283,6 +284,17 @@ typedef struct qs_profile_batch {
     bool measured; /* false: times lie on straight lines between the measured batches around it; kernels and scratch are the device's own */
 } qs_profile_batch;
 
+/* A plan whose steps were timed in turn with those that kernels have their times from, while no figure was taken from them: what this
+ * profile's predictions are worth. A step is that of the slowest rank, its batch of data included. */
+typedef struct qs_profile_check {
+    char plan[128];                   /* as whoever asked for it calls it: a file */
+    int steps;                        /* timed */
+    double median_us;                 /* of all of them */
+    int undisturbed;                  /* of them: in which the kernels of every rank took as long as they usually do, within 5 % */
+    double measured_us, confidence;   /* median of these, and half the width of its 95 % interval, a share of it */
+    double predicted_us, no_casts_us; /* from this profile; without the costs of conversions */
+} qs_profile_check;
+
 typedef struct qs_profile {
     char graph[32]; /* signature */
     char model[QS_NAME];
@@ -294,6 +306,8 @@ typedef struct qs_profile {
     qs_class_profile *class_;
     int collectives;
     qs_collective_cost *collective;
+    int checks;
+    qs_profile_check *check;
     qs_statistics statistics;
 } qs_profile;
 
