@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "profile_check.h"
 
 /* ---- Progress ------------------------------------------------------------------------------------------------------------ */
 
@@ -122,6 +122,11 @@ static void class_print(const qs_class_profile *one) {
         printf("             threads %s, load %.2f when it began, waited for a core %s of the time, host took %s\n",
                one->conditions.pinned ? "pinned" : "not pinned", one->conditions.load_average, percent_text(one->conditions.waited),
                percent_text(one->conditions.stolen));
+    if (one->quality.known)
+        printf("             %d plans of %d steps and more, %s of the steps left out as disturbed; the figures give their times within %s "
+               "(mean), %s (worst)\n",
+               one->quality.plans, one->quality.steps, percent_text(one->quality.disturbed), percent_text(one->quality.closure_mean),
+               percent_text(one->quality.closure_worst));
 }
 
 static void collective_print(const qs_collective_cost *row) {
@@ -139,6 +144,7 @@ static void profile_print(const qs_profile *profile, const char *out) {
         class_print(&profile->class_[c]);
     for (int i = 0; i < profile->collectives; i++)
         collective_print(&profile->collective[i]);
+    profile_checks_print(profile);
     printf("  statistics of %d operators over %d iterations at batch %lld\nwritten to %s\n", profile->statistics.operators,
            profile->statistics.iterations, (long long)profile->statistics.batch, out);
 }
@@ -155,8 +161,9 @@ static qs_status profile_out(const qs_profile *profile, const char *out, bool js
     int kernels = 0;
     for (int c = 0; c < profile->classes; c++)
         kernels += profile->class_[c].kernels;
-    return json_print(json_pack("{s:s,s:s,s:s,s:I,s:i,s:i}", "profile", out, "signature", qs_profile_signature(profile, signature), "model",
-                                profile->model, "batch", (json_int_t)profile->batch, "classes", profile->classes, "kernels", kernels));
+    return json_print(json_pack("{s:s,s:s,s:s,s:I,s:i,s:i,s:i}", "profile", out, "signature", qs_profile_signature(profile, signature),
+                                "model", profile->model, "batch", (json_int_t)profile->batch, "classes", profile->classes, "kernels",
+                                kernels, "checks", profile->checks));
 }
 
 typedef struct profile_work {
@@ -164,6 +171,8 @@ typedef struct profile_work {
     job_options job;
     session_options where;
     const char *out, *class_name, *context, *batches;
+    const char *check;
+    profile_checks checks;
     const char *statistics_from; /* of --estimate */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
@@ -208,6 +217,8 @@ static qs_status options_agree(const profile_work *work) {
     if (work->estimate && (!work->where.cluster || work->class_name || work->hessian))
         return qs_fail(QS_USAGE,
                        "--estimate needs --cluster, whose classes name their devices, and measures nothing: no --class, no --hessian");
+    if (work->check && (work->class_name || work->estimate))
+        return qs_fail(QS_USAGE, "--check %s: times plans on all ranks together, so there is neither --class nor --estimate", work->check);
     if (work->statistics_from && !work->estimate)
         return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
     return QS_OK;
@@ -238,6 +249,11 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     options_add(&table,
                 (option_row){"batches", OPTION_TEXT, &work->batches, "LIST",
                              "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves", 0});
+    options_add(&table,
+                (option_row){"check", OPTION_TEXT, &work->check, "PLAN,...",
+                             "time these plans in turn with the profile's own, take no figure from them, and tell how well they are "
+                             "predicted",
+                             0});
     options_add(&table, (option_row){"hessian", OPTION_FLAG, &work->hessian, NULL,
                                      "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &work->class_name, "NAME",
@@ -281,6 +297,7 @@ static qs_status old_read(profile_work *work) {
 static qs_status work_prepare(profile_work *work, const session *here) {
     if (session_is_first(here)) QS_TRY(output_check(work->out));
     QS_TRY(partial_prepare(work, here));
+    QS_TRY(profile_checks_read(work->check, &work->checks));
     return old_read(work);
 }
 
@@ -295,6 +312,9 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     QS_TRY(qs_comm_agree(here->comm, work_prepare(work, here)));
     interruption_prepare(work->partial, session_is_first(here));
     work->options.partial = work->partial;
+    work->options.checks = work->checks.count;
+    work->options.check = work->checks.plan;
+    work->options.check_name = (const char *const *)work->checks.file;
     work->options.pinned = here->pinned;
     work->options.job = &work->job.job;
     work->options.cluster = &here->cluster;
@@ -305,7 +325,8 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     qs_status status = QS_OK;
     if (session_is_first(here)) {
         progress_end();
-        status = profile_keep(work, profile);
+        status = profile_checks_predict(&work->checks, &here->cluster, &work->job.job, profile);
+        if (status == QS_OK) status = profile_keep(work, profile);
     }
     QS_TRY(qs_comm_agree(here->comm, status));
     qs_profile_partial_remove(&work->options);
@@ -341,6 +362,7 @@ qs_status verb_profile(int argc, char **argv) {
     status = profiled(&work, &here, &profile);
     qs_profile_release(&profile);
     qs_profile_release(&work.old);
+    profile_checks_release(&work.checks);
     status = session_end(&here, status);
     kept_file = NULL;
     free(work.partial);

@@ -29,9 +29,9 @@ static int by_batch(const void *left, const void *right) {
 }
 
 /* Owns what is measured; the rest belongs to `from`. */
-static qs_status batch_open(const qs__profiler *from, qs__batch *one) {
+static qs_status batch_open(const qs__profiler *from, int index, qs__batch *one) {
     one->options = *from->options;
-    one->options.progress = NULL; /* its stages are parts of one of ours */
+    one->options.checks = 0; /* they are of the job's batch */
     one->profiler = *from;
     one->profiler.options = &one->options;
     one->profiler.job = &one->job;
@@ -41,30 +41,28 @@ static qs_status batch_open(const qs__profiler *from, qs__batch *one) {
     one->profiler.mixes = (qs__mixes){0};
     one->profiler.arena = (qs_arena){0};
     one->profiler.whole_us = one->profiler.overhead_us = one->profiler.data_us = one->profiler.jitter = (qs__samples){0};
+    one->profiler.checked = (qs__samples){0};
+    qs__progress_divide(&one->profiler, from, index);
     QS_TRY(qs_allocate((size_t)one->job.batch, sizeof *one->profiler.indices, &one->profiler.indices));
     return qs_fail_within(qs__mixes_repeat(&one->profiler, &from->mixes), "batch %lld", (long long)one->job.batch);
 }
 
-static qs_status batch_measure(qs__profiler *profiler, qs__batch *one) {
-    QS_TRY(qs_comm_agree(profiler->comm, batch_open(profiler, one)));
+static qs_status batch_measure(qs__profiler *profiler, int index, qs__batch *one) {
+    QS_TRY(qs_comm_agree(profiler->comm, batch_open(profiler, index, one)));
     QS_TRY(qs_fail_within(qs__plans_measure(&one->profiler), "batch %lld", (long long)one->job.batch));
     return qs__alone_measure(&one->profiler);
 }
 
 qs_status qs__batches_measure(qs__profiler *profiler, qs__batches *out) {
     const qs_profile_options *options = profiler->options;
-    char what[64];
     QS_TRY(qs_comm_agree(profiler->comm, qs_allocate((size_t)options->batches, sizeof *out->at, &out->at)));
     for (; out->count < options->batches; out->count++) {
         out->at[out->count].job = *profiler->job;
         out->at[out->count].job.batch = options->batch[out->count];
     }
     qsort(out->at, (size_t)out->count, sizeof *out->at, by_batch);
-    for (int i = 0; i < out->count; i++) {
-        snprintf(what, sizeof what, "kernels at batch %lld (%d of %d)", (long long)out->at[i].job.batch, i + 1, out->count);
-        qs__progress(profiler, 0.9 + 0.1 * i / out->count, what);
-        QS_TRY(batch_measure(profiler, &out->at[i]));
-    }
+    for (int i = 0; i < out->count; i++)
+        QS_TRY(batch_measure(profiler, i, &out->at[i]));
     return QS_OK;
 }
 
@@ -80,6 +78,7 @@ static void batch_release(qs__batch *one) {
     free(one->profiler.overhead_us.value);
     free(one->profiler.data_us.value);
     free(one->profiler.jitter.value);
+    free(one->profiler.checked.value);
 }
 
 void qs__batches_release(qs__batches *batches) {

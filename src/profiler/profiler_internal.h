@@ -90,14 +90,19 @@ typedef struct qs__profiler {
     qs__memory memory;
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
+    qs__samples checked;                                /* steps, median and confidence of each of options->check */
     qs_quality quality;
     int rounds;                   /* of conversions that are done */
     int planned;                  /* cases that plans may need: the first ones; statistics lower more */
+    char part[64];                /* " at batch 96 (1 of 2)": what other batches than the job's add to what is told */
+    double part_from, part_share; /* of the whole work */
     const qs_profile *mine, *all; /* what is measured so far beside that: this rank's class; all-reduces and statistics */
 } qs__profiler;
 
-/* Tells rank 0's caller how far things are. */
+/* Tells rank 0's caller how far things are; fraction of this profiler's own work. */
 void qs__progress(const qs__profiler *profiler, double fraction, const char *what);
+/* Which part of the whole work that is: the job's own batch (-1), or the index of another one. */
+void qs__progress_divide(qs__profiler *profiler, const qs__profiler *whole, int batch);
 /* Fills the images and labels of a schedule with the samples of (step, rank); `batch` samples a rank. */
 void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
 

@@ -16,17 +16,31 @@ static const size_t most_bytes = (size_t)1 << 30;
 
 /* ---- Whose it is ------------------------------------------------------------------------------------------------------------------- */
 
+static qs_status checks_hash(const qs_profile_options *options, uint64_t *hash) {
+    *hash = 0;
+    for (int i = 0; i < options->checks; i++) {
+        char *text = NULL;
+        QS_TRY(qs_plan_text(&options->check[i], &text));
+        *hash = qs_hash(text, strlen(text), *hash);
+        *hash = qs_hash(options->check_name[i], strlen(options->check_name[i]), *hash);
+        free(text);
+    }
+    return QS_OK;
+}
+
 /* Everything that a figure depends on: a file of other options is of no use. */
 static qs_status signature_text(const qs__profiler *profiler, char **out) {
     const qs_profile_options *options = profiler->options;
     qs_device_info info;
     char cluster[32], job[32], graph[32];
+    uint64_t checks = 0;
     qs_device_describe(profiler->device, &info);
-    return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu", qs_cluster_signature(options->cluster, cluster),
+    QS_TRY(checks_hash(options, &checks));
+    return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu %" PRIx64, qs_cluster_signature(options->cluster, cluster),
                           qs_job_signature(profiler->job, job), qs_graph_signature(profiler->graph, graph), info.cpu, info.isa,
                           info.library, __VERSION__, info.threads, options->repetitions, (int)options->context,
                           options->statistics_iterations, options->conversion_seconds, profiler->rank, profiler->planned,
-                          sizeof(qs_quality));
+                          sizeof(qs_quality), checks);
 }
 
 static qs_status signature_of(const qs__profiler *profiler, uint64_t *out) {
@@ -116,6 +130,7 @@ static qs_status state_walk(walk *one, qs__profiler *profiler) {
     QS_TRY(samples_walk(one, "overhead_us", &profiler->overhead_us));
     QS_TRY(samples_walk(one, "data_us", &profiler->data_us));
     QS_TRY(samples_walk(one, "jitter", &profiler->jitter));
+    QS_TRY(samples_walk(one, "checked", &profiler->checked));
     if (!one->wrong && !profiler->measured)
         QS_TRY(qs_allocate((size_t)profiler->whole_us.count, sizeof *profiler->measured, &profiler->measured));
     bytes_walk(one, "measured", profiler->measured, (size_t)profiler->whole_us.count * sizeof *profiler->measured);
@@ -127,7 +142,7 @@ static qs_status state_walk(walk *one, qs__profiler *profiler) {
 }
 
 static void state_drop(qs__profiler *profiler) {
-    profiler->whole_us.count = profiler->overhead_us.count = profiler->data_us.count = profiler->jitter.count = 0;
+    profiler->whole_us.count = profiler->overhead_us.count = profiler->data_us.count = profiler->jitter.count = profiler->checked.count = 0;
     free(profiler->measured);
     profiler->measured = NULL;
     profiler->rounds = 0;

@@ -89,8 +89,12 @@ qs_status qs__samples_keep(qs__campaign *all) {
     qs__profiler *profiler = all->profiler;
     for (int p = 0; p < all->plans; p++)
         QS_TRY(plan_keep(all, &all->plan[p]));
-    profiler->quality =
-        (qs_quality){.known = true, .plans = all->plans, .steps = all->good_rounds * 2, .confidence = all->confidence, .drift = all->drift};
+    profiler->quality = (qs_quality){.known = true,
+                                     .plans = all->plans,
+                                     .steps = all->good_rounds * 2,
+                                     .confidence = all->confidence,
+                                     .drift = all->drift,
+                                     .disturbed = all->disturbed};
     return QS_OK;
 }
 

@@ -52,6 +52,20 @@ jq -e --slurpfile one "$one" '(.classes.single.kernels | map(.case)) == ($one[0]
     (.classes.single.conversions | length) == ($one[0].classes.single.conversions | length) and .statistics.iterations == 2' "$work/two.json" > "$work/out" ||
     fail "a resumed profile lacks something"
 
+# Plans timed beside the profile's own: a row for each, with what the finished profile predicts, as simulate does.
+cat > "$work/low.json" << 'END'
+{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "batch": 8}, "classes": {"single": {"operators": {"conv2": "bf16"}}}}
+END
+printf '{"schema": "qsync/cluster/1", "classes": {"single": {"role": "training", "backend": "ref", "count": 1, "formats": ["fp32", "bf16"]}}}' > "$work/ref.json"
+profile --cluster "$work/ref.json" --check "$work/low.json,$work/low.json" --out "$work/checked.json" || { cat "$work/err"; fail "--check"; }
+grep -q 'predictions are off by .* on average' "$work/out" || { cat "$work/out"; fail "the error of checks is not told"; }
+"$QSYNC" simulate --json --cluster "$work/ref.json" --profile "$work/checked.json" --plan "$work/low.json" > "$work/simulated" 2> "$work/err" ||
+    { cat "$work/err"; fail "simulate of a check"; }
+jq -e --arg plan "$work/low.json" --slurpfile simulated "$work/simulated" '(.checks | length) == 2 and all(.checks[]; .plan == $plan and .steps >= 6 and
+    .measured_us > 0 and .confidence <= 1 and .no_casts_us > 0 and .no_casts_us < .predicted_us and
+    ((.predicted_us / $simulated[0].iteration_us - 1) | . < 1e-9 and . > -1e-9))' "$work/checked.json" > "$work/out" || fail "checks are not as they must be"
+refuse 2 '--check p.json: times plans on all ranks together' profile $job --cluster "$work/ref.json" --class single --check p.json
+
 # One class after the other, without a launcher.
 classes=$work/classes.json
 cluster=$(dirname "$0")/cluster.json

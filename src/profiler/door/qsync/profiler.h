@@ -11,9 +11,10 @@
  * stands beside the fit that prices them, so the two can be compared). Rows hold the executor's time, dispatch included: step_overhead_us
  * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and the medians of its kernels. base_bytes is the resident
  * size of a process that trains, without its arena. All plans are visited in turn until what kernels take of a step is known to 1 %
- * (95 %; each from four plans or more); rounds in which the whole machine was slower are left out and made up for. `quality` tells how well
- * that went, and how well the figures give the very plans that they came from (closure): not a promise for others, but what is wrong there
- * is wrong everywhere.
+ * (95 %; each from four plans or more). Rounds in which the whole machine was slower are left out and made up for, and so are in the end
+ * steps that took 5 % more than their plan's median, half of them at most: on a machine that others use, a core is slower by a third for
+ * tenths of a second. Times are those of an undisturbed machine. `quality` tells how well that went, and how well the figures give the very
+ * plans that they came from (closure): not a promise for others, but what is wrong there is wrong everywhere.
  *
  * Memory. The arena of the most demanding plan is reserved, even beyond the class's memory limit: that limit is for plans, and profiling
  * asks what they would cost. QS_OUT_OF_MEMORY when the machine itself lacks it. Fits take about 400 MiB for a short while. */
@@ -42,6 +43,9 @@ typedef struct qs_profile_options {
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
     int batches;               /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
+    int checks; /* 0; plans to time beside those that figures are taken from, see below */
+    const qs_plan *check;
+    const char *const *check_name;
     const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
     bool fresh;          /* what such a file holds is not taken over */
     bool pinned;         /* told to the reader of the profile: every thread has a core of its own */
@@ -61,6 +65,13 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * them. What a process holds, conversions, overheads and the data of a sample are the job's batch's. All ranks measure a batch together,
  * as if all had it, one batch after the other: a machine whose pace changes meanwhile bends the lines. Each takes about as long as the
  * job's own and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice the same. */
+
+/* Checks. The steps of options->check are visited in turn with the profile's own plans, all-reduces included, in the same disturbed or
+ * quiet minutes: what differs from a prediction is the prediction's fault, not the machine's. No figure is taken from them. A visit is a
+ * step that is not timed and six that are; with 18 repetitions a check has at least 54 steps. `check` of the result holds medians of the
+ * slowest rank, of all steps and of those in which no rank was disturbed: none whose kernels took 5 % more than their median there.
+ * Predictions are 0: they are for who can replay. Plans need nothing but operators, and may need more memory than a class's limit;
+ * QS_MISMATCH for another model's, QS_USAGE for one with batches of its own. */
 
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
  * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
