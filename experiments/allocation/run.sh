@@ -113,14 +113,34 @@ from_run() { # PROGRAM (jq) over the run's result, audit and plan
         '"$1"' | map(tostring) | join(",")'
 }
 
+# What of a plan decides about every bit of a run: memory limits do not.
+trained() { # PLAN
+    jq -cS '[.job, .recipes, (.classes | map_values({operators, batch, tensors}))]' "$1"
+}
+twin() { # SEED: figures of a run of an equal plan, by another planner or under the other limit
+    wanted=$(trained "$plan")
+    for other_limit in $ALLOCATION_LIMITS; do
+        for other in $ALLOCATION_PLANNERS; do
+            file=$plans/$name-$other_limit-$other.json line="$model,$dataset,$batch,$epochs,$rate,$other_limit,$other,$1,"
+            [ -s "$file" ] && [ "$(trained "$file")" = "$wanted" ] || continue
+            grep -F "$line" "$EXPERIMENT_RESULTS/accuracy.csv" 2> /dev/null | cut -c $((${#line} + 1))- | grep . && return 0
+        done
+    done
+    return 1
+}
 accuracy_once() { # SEED
+    columns=seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes
     mkdir -p "$folder"
     done_before accuracy.csv "$1" && return 0
     [ -s "$plan" ] || return 0
+    if figures=$(twin "$1"); then
+        add accuracy.csv $columns "$1" "$figures"
+        return 0
+    fi
     echo "allocation: accuracy of $model, $dataset, $limit, $planner, seed $1" >&2
     train "$1"
     # shellcheck disable=SC2016
-    add accuracy.csv seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes "$1" "$(from_run '
+    add accuracy.csv $columns "$1" "$(from_run '
         [$result[0].test_accuracy, ([$plan[0].classes[].predicted.sum_omega] | add), (class("big").batch // $batch), (class("weak").batch // $batch),
          (class("weak") | counts), rank("weak").memory.arena.reserved]' | sed 's/^,//')"
     table_make
