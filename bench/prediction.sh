@@ -1,10 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # How well iteration times and memory are predicted. In each of several rounds every model is profiled for each group of ranks, with as many
-# ranks at work as the job has; then every plan of a fixed list is predicted, with and without the costs of conversions, and trained for 56
-# steps in a process of its own. Measured is the median step of the slowest rank over the last 51. A shared machine is faster in one minute
-# than in the next: a cell's figures are the medians over the rounds, of predictions and of measurements; how far single measurements of one
-# plan lie apart is the noise, and errors of single rounds (one profile, one run) are reported too.
+# ranks at work as the job has, and every plan of a fixed list is timed in turn with the profile's own plans (`profile --check`): visits of six
+# consecutive steps after one that is not timed, 54 steps or more in all, of which the slowest rank's median counts. No figure of the profile
+# comes from them. So both see the same fast and slow seconds of a shared machine, and what differs is the prediction. Of both those steps are left
+# out in which a rank's kernels took 5 % more than they usually do (the median of all steps stands beside: every_step). A cell's figures are the
+# medians over the rounds.
+# Some of the plans are then trained for 56 steps in a process of their own, minutes after the profile: the errors that a user sees, the
+# machine's change of pace among them, and memory (later, rss_error).
 #
 # Plans: one recipe for all operators (profiling runs these too), three blocks lower than the rest, random mixes that no profile has seen.
 # Groups: native (one rank), limited (one rank under an instruction-set ceiling, fp32 and int8), two (native fp32/bf16 beside a native rank
@@ -12,15 +15,16 @@
 # Gradients are summed as PREDICTION_ALL_REDUCE says (shared).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
-# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_OUT: a run goes on with what is
-# there; remove the folder to start anew.
+# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_LATER (plans to train),
+# PREDICTION_REPETITIONS (18: 9 to 18 visits), PREDICTION_OUT: a run goes on with what is there; remove the folder to start anew.
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
 . tools/launch.sh
 : "${QSYNC:=build/release/qsync}" "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
-    "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_OUT:=run/prediction}"
+    "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_LATER=fp32 half int8 mix0}" "${PREDICTION_REPETITIONS:=18}" \
+    "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
 dataset=shapes
 [ -d "${QSYNC_DATA:-}/cifar10" ] && dataset=cifar10
@@ -50,36 +54,36 @@ ranks_of() {
     case $1 in two) echo 2 ;; four) echo 4 ;; *) echo 1 ;; esac
 }
 
-# Predictions of a plan from a profile, whoever made it: pins carry no signature.
-simulate() { # folder plan profile options...
-    folder=$1 plan=$2 from=$3
-    shift 3
-    "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/$from.json" --plan "$folder/$plan.pins" "$@" | jq .iteration_us
+# Predictions of a plan from another profile than the one it was timed with: pins carry no signature.
+simulate() { # folder plan profile
+    "$QSYNC" simulate --json --cluster "$1/cluster.json" --profile "$1/$3.json" --plan "$1/$2.pins" | jq .iteration_us
+}
+train_later() { # group folder plan
+    must "$2/log" "$QSYNC" plan --cluster "$2/cluster.json" --profile "$2/profile.json" --planner qsync --pins "$2/$3.pins" --all-reduce "$PREDICTION_ALL_REDUCE" \
+        --out "$2/plan.json"
+    must "$2/log" launch "$(ranks_of "$1")" train --cluster "$2/cluster.json" --plan "$2/plan.json" --dataset $dataset --all-reduce "$PREDICTION_ALL_REDUCE" \
+        --max-steps 56 --test-limit 64 --out "$2/run"
+    jq -nc --slurpfile timing "$2/run/timing.json" --slurpfile audit "$2/run/audit.json" '{measured_us: $timing[0].median_step_us,
+        rss: [$audit[0].ranks[].memory.rss.error_percent], arena: [$audit[0].ranks[].memory.arena]}'
 }
 cell() { # round group model folder plan
-    count=$(ranks_of "$2")
-    must "$4/log" "$QSYNC" plan --cluster "$4/cluster.json" --profile "$4/profile.json" --planner qsync --pins "$4/$5.pins" --all-reduce "$PREDICTION_ALL_REDUCE" \
-        --out "$4/plan.json"
-    must "$4/log" launch "$count" train --cluster "$4/cluster.json" --plan "$4/plan.json" --dataset $dataset --all-reduce "$PREDICTION_ALL_REDUCE" --max-steps 56 \
-        --test-limit 64 \
-        --out "$4/run"
-    contexts=null
+    contexts=null later=null
     [ ! -f "$4/hot.json" ] || contexts="{\"hot\": $(simulate "$4" "$5" hot), \"cold\": $(simulate "$4" "$5" cold), \"mean\": $(simulate "$4" "$5" mean)}"
-    jq -nc --argjson round "$1" --arg group "$2" --arg model "$3" --arg plan "$5" --argjson ranks "$count" \
-        --argjson predicted "$(simulate "$4" "$5" profile)" --argjson casts "$(simulate "$4" "$5" profile --no-casts)" --argjson contexts "$contexts" \
-        --slurpfile timing "$4/run/timing.json" --slurpfile audit "$4/run/audit.json" \
-        '{round: $round, group: $group, model: $model, ranks: $ranks, plan: $plan, predicted_us: $predicted, no_casts_us: $casts,
-          measured_us: $timing[0].median_step_us, contexts: $contexts,
-          rss: [$audit[0].ranks[].memory.rss.error_percent], arena: [$audit[0].ranks[].memory.arena]}' >> "$rows"
-    tail -n 1 "$rows" | jq -r '"  \(.group) \(.model) \(.plan): \(.predicted_us / 10 | round / 100) ms predicted, \(.measured_us / 10 | round / 100) measured, "
-        + "\(10000 * (.predicted_us / .measured_us - 1) | round / 100) %, rss \(.rss)"' >&2
+    case " $PREDICTION_LATER " in *" $5 "*) later=$(train_later "$2" "$4" "$5") ;; esac
+    jq -c --argjson round "$1" --arg group "$2" --arg model "$3" --arg plan "$5" --argjson ranks "$(ranks_of "$2")" --argjson contexts "$contexts" \
+        --argjson later "$later" '.checks[] | select(.plan | endswith("/\($plan).pins"))
+        | {round: $round, group: $group, model: $model, ranks: $ranks, plan: $plan, predicted_us, no_casts_us, measured_us, undisturbed, median_us, steps,
+           confidence, contexts: $contexts, later: $later}' "$4/profile.json" >> "$rows"
+    tail -n 1 "$rows" | jq -r 'def error($m): 10000 * (.predicted_us / $m - 1) | round / 100;
+        "  \(.group) \(.model) \(.plan): \(.predicted_us / 10 | round / 100) ms predicted, \(.measured_us / 10 | round / 100) measured, \(error(.measured_us)) %"
+        + (if .later then ", later \(error(.later.measured_us)) %, rss \(.later.rss)" else "" end)' >&2
 }
 
 profile() { # group model batch folder name options...
     group=$1 model=$2 batch=$3 folder=$4 name=$5
     shift 5
     must "$folder/log" launch "$(ranks_of "$group")" profile --cluster "$folder/cluster.json" --model "$model" --dataset $dataset --batch "$batch" \
-        --all-reduce "$PREDICTION_ALL_REDUCE" --repetitions 4 --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
+        --all-reduce "$PREDICTION_ALL_REDUCE" --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
 }
 
 rows_of() { # round group model
@@ -99,8 +103,8 @@ group_run() { # round group model batch mixes
                 buckets: {bytes: 1048576, wire: \"fp32\", algorithm: \"$PREDICTION_ALL_REDUCE\"}}}" "$folder/plans.json" > "$folder/$plan.pins"
         done
         if [ "$2" = native ]; then
-            profile "$2" "$3" "$4" "$folder" hot --kernels hot
-            profile "$2" "$3" "$4" "$folder" cold --kernels cold
+            profile "$2" "$3" "$4" "$folder" hot --kernels hot --repetitions 4
+            profile "$2" "$3" "$4" "$folder" cold --kernels cold --repetitions 4
         fi
     fi
     [ "$(rows_of "$1" "$2" "$3" | wc -l)" -lt "$(jq length "$folder/plans.json")" ] || return 0
@@ -108,10 +112,12 @@ group_run() { # round group model batch mixes
         > "$rows.new"
     mv "$rows.new" "$rows"
     echo "prediction: round $1, $2, $3, batch $4" >&2
-    profile "$2" "$3" "$4" "$folder" profile
+    plans=$(jq -r 'keys_unsorted[]' "$folder/plans.json")
+    profile "$2" "$3" "$4" "$folder" profile --repetitions "$PREDICTION_REPETITIONS" \
+        --check "$(for plan in $plans; do echo "$folder/$plan.pins"; done | paste -sd, -)"
     jq 'del(.classes[].cache_bytes)' "$folder/profile.json" > "$folder/mean.json"
     jq -c '.classes | to_entries[] | {class: .key} + .value.quality' "$folder/profile.json" >&2
-    for plan in $(jq -r 'keys_unsorted[]' "$folder/plans.json"); do
+    for plan in $plans; do
         cell "$1" "$2" "$3" "$folder" "$plan"
     done
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The figures of bench/prediction.sh from its rows, in per cent. A cell is one plan of one group and model: its figures are medians over rounds.
+# The figures of bench/prediction.sh from its rows, in per cent. A cell is one plan of one group and model: its figures are medians over rounds,
+# of errors: a round's prediction and measurement belong to the same minutes.
 # $indicator: results.csv of experiments/indicator, whose correlations (over all operators and recipes, mean over seeds) are repeated here.
 def hundredths: . * 100 | round / 100;
 def abs: if . < 0 then -. else . end;
@@ -7,7 +8,8 @@ def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length 
 def summary(f): map(f | abs) | if length == 0 then null else {mean: (add / length | hundredths), worst: (max | hundredths), cells: length} end;
 def is_unseen: .plan | test("^(mix|partial)");
 def is_mixed: .plan | startswith("mix");
-def error(f): . as $cell | 100 * (($cell.rounds | map(f) | median) / $cell.measured_us - 1);
+def error(f): .rounds | map(100 * (f / .measured_us - 1)) | median;
+def later_error: 100 * (.predicted_us / .later.measured_us - 1);
 
 def spearman: $indicator | split("\n") | map(split(",") | select(length >= 9 and .[7] == "pooled"))
     | group_by(.[0]) | map({key: .[0][0], value: (group_by(.[5]) | map({key: .[0][5], value: (group_by(.[6])
@@ -17,13 +19,12 @@ def spearman: $indicator | split("\n") | map(split(",") | select(length >= 9 and
 group_by([.group, .model, .plan])
 | map({group: .[0].group, model: .[0].model, ranks: .[0].ranks, plan: .[0].plan, rounds: .,
        predicted_us: (map(.predicted_us) | median), measured_us: (map(.measured_us) | median)}
-      | . + {error: error(.predicted_us), no_casts_error: error(.no_casts_us),
-             noise: (.measured_us as $m | .rounds | map(100 * (.measured_us / $m - 1)) | (max - min) / 2),
-             profile_noise: (.predicted_us as $p | .rounds | map(100 * (.predicted_us / $p - 1)) | (max - min) / 2)})
+      | . + {error: error(.predicted_us), no_casts_error: error(.no_casts_us)})
 | . as $cells
 | map(select(.ranks == 1)) as $single
 | map(select(.ranks == 2)) as $two
 | map(select(.ranks == 4)) as $four
+| map(.rounds[] | select(.later != null)) as $later
 | {
     single_rank: ($single | summary(.error)),
     single_rank_unseen: ($single | map(select(is_unseen)) | summary(.error)),
@@ -33,15 +34,25 @@ group_by([.group, .model, .plan])
     one_round_alone: {
         single_rank: ([$single[].rounds[]] | summary(100 * (.predicted_us / .measured_us - 1))),
         two_ranks: ([$two[].rounds[]] | summary(100 * (.predicted_us / .measured_us - 1)))},
+    every_step: {
+        single_rank: ([$single[].rounds[]] | summary(100 * (.predicted_us / .median_us - 1))),
+        two_ranks: ([$two[].rounds[]] | summary(100 * (.predicted_us / .median_us - 1)))},
+    later: {
+        single_rank: ($later | map(select(.ranks == 1)) | summary(later_error)),
+        two_ranks: ($later | map(select(.ranks == 2)) | summary(later_error)),
+        pace: ($later | map(select(.ranks < 4)) | summary(100 * (.later.measured_us / .measured_us - 1)))},
     no_casts: ($single | summary(.no_casts_error)),
     mixed: {with_casts: ($single | map(select(is_mixed)) | summary(.error)), no_casts: ($single | map(select(is_mixed)) | summary(.no_casts_error))},
     contexts: ($single | map(select(.rounds[0].contexts != null))
         | {steps: summary(.error), steps_without_cold_bytes: summary(error(.contexts.mean)), by_themselves_cold: summary(error(.contexts.cold)),
            by_themselves_hot: summary(error(.contexts.hot))}),
-    rss_error: {worst: ([$cells[].rounds[].rss[] | select(. != null) | abs] | max | hundredths)},
-    arena_exact: ([$cells[].rounds[].arena[] | .predicted == .reserved] | all),
-    noise: ($cells | group_by(.ranks) | map({key: "\(.[0].ranks)_ranks", value: {measured: summary(.noise), predicted: summary(.profile_noise)}})
-        | from_entries),
+    rss_error: {worst: ([$later[].later.rss[] | select(. != null) | abs] | max | hundredths)},
+    arena_exact: ([$later[].later.arena[] | .predicted == .reserved] | all),
+    noise: {
+        median_known_to: ([$cells[].rounds[]] | summary(100 * .confidence)),
+        least_steps: ([$cells[].rounds[].steps] | min),
+        disturbed: ([$cells[].rounds[]] | summary(100 * (1 - .undisturbed / .steps))),
+        rounds: ([$cells[].rounds[].round] | unique | length)},
     by_group: ($cells | group_by([.group, .model]) | map({key: "\(.[0].group) \(.[0].model)", value: summary(.error)}) | from_entries),
     spearman: spearman,
     table: ($cells | map("\(.group) \(.model) \(.plan): predicted \(.predicted_us / 1000 | hundredths) ms, measured \(.measured_us / 1000
