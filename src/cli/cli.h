@@ -67,6 +67,10 @@ enum {
 void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
+/* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
+ * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer
+ * refuses a contradiction instead of ignoring it. */
+void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
 
 typedef struct session_options {
     const char *cluster, *backend;

@@ -124,6 +124,31 @@ qs_status job_options_finish(job_options *o) {
     return QS_OK;
 }
 
+void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
+    const qs_job *from = &plan->job;
+    if (plan->without_job) return;
+    if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
+    if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
+    if (!option_given(table, "batch")) job->batch = from->batch;
+    if (!option_given(table, "optimizer")) memcpy(job->optimizer.name, from->optimizer.name, sizeof job->optimizer.name);
+    if (!option_given(table, "momentum")) job->optimizer.momentum = from->optimizer.momentum;
+    if (!option_given(table, "weight-decay")) job->optimizer.weight_decay = from->optimizer.weight_decay;
+    if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
+    if (!option_given(table, "loss-scaling")) {
+        job->dynamic_loss_scaling = from->dynamic_loss_scaling;
+        job->loss_scale = from->loss_scale;
+    }
+    if (!option_given(table, "epochs")) job->epochs = from->epochs;
+    if (!option_given(table, "seed")) job->seed = from->seed;
+    if (!option_given(table, "rate")) job->rate.base = from->rate.base;
+    if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
+    if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
+    if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
+    job->clip_norm = from->clip_norm;
+    memcpy(job->wire, from->wire, sizeof job->wire);
+    if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
+}
+
 void session_options_add(session_options *o, const char *command, const qs_job *job, option_table *table) {
     *o = (session_options){.backend = "cpu", .threads = 1, .command = command, .job = job};
     options_add(table,

@@ -120,33 +120,6 @@ static qs_status result_out(const qs_cluster *cluster, const qs_train_result *re
     return status;
 }
 
-/* A plan written by hand may say nothing of the job: then it is the command line's. Otherwise the plan's job decides what its schedule
- * depends on. What stands on the command line all the same is kept, so that the trainer refuses a contradiction instead of ignoring it. */
-static void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
-    const qs_job *from = &plan->job;
-    if (plan->without_job) return;
-    if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
-    if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
-    if (!option_given(table, "batch")) job->batch = from->batch;
-    if (!option_given(table, "optimizer")) memcpy(job->optimizer.name, from->optimizer.name, sizeof job->optimizer.name);
-    if (!option_given(table, "momentum")) job->optimizer.momentum = from->optimizer.momentum;
-    if (!option_given(table, "weight-decay")) job->optimizer.weight_decay = from->optimizer.weight_decay;
-    if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
-    if (!option_given(table, "loss-scaling")) {
-        job->dynamic_loss_scaling = from->dynamic_loss_scaling;
-        job->loss_scale = from->loss_scale;
-    }
-    if (!option_given(table, "epochs")) job->epochs = from->epochs;
-    if (!option_given(table, "seed")) job->seed = from->seed;
-    if (!option_given(table, "rate")) job->rate.base = from->rate.base;
-    if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
-    if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
-    if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
-    job->clip_norm = from->clip_norm;
-    memcpy(job->wire, from->wire, sizeof job->wire);
-    if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
-}
-
 typedef struct train_work {
     job_options job;
     session_options where;
@@ -178,6 +151,8 @@ static void work_options_add(train_work *work, option_table *table) {
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
     options_add(table, (option_row){"gradient-variance", OPTION_INTEGER, &o->gradients_every, "N",
                                     "write the variance of each operator's weight gradient to the metrics every N steps", 1});
+    options_add(table, (option_row){"norm-gap", OPTION_INTEGER, &o->norm_gap_every, "N",
+                                    "write how far 8 bits move the values of normalisations to the metrics every N steps", 1});
     options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
                                     "write trace.json into the run folder: a typical step of all ranks as a Chrome trace", 0});
     options_add(table, (option_row){"audit-bound", OPTION_REAL, &o->audit_bound, "PERCENT",
@@ -223,6 +198,8 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
         return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
     if (work->options.gradients_every > 0 && !work->options.run_folder)
         return qs_fail(QS_USAGE, "--gradient-variance needs a run folder to write to; give --out FOLDER");
+    if (work->options.norm_gap_every > 0 && !work->options.run_folder)
+        return qs_fail(QS_USAGE, "--norm-gap needs a run folder to write to; give --out FOLDER");
     if (work->options.watch_after > 0 && !work->options.watch_plan)
         return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
     if ((option_given(&table, "promote-at") || option_given(&table, "promote-underflow")) && !work->plan_path)

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- The operator on paper ------------------------------------------------------------------------------------------------- */
 
@@ -152,8 +153,10 @@ static qs_status work_make(const qs_case *one, const qs_tensor *operands, work *
     w.scale = w.spread + w.groups;
     w.shift = w.scale + w.channels;
     qs_status status = qs__read(qs__operand(one, operands, QS_SRC), &w.src);
-    if (status != QS_OK) work_release(&w);
-    *out = w;
+    if (status == QS_OK)
+        *out = w;
+    else
+        work_release(&w);
     return status;
 }
 
@@ -358,6 +361,49 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
 done:
     free(diff_scale);
     work_release(&w);
+    return status;
+}
+
+/* ---- What rounding does to normalised values ----------------------------------------------------------------------------------- */
+
+static double normalized(const work *w, int64_t group, int64_t at) {
+    return ((double)w->src[at] - w->mean[group]) * w->step * qs_norm_inverse(w->norm, w->spread[group], w->epsilon);
+}
+
+static void exact_statistics(const work *w) {
+    for (int64_t g = 0; g < w->groups; g++)
+        w->mean[g] = mean_of(w, g);
+    spreads_find(w, w->mean);
+}
+
+static void gap_sum(const work *rounded, const work *codes, const work *exact, qs_norm_gap *sum) {
+    for (int64_t g = 0; g < exact->groups; g++) {
+        for (int64_t i = 0; i < exact->size; i++) {
+            const int64_t at = place(exact, g, i);
+            const double got = normalized(rounded, g, at), of_codes = normalized(codes, g, at), wanted = normalized(exact, g, at);
+            sum->distance2 += (got - wanted) * (got - wanted);
+            sum->statistics2 += (got - of_codes) * (got - of_codes);
+            sum->norm2 += wanted * wanted;
+        }
+    }
+}
+
+qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum) {
+    work rounded = {0}, codes = {0}, exact = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(work_make(one, operands, &rounded));
+    QS_GOTO(work_make(one, operands, &codes));
+    QS_GOTO(work_make(one, operands, &exact));
+    saved_read(one, operands, &rounded);
+    exact_statistics(&codes);
+    memcpy(exact.src, unrounded, (size_t)(exact.groups * exact.size) * sizeof *unrounded);
+    exact.step = 1;
+    exact_statistics(&exact);
+    gap_sum(&rounded, &codes, &exact, sum);
+done:
+    work_release(&rounded);
+    work_release(&codes);
+    work_release(&exact);
     return status;
 }
 

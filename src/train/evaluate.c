@@ -31,10 +31,7 @@ static qs_status piece_run(const qs__program *program, const qs_graph *graph, co
     qs__batch_load(program, graph, dataset, &none, indices, count);
     if (count < program->schedule->batch) rest_clear(program, count);
     QS_TRY(qs_executor_run(program->executor, &run));
-    const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
-    sums->loss += loss[0];
-    sums->correct += loss[1];
-    sums->samples += (double)count;
+    qs__sums_add(sums, program, count);
     return QS_OK;
 }
 

@@ -207,6 +207,20 @@ qs_status qs__metrics_gradient(qs__trainer *trainer, int64_t epoch, int node, do
     return line_append(trainer, line);
 }
 
+qs_status qs__metrics_norm_gap(qs__trainer *trainer, int64_t epoch, const qs__norm_gap_summary *summary) {
+    qs_line *line = NULL;
+    if (!is_writer(trainer)) return QS_OK;
+    QS_TRY(qs_line_create(&line));
+    qs_line_text(line, "type", "norm-gap");
+    qs_line_integer(line, "epoch", epoch + 1);
+    qs_line_integer(line, "step", trainer->step + 1);
+    qs_line_number(line, "gap", summary->mean);
+    qs_line_number(line, "statistics_gap", summary->statistics_mean);
+    qs_line_number(line, "worst_gap", summary->worst);
+    qs_line_text(line, "worst", trainer->graph->node[summary->worst_node].name);
+    return line_append(trainer, line);
+}
+
 static void replan_rank_put(qs_line *line, int rank, const qs__replan_figures *figures) {
     char key[48];
     snprintf(key, sizeof key, "schedule_before.%d", rank);

@@ -50,6 +50,7 @@ qs_status qs__plan_choose(qs__trainer *trainer) {
 static qs_status model_bind(qs__trainer *trainer) {
     QS_TRY(transport_set(trainer->comm, trainer->job));
     QS_TRY(qs_job_model(trainer->job, &trainer->graph));
+    QS_TRY(qs__norm_gap_check(trainer));
     trainer->class_ = qs__class_of(trainer, trainer->rank);
     trainer->plan = trainer->options->plan;
     QS_TRY(qs__thresholds_set(trainer));

@@ -6,11 +6,15 @@
 
 enum { REPORT_EVERY = 10 };
 
-static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
+void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
     const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
-    trainer->interval.loss += loss[0];
-    trainer->interval.correct += loss[1];
-    trainer->interval.samples += (double)count;
+    sums->loss += loss[0];
+    sums->correct += loss[1];
+    sums->samples += (double)count;
+}
+
+static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
+    qs__sums_add(&trainer->interval, program, count);
     if (trainer->step == 0) trainer->first = trainer->interval;
 }
 
@@ -18,21 +22,29 @@ static const qs__program *program_for(const qs__trainer *trainer, int64_t count)
     return count == trainer->batch[trainer->rank] || count == 0 ? &trainer->main : &trainer->partial;
 }
 
-/* The samples of this rank, and the program that runs them. */
-typedef struct sample_step {
-    const qs__program *program;
-    const int64_t *indices;
-    qs_run run;
-} sample_step;
+qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, qs__sample_step *out) {
+    int64_t count, first, global;
+    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, step_in_epoch, trainer->rank, &out->indices, &count, &first, &global));
+    out->program = program_for(trainer, count);
+    out->run = (qs_run){.seed = trainer->job->seed,
+                        .step = (uint64_t)trainer->step,
+                        .first_sample = first - step_in_epoch * trainer->global_batch,
+                        .samples = count,
+                        .global_samples = global,
+                        .loss_scale = trainer->scale.value,
+                        .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
+    trainer->augmentation.epoch = epoch;
+    return QS_OK;
+}
 
-static void batch_load(const qs__trainer *trainer, const sample_step *one) {
+void qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one) {
     qs__batch_load(one->program, trainer->graph, &trainer->training, &trainer->augmentation, one->indices, one->run.samples);
 }
 
 /* Looks for the first tensor that is not finite; the batch may have been written over. Without one this rank has found nothing. */
-static qs_status failure_note(qs__trainer *trainer, const sample_step *one, qs__reason reason, int end) {
+static qs_status failure_note(qs__trainer *trainer, const qs__sample_step *one, qs__reason reason, int end) {
     qs__failure found = {.step = trainer->step, .reason = reason};
-    batch_load(trainer, one);
+    qs__sample_step_load(trainer, one);
     QS_TRY(qs__culprit_find(one->program, trainer->graph, &one->run, end, &found.culprit));
     if (found.culprit.tensor[0]) trainer->failure = found;
     return QS_OK;
@@ -40,7 +52,7 @@ static qs_status failure_note(qs__trainer *trainer, const sample_step *one, qs__
 
 /* A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes on, since the other ranks
  * wait for its sums. */
-static qs_status forward_run(qs__trainer *trainer, const sample_step *one) {
+static qs_status forward_run(qs__trainer *trainer, const qs__sample_step *one) {
     const qs_schedule *schedule = one->program->schedule;
     QS_TRY(qs__executor_forward(one->program->executor, &one->run));
     const float *loss = qs_executor_buffer(one->program->executor, schedule->loss);
@@ -49,7 +61,7 @@ static qs_status forward_run(qs__trainer *trainer, const sample_step *one) {
 }
 
 /* Where loss scaling does not look at the sums, gradients are looked at here: they would spoil the weights, and a relu may hide that. */
-static qs_status backward_run(qs__trainer *trainer, const sample_step *one) {
+static qs_status backward_run(qs__trainer *trainer, const qs__sample_step *one) {
     const qs_schedule *schedule = one->program->schedule;
     qs_executor *executor = one->program->executor;
     const bool looked_at = schedule->flag < 0 && trainer->failure.step < 0;
@@ -61,7 +73,7 @@ static qs_status backward_run(qs__trainer *trainer, const sample_step *one) {
 }
 
 /* The flag is 0 when a sum of gradients was not finite: on all ranks, for the sums are the same bits. */
-static qs_status scale_update(qs__trainer *trainer, const sample_step *one, int64_t epoch) {
+static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one, int64_t epoch) {
     const qs_schedule *schedule = one->program->schedule;
     if (schedule->flag < 0) return QS_OK;
     const float *flag = qs_executor_buffer(one->program->executor, schedule->flag);
@@ -76,26 +88,17 @@ static qs_status scale_update(qs__trainer *trainer, const sample_step *one, int6
 }
 
 static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, int64_t *global) {
-    sample_step one;
-    int64_t count, first;
-    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, step_in_epoch, trainer->rank, &one.indices, &count, &first, global));
-    one.program = program_for(trainer, count);
-    one.run = (qs_run){.seed = trainer->job->seed,
-                       .step = (uint64_t)trainer->step,
-                       .first_sample = first - step_in_epoch * trainer->global_batch,
-                       .samples = count,
-                       .global_samples = *global,
-                       .loss_scale = trainer->scale.value,
-                       .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
-    trainer->augmentation.epoch = epoch;
-    batch_load(trainer, &one);
+    qs__sample_step one;
+    QS_TRY(qs__sample_step_find(trainer, epoch, step_in_epoch, &one));
+    *global = one.run.global_samples;
+    qs__sample_step_load(trainer, &one);
     QS_TRY(forward_run(trainer, &one));
     QS_TRY(backward_run(trainer, &one));
     QS_TRY(qs__executor_update(one.program->executor, &one.run));
     QS_TRY(qs__gradients_report(trainer, one.program, epoch, one.run.loss_scale));
-    if (count > 0) loss_note(trainer, one.program, count);
+    if (one.run.samples > 0) loss_note(trainer, one.program, one.run.samples);
     QS_TRY(scale_update(trainer, &one, epoch));
-    return qs__rounding_step(trainer, one.program, count);
+    return qs__rounding_step(trainer, one.program, one.run.samples);
 }
 
 static bool is_last_of_epoch(const qs__trainer *trainer, int64_t step_in_epoch) {
@@ -116,6 +119,7 @@ static double loss_shown(const qs__trainer *trainer) {
 }
 
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch) {
+    QS_TRY(qs__norm_gap_report(trainer, epoch, step_in_epoch));
     const double begin = qs_clock();
     int64_t global = 0;
     QS_TRY(samples_run(trainer, epoch, step_in_epoch, &global));

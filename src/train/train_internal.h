@@ -244,7 +244,22 @@ int64_t qs__skip_limit(const qs__trainer *trainer);
 /* gradients.c: behind the all-reduces of every options->gradients_every-th step, before the loss scale changes. */
 qs_status qs__gradients_report(qs__trainer *trainer, const qs__program *program, int64_t epoch, double loss_scale);
 
+/* norm_gap.c: before every options->norm_gap_every-th step, outside its clock; collective. */
+qs_status qs__norm_gap_check(const qs__trainer *trainer);
+qs_status qs__norm_gap_report(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
+
 /* step.c */
+/* The samples of this rank in the step at hand, and the program that runs them; valid until the next call. */
+typedef struct qs__sample_step {
+    const qs__program *program;
+    const int64_t *indices; /* (run.samples) */
+    qs_run run;
+} qs__sample_step;
+qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, qs__sample_step *out);
+/* Copies them into the program's input buffers. */
+void qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one);
+/* Loss and correct answers of the run that has just ended, of so many samples. */
+void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count);
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
 
 /* agree.c: what the ranks compare. */
@@ -282,6 +297,13 @@ qs_status qs__text_finish(qs__text *text, char **out);
 qs_status qs__metrics_open(qs__trainer *trainer);
 /* Of the weights of a node. */
 qs_status qs__metrics_gradient(qs__trainer *trainer, int64_t epoch, int node, double variance);
+/* Gaps of the values of quantized normalisations in one forward pass, relative squared distances. */
+typedef struct qs__norm_gap_summary {
+    double mean, statistics_mean; /* over operators: of all roundings, of those of mean and spread */
+    double worst;
+    int worst_node;
+} qs__norm_gap_summary;
+qs_status qs__metrics_norm_gap(qs__trainer *trainer, int64_t epoch, const qs__norm_gap_summary *summary);
 /* Behind a switch to the present plan: `figures` of all ranks. */
 qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *figures);
 /* Behind a promotion, or one that was refused: `refusal` says why. */

@@ -342,6 +342,17 @@ QS_API double qs_case_bytes(const qs_case *one);
 /* Runs the reference kernel. */
 QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run);
 
+/* What 8 bits do to the values x̂ = (x - mean) · inverse of a quantized normalisation, before scale and shift: sums over all elements,
+ * beside the same normalisation of unrounded x with its own mean and spread, in double (ShiftQuant, appendix C.2). */
+typedef struct qs_norm_gap {
+    double distance2;   /* Σ (rounded x̂ - x̂)²: x, mean and spread are rounded */
+    double statistics2; /* Σ (rounded x̂ - x̂ of the rounded x)²: what of it mean and spread do */
+    double norm2;       /* Σ x̂² */
+} qs_norm_gap;
+/* Adds one forward pass of a quantized normalisation: the case, its operands as the pass left them, and the fp32 values, in memory order,
+ * that its codes were made from. */
+QS_API qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum);
+
 /* Keys and counters of a pass that draws, see qs_random_rows. */
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
 /* Draws of column 0 of a row, counted from the local batch's first, of a case with a narrow accumulator. */

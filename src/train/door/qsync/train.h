@@ -139,6 +139,7 @@ typedef struct qs_train_options {
     double promote_at;                  /* for all tensors with a format, instead of the plan's; 0: the plan's; below 0: never */
     double promote_underflow;           /* promotes tensors whose underflows / elements exceed it, too; 0: they are only reported */
     int64_t gradients_every;            /* write the variance of the weight gradients every N steps; 0: never */
+    int64_t norm_gap_every;             /* write the gap of quantized normalisations every N steps, see "Run folder"; 0: never */
     int64_t scale_growth;               /* qs_loss_scale.growth_steps; 0: the steps of an epoch */
     int64_t skip_limit;                 /* so many skipped steps in a row end the run, see "How a run fails"; 0: QS_SKIP_LIMIT */
     double diverged_at;                 /* a loss of more than so many times the first step's ends the run; 0: never */
@@ -183,6 +184,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   times: equal runs give equal bytes
  *   With gradients_every also one an adjustable operator {"type":"gradient", epoch, step, operator, variance}: over the elements of its
  *   weights' gradient, the mean over the global batch, loss scale taken off
+ *   With norm_gap_every also a line {"type":"norm-gap", epoch, step, gap, statistics_gap, worst_gap, worst}: how far 8 bits move the values
+ *   of normalisations (qs_norm_gap), in the step's forward part, which runs once more for it before the step's time begins
  * - weights.qsync: master weights and running statistics after the last step
  *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
  *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a numeric failure {"type":"failure", ...} is the last.
@@ -246,6 +249,47 @@ typedef struct qs_evaluation {
 } qs_evaluation;
 QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
                              qs_device *device, qs_comm *comm, qs_evaluation *out);
+
+/* ---- Loss landscape ------------------------------------------------------------------------------------------------------------- */
+
+/* A slice through the loss around trained weights w, along one random direction d: the loss at w + alpha d for alpha from -range to range.
+ *
+ * The direction is normal, then each filter of it (the weights of one output channel of a convolution or linear operator) is scaled to the
+ * norm of that filter of w, so that slices of differently scaled networks compare; biases, scales and shifts stay (Li et al. 2018,
+ * "Visualizing the loss landscape of neural nets", §4).
+ *
+ * The loss is the one that training sees, over the first batches of its first epoch without augmentation: in the arithmetic of the plan,
+ * normalised by the batch's statistics, draws keyed by seed and step, so the same at every point. At alpha = 0 it is, bit for bit, the
+ * training loss of a run from w at rate 0. Ranks take their parts of each batch as in training. */
+typedef struct qs_landscape_options {
+    const qs_job *job; /* of the run; rate, epochs and augmentation do not matter */
+    const qs_cluster *cluster;
+    const qs_plan *plan;     /* of the run; NULL: fp32 everywhere */
+    const char *weights;     /* file of w */
+    const char *data_folder; /* NULL: environment */
+    int64_t training_limit;  /* of the run; 0: all samples */
+    int points;              /* odd, at least 3: the middle one is w itself */
+    double range;
+    int64_t batches;                                       /* global ones, at most those of an epoch */
+    int64_t direction;                                     /* which one: drawn from the job's seed and this number */
+    void (*progress)(void *context, int done, int points); /* on rank 0; NULL: none */
+    void *progress_context;
+} qs_landscape_options;
+
+typedef struct qs_landscape_point {
+    double alpha, loss, accuracy; /* mean a sample, fraction; not finite where the loss is not */
+} qs_landscape_point;
+typedef struct qs_landscape {
+    int points;
+    qs_landscape_point *point;
+    int64_t samples; /* that each loss is the mean of */
+} qs_landscape;
+
+/* Collective; the same figures on all ranks. What qs_train refuses is refused. Release with qs_landscape_release. */
+QS_API qs_status qs_landscape_measure(const qs_landscape_options *options, qs_device *device, qs_comm *comm, qs_landscape *out);
+QS_API void qs_landscape_release(qs_landscape *landscape);
+/* The direction alone; both flat buffers of trained parameters. 0 where a filter of the weights is. */
+QS_API void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction);
 
 /* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
  * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */

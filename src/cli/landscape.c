@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync landscape: the training loss along a random direction through saved weights, in the arithmetic that they were trained in. */
+#include <string.h>
+
+#include "cli.h"
+
+typedef struct landscape_work {
+    job_options job;
+    session_options where;
+    qs_landscape_options options;
+    const char *plan_path; /* NULL: fp32 everywhere */
+    qs_plan plan;
+    char model[QS_NAME]; /* of the weights */
+    bool json;
+} landscape_work;
+
+static void progress(void *context, int done, int points) {
+    (void)context;
+    progress_show((double)done / points, "point %d/%d", done, points);
+}
+
+static qs_status landscape_json(const landscape_work *work, const qs_landscape *landscape) {
+    json_t *points = json_array();
+    for (int i = 0; i < landscape->points; i++) {
+        const qs_landscape_point *point = &landscape->point[i];
+        json_array_append_new(
+            points, json_pack("{s:f,s:o,s:f}", "alpha", point->alpha, "loss", json_number(point->loss), "accuracy", point->accuracy));
+    }
+    return json_print(json_pack("{s:s,s:I,s:I,s:I,s:o}", "model", work->model, "seed", (json_int_t)work->job.job.seed, "direction",
+                                (json_int_t)work->options.direction, "samples", (json_int_t)landscape->samples, "points", points));
+}
+
+static void landscape_print(const landscape_work *work, const qs_landscape *landscape) {
+    printf("%s, direction %lld, mean over %lld training samples\n", work->model, (long long)work->options.direction,
+           (long long)landscape->samples);
+    printf("%10s %12s %12s\n", "alpha", "loss", "accuracy");
+    for (int i = 0; i < landscape->points; i++) {
+        const qs_landscape_point *point = &landscape->point[i];
+        printf("%10.4f %12.6g %10.2f %%\n", point->alpha, point->loss, 100 * point->accuracy);
+    }
+}
+
+static qs_status measured(landscape_work *work, const session *here) {
+    qs_landscape landscape = {0};
+    qs_landscape_options *options = &work->options;
+    options->job = &work->job.job;
+    options->cluster = &here->cluster;
+    options->plan = work->plan_path ? &work->plan : NULL;
+    options->data_folder = work->job.data_folder;
+    options->progress = progress;
+    QS_TRY(qs_landscape_measure(options, here->device, here->comm, &landscape));
+    qs_status status = QS_OK;
+    if (session_is_first(here)) {
+        progress_end();
+        if (work->json)
+            status = landscape_json(work, &landscape);
+        else
+            landscape_print(work, &landscape);
+    }
+    qs_landscape_release(&landscape);
+    return status;
+}
+
+static void work_options_add(landscape_work *work, option_table *table) {
+    qs_landscape_options *o = &work->options;
+    session_options_add(&work->where, "landscape", &work->job.job, table);
+    job_options_add(&work->job, table, JOB_SET | JOB_FOLDER);
+    options_add(table, (option_row){"seed", OPTION_INTEGER, &work->job.seed, "N", "of the batches, the rounding and the direction (1)", 0});
+    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
+    options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
+                                    "plan.json of the run; its job gives the defaults (fp32 everywhere)", 0});
+    options_add(table, (option_row){"points", OPTION_INT, &o->points, "N", "points of the slice, an odd number (51)", 3});
+    options_add(table, (option_row){"range", OPTION_REAL, &o->range, "X", "from -X to X along the direction (1)", 0});
+    options_add(table, (option_row){"batches", OPTION_INTEGER, &o->batches, "N", "batches that each loss is the mean over (8)", 1});
+    options_add(table, (option_row){"direction", OPTION_INTEGER, &o->direction, "N", "which random direction (1)", 0});
+    options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print JSON", 0});
+}
+
+/* The weights know their model; the plan, where it has a job, the rest. */
+static qs_status work_read(landscape_work *work, int argc, char **argv, bool *done) {
+    const verb_usage usage = {
+        "landscape", "WEIGHTS",
+        "The training loss along one random direction through saved weights, each filter of it as long as that of the weights. The loss "
+        "is\n"
+        "what training sees: the plan's arithmetic, the batch's statistics, the first batches of an epoch without augmentation.",
+        "  qsync landscape run/weights.qsync --plan run/plan.json --points 51\n"};
+    int first = 0;
+    option_table table = {0};
+    work->options = (qs_landscape_options){.points = 51, .range = 1, .batches = 8, .direction = 1};
+    job_options_start(&work->job);
+    work_options_add(work, &table);
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
+    if (*done) return QS_OK;
+    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
+    if (first == argc) return qs_fail(QS_USAGE, "landscape needs a weights file; see qsync landscape --help");
+    work->options.weights = argv[first];
+    QS_TRY(qs_weights_model(work->options.weights, work->model));
+    work->job.model = work->model;
+    QS_TRY(job_options_finish(&work->job));
+    if (!work->plan_path) return QS_OK;
+    QS_TRY(qs_plan_read(work->plan_path, &work->plan));
+    job_from_plan(&work->plan, &table, &work->job.job);
+    memcpy(work->job.job.model, work->model, sizeof work->model);
+    return QS_OK;
+}
+
+qs_status verb_landscape(int argc, char **argv) {
+    landscape_work work = {0};
+    session here;
+    bool done = false;
+    qs_status status = work_read(&work, argc, argv, &done);
+    if (done) return QS_OK;
+    status = session_open(&work.where, status, &here);
+    if (status == QS_OK) status = session_end(&here, measured(&work, &here));
+    qs_plan_release(&work.plan);
+    return status;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A slice of the loss landscape: a trainer is set up as for the run, and instead of steps that update the weights its forward parts run at
+ * one point of the slice after the other. */
+#include "train_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tells these draws from those of training, whose streams are small numbers, and from start values. */
+static const uint64_t stream = 0x64697265; /* "dire" */
+
+/* ---- The direction ------------------------------------------------------------------------------------------------------------------ */
+
+static double norm_of(const float *values, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sqrt(sum);
+}
+
+static void filter_scale(const float *weights, int64_t count, float *direction) {
+    const double scale = norm_of(weights, count) / norm_of(direction, count);
+    for (int64_t i = 0; i < count; i++)
+        direction[i] = (float)(scale * (double)direction[i]);
+}
+
+static void parameter_draw(const qs_parameter *parameter, uint64_t key, const float *weights, float *direction) {
+    const int64_t count = qs_shape_count(&parameter->shape), a_filter = count / parameter->shape.dim[0];
+    for (int64_t i = 0; i < count; i++)
+        direction[i] = qs_random_normal(key, (uint64_t)i);
+    for (int64_t first = 0; first < count; first += a_filter)
+        filter_scale(weights + first, a_filter, direction + first);
+}
+
+void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction) {
+    memset(direction, 0, (size_t)graph->trained_elements * sizeof *direction);
+    for (int i = 0; i < graph->parameters; i++) {
+        const qs_parameter *one = &graph->parameter[i];
+        if (one->role != QS_WEIGHTS) continue;
+        parameter_draw(one, qs_random_key(seed, (uint64_t)number, (uint64_t)i, stream), weights + one->offset, direction + one->offset);
+    }
+}
+
+/* ---- Points ------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct slice {
+    const qs_landscape_options *options;
+    qs__trainer *trainer;
+    float *weights, *direction; /* (trained elements) */
+} slice;
+
+static void weights_set(const slice *one, double alpha) {
+    const qs__program *program = &one->trainer->main;
+    float *masters = qs_executor_buffer(program->executor, program->schedule->masters);
+    for (int64_t i = 0; i < one->trainer->graph->trained_elements; i++)
+        masters[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
+}
+
+/* The samples of this rank in all batches. */
+static qs_status batches_run(const slice *one, qs__sums *sums) {
+    qs__trainer *trainer = one->trainer;
+    for (trainer->step = 0; trainer->step < one->options->batches; trainer->step++) {
+        qs__sample_step step;
+        QS_TRY(qs__sample_step_find(trainer, 0, trainer->step, &step));
+        if (step.run.samples == 0) continue;
+        qs__sample_step_load(trainer, &step);
+        QS_TRY(qs__executor_forward(step.program->executor, &step.run));
+        qs__sums_add(sums, step.program, step.run.samples);
+    }
+    return QS_OK;
+}
+
+static qs_status point_measure(const slice *one, double alpha, qs_landscape_point *out) {
+    qs__sums sums = {0};
+    weights_set(one, alpha);
+    QS_TRY(qs_comm_agree(one->trainer->comm, batches_run(one, &sums)));
+    double all[] = {sums.loss, sums.correct, sums.samples};
+    QS_TRY(qs_comm_sum(one->trainer->comm, all, 3));
+    *out = (qs_landscape_point){.alpha = alpha, .loss = all[0] / all[2], .accuracy = all[1] / all[2]};
+    return QS_OK;
+}
+
+static qs_status points_measure(const slice *one, qs_landscape *out) {
+    const qs_landscape_options *options = one->options;
+    const int last = options->points - 1;
+    for (int i = 0; i <= last; i++) {
+        QS_TRY(point_measure(one, options->range * (2 * i - last) / last, &out->point[i]));
+        if (options->progress && one->trainer->rank == 0) options->progress(options->progress_context, i + 1, options->points);
+    }
+    return QS_OK;
+}
+
+static qs_status slice_make(const slice *one) {
+    const qs__trainer *trainer = one->trainer;
+    if (one->options->batches > trainer->steps_per_epoch)
+        return qs_fail(QS_USAGE, "%lld batches: the training part has %lld of %lld samples", (long long)one->options->batches,
+                       (long long)trainer->steps_per_epoch, (long long)trainer->global_batch);
+    memcpy(one->weights, qs_executor_buffer(trainer->main.executor, trainer->main.schedule->masters),
+           (size_t)trainer->graph->trained_elements * sizeof *one->weights);
+    qs_landscape_direction(trainer->graph, trainer->job->seed, one->options->direction, one->weights, one->direction);
+    return QS_OK;
+}
+
+static qs_status trainer_measure(const qs_landscape_options *options, qs__trainer *trainer, qs_landscape *out) {
+    const size_t elements = (size_t)trainer->graph->trained_elements;
+    slice one = {.options = options, .trainer = trainer};
+    qs_status status = qs_allocate(2 * elements, sizeof *one.weights, &one.weights);
+    if (status == QS_OK) {
+        one.direction = one.weights + elements;
+        status = slice_make(&one);
+    }
+    QS_GOTO(qs_comm_agree(trainer->comm, status));
+    QS_GOTO(points_measure(&one, out));
+    out->samples = options->batches * trainer->global_batch;
+    if (out->samples > trainer->training.count) out->samples = trainer->training.count;
+done:
+    free(one.weights);
+    return status;
+}
+
+/* ---- All together ------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status options_check(const qs_landscape_options *options) {
+    if (options->points < 3 || options->points % 2 == 0)
+        return qs_fail(QS_USAGE, "%d points: an odd number, at least 3, so that the weights themselves are among them", options->points);
+    if (!(options->range > 0 && isfinite(options->range)))
+        return qs_fail(QS_USAGE, "range %g: how far to go along the direction, above 0", options->range);
+    if (options->batches < 1) return qs_fail(QS_USAGE, "%lld batches: at least 1", (long long)options->batches);
+    return QS_OK;
+}
+
+qs_status qs_landscape_measure(const qs_landscape_options *options, qs_device *device, qs_comm *comm, qs_landscape *out) {
+    qs_job job = *options->job;
+    job.augmentation = false;
+    job.epochs = 1;
+    const qs_train_options run = {.job = &job,
+                                  .cluster = options->cluster,
+                                  .plan = options->plan,
+                                  .data_folder = options->data_folder,
+                                  .training_limit = options->training_limit,
+                                  .test_limit = -1,
+                                  .start_weights = options->weights};
+    qs__trainer trainer = {0};
+    qs_landscape made = {0};
+    qs_status status;
+    QS_GOTO(options_check(options));
+    QS_GOTO(qs_allocate((size_t)options->points, sizeof *made.point, &made.point));
+    made.points = options->points;
+    QS_GOTO(qs__trainer_create(&run, device, comm, &trainer));
+    QS_GOTO(trainer_measure(options, &trainer, &made));
+    *out = made;
+done:
+    qs__trainer_release(&trainer);
+    if (status != QS_OK) qs_landscape_release(&made);
+    return status;
+}
+
+void qs_landscape_release(qs_landscape *landscape) {
+    free(landscape->point);
+    *landscape = (qs_landscape){0};
+}
