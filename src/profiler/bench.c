@@ -16,7 +16,20 @@ typedef struct bench {
     double *us;
 } bench;
 
-/* Everything that is stored between operators has the recipe's float format. */
+/* What is stored between operators: the recipe's float format; where all its products are integer, the 16-bit one that the device computes
+ * in, as in training. */
+static const qs_format *storage_of(const qs_recipe *recipe, const qs_device *device) {
+    const qs_format *format = recipe->weight_gradient.diff_dst.format;
+    qs_device_info info;
+    if (format->kind == QS_KIND_FLOAT) return format;
+    qs_device_describe(device, &info);
+    for (int i = 0; info.formats[i]; i++) {
+        format = qs_format_of(info.formats[i]);
+        if (format->kind == QS_KIND_FLOAT && format->bits == 16) return format;
+    }
+    return qs_format_of("fp32");
+}
+
 static qs_status schedule_make(bench *one, qs_device *device) {
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
     for (int n = 1; n < one->graph->nodes; n++)
@@ -26,7 +39,7 @@ static qs_status schedule_make(bench *one, qs_device *device) {
                                   .mode = QS_MODE_TRAIN,
                                   .job = &one->job,
                                   .recipe = one->recipes,
-                                  .half = one->recipe.weight_gradient.diff_dst.format,
+                                  .half = storage_of(&one->recipe, device),
                                   .lookup = qs_lookup_device,
                                   .context = device};
     return qs_schedule_lower(&lowering, &one->schedule);

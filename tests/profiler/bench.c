@@ -10,11 +10,11 @@ static qs_device *device_open(void) {
 }
 
 static void figures_hang_together(void **state) {
-    static const char *const recipes[] = {"fp32", "bf16", "int8/bf16"};
+    static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8:tensor", "int4:shift4"};
     qs_device *device = device_open();
     double flops = 0;
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         qs_bench_figure one;
         assert_ok(qs_bench_step("mlp", recipes[i], 4, 3, device, &one));
         assert_true(isfinite(one.step_us) && one.step_us > 0);

@@ -147,7 +147,8 @@ typedef struct qs_bench_figure {
     double images_per_second, step_us; /* of the median step, filling the batch not counted */
     double flops_per_step;             /* of the model's kernels, casts excluded */
 } qs_bench_figure;
-/* A built-in model at its own standard input, every operator in one built-in recipe, alone on the device; two steps of warm-up. */
+/* A built-in model at its own standard input, every operator in one built-in recipe, alone on the device; two steps of warm-up. Values
+ * between operators stand in the recipe's float format, those of integer recipes in the device's 16-bit one. */
 QS_API qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out);
 
 #endif
