@@ -132,6 +132,23 @@ holds 'r = 1: accuracy 4.00 points below fp32 (2 seeds), 6.0 MiB counted and 3.0
 choose 3 && fail "choose-r takes a ratio that loses too much"
 drawn fp-assignment
 
+# Along a direction: 4, 2, 1, 2, 6. A half of the way out both neighbours are 1 above the middle, at its end 4 on average; the points between are
+# off the middle of their neighbours by 1/2, 1 and 3/2.
+{
+    echo variant,norm,recipe,seed,direction,alpha,loss,accuracy
+    for point in -1,4 -0.5,2 0,1 0.5,2 1,6; do echo "g4,l1bnq,int4:shift4,1,1,$point,0.5"; done
+    for point in -1, -0.5,2 0,1 0.5,2 1,6; do echo "fp32,l2bn,fp32,1,1,$point,0.5"; done
+} > "$work/landscape.csv"
+jq -Rsr -L "$experiments" -f "$experiments/shiftquant/landscape.jq" "$work/landscape.csv" > "$work/table" || fail "shiftquant/landscape.jq"
+holds '| g4 | int4:shift4 | l1bnq | 1.000 | 0.000 | 1.000 | 1.000 | 4.000 | 1.0801 |'
+holds '| fp32 | fp32 | l2bn | 1.000 | 0.000 | 1.000 | 1.000 | - | 1.2748 |'
+drawn shiftquant landscape
+{
+    echo variant,norm,recipe,seed,step,gap,statistics_gap,worst_gap,worst
+    for step in 10 20; do echo "g4,l1bnq,int4:shift4,1,$step,0.01,0.001,0.02,stem.norm"; done
+} > "$work/gap.csv"
+drawn shiftquant gap
+
 if command -v shellcheck > /dev/null; then
     shellcheck -e SC1091,SC2154 "$experiments"/common.sh "$experiments"/*/*.sh || fail "shellcheck"
 fi
