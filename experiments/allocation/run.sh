@@ -122,7 +122,7 @@ twin() { # SEED: figures of a run of an equal plan, by another planner or under 
     for other_limit in $ALLOCATION_LIMITS; do
         for other in $ALLOCATION_PLANNERS; do
             file=$plans/$name-$other_limit-$other.json line="$model,$dataset,$batch,$epochs,$rate,$other_limit,$other,$1,"
-            [ -s "$file" ] && [ "$(trained "$file")" = "$wanted" ] || continue
+            if [ ! -s "$file" ] || [ "$(trained "$file")" != "$wanted" ]; then continue; fi
             grep -F "$line" "$EXPERIMENT_RESULTS/accuracy.csv" 2> /dev/null | cut -c $((${#line} + 1))- | grep . && return 0
         done
     done

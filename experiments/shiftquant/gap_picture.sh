@@ -18,10 +18,11 @@ for name in $variants; do
     plots="$plots, '$work/$name' using 1:3 with lines lw 1.5 dt 2 lc $number title '$norm, statistics alone'"
 done
 gnuplot << END
-set terminal svg size 800,440 font "sans-serif,13" background "white"
+set terminal svg size 800,520 font "sans-serif,13" background "white"
 set output "gap.svg.new"
 set title "What 8 bits do to normalised values: ‖rounded - exact‖² / ‖exact‖², mean over operators" noenhanced
-set logscale y; set format y "10^{%T}"; set xlabel "training step"; set ylabel "relative squared distance"; set key outside right; set grid
+set lmargin 12
+set logscale y; set format y "10^{%T}"; set xlabel "training step"; set ylabel "relative squared distance"; set key below maxcols 2; set grid
 plot ${plots#, }
 END
 mv gap.svg.new gap.svg

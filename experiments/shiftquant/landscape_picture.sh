@@ -8,13 +8,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 variants=$(awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' landscape.csv)
 slices=$(awk -F, 'NR > 1 && !seen[$4 "," $5]++ { print $4 "," $5 }' landscape.csv)
-largest=$(awk -F, 'NR > 1 && $7 != "" && $7 > most { most = $7 } END { print most * 1.05 }' landscape.csv)
+range=$(awk -F, 'NR > 1 && $7 != "" { if (!seen++ || $7 < least) least = $7; if ($7 > most) most = $7 }
+    END { edge = 0.05 * (most - least); print least - edge ":" most + edge }' landscape.csv)
 count=$(echo "$variants" | grep -c .)
 {
     echo "set terminal svg size $((60 + 250 * count)),340 font 'sans-serif,13' background 'white'"
     echo "set output 'landscape.svg.new'"
     echo "set multiplot layout 1,$count title 'Training loss along random directions through the trained weights, filters normalised'"
-    echo "set grid; set key off; set yrange [0:$largest]; set xlabel 'along the direction'; set ylabel 'loss'"
+    echo "set grid; set key off; set yrange [$range]; set xlabel 'along the direction'; set ylabel 'loss'"
     for name in $variants; do
         head=$(awk -F, -v name="$name" '$1 == name { print $3 ", " $2; exit }' landscape.csv)
         plots=''
