@@ -144,6 +144,9 @@ typedef struct qs__kernels {
     /* Raises high[c], and lowers low[c] where it is not NULL, over rows `stride` elements apart: bits of magnitudes where low is NULL, else
      * keys. The tables have QS__COLUMNS_SLACK entries more, with any contents. */
     void (*column_extremes)(int64_t rows, int64_t stride, int64_t columns, bool bfloat, const void *src, int32_t *low, int32_t *high);
+    /* Multiples of the block; `scale` behind the sums. A butterfly leaves the sum in `upper`, the difference in `lower`. */
+    void (*hadamard)(int block, float scale, int64_t count, float *values);
+    void (*butterfly)(float scale, int64_t count, float *upper, float *lower);
     double (*norm2)(int64_t count, const float *src);
     double (*variance_fixed)(float step, float limit, int64_t count, const float *src);
     double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);

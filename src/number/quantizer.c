@@ -4,19 +4,22 @@
 
 #include <stdio.h>
 
-enum { TEXT_LIMIT = 64 };
+enum { TEXT_LIMIT = 64, USUAL_BLOCK = 16 };
 
 typedef struct granularity_name {
     const char *text;
     qs_granularity granularity;
-    bool input;
+    bool input, samples;
 } granularity_name;
 
-/* The first name of a granularity is the canonical one; # stands for the number of groups. */
+/* The first name of a granularity is the canonical one; # stands for a number: of groups, of the largest block. */
 static const granularity_name granularities[] = {
-    {"tensor", QS_PER_TENSOR, false},   {"channel(out)", QS_PER_CHANNEL, false}, {"channel(in)", QS_PER_CHANNEL, true},
-    {"channel", QS_PER_CHANNEL, false}, {"shift#(in)", QS_SHIFT_GROUPS, true},   {"shift#(out)", QS_SHIFT_GROUPS, false},
-    {"shift#", QS_SHIFT_GROUPS, true},
+    {"tensor", QS_PER_TENSOR, false, false},       {"channel(out)", QS_PER_CHANNEL, false, false},
+    {"channel(in)", QS_PER_CHANNEL, true, false},  {"channel", QS_PER_CHANNEL, false, false},
+    {"shift#(in)", QS_SHIFT_GROUPS, true, false},  {"shift#(out)", QS_SHIFT_GROUPS, false, false},
+    {"shift#", QS_SHIFT_GROUPS, true, false},      {"hadamard#(in)", QS_HADAMARD, true, false},
+    {"hadamard#(out)", QS_HADAMARD, false, false}, {"hadamard#(samples)", QS_HADAMARD, false, true},
+    {"hadamard#", QS_HADAMARD, true, false},
 };
 enum { GRANULARITIES = sizeof granularities / sizeof granularities[0], PARTS = GRANULARITIES + QS_ROUNDING_COUNT + 2 };
 
@@ -30,36 +33,58 @@ static const char *part_name(size_t index) {
     return policies[index - GRANULARITIES - QS_ROUNDING_COUNT];
 }
 
-/* *groups: the digit that stands for #, or -1. */
-static bool matches(const char *text, const char *name, int *groups) {
-    *groups = -1;
-    for (; *name && *text; name++, text++) {
-        bool digit = *text >= '0' && *text <= '9';
-        if (*name == '#' ? !digit : *name != *text) return false;
-        if (*name == '#') *groups = *text - '0';
-    }
-    return !*name && !*text;
+/* Digits at *text as a number, up to a hundred or so; 0 where there are none. None begins with a 0. */
+static int take_number(const char **text) {
+    int number = 0;
+    if (**text == '0') return 0;
+    for (; **text >= '0' && **text <= '9' && number < 100; ++*text)
+        number = 10 * number + (**text - '0');
+    return number;
 }
 
-static const granularity_name *find_granularity(const char *text, int *groups) {
+/* *number: what stands for #, 0 where nothing does; -1 where the name has none. */
+static bool matches(const char *text, const char *name, int *number) {
+    *number = -1;
+    for (; *name; name++) {
+        if (*name == '#') {
+            *number = take_number(&text);
+        } else if (*name != *text++) {
+            return false;
+        }
+    }
+    return !*text;
+}
+
+static const granularity_name *find_granularity(const char *text, int *number) {
     for (size_t i = 0; i < GRANULARITIES; i++) {
-        if (matches(text, granularities[i].text, groups)) return &granularities[i];
+        if (matches(text, granularities[i].text, number)) return &granularities[i];
     }
     return NULL;
 }
 
-static qs_status take_granularity(const char *part, const granularity_name *named, int groups, qs_quantizer *quantizer) {
-    if (named->granularity == QS_SHIFT_GROUPS) {
-        if (groups < 1 || groups > QS_MOST_SHIFT_GROUPS) {
-            return qs_fail(QS_USAGE, "'%s' asks for %d groups; there are 1 to %d", part, groups, QS_MOST_SHIFT_GROUPS);
-        }
-        if (quantizer->format->kind != QS_KIND_INTEGER) {
-            return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
-        }
-        quantizer->shift_groups = groups;
-    }
+static qs_status take_groups(const char *part, int groups, qs_quantizer *quantizer) {
+    if (groups < 1 || groups > QS_MOST_SHIFT_GROUPS)
+        return qs_fail(QS_USAGE, "'%s' asks for %d groups; there are 1 to %d", part, groups, QS_MOST_SHIFT_GROUPS);
+    quantizer->shift_groups = groups;
+    return QS_OK;
+}
+
+static qs_status take_block(const char *part, int block, qs_quantizer *quantizer) {
+    if (block == 0) block = USUAL_BLOCK;
+    if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
+        return qs_fail(QS_USAGE, "'%s': blocks are of 2, 4, 8 ... %d", part, QS_MOST_HADAMARD);
+    quantizer->hadamard = block;
+    return QS_OK;
+}
+
+static qs_status take_granularity(const char *part, const granularity_name *named, int number, qs_quantizer *quantizer) {
+    if (number >= 0 && quantizer->format->kind != QS_KIND_INTEGER)
+        return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
+    if (named->granularity == QS_SHIFT_GROUPS) QS_TRY(take_groups(part, number, quantizer));
+    if (named->granularity == QS_HADAMARD) QS_TRY(take_block(part, number, quantizer));
     quantizer->granularity = named->granularity;
     quantizer->channel_is_input = named->input;
+    quantizer->over_samples = named->samples;
     return QS_OK;
 }
 
@@ -88,9 +113,9 @@ typedef enum part_kind { PART_GRANULARITY, PART_ROUNDING, PART_OVERFLOW, PART_KI
 
 /* had: the kinds that were there before. */
 static qs_status parse_part(const char *part, bool had[PART_KINDS], qs_quantizer *quantizer) {
-    int groups;
+    int number;
     qs_rounding rounding = quantizer->rounding;
-    const granularity_name *granularity = find_granularity(part, &groups);
+    const granularity_name *granularity = find_granularity(part, &number);
     part_kind kind = PART_GRANULARITY;
     if (!granularity) {
         kind = strncmp(part, overflow_mark, sizeof overflow_mark - 1) == 0 ? PART_OVERFLOW : PART_ROUNDING;
@@ -101,7 +126,7 @@ static qs_status parse_part(const char *part, bool had[PART_KINDS], qs_quantizer
     }
     if (had[kind]) return qs_fail(QS_USAGE, "'%s' is one part too many; %s", part, form);
     had[kind] = true;
-    if (kind == PART_GRANULARITY) return take_granularity(part, granularity, groups, quantizer);
+    if (kind == PART_GRANULARITY) return take_granularity(part, granularity, number, quantizer);
     if (kind == PART_OVERFLOW) return take_overflow(part, quantizer);
     quantizer->rounding = rounding;
     return QS_OK;
@@ -139,21 +164,29 @@ qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     return qs_fail_within(parse_quantizer(copy, out), "quantizer '%s'", text);
 }
 
-static void granularity_text(const qs_quantizer *quantizer, char *buffer) {
+static bool is_named(const granularity_name *named, const qs_quantizer *quantizer) {
+    return named->granularity == quantizer->granularity &&
+           (quantizer->granularity == QS_PER_TENSOR ||
+            (named->input == quantizer->channel_is_input && named->samples == quantizer->over_samples));
+}
+
+static void granularity_text(const qs_quantizer *quantizer, char *buffer, size_t size) {
     const granularity_name *named = granularities;
-    while (named->granularity != quantizer->granularity ||
-           (quantizer->granularity != QS_PER_TENSOR && named->input != quantizer->channel_is_input)) {
+    while (!is_named(named, quantizer))
         named++;
+    const char *number = strchr(named->text, '#');
+    if (number) {
+        snprintf(buffer, size, "%.*s%d%s", (int)(number - named->text), named->text,
+                 quantizer->granularity == QS_HADAMARD ? quantizer->hadamard : quantizer->shift_groups, number + 1);
+    } else {
+        snprintf(buffer, size, "%s", named->text);
     }
-    strcpy(buffer, named->text);
-    char *groups = strchr(buffer, '#');
-    if (groups) *groups = (char)('0' + quantizer->shift_groups);
 }
 
 /* Defaults are left out where nothing else is said, so that "bf16" stays "bf16". */
 const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
-    char granularity[16];
-    granularity_text(quantizer, granularity);
+    char granularity[32];
+    granularity_text(quantizer, granularity, sizeof granularity);
     const char *name = quantizer->format->name;
     bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
     bool policy = quantizer->overflow != QS_OVERFLOW_DEFAULT;

@@ -95,6 +95,29 @@ static void shift_groups_round_trip(void **state) {
     assert_int_equal(quantizer_named("int4:tensor").shift_groups, 0);
 }
 
+static void transforms_round_trip(void **state) {
+    (void)state;
+    static const char *const over[] = {"in", "out", "samples"};
+    char text[64], again[64];
+    for (int block = 2; block <= QS_MOST_HADAMARD; block *= 2) {
+        for (int o = 0; o < 3; o++) {
+            snprintf(text, sizeof text, "int%d:hadamard%d(%s):stochastic", block % 7 + 2, block, over[o]);
+            const qs_quantizer quantizer = quantizer_named(text);
+            assert_int_equal(quantizer.granularity, QS_HADAMARD);
+            assert_int_equal(quantizer.hadamard, block);
+            assert_int_equal(quantizer.shift_groups, 0);
+            assert_int_equal(quantizer.channel_is_input, o == 0);
+            assert_int_equal(quantizer.over_samples, o == 2);
+            assert_string_equal(qs_quantizer_text(&quantizer, again), text);
+        }
+    }
+    qs_quantizer quantizer = quantizer_named("int4:hadamard");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "int4:hadamard16(in):stochastic");
+    quantizer = quantizer_named("int6:nearest-even:hadamard8");
+    assert_string_equal(qs_quantizer_text(&quantizer, text), "int6:hadamard8(in):nearest-even");
+    assert_int_equal(quantizer_named("int4:shift4").hadamard, 0);
+}
+
 static void bad_texts_are_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"",
@@ -124,6 +147,17 @@ static void bad_texts_are_refused(void **state) {
                                         "int4:shift#",
                                         "int4:shift4:tensor",
                                         "bf16:shift4",
+                                        "int4:shift04(in)",
+                                        "int4:hadamard0",
+                                        "int4:hadamard016",
+                                        "int4:hadamard1",
+                                        "int4:hadamard24",
+                                        "int4:hadamard128",
+                                        "int4:hadamard16000000000000",
+                                        "int4:hadamard(rows)",
+                                        "int4:hadamard16(in",
+                                        "int4:hadamard16:tensor",
+                                        "fp(4,3,4):hadamard16",
                                         "bf16:tensor:nearest-even-and-a-tail-that-does-not-fit-any-sensible-buffer"};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         qs_quantizer quantizer = {.format = NULL, .rounding = QS_FLOOR};
@@ -140,10 +174,8 @@ static void bad_texts_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_follow_the_format),
-        cmocka_unit_test(texts_round_trip),
-        cmocka_unit_test(shift_groups_round_trip),
-        cmocka_unit_test(bad_texts_are_refused),
+        cmocka_unit_test(defaults_follow_the_format), cmocka_unit_test(texts_round_trip),      cmocka_unit_test(shift_groups_round_trip),
+        cmocka_unit_test(transforms_round_trip),      cmocka_unit_test(bad_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

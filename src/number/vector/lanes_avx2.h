@@ -169,6 +169,18 @@ LANES_INLINE floats float_sub(floats a, floats b) {
 LANES_INLINE floats float_mul(floats a, floats b) {
     return (floats){_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
 }
+LANES_INLINE floats float_swap(floats x, int distance) {
+    switch (distance) {
+    case 1:
+        return (floats){_mm256_permute_ps(x.low, 0xB1), _mm256_permute_ps(x.high, 0xB1)};
+    case 2:
+        return (floats){_mm256_permute_ps(x.low, 0x4E), _mm256_permute_ps(x.high, 0x4E)};
+    case 4:
+        return (floats){_mm256_permute2f128_ps(x.low, x.low, 1), _mm256_permute2f128_ps(x.high, x.high, 1)};
+    default:
+        return (floats){x.high, x.low};
+    }
+}
 LANES_INLINE ints float_bits(floats x) {
     return (ints){_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)};
 }

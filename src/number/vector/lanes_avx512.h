@@ -147,6 +147,18 @@ LANES_INLINE floats float_mul(floats a, floats b) {
 LANES_INLINE floats float_sub(floats a, floats b) {
     return _mm512_sub_ps(a, b);
 }
+LANES_INLINE floats float_swap(floats x, int distance) {
+    switch (distance) {
+    case 1:
+        return _mm512_permute_ps(x, 0xB1);
+    case 2:
+        return _mm512_permute_ps(x, 0x4E);
+    case 4:
+        return _mm512_shuffle_f32x4(x, x, 0xB1);
+    default:
+        return _mm512_shuffle_f32x4(x, x, 0x4E);
+    }
+}
 LANES_INLINE mask float_above(floats a, floats b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }

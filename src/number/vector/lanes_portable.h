@@ -3,6 +3,7 @@
  * vector/kernels.inc is written in. Integers wrap; shifts by 32 or more give 0 (int_sar is used below 32 only); a mask is all bits of its
  * lanes; int_add_one adds 1 in the lanes of a mask; float_nearest is nearest-even, for magnitudes up to 2^23; float_truncate for magnitudes
  * below 2^31, double_truncate likewise; float_clamp takes NaN to the top; double_power is 2^n;
+ * float_swap gives each lane the value of the one whose number differs in the bit `distance` (1, 2, 4 or 8);
  * int_pairs_low and _high widen the sixteen-bit halves of lanes 0-7 and 8-15, low half first; int_store_upper_8 stores the low byte of the
  * upper halves of 32 lanes, int_store_words_8 the low bytes of both halves of sixteen lanes, low half first. */
 #ifndef QSYNC_NUMBER_LANES_PORTABLE_H
@@ -199,6 +200,13 @@ LANES_INLINE floats float_mul(floats a, floats b) {
 }
 LANES_INLINE floats float_sub(floats a, floats b) {
     LANES_FLOATS(a.part[i] - b.part[i]);
+}
+LANES_INLINE floats float_swap(floats x, int distance) {
+    if (distance >= 4) {
+        LANES_FLOATS(x.part[i ^ (distance / 4)]);
+    }
+    const int far = distance == 2, near = distance == 1;
+    LANES_FLOATS(((float_quad){x.part[i][near + 2 * far], x.part[i][near ? 0 : 3], x.part[i][near ? 3 : 0], x.part[i][near ? 2 : 1]}));
 }
 LANES_INLINE mask float_above(floats a, floats b) {
     LANES_INTS(a.part[i] > b.part[i]);

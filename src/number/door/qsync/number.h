@@ -149,14 +149,18 @@ QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *sr
  * order and each at most once granularity (default tensor), rounding (default: nearest-even for floats, stochastic for integers) and, for
  * floats, overflow (default: what the format's specials say). A policy that says what the default says anyway is the default, so that
  * equal quantizers have equal fields. shiftG(in) and shiftG(out), integers only: G groups of input or
- * output channels whose steps halve (ShiftQuant, below); "shiftG" is shiftG(in). */
-typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS } qs_granularity;
-enum { QS_MOST_SHIFT_GROUPS = 8 };
+ * output channels whose steps halve (ShiftQuant, below); "shiftG" is shiftG(in). hadamardB(in), hadamardB(out), hadamardB(samples),
+ * integers only: one step, of values transformed before in blocks of at most B neighbouring channels or samples (qs_hadamard_array);
+ * "hadamardB" is hadamardB(in), "hadamard" hadamard16. */
+typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS, QS_HADAMARD } qs_granularity;
+enum { QS_MOST_SHIFT_GROUPS = 8, QS_MOST_HADAMARD = 64 };
 typedef struct qs_quantizer {
     const qs_format *format;
     qs_granularity granularity;
-    bool channel_is_input; /* QS_PER_CHANNEL and QS_SHIFT_GROUPS: (in) instead of (out) */
+    bool channel_is_input; /* QS_PER_CHANNEL, QS_SHIFT_GROUPS, QS_HADAMARD: (in) instead of (out) */
+    bool over_samples;     /* QS_HADAMARD: (samples) */
     int shift_groups;      /* QS_SHIFT_GROUPS: 1 ... QS_MOST_SHIFT_GROUPS; else 0 */
+    int hadamard;          /* QS_HADAMARD: the largest block, a power of two from 2 to QS_MOST_HADAMARD; else 0 */
     qs_rounding rounding;
     qs_overflow overflow;
 } qs_quantizer;
@@ -221,6 +225,20 @@ QS_API double qs_channel_variance(const qs_format *format, qs_channel_layout lay
 typedef enum qs_group_objective { QS_RATIO_OF_RANGES, QS_SQUARED_RANGES } qs_group_objective;
 QS_API qs_status qs_optimal_groups(qs_group_objective objective, int groups, int64_t channels, const float *range, uint8_t *group,
                                    float *threshold);
+
+/* ---- Arrays: Hadamard transform ------------------------------------------------------------------------------------------- */
+/* Blocks of B neighbours are multiplied by H / sqrt(B): H[i][j] is -1 where i and j share an odd number of set bits, else 1 (Sylvester's
+ * order). The matrix is symmetric and orthogonal, hence its own inverse, and a product whose two factors are transformed along its inner
+ * dimension is the product as it was; but a value far from the others is spread over its block before one step is chosen for all of them
+ * (Xi et al., Training Transformers with 4-bit Integers, 2023). All in fp32: sums and differences over distances 1, 2, 4 ..., then one
+ * multiplication, each rounded. By the calling thread, in place. */
+
+/* The largest power of two up to `most` that divides the extent: the block that an axis takes; 1: none. */
+QS_API int qs_hadamard_block(int most, int64_t extent);
+/* Along the fast axis: `count` values, a multiple of the block. */
+QS_API void qs_hadamard_array(int block, int64_t count, float *values);
+/* Along a slow one: `block` rows of `count` values each, one behind the other. */
+QS_API void qs_hadamard_rows(int block, int64_t count, float *values);
 
 /* ---- Arrays: statistics ------------------------------------------------------------------------------------------------ */
 
