@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "hadamard.h"
 #include "qsync/op.h"
 
 /* Fails the test with the library's message. */
@@ -75,6 +76,13 @@ static inline void tensor_store(qs_tensor *tensor, const float *values) {
     } else {
         qs_convert_from_fp32(tensor->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, tensor->data);
     }
+}
+
+/* Decoded values as a case with the attribute hadamard transforms them, by definition; how far fp32 may be from that. 0 without it. */
+static inline double transform_values(const bound *b, qs_role role, float *values) {
+    const qs_attributes *with = &b->one.attributes;
+    const int64_t count = bound_count(b, role), rows = b->one.operand[qs_case_position(&b->one, role)].shape.dim[0];
+    return with->hadamard > 0 ? hadamard_by_definition(with->hadamard, with->axis == 1 ? 1 : count / rows, count, values) : 0;
 }
 
 /* ---- Filling ---- */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 static qs_status check(const qs_case *one) {
-    return qs__need_steps(one, QS_ABSMAX, QS_SRC);
+    QS_TRY(qs__need_steps(one, QS_ABSMAX, QS_SRC));
+    return qs__check_transform(one, QS_SRC);
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
@@ -14,7 +15,8 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     float *absmax = qs__fp32(one, operands, QS_ABSMAX), *values;
     int64_t rows = qs_shape_count(qs__shape(one, QS_ABSMAX)), per_row = qs_shape_count(&src->shape) / rows;
     QS_TRY(qs__read(src, &values));
-    if (one->attributes.axis == 1) {
+    qs__transform(one, QS_SRC, values);
+    if (one->attributes.per_channel && one->attributes.axis == 1) {
         qs_channel_ranges(qs_format_of("int8"), (qs_channel_layout){per_row, rows, 1}, values, absmax, NULL);
         free(values);
         return QS_OK;
@@ -40,6 +42,11 @@ static const char *const cases[] = {"absmax/forward src=fp32[4,16,8,8] absmax=fp
                                     "absmax/forward src=fp32[4,16,8,8] absmax=fp32[16] axis=1 per_channel",
                                     "absmax/forward src=bf16[2,37,5,3] absmax=fp32[37] axis=1 per_channel",
                                     "absmax/forward src=fp32[10,33] absmax=fp32[33] axis=1 per_channel",
+                                    "absmax/forward src=fp32[4,16,8,8] absmax=fp32[1] axis=1 hadamard=16",
+                                    "absmax/forward src=bf16[3,24,5,3] absmax=fp32[1] axis=1 hadamard=8",
+                                    "absmax/forward src=fp32[16,5,3,3] absmax=fp32[1] hadamard=16",
+                                    "absmax/forward src=bf16[12,5,7,3] absmax=fp32[1] hadamard=4",
+                                    "absmax/forward src=fp32[64,70] absmax=fp32[1] hadamard=64",
                                     NULL};
 
 const qs_op qs__op_absmax = {.name = "absmax", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

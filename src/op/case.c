@@ -29,10 +29,10 @@ static bool pairs_equal(const int *a, const int *b) {
 
 static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
     return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
-           a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->value == b->value &&
-           a->value2 == b->value2 && a->ceiling == b->ceiling && a->rounding == b->rounding && a->overflow == b->overflow &&
-           a->to == b->to && a->batched == b->batched && a->relu == b->relu && a->per_channel == b->per_channel &&
-           qs_narrow_equal(&a->accumulator, &b->accumulator);
+           a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->hadamard == b->hadamard &&
+           a->value == b->value && a->value2 == b->value2 && a->ceiling == b->ceiling && a->rounding == b->rounding &&
+           a->overflow == b->overflow && a->to == b->to && a->batched == b->batched && a->relu == b->relu &&
+           a->per_channel == b->per_channel && qs_narrow_equal(&a->accumulator, &b->accumulator);
 }
 
 bool qs_case_equal(const qs_case *a, const qs_case *b) {
@@ -75,7 +75,7 @@ uint64_t qs_case_hash(const qs_case *one) {
     hash = fold_pair(fold_pair(fold_pair(hash, with->kernel), with->stride), with->padding);
     hash = fold_number(fold_number(fold_number(hash, with->value), with->value2), with->ceiling);
     hash = fold(hash, (uint64_t)with->overflow << 32 | (uint32_t)with->offset);
-    hash = fold(hash, (uint64_t)with->shifts << 1 | (uint64_t)with->axis);
+    hash = fold(hash, (uint64_t)(uint32_t)with->hadamard << 32 | (uint64_t)(uint32_t)with->shifts << 1 | (uint64_t)with->axis);
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);
     hash = fold(hash, (uint64_t)(uint32_t)with->groups << 32 | (uint64_t)with->rounding << 3 | (uint64_t)with->relu << 2 |
                           (uint64_t)with->batched << 1 | (uint64_t)with->per_channel);
@@ -122,7 +122,8 @@ qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run) {
     const qs_shape *shape = &one->operand[0].shape;
     qs_random_rows rows = {.rows = 1, .per_row = qs_shape_count(shape)};
     rows.key = qs_random_key(run->seed, run->step, run->operator_id, run->stream);
-    if (one->attributes.batched || (one->attributes.per_channel && one->attributes.axis == 0)) {
+    const bool by_row = (one->attributes.per_channel || one->attributes.hadamard > 0) && one->attributes.axis == 0;
+    if (one->attributes.batched || by_row) {
         rows.rows = shape->dim[0];
         rows.per_row /= rows.rows;
     }

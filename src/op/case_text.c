@@ -59,6 +59,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->offset != 0) put(&to, " offset=%d", with->offset);
     if (with->axis != 0) put(&to, " axis=%d", with->axis);
     if (with->shifts != 0) put(&to, " shifts=%d", with->shifts);
+    if (with->hadamard != 0) put(&to, " hadamard=%d", with->hadamard);
     put_number(&to, "value", with->value);
     put_number(&to, "value2", with->value2);
     put_number(&to, "ceiling", with->ceiling);
@@ -155,6 +156,7 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
     if (strcmp(name, "axis") == 0) return read_int(text, &out->axis);
     if (strcmp(name, "shifts") == 0) return read_int(text, &out->shifts);
+    if (strcmp(name, "hadamard") == 0) return read_int(text, &out->hadamard);
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
     if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
@@ -163,8 +165,8 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, value, "
-                   "value2, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
+                   "hadamard, value, value2, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
                    name);
 }
 

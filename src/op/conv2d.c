@@ -78,6 +78,8 @@ static const char *const cases[] = {
     INTEGER("bf16", "[1,37,9,6]", "[37,1,3,3]", "[1,37,5,3]", "37", " kernel=3x3 stride=2x2 padding=1x1 groups=37"),
     "conv2d/forward src=int8[3,24,5,5] src_step=fp32[1] weights=int8[24,1,3,3] weights_step=fp32[24] bias=fp32[24] dst=fp32[3,24,5,5] "
     "kernel=3x3 padding=1x1 groups=24",
+    "conv2d/weight_gradient src=int4[4,16,6,6] src_step=fp32[1] diff_dst=int4[4,8,3,3] diff_dst_step=fp32[1] diff_weights=fp32[8,16,3,3] "
+    "diff_bias=fp32[8] kernel=3x3 stride=2x2 padding=1x1 hadamard=4",
     NULL};
 
 const qs_op qs__op_conv2d = {.name = "conv2d",

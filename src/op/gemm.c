@@ -3,6 +3,7 @@
  * (|sum| < 2^53). Parallel over outputs: every sum is formed by one thread, in one order. */
 #include "internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Extent of an axis, 1 where a shape lacks it: a matrix is a batch of 1 × 1 images. */
@@ -243,14 +244,15 @@ static void weight_gradient_outputs(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void bias_gradient(const product *p, double step, float *diff_bias) {
-    int64_t rows = p->g->batch * p->g->out_height * p->g->out_width, outputs = p->g->outputs;
+/* Of factors transformed over samples in blocks of `block` (0: of none), a block's first sample holds its sum / sqrt(block). */
+static void bias_gradient(const product *p, double step, int block, float *diff_bias) {
+    int64_t pixels = p->g->out_height * p->g->out_width, outputs = p->g->outputs;
     for (int64_t o = 0; o < outputs; o++) {
         double sum = 0;
-        for (int64_t row = 0; row < rows; row++) {
-            sum += (double)p->right[row * outputs + o];
+        for (int64_t row = 0; row < p->g->batch * pixels; row++) {
+            if (block == 0 || row / pixels % block == 0) sum += (double)p->right[row * outputs + o];
         }
-        diff_bias[o] = (float)(sum * step);
+        diff_bias[o] = (float)(sum * step * sqrt(block > 0 ? block : 1));
     }
 }
 
@@ -267,7 +269,7 @@ static qs_status weight_gradient(const qs_case *one, const qs_tensor *operands, 
     }
     scale_columns(one, operands, weight_factors, NULL, qs_shape_count(&diff_weights->shape), 1, p.sum);
     if (qs__present(one, QS_DIFF_BIAS)) {
-        bias_gradient(&p, qs__factor_step(one, operands, QS_DIFF_DST, 0), qs__fp32(one, operands, QS_DIFF_BIAS));
+        bias_gradient(&p, qs__factor_step(one, operands, QS_DIFF_DST, 0), one->attributes.hadamard, qs__fp32(one, operands, QS_DIFF_BIAS));
     }
     QS_GOTO(qs__write_double(diff_weights, p.sum));
 done:
@@ -301,8 +303,18 @@ static qs_status check_input_gradient(const qs_case *one) {
     return qs__check_factors(one, input_factors, QS_DIFF_DST);
 }
 
+static qs_status check_samples(const qs_case *one) {
+    const int block = one->attributes.hadamard;
+    if (block == 0) return QS_OK;
+    if (!qs__is_integer(one, QS_DIFF_DST) || !qs__present(one, QS_DIFF_BIAS))
+        return qs__refuse(one, "hadamard=%d: it is said of integers, where there is a diff_bias", block);
+    const int64_t samples = qs__shape(one, QS_DIFF_DST)->dim[0];
+    return samples % block == 0 ? QS_OK : qs__refuse(one, "hadamard=%d: it does not divide %lld samples", block, (long long)samples);
+}
+
 static qs_status check_weight_gradient(const qs_case *one) {
     QS_TRY(check_shapes(one, QS_SRC, QS_DIFF_WEIGHTS, QS_DIFF_DST));
+    QS_TRY(check_samples(one));
     QS_TRY(qs__check_factors(one, weight_factors, QS_ROLE_COUNT));
     return qs__need_shape(one, QS_DIFF_BIAS, qs_shape_of(1, qs__shape(one, QS_DIFF_DST)->dim[1]));
 }

@@ -53,6 +53,13 @@ qs_status qs__read_factor(const qs_case *one, const qs_tensor *operands, qs_role
 /* What sums are multiplied by: the product of the factors' steps; those of weights by column, `column` counted modulo their number. */
 double qs__factor_step(const qs_case *one, const qs_tensor *operands, qs_role factor, int64_t column);
 
+/* ---- Hadamard transforms (transform.c) ---- */
+
+/* The case transforms nothing, or the values of the role along an axis that its blocks divide, with one step for all. */
+qs_status qs__check_transform(const qs_case *one, qs_role values);
+/* Transforms a decoded copy as the attributes say. */
+void qs__transform(const qs_case *one, qs_role role, float *values);
+
 /* Sums of a case with a narrow accumulator, of its decoded operands, into the shape of its result (gemm_narrow.c). */
 qs_status qs__narrow_product(const qs_case *one, const qs_run *run, const qs__geometry *g, const float *left, const float *right,
                              double *sum);

@@ -49,6 +49,8 @@ static const char *const cases[] = {
     INTEGER("fp32", "8", "64", "10", "1"),
     INTEGER("bf16", "16", "128", "96", "96"),
     INTEGER("bf16", "1", "33", "7", "7"),
+    "linear/weight_gradient src=int4[32,20] src_step=fp32[1] diff_dst=int4[32,12] diff_dst_step=fp32[1] diff_weights=fp32[12,20] "
+    "diff_bias=fp32[12] hadamard=16",
     NULL};
 
 const qs_op qs__op_linear = {.name = "linear",

@@ -19,8 +19,11 @@ static qs_status check(const qs_case *one) {
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
     QS_TRY(qs__need_steps(one, QS_ABSMAX, QS_SRC));
     QS_TRY(check_shifts(one));
+    QS_TRY(qs__check_transform(one, QS_SRC));
     if (one->attributes.batched) QS_TRY(qs__need_axes(one, QS_SRC, 1, QS_MAX_AXES));
     if (!qs__is_integer(one, QS_DST)) return qs__refuse(one, "dst must have an integer format: a float one is a cast");
+    if (one->attributes.hadamard > 0 && one->operand[qs_case_position(one, QS_DST)].format->is_unsigned)
+        return qs__refuse(one, "transformed values have both signs: dst cannot be unsigned");
     return QS_OK;
 }
 
@@ -28,7 +31,7 @@ void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, 
     const qs_attributes *with = &one->attributes;
     const qs_format *format = one->operand[qs_case_position(one, QS_DST)].format;
     const int64_t count = qs_shape_count(qs__shape(one, QS_ABSMAX));
-    *out = (qs_quantizing){.rounding = with->rounding, .channels = with->axis == 1 ? count : 1};
+    *out = (qs_quantizing){.rounding = with->rounding, .channels = with->per_channel && with->axis == 1 ? count : 1};
     out->codes = (qs_shift_codes){.format = format, .group = group};
     if (with->shifts > 0) {
         out->codes.step = steps[0] = qs_shift_groups(format, false, with->shifts, count, absmax, group);
@@ -39,7 +42,7 @@ void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, 
     }
     out->steps = steps;
     out->by_row = with->per_channel && with->axis == 0;
-    out->by_column = with->axis == 1;
+    out->by_column = with->per_channel && with->axis == 1;
 }
 
 static float row_step(const qs_quantizing *job, int64_t row) {
@@ -72,6 +75,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     const qs_random_rows rows = qs_op_random_rows(one, run);
     float *values;
     QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    qs__transform(one, QS_SRC, values);
     qs_quantizing job;
     qs_quantizing_start(one, qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
                         qs__operand(one, operands, QS_DST_GROUP)->data, &job);
@@ -102,6 +106,7 @@ static const qs_pass passes[] = {{.name = "forward",
 #define SHIFT(F, I, S, C, A)                                                                                    \
     "quantize/forward src=" F S " absmax=fp32[" C "] dst=" I S " dst_step=fp32[1] dst_group=int8[" C "] axis=1" \
     " shifts=" A " per_channel"
+#define HADAMARD(F, I, S, A) "quantize/forward src=" F S " absmax=fp32[1] dst=" I S " dst_step=fp32[1]" A
 #define CHANNEL(F, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=int8" S " dst_step=fp32[" C "]" A " per_channel"
 
 static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stochastic batched"),
@@ -127,6 +132,12 @@ static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stoc
                                     SHIFT("bf16", "uint6", "[3,37]", "37", "4 rounding=stochastic batched"),
                                     SHIFT("fp32", "int8", "[2,24,5,5]", "24", "2"),
                                     SHIFT("fp32", "int6", "[3,21]", "21", "1 rounding=stochastic batched"),
+                                    HADAMARD("fp32", "int4", "[4,16,8,8]", " axis=1 hadamard=16 rounding=stochastic batched"),
+                                    HADAMARD("bf16", "int4", "[3,24,5,3]", " axis=1 hadamard=8 rounding=stochastic batched"),
+                                    HADAMARD("fp32", "int6", "[7,32,3,3]", " axis=1 hadamard=32 rounding=stochastic"),
+                                    HADAMARD("bf16", "int8", "[32,5,7,3]", " hadamard=16 rounding=stochastic batched"),
+                                    HADAMARD("fp32", "int4", "[6,5,3,3]", " hadamard=2 rounding=stochastic"),
+                                    HADAMARD("fp32", "int4", "[64,130]", " hadamard=64"),
                                     NULL};
 
 const qs_op qs__op_quantize = {.name = "quantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};

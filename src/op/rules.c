@@ -154,6 +154,15 @@ static qs_status check_relu(const qs_case *one) {
     return qs__refuse(one, "ceiling is %g: it must be 0 (none) or a positive fp32 number", with->ceiling);
 }
 
+static qs_status check_hadamard(const qs_case *one) {
+    const int block = one->attributes.hadamard;
+    if (block == 0) return QS_OK;
+    if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
+        return qs__refuse(one, "hadamard=%d: blocks are of 2, 4, 8 ... %d", block, QS_MOST_HADAMARD);
+    if (qs_case_position(one, QS_ABSMAX) >= 0 || qs_case_position(one, QS_DIFF_WEIGHTS) >= 0) return QS_OK;
+    return qs__refuse(one, "hadamard=%d: absmax, quantize and weight gradients know transforms", block);
+}
+
 static qs_status check_attributes(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     for (int i = 0; i < 2; i++) {
@@ -172,6 +181,7 @@ static qs_status check_attributes(const qs_case *one) {
     if (with->shifts < 0 || with->shifts > QS_MOST_SHIFT_GROUPS) {
         return qs__refuse(one, "%d shift groups: 1 to %d, or 0 for none", with->shifts, QS_MOST_SHIFT_GROUPS);
     }
+    QS_TRY(check_hadamard(one));
     if (with->accumulator.adder && one->op->kind != QS_ADJUSTABLE) return qs__refuse(one, "an accumulator is for conv2d and linear only");
     if (with->batched && with->per_channel && with->axis == 0) return qs__refuse(one, "batched and per_channel exclude each other");
     return QS_OK;

@@ -21,7 +21,7 @@ static double step_of(bound *b, int64_t i) {
     const int64_t count = bound_count(b, QS_DST), channels = bound_count(b, QS_ABSMAX);
     const float *steps = bound_fp32(b, QS_DST_STEP), *absmax = bound_fp32(b, QS_ABSMAX);
     const qs_format *format = bound_tensor(b, QS_DST)->format;
-    const int64_t at = with->axis == 1 ? i % channels : i / (count / channels);
+    const int64_t at = channels > 1 && with->axis == 1 ? i % channels : i / (count / channels);
     if (with->shifts == 0) {
         assert_true(steps[at] == qs_step_of_absmax(format, absmax[at]));
         return (double)steps[at];
@@ -32,7 +32,8 @@ static double step_of(bound *b, int64_t i) {
     return ldexp((double)steps[0], -group);
 }
 
-/* |code × step - x| < step inside the range, its ends beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16. */
+/* |code × step - x| < step inside the range, its ends beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16; x
+ * may be transformed before. */
 static void codes(void **state) {
     (void)state;
     int64_t clamped = 0;
@@ -41,6 +42,7 @@ static void codes(void **state) {
         bound_parse(&b, *text, 131);
         bound_run(&b);
         float *x = tensor_values(&b.operands[0]);
+        const double off = transform_values(&b, QS_SRC, x);
         const int8_t *code = bound_tensor(&b, QS_DST)->data;
         const qs_format *format = bound_tensor(&b, QS_DST)->format;
         const double lowest = qs_format_lowest(format);
@@ -52,7 +54,7 @@ static void codes(void **state) {
                 assert_true(code[i] == (scaled > 0 ? format->max : lowest));
                 clamped++;
             } else {
-                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16);
+                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16 + off / step_of(&b, i));
             }
         }
         free(x);

@@ -61,17 +61,21 @@ static const uint8_t *groups_of(const qs__chain *chain, qs_role role) {
     return qs__cpu_data(chain, role);
 }
 
-/* diff_bias[o] = Σ codes × step 2^-group[o]; exact sums. */
+/* diff_bias[o] = Σ codes × step 2^-group[o]; exact sums. Of samples that were transformed in blocks, the first of each tells its sum. */
 static void sum_bias(const qs__chain *chain, const qs__product_run *run) {
     qs__rows size = qs__own_rows(&chain->one, QS_DIFF_DST);
+    const int block = chain->one.attributes.hadamard > 0 ? chain->one.attributes.hadamard : 1;
+    const int64_t pixels = size.rows / qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape.dim[0];
     int64_t *sum = (int64_t *)(void *)(chain->scratch + chain->offset[1]);
     float *bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     memset(sum, 0, (size_t)size.channels * sizeof *sum);
-    for (int64_t row = 0; row < size.rows; row++)
+    for (int64_t row = 0; row < size.rows; row++) {
+        if (row / pixels % block) continue;
         for (int64_t o = 0; o < size.channels; o++)
             sum[o] += run->left[row * size.channels + o];
+    }
     for (int64_t o = 0; o < size.channels; o++)
-        bias[o] = (float)((double)sum[o] * (double)ldexpf(run->left_step, run->left_group ? -run->left_group[o] : 0));
+        bias[o] = (float)((double)sum[o] * (double)ldexpf(run->left_step, run->left_group ? -run->left_group[o] : 0) * sqrt(block));
 }
 
 static qs_status run_product(const qs__chain *chain, bool gathered) {

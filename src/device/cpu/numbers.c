@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Casts, quantization, absolute maxima, finite check and statistics: the array functions of number, row by row. Their bits are those of the
  * reference, which calls the same functions. Rows below ROW_LIMIT elements are dealt to threads; longer ones are split by number itself. */
-#include "own.h"
+#include "hadamard.h"
 
 #include <math.h>
 #include <string.h>
@@ -116,6 +116,7 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_quantize(qs__chain *chain) {
     const qs_attributes *with = &chain->one.attributes;
+    if (with->hadamard > 0) return qs__own_build(chain, "hadamard", qs__hadamard_quantize);
     if (with->axis == 1 && with->shifts == 0 && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
         return qs_fail(QS_UNSUPPORTED, "steps of columns are for fp32 values");
     return qs__own_build(chain, "quantize", run_quantize);
@@ -229,6 +230,7 @@ static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
 }
 
 qs_status qs__build_absmax(qs__chain *chain) {
+    if (chain->one.attributes.hadamard > 0) return qs__own_build(chain, "hadamard", qs__hadamard_absmax);
     return qs__own_build(chain, "absmax", run_absmax);
 }
 

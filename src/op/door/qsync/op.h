@@ -75,7 +75,10 @@ typedef struct qs_attributes {
     int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
     int groups;            /* 0 means 1; conv2d, channel_shuffle */
     int offset;            /* slice: the first channel taken */
-    int axis;              /* with per_channel: the axis whose indices have a step each, 0 or 1 (channels-last: innermost in memory) */
+    int axis;              /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
+                            * values are transformed, with hadamard */
+    int hadamard;          /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
+                            * weight_gradient: both factors were transformed over the samples, which only diff_bias has to know */
     int shifts;            /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
     double value;          /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
     double value2;         /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
@@ -232,7 +235,10 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                                           convolution
  *                          weight gradient  Σ x y · src_step 2^-src_group[i] · diff_dst_step 2^-diff_dst_group[o]: channels are no inner
  *                                           dimension, so their scales stay outside; diff_bias[o] likewise
- *                        `shifts` G says that groups are below G: in forward and input gradient, where their operand has groups
+ *                        `shifts` G says that groups are below G: in forward and input gradient, where their operand has groups.
+ *                        `hadamard` B, in weight gradients of integers with diff_bias: factors are those of values transformed over the
+ *                        samples in blocks of B. The sum over a block of samples is sqrt(B) times its first transformed one, so
+ *                        diff_bias[o] = sqrt(B) Σ over the first sample of every block; diff_weights needs nothing
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
  *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
  *                        R/(R-1)
@@ -267,9 +273,11 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
- *   absmax               NaN or infinity anywhere in its range gives a non-finite result
+ *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed
+ *                        along `axis` in blocks of B, which divides that extent
  *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of `axis`. With `shifts` G (axis 1):
- *                        groups and step by qs_shift_groups from the channels' maxima, unsigned formats in the form QS_UNSIGNED
+ *                        groups and step by qs_shift_groups from the channels' maxima, unsigned formats in the form QS_UNSIGNED. With
+ *                        `hadamard`: one step, codes of the transformed values as absmax saw them; no unsigned format
  *   finite_check         flag = min(flag, all finite ? 1 : 0): set it to 1 before the first check of a step
  *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
  *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v */
@@ -288,8 +296,8 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  * the weights (kh · KW + kw) · I + i of an output channel. */
 
 /* Random counters of the passes that draw (cast, quantize, round with QS_STOCHASTIC; dropout): the elements, in memory order, are cut into
- * rows (samples when batched, indices of axis 0 when per_channel along it, else one row); element i of row r draws with counter
- * first + r · stride + i.
+ * rows (samples when batched, indices of axis 0 when per_channel or transformed along it, else one row); element i of row r draws with
+ * counter first + r · stride + i.
  * A batched pass numbers its rows by global sample, so draws do not depend on how samples are spread over ranks. stride is per_row rounded
  * up to an even number (dropout: per_row itself), so that two-draws-a-hash kernels start every row on a whole hash. */
 typedef struct qs_random_rows {
