@@ -96,12 +96,22 @@ static inline qs_graph *random_graph(uint64_t number) {
 
 /* Built-in recipes, and what a hand-written plan may add: stochastic floats, nearest integers, an output format of its own. */
 static inline void random_recipe(dice *one, qs_recipe *out) {
-    static const char *const names[] = {"fp32",      "bf16",        "fp16",        "int8/bf16",       "int8/fp32",
-                                        "int8/fp16", "int8:tensor", "int4:shift4", "int6:shift3/bf16"};
+    static const char *const names[] = {"fp32",
+                                        "bf16",
+                                        "fp16",
+                                        "int8/bf16",
+                                        "int8/fp32",
+                                        "int8/fp16",
+                                        "int8:tensor",
+                                        "int4:shift4",
+                                        "int6:shift3/bf16",
+                                        "int4:hadamard",
+                                        "int6:hadamard4/bf16"};
     static const char *const formats[] = {"fp32", "bf16", "fp16"};
     *out = recipe_of(names[dice_roll(one, (int)(sizeof names / sizeof *names))]);
     if (dice_roll(one, 4) == 0) out->forward.src.rounding = dice_roll(one, 2) ? QS_STOCHASTIC : QS_NEAREST_EVEN;
-    if (out->weight_gradient.src.format->kind == QS_KIND_INTEGER) out->weight_gradient.src = out->forward.src;
+    if (out->weight_gradient.src.format->kind == QS_KIND_INTEGER && out->forward.src.granularity != QS_HADAMARD)
+        out->weight_gradient.src = out->forward.src;
     if (dice_roll(one, 4) == 0) out->input_gradient.weights.rounding = QS_STOCHASTIC;
     if (dice_roll(one, 6) == 0 && out->forward.src.format->kind == QS_KIND_INTEGER)
         out->forward.dst = qs_format_of(formats[dice_roll(one, 3)]);

@@ -103,6 +103,12 @@ qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quan
     const qs_format *format = quantizer->format;
     const bool integer = format->kind == QS_KIND_INTEGER;
     QS_TRY(range_check(tensor, format, what));
+    if (quantizer->granularity == QS_HADAMARD)
+        return qs_fail(
+            QS_UNSUPPORTED,
+            "%s: the variance of codes behind a Hadamard transform needs the transformed values' maximum, which no profile holds: "
+            "compare such recipes by training them, or use shift groups (int4:shift4)",
+            what);
     const double step2 = integer ? integer_step2(tensor, quantizer, asymmetric) : float_step2(tensor, format);
     if (!(step2 >= 0))
         return qs_fail(QS_MISMATCH, "%s: the profile lacks what the step of %s needs: profile this model again", what, format->name);

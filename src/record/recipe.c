@@ -7,7 +7,7 @@
 
 const char *const qs__recipe_names =
     "fp32, bf16, fp16, any other float format, integer/float such as int8/bf16 and int8/fp32, or all three "
-    "products in integers: int8:tensor, int4:shift4 and the like";
+    "products in integers: int8:tensor, int4:shift4, int4:hadamard and the like";
 
 /* The weight gradient is written in fp32; the field stands in the file so that it says so. */
 static const char gradient_out[] = "fp32";
@@ -24,7 +24,7 @@ static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradien
     qs_recipe recipe = {0};
     bool integer = lower->format->kind == QS_KIND_INTEGER;
     recipe.forward.src = recipe.forward.weights = *lower;
-    if (integer) {
+    if (integer && lower->granularity != QS_HADAMARD) {
         recipe.forward.weights = whole(lower->format);
         recipe.forward.weights.granularity = QS_PER_CHANNEL;
     }
@@ -33,10 +33,23 @@ static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradien
     return recipe;
 }
 
+/* Both factors of each product are transformed along its inner dimension, then take one step: input channels, output channels, samples. */
+static qs_recipe make_transformed_recipe(const qs_quantizer *codes) {
+    qs_recipe recipe = {0};
+    recipe.forward.src = recipe.forward.weights = *codes;
+    recipe.input_gradient.diff_dst = *codes;
+    recipe.input_gradient.diff_dst.channel_is_input = false;
+    recipe.input_gradient.weights = recipe.weight_gradient.src = recipe.input_gradient.diff_dst;
+    recipe.weight_gradient.src.over_samples = true;
+    recipe.weight_gradient.diff_dst = recipe.weight_gradient.src;
+    return recipe;
+}
+
 /* All three products in integers (shiftquant.md §4): each operand's steps by the channels that its sum runs over, weights with a step for
  * each channel that it does not run over. The weight gradient takes the codes that forward saved. */
 static qs_recipe make_integer_recipe(const qs_quantizer *codes) {
     qs_recipe recipe = make_recipe(codes, codes->format);
+    if (codes->granularity == QS_HADAMARD) return make_transformed_recipe(codes);
     recipe.input_gradient.weights = recipe.forward.weights;
     recipe.input_gradient.weights.channel_is_input = true;
     recipe.weight_gradient.src = recipe.forward.src;
@@ -46,7 +59,8 @@ static qs_recipe make_integer_recipe(const qs_quantizer *codes) {
     return recipe;
 }
 
-/* "int8" or "int4:shift4": signed codes with one step, or in shift groups; the formats of other inputs follow from it. */
+/* "int8", "int4:shift4" or "int4:hadamard": signed codes with one step, in shift groups, or transformed; the formats of other inputs follow
+ * from it. */
 static bool codes_named(const char *name, size_t length, qs_quantizer *out) {
     char text[QS_NAME];
     if (length >= sizeof text) return false;

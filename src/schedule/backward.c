@@ -79,6 +79,7 @@ static qs_status weight_gradient_emit(qs_schedule_draft *draft, int n) {
     qs__activation_bind(draft, &pending, QS_DIFF_DST, dst_shape, &diff_dst);
     gradient_bind(draft, &pending, QS_DIFF_WEIGHTS, weights);
     if (bias) gradient_bind(draft, &pending, QS_DIFF_BIAS, bias);
+    if (bias) pending.case_.attributes.hadamard = diff_dst.quantizer.hadamard;
     QS_TRY(qs__step_emit(draft, &pending));
     if (bias) QS_TRY(qs__parameter_gradient_round(draft, bias));
     QS_TRY(qs__parameter_gradient_round(draft, weights));

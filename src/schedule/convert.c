@@ -39,9 +39,12 @@ static qs_status cast_emit(qs_schedule_draft *draft, const conversion *one, qs_c
     return qs__step_emit(draft, &pending);
 }
 
-/* One step for all, one for each index of an axis, or shift groups of the channels, which lie along axis 1. */
+/* One step for all, one for each index of an axis, or shift groups of the channels, which lie along axis 1. Transformed values have one
+ * step; their channels lie along axis 1 too, but for the outputs of weights, which are never batched. */
 static qs_attributes steps_of(const conversion *one) {
     const bool shifts = one->to.granularity == QS_SHIFT_GROUPS, channels = one->to.granularity == QS_PER_CHANNEL;
+    if (one->to.granularity == QS_HADAMARD)
+        return (qs_attributes){.hadamard = one->to.hadamard, .axis = !one->to.over_samples && (one->to.channel_is_input || one->batched)};
     return (qs_attributes){.per_channel = channels || shifts, .axis = shifts || (channels && one->to.channel_is_input) ? 1 : 0};
 }
 
@@ -139,13 +142,17 @@ static qs_status value_convert(qs_schedule_draft *draft, int value, int input, c
     return copy_make(draft, &one, forms, out);
 }
 
+/* A value as it is stored. */
+static qs_status value_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
+    const int value = draft->graph->node[reader].input[input];
+    *out = (qs_copy){{.format = draft->facts[value].value}, qs__value_number(draft, value), -1, -1};
+    return draft->build.phase == QS_BACKWARD ? qs__value_unpack(draft, reader, input, &out->buffer) : QS_OK;
+}
+
 qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
     const int value = draft->graph->node[reader].input[input];
     const qs_quantizer *want = &draft->facts[reader].want[input];
-    if (want->format == draft->facts[value].value) {
-        *out = (qs_copy){{.format = want->format}, qs__value_number(draft, value), -1, -1};
-        return draft->build.phase == QS_BACKWARD ? qs__value_unpack(draft, reader, input, &out->buffer) : QS_OK;
-    }
+    if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
     int forms;
     const int owner = copy_owner(draft, value, want, &forms);
     if (owner == qs__edge(reader, input) && draft->build.phase == QS_FORWARD) return value_convert(draft, value, input, want, forms, out);
@@ -164,14 +171,14 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
                             .shape = qs_graph_shape(draft->graph, node, draft->in.batch),
                             .from = draft->facts[node].value,
                             .place = {qs__gradient_of(draft, node).buffer, 0},
-                            .to = *quantizer,
+                            .to = qs__operand_form(draft, node, quantizer),
                             .batched = true};
     if (quantizer->format == one.from) {
         *out = (qs_copy){{.format = one.from}, one.place.buffer, -1, -1};
         return QS_OK;
     }
     for (int i = 0; i < build->gradient_copies; i++)
-        if (qs__quantizer_same(&build->gradient_copy[i].quantizer, quantizer)) {
+        if (qs__quantizer_same(&build->gradient_copy[i].quantizer, &one.to)) {
             *out = build->gradient_copy[i];
             return QS_OK;
         }
@@ -202,9 +209,46 @@ static qs_status saved_check(const qs_schedule_draft *draft, int reader, const q
                    draft->graph->node[reader].name, qs_quantizer_text(saved, first), qs_quantizer_text(wanted, second));
 }
 
+/* What is transformed in one way is of no use in another: under recipes that transform, what the weight gradient reads is made beside
+ * forward's codes, from the value itself, unless it is the same. */
+static bool is_apart(const qs_schedule_draft *draft, int reader, const qs_quantizer *wanted) {
+    const qs_recipe *recipe = draft->recipe[reader];
+    const bool transforms = recipe->forward.src.hadamard > 0 || recipe->weight_gradient.src.hadamard > 0;
+    return transforms && !qs__quantizer_same(&draft->facts[reader].want[0], wanted);
+}
+
+static qs_status apart_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out) {
+    const int value = draft->graph->node[reader].input[0];
+    if (wanted->format == draft->facts[value].value) return value_as(draft, reader, 0, out);
+    const int parts = qs__number(draft, reader, QS_SLOT_SAVED);
+    *out = (qs_copy){*wanted, parts + QS_PART_VALUES, wanted->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
+                     wanted->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
+    return QS_OK;
+}
+
+qs_status qs__saved_make(qs_schedule_draft *draft, int reader) {
+    const qs_quantizer wanted = qs__input_form(draft, reader, &draft->recipe[reader]->weight_gradient.src);
+    const int value = draft->graph->node[reader].input[0];
+    if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, &wanted)) return QS_OK;
+    if (wanted.format == draft->facts[value].value) return QS_OK;
+    const conversion one = {.node = reader,
+                            .slot = QS_SLOT_SAVED,
+                            .stream = QS_STREAM_SAVED,
+                            .what = "saved",
+                            .shape = qs_graph_shape(draft->graph, value, draft->in.batch),
+                            .from = draft->facts[value].value,
+                            .place = {qs__value_number(draft, value), 0},
+                            .to = wanted,
+                            .batched = true,
+                            .channels_are_input = true};
+    qs_copy made;
+    return copy_make(draft, &one, 0, &made);
+}
+
 qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *quantizer, qs_copy *out) {
     const qs_quantizer form = qs__input_form(draft, reader, quantizer), *wanted = &form;
     qs_copy saved = {.buffer = -1};
+    if (is_apart(draft, reader, wanted)) return apart_as(draft, reader, wanted, out);
     QS_TRY(qs__input_as(draft, reader, 0, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
     const qs_format *format = saved.quantizer.format;
     QS_TRY(saved_check(draft, reader, &saved.quantizer, wanted));
@@ -234,7 +278,7 @@ static qs_status weights_check(const qs_schedule_draft *draft, int node, const q
     if (quantizer->granularity == QS_SHIFT_GROUPS)
         return qs_fail(QS_UNSUPPORTED, "operator %s: shift groups are of activations and gradients; weights take channel(%s)", name,
                        forward ? "out" : "in");
-    if (quantizer->granularity == QS_PER_TENSOR || input != forward) return QS_OK;
+    if (quantizer->granularity != QS_PER_CHANNEL || input != forward) return QS_OK;
     return qs_fail(QS_UNSUPPORTED, "operator %s: weights with a step per %s channel, over which the %s sums; use channel(%s)", name,
                    input ? "input" : "output", forward ? "forward product" : "input gradient", forward ? "out" : "in");
 }
@@ -245,7 +289,9 @@ static qs_status weights_check(const qs_schedule_draft *draft, int node, const q
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer) {
     const bool forward = draft->build.phase == QS_FORWARD;
     const qs_recipe *recipe = draft->recipe[node];
-    const qs_quantizer *quantizer = forward ? &recipe->forward.weights : &recipe->input_gradient.weights;
+    const qs_quantizer before = qs__operand_form(draft, node, &recipe->forward.weights), *quantizer = &before;
+    const qs_quantizer back = qs__operand_form(draft, node, &recipe->input_gradient.weights);
+    if (!forward) quantizer = &back;
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)},
                    slot = {draft->frame->gradients, master.offset};
@@ -260,7 +306,7 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
             "tensor %s: the plan gives it a format of its own, but recipe %s has the weights in %s already; use the recipe fp32 or "
             "leave the tensor out",
             parameter->name, recipe->name, quantizer->format->name);
-    if (!forward && in_gradient && qs__quantizer_same(&recipe->forward.weights, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
+    if (!forward && in_gradient && qs__quantizer_same(&before, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
         *weights = slot;
         *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_STEP) : -1;
         return QS_OK;

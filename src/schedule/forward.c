@@ -32,7 +32,9 @@ static qs_status adjustable_emit(qs_schedule_draft *draft, int n) {
     qs_copy src;
     qs_place weights, bias_place = {-1, 0};
     int weights_step = -1;
+    QS_TRY(qs__transforms_check(draft, n));
     QS_TRY(qs__input_as(draft, n, 0, &src));
+    QS_TRY(qs__saved_make(draft, n));
     QS_TRY(qs__weights_as(draft, n, false, &weights, &weights_step));
     if (bias) QS_TRY(qs__parameter_as(draft, bias, true, &bias_place));
     if (draft->in.mode == QS_MODE_STATISTICS) QS_TRY(inputs_measure(draft, n, src_shape, parameter));

@@ -4,8 +4,8 @@
 
 qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
     const qs_format *format = quantizer->format;
-    qs_quantizer form = *quantizer;
-    if (format->kind != QS_KIND_INTEGER || format->is_unsigned) return form;
+    qs_quantizer form = qs__operand_form(draft, node, quantizer);
+    if (format->kind != QS_KIND_INTEGER || format->is_unsigned || form.granularity == QS_HADAMARD) return form;
     if (draft->recipe[node]->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
     const qs_format *other = draft->unsigned_of[format->bits];
     if (other && draft->topology.non_negative[draft->graph->node[node].input[0]]) form.format = other;

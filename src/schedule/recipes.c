@@ -5,8 +5,9 @@
 #include "schedule_internal.h"
 
 bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b) {
-    return a->format == b->format && a->granularity == b->granularity && a->shift_groups == b->shift_groups &&
-           a->channel_is_input == b->channel_is_input && a->rounding == b->rounding && a->overflow == b->overflow;
+    return a->format == b->format && a->granularity == b->granularity && a->shift_groups == b->shift_groups && a->hadamard == b->hadamard &&
+           a->over_samples == b->over_samples && a->channel_is_input == b->channel_is_input && a->rounding == b->rounding &&
+           a->overflow == b->overflow;
 }
 
 static bool accumulators_same(const qs_recipe *a, const qs_recipe *b) {

@@ -254,13 +254,23 @@ qs_status qs__facts_update(qs_schedule_draft *draft);
 qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out);
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out);
 qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out);
+/* Forward: makes what the weight gradient will read where transforms keep it from reading what forward reads. */
+qs_status qs__saved_make(qs_schedule_draft *draft, int reader);
 /* Forward: the copy lies in the place of the weights' gradient, until that is written. Backward: there where `first` says that the input's
  * gradient comes first; else in a buffer of its own. */
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
-/* The form of a recipe's input: where all three products are integer, values that cannot be negative have unsigned codes. */
-qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
 
-/* integer.c: binding integer factors to passes of conv2d and linear; floats are bound as they are. */
+/* transform.c: Hadamard transforms (Xi et al.), which both factors of a product take along its inner dimension: input channels
+ * forward, output channels in the input gradient, samples in the weight gradient. */
+/* QS_UNSUPPORTED where the recipe of a node transforms one factor only, or the two unlike. */
+qs_status qs__transforms_check(const qs_schedule_draft *draft, int node);
+/* An operand's quantizer with the block that divides its dimension; where none does, with one step for the tensor as it is. */
+qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+
+/* integer.c: integer factors of conv2d and linear. The form of a recipe's input: where all three products are integer, values that cannot
+ * be negative have unsigned codes, unless they are transformed. */
+qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+/* Binding them to passes; floats are bound as they are. */
 void qs__activation_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy);
 void qs__weights_bind(const qs_schedule_draft *draft, qs_pending *pending, const qs_parameter *parameter, const qs_quantizer *quantizer,
                       qs_place place, int step_buffer);

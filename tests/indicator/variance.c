@@ -44,6 +44,17 @@ static void steps_by_definition(void **state) {
     close_to(variance_of(&by_hand, "fp32:stochastic", false, false), 16 * 0x1p-46 * 100);
 }
 
+/* What is rounded there nobody measured. */
+static void transformed_values_are_refused(void **state) {
+    (void)state;
+    qs_quantizer quantizer;
+    double out = -1;
+    assert_ok(qs_quantizer_find("int4:hadamard", &quantizer));
+    assert_int_equal(qs_rounding_variance(&by_hand, &quantizer, false, true, "weights", &out), QS_UNSUPPORTED);
+    assert_true(strstr(qs_message(), "weights") && strstr(qs_message(), "Hadamard") && strstr(qs_message(), "int4:shift4"));
+    assert_true(out == -1);
+}
+
 /* Nearest has half of it; floor and toward-zero q²/12 and the square of a bias of q/2: 1/3 in place of 1/6. */
 static void roundings(void **state) {
     (void)state;
@@ -212,6 +223,7 @@ static void overflow_is_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(steps_by_definition),
+                                       cmocka_unit_test(transformed_values_are_refused),
                                        cmocka_unit_test(roundings),
                                        cmocka_unit_test(measured_sums_are_taken),
                                        cmocka_unit_test(missing_ranges_are_refused),

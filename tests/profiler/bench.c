@@ -10,7 +10,7 @@ static qs_device *device_open(void) {
 }
 
 static void figures_hang_together(void **state) {
-    static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8:tensor", "int4:shift4"};
+    static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8:tensor", "int4:shift4", "int4:hadamard"};
     qs_device *device = device_open();
     double flops = 0;
     (void)state;

@@ -73,6 +73,41 @@ static void all_in_integers(void **state) {
     expect_quantizer(&recipe.weight_gradient.src, "bf16");
 }
 
+static void transformed(void **state) {
+    (void)state;
+    qs_recipe recipe;
+    assert_int_equal(qs_recipe_builtin("int4:hadamard", &recipe), QS_OK);
+    assert_string_equal(recipe.name, "int4:hadamard");
+    expect_quantizer(&recipe.forward.src, "int4:hadamard16(in):stochastic");
+    expect_quantizer(&recipe.forward.weights, "int4:hadamard16(in):stochastic");
+    expect_quantizer(&recipe.input_gradient.diff_dst, "int4:hadamard16(out):stochastic");
+    expect_quantizer(&recipe.input_gradient.weights, "int4:hadamard16(out):stochastic");
+    expect_quantizer(&recipe.weight_gradient.src, "int4:hadamard16(samples):stochastic");
+    expect_quantizer(&recipe.weight_gradient.diff_dst, "int4:hadamard16(samples):stochastic");
+    assert_int_equal(qs_recipe_builtin("int8:hadamard32/bf16", &recipe), QS_OK);
+    expect_quantizer(&recipe.forward.weights, "int8:hadamard32(in):stochastic");
+    expect_quantizer(&recipe.weight_gradient.src, "bf16");
+}
+
+/* By name into a plan, out as an object with all its quantizers, and in again. */
+static void in_a_plan(void **state) {
+    (void)state;
+    qs_plan plan, again;
+    char *first, *second;
+    assert_int_equal(
+        qs_plan_parse("{\"schema\": \"qsync/plan/1\", \"classes\": {\"a\": {\"operators\": {\"fc\": \"int4:hadamard\"}}}}", "plan", &plan),
+        QS_OK);
+    assert_int_equal(qs_plan_text(&plan, &first), QS_OK);
+    assert_non_null(strstr(first, "\"src\": \"int4:hadamard16(samples):stochastic<saved\""));
+    assert_int_equal(qs_plan_parse(first, "again", &again), QS_OK);
+    assert_int_equal(qs_plan_text(&again, &second), QS_OK);
+    assert_string_equal(first, second);
+    expect_quantizer(&qs_plan_recipe(&again, "int4:hadamard")->input_gradient.weights, "int4:hadamard16(out):stochastic");
+    free(first), free(second);
+    qs_plan_release(&plan);
+    qs_plan_release(&again);
+}
+
 static void unknown(void **state) {
     (void)state;
     static const char *const names[] = {"",
@@ -89,7 +124,10 @@ static void unknown(void **state) {
                                         "uint4:shift4",
                                         "bf16:tensor",
                                         "int4:shift4:nearest-even",
-                                        "int4:shift4(in)"};
+                                        "int4:shift4(in)",
+                                        "int4:hadamard(out)",
+                                        "int4:hadamard3",
+                                        "uint4:hadamard"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         qs_recipe recipe;
         assert_int_equal(qs_recipe_builtin(names[i], &recipe), QS_USAGE);
@@ -126,8 +164,8 @@ static void of_class(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe), cmocka_unit_test(all_in_integers),
-        cmocka_unit_test(unknown),      cmocka_unit_test(of_class),
+        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe), cmocka_unit_test(all_in_integers), cmocka_unit_test(transformed),
+        cmocka_unit_test(in_a_plan),    cmocka_unit_test(unknown),        cmocka_unit_test(of_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,6 +353,96 @@ static void saved_groups_become_floats(void **state) {
     end(&one);
 }
 
+/* Steps that serve a node with this in their text. */
+static int steps_saying(const model *one, const qs_schedule *schedule, const char *node, const char *text) {
+    int count = 0;
+    for (int s = 0; s < schedule->steps; s++)
+        count += schedule->step[s].kind == QS_STEP_KERNEL && schedule->step[s].node == qs_graph_find(one->graph, node) &&
+                 strstr(schedule->step[s].case_text, text) != NULL;
+    return count;
+}
+
+/* b mixes 8 input channels forward, 8 output channels in the input gradient, 4 samples in the weight gradient. Codes are signed, though a
+ * ReLU made b's input, and the weight gradient has its own, which forward made. The images' 3 channels cannot be mixed: their codes are
+ * those of int4:tensor. fc's 10 output channels are mixed in pairs. */
+static void transforms_follow_the_sums(void **state) {
+    (void)state;
+    model one = chain("int4:hadamard", "int4:hadamard", "int6:hadamard4");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    const qs_step *forward = step_of(&one, schedule, "b", "conv2d", "forward");
+    const qs_step *input = step_of(&one, schedule, "b", "conv2d", "input_gradient");
+    const qs_step *weights = step_of(&one, schedule, "b", "conv2d", "weight_gradient");
+    case_says(forward, "src=int4[4,8,8,8] src_step=fp32[1] weights=int4[8,8,3,3] weights_step=fp32[1] dst=bf16");
+    case_says(input, "weights=int4[8,8,3,3] weights_step=fp32[1] diff_dst=int4[4,8,8,8] diff_dst_step=fp32[1] diff_src=bf16");
+    case_says(weights, "src=int4[4,8,8,8] src_step=fp32[1] diff_dst=int4[4,8,8,8] diff_dst_step=fp32[1] diff_weights=fp32");
+    assert_int_not_equal(place_of(forward, QS_SRC).buffer, place_of(weights, QS_SRC).buffer);
+    assert_int_not_equal(place_of(input, QS_DIFF_DST).buffer, place_of(weights, QS_DIFF_DST).buffer);
+    assert_int_equal(steps_saying(&one, schedule, "relu", "dst=int4[4,8,8,8] dst_step=fp32[1] axis=1 hadamard=8 rounding"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=int4[4,8,8,8] dst_step=fp32[1] hadamard=4 rounding"), 2); /* src, diff_dst */
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=int4[4,8,8,8] dst_step=fp32[1] axis=1 hadamard=8 rounding"), 1); /* diff_dst */
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=int4[8,8,3,3] dst_step=fp32[1] axis=1 hadamard=8"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=int4[8,8,3,3] dst_step=fp32[1] hadamard=8"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "b", "absmax/forward"), 5);
+    assert_int_equal(steps_saying(&one, schedule, "a", "dst=int4[8,3,3,3] dst_step=fp32[1] rounding"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "a", "dst=int4[4,3,8,8] dst_step=fp32[1] hadamard=4"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "fc", "dst=int6[4,10] dst_step=fp32[1] axis=1 hadamard=2"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "fc", "dst=int6[10,8] dst_step=fp32[1] axis=1 hadamard=4"), 1);
+    qs_schedule_release(schedule);
+    one.job.batch = 3; /* no samples to be mixed: forward, which mixes no channels either, shares its codes with the weight gradient */
+    schedule = lowered(&one, "bf16");
+    assert_int_equal(place_of(step_of(&one, schedule, "a", "conv2d", "forward"), QS_SRC).buffer,
+                     place_of(step_of(&one, schedule, "a", "conv2d", "weight_gradient"), QS_SRC).buffer);
+    case_says(step_of(&one, schedule, "b", "conv2d", "weight_gradient"), "src=uint4[3,8,8,8]");
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+/* Two readers share forward's codes; of a forward transform alone, the weight gradient reads the value as it is stored; evaluation saves
+ * nothing; a gradient of the bias has to know of the transform. */
+static void transformed_copies(void **state) {
+    (void)state;
+    model one = fork("bf16", "int4:hadamard", "int4:hadamard", "int8:hadamard/bf16");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    assert_int_equal(steps_of(&one, schedule, "relu", "quantize", QS_FORWARD), 1);
+    case_says(step_of(&one, schedule, "c", "conv2d", "forward"), "src=int8[4,8,8,8] src_step=fp32[1] weights=int8");
+    case_says(step_of(&one, schedule, "c", "conv2d", "weight_gradient"), "src=bf16[4,8,8,8] diff_dst=bf16");
+    assert_int_equal(steps_of(&one, schedule, "c", "dequantize", QS_BACKWARD), 0);
+    assert_int_equal(steps_of(&one, schedule, "p", "quantize", QS_FORWARD), 2); /* weights, saved */
+    qs_schedule_release(schedule);
+    const qs_recipe recipe = recipe_of("int4:hadamard"), **list = recipes_uniform(one.graph, &recipe);
+    const qs_lowering lowering = lowering_of(one.graph, &one.job, QS_MODE_EVALUATION, list);
+    schedule = lower(&lowering);
+    assert_int_equal(steps_of(&one, schedule, "p", "quantize", QS_FORWARD), 1);
+    free(list);
+    qs_schedule_release(schedule);
+    end(&one);
+    one = start();
+    int at = after(&one, "flat", "flatten", 0, 0);
+    assert_ok(qs_graph_add(one.graph, "fc", "linear", &(qs_attributes){0}, 1, &at, 10, true, &at));
+    assert_ok(qs_graph_finish(one.graph, at));
+    set(&one, "fc", "int4:hadamard");
+    schedule = lowered(&one, "bf16");
+    case_says(step_of(&one, schedule, "fc", "linear", "weight_gradient"), "diff_bias=fp32[10] hadamard=4");
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+static void transforms_are_of_both_factors(void **state) {
+    (void)state;
+    model one = chain("int4:hadamard", "int4:hadamard", "fp32");
+    recipe_at(&one, "b")->forward.weights = recipe_of("int4:shift4").forward.weights;
+    refused(&one, QS_UNSUPPORTED, "int4:hadamard16(in):stochastic and int4:channel(out):stochastic: both take the same hadamardB(in)");
+    one = chain("int4:hadamard", "int4:hadamard", "fp32");
+    recipe_at(&one, "b")->forward.weights.hadamard = 8;
+    refused(&one, QS_UNSUPPORTED, "factors of the forward");
+    one = chain("int4:hadamard", "int4:hadamard", "fp32");
+    recipe_at(&one, "b")->input_gradient.weights = recipe_at(&one, "b")->forward.weights;
+    refused(&one, QS_UNSUPPORTED, "hadamardB(out)");
+    one = chain("int4:hadamard", "int4:hadamard", "fp32");
+    recipe_at(&one, "b")->weight_gradient.src = recipe_at(&one, "b")->forward.src;
+    refused(&one, QS_UNSUPPORTED, "hadamardB(samples)");
+}
+
 static void impossible_integers_are_refused(void **state) {
     (void)state;
     model one = chain("int4:shift4", "int4:shift4", "fp32");
@@ -384,6 +474,9 @@ int main(void) {
                                        cmocka_unit_test(impossible_recipes_are_refused),
                                        cmocka_unit_test(integers_in_all_passes),
                                        cmocka_unit_test(saved_groups_become_floats),
+                                       cmocka_unit_test(transforms_follow_the_sums),
+                                       cmocka_unit_test(transformed_copies),
+                                       cmocka_unit_test(transforms_are_of_both_factors),
                                        cmocka_unit_test(impossible_integers_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include "schedule_check.h"
 
-static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8/fp32", "int4:shift4"};
+static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8/fp32", "int4:shift4", "int4:hadamard"};
 #define RECIPES ((int)(sizeof recipes / sizeof *recipes))
 #define BATCH 32
 

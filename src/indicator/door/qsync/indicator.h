@@ -73,7 +73,8 @@ typedef struct qs_spread {
  * Shift groups: q of a channel is its own, times 1 to 2, and at least 2^-(G-1) of the tensor's, so Σ q² is taken as 3/(2 ln 2) times that
  * of a step per channel plus 4^-(G-1) times the tensor's, at most the latter: never more than twice too much. Weights with one step per
  * input channel are bounded by the tensor-wise step. QS_INFEASIBLE with the share of elements beyond when a float format's max is below
- * absmax; `what` names the tensor. QS_MISMATCH when the step needs what was not measured. */
+ * absmax; `what` names the tensor. QS_MISMATCH when the step needs what was not measured. QS_UNSUPPORTED for Hadamard transforms: what is
+ * rounded there has another absmax, which is no function of what was measured. */
 QS_API qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric, bool exact, const char *what,
                                       double *out);
 /* Share of the elements beyond a format's max, by the histogram; 0 without one. */
