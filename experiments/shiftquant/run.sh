@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Training in 4-bit integers, one device: fp32, ShiftQuant with 1 to 6 groups, per-tensor 8 bits, normalisations. Writes results.csv and
-# picture.svg beside itself; a run that is finished is not run again (OUT keeps them), so the experiment goes on where it was stopped.
+# Training in 4-bit integers, one device: fp32, ShiftQuant with 1 to 6 groups, per-tensor 8 bits, 4 bits behind Hadamard transforms (Xi et
+# al.), normalisations. Writes results.csv and picture.svg beside itself; a run that is finished is not run again (OUT keeps them), so the
+# experiment goes on where it was stopped.
 # QSYNC: the program; QSYNC_DATA: folder with cifar10; MODEL, EPOCHS, RATE, BATCH, LIMIT (training samples; 0: all), SEEDS, VARIANTS, OUT,
 # FIRST_LAST (recipe of the model's first and last operator; default: that of all others).
 set -eu
@@ -11,7 +12,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/variants.sh"
 : "${VARIANTS:=fp32=l2bn/fp32 g1=l1bnq/int4:shift1 g2=l1bnq/int4:shift2 g3=l1bnq/int4:shift3 g4=l1bnq/int4:shift4 g5=l1bnq/int4:shift5
     g6=l1bnq/int4:shift6 g4-l2bn=l2bn/int4:shift4 g4-l1bn=l1bn/int4:shift4 g4-l2bnq=l2bnq/int4:shift4 g4-l2bnq-std=l2bnq-std/int4:shift4
-    int8=l2bn/w8}"
+    int8=l2bn/w8 hadamard=l2bn/int4:hadamard}"
 
 rows() {
     echo "variant,norm,recipe,seed,epoch,training_loss,test_loss,test_accuracy,iteration_us"
