@@ -199,9 +199,10 @@ static qs_status conversions_estimate(recorder *to, const qs_class *class_, cons
         if (all[a]->kind != QS_KIND_FLOAT) continue;
         QS_TRY(
             conversion_add(to, (qs_conversion_cost){.from = all[a], .to = all[a], .rounding = QS_NEAREST_EVEN}, "add", 3 * all[a]->bits));
-        for (qs_conversion_steps steps = 0; steps < QS_STEPS_SHIFT; steps++)
-            QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .steps = steps, .rounding = QS_NEAREST_EVEN}, "absmax",
-                                  all[a]->bits));
+        for (qs_conversion_steps steps = 0; steps < QS_STEPS_COUNT; steps++)
+            if (steps != QS_STEPS_SHIFT) /* groups follow from maxima of columns */
+                QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .steps = steps, .rounding = QS_NEAREST_EVEN}, "absmax",
+                                      all[a]->bits));
     }
     return QS_OK;
 }

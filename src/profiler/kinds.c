@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FLOATS = 2 * QS_MAX_FORMATS, SHIFTS = 4 };
+enum { MOST_FLOATS = 2 * QS_MAX_FORMATS, SHIFTS = 4, BLOCK = 16 };
 
 static const qs_format *source_of(const qs_case *one) {
     return one->operand[qs_case_position(one, QS_SRC)].format;
@@ -69,18 +69,26 @@ typedef struct wish {
     qs_rounding rounding;
 } wish;
 
+/* What a kind's steps say of its cases. */
+static qs_attributes attributes_of(const wish *wanted) {
+    const bool shifts = wanted->steps == QS_STEPS_SHIFT, mixed = wanted->steps == QS_STEPS_HADAMARD;
+    const bool blocks = mixed || wanted->steps == QS_STEPS_HADAMARD_ROWS;
+    const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
+    return (qs_attributes){.rounding = wanted->rounding,
+                           .axis = shifts || mixed || wanted->steps == QS_STEPS_COLUMN,
+                           .shifts = shifts ? SHIFTS : 0,
+                           .hadamard = blocks ? BLOCK : 0,
+                           .per_channel = wanted->steps != QS_STEPS_TENSOR && !blocks,
+                           .batched = draws && wanted->steps != QS_STEPS_CHANNEL && !wanted->weights};
+}
+
 /* Shapes are set when a size is timed; here they only have to be possible. Channels along axis 1 are those of images. */
 static qs_case case_make(const wish *wanted) {
-    const bool shifts = wanted->steps == QS_STEPS_SHIFT, columns = shifts || wanted->steps == QS_STEPS_COLUMN;
-    const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
-    const qs_shape shape =
-                       columns ? qs_shape_of(4, (int64_t)8, (int64_t)64, (int64_t)1, (int64_t)1) : qs_shape_of(2, (int64_t)8, (int64_t)64),
+    const qs_attributes attributes = attributes_of(wanted);
+    const bool shifts = attributes.shifts > 0;
+    const qs_shape shape = attributes.axis == 1 ? qs_shape_of(4, (int64_t)BLOCK, (int64_t)64, (int64_t)1, (int64_t)1)
+                                                : qs_shape_of(2, (int64_t)BLOCK, (int64_t)64),
                    single = qs_shape_of(1, (int64_t)1);
-    const qs_attributes attributes = {.rounding = wanted->rounding,
-                                      .axis = columns,
-                                      .shifts = shifts ? SHIFTS : 0,
-                                      .per_channel = wanted->steps != QS_STEPS_TENSOR,
-                                      .batched = draws && wanted->steps != QS_STEPS_CHANNEL && !wanted->weights};
     const qs_shape steps = attributes.per_channel ? qs_shape_of(1, shape.dim[attributes.axis]) : single;
     qs_case one = qs_case_make(wanted->op, "forward", &attributes);
     for (int i = 0; i < one.operands; i++) {
@@ -119,7 +127,18 @@ static qs_status casts_add(qs__profiler *profiler, const formats *all, qs__kinds
     return QS_OK;
 }
 
-/* int8 stands for a forward product in it, narrower ones for all three (qs_class_recipes): shift groups and weights by input channel. */
+/* Weights are kept in fp32. */
+static qs_status transforms_add(qs__profiler *profiler, const qs_format *real, const qs_format *integer, qs__kinds *kinds) {
+    for (qs_conversion_steps steps = QS_STEPS_HADAMARD; steps <= QS_STEPS_HADAMARD_ROWS; steps++) {
+        QS_TRY(wish_add(profiler, (wish){"absmax", real, NULL, steps, false, QS_NEAREST_EVEN}, kinds));
+        QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, steps, false, QS_STOCHASTIC}, kinds));
+        if (real == qs_format_of("fp32")) QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, steps, true, QS_STOCHASTIC}, kinds));
+    }
+    return QS_OK;
+}
+
+/* int8 stands for a forward product in it, narrower ones for all three (qs_class_recipes): shift groups, weights by input channel and
+ * Hadamard transforms. */
 static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, const qs_format *integer, qs__kinds *kinds) {
     for (qs_conversion_steps steps = QS_STEPS_TENSOR; steps <= QS_STEPS_CHANNEL; steps++) {
         QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, steps, steps, QS_NEAREST_EVEN}, kinds));
@@ -129,7 +148,8 @@ static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, 
     if (integer->bits == 8) return QS_OK;
     QS_TRY(wish_add(profiler, (wish){"absmax", real, NULL, QS_STEPS_COLUMN, false, QS_NEAREST_EVEN}, kinds));
     QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_COLUMN, true, QS_STOCHASTIC}, kinds));
-    return wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_SHIFT, false, QS_STOCHASTIC}, kinds);
+    QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_SHIFT, false, QS_STOCHASTIC}, kinds));
+    return transforms_add(profiler, real, integer, kinds);
 }
 
 static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {

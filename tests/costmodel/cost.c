@@ -265,10 +265,41 @@ static void nothing_is_below_the_least(void **state) {
     free(alone);
 }
 
+/* Two axes, two kinds: a row of one step, or of the other axis, is not taken. */
+static void transforms_are_kinds_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        qs_conversion_steps steps;
+    } known[] = {
+        {"quantize/forward src=bf16[16,32] absmax=fp32[1] dst=int4[16,32] dst_step=fp32[1] axis=1 hadamard=16 batched", QS_STEPS_HADAMARD},
+        {"quantize/forward src=bf16[16,32] absmax=fp32[1] dst=int4[16,32] dst_step=fp32[1] hadamard=8 batched", QS_STEPS_HADAMARD_ROWS},
+        {"quantize/forward src=bf16[16,32] absmax=fp32[1] dst=int4[16,32] dst_step=fp32[1] batched", QS_STEPS_TENSOR}};
+    qs_conversion_cost rows[3] = {{.kind = "quantize"}, {.kind = "quantize"}, {.kind = "quantize"}};
+    const qs_class_profile one = {.conversions = 3, .conversion = rows};
+    for (int i = 0; i < 3; i++) {
+        rows[i].from = qs_format_of("bf16");
+        rows[i].to = qs_format_of("int4");
+        rows[i].steps = known[i].steps;
+    }
+    for (int i = 0; i < 3; i++) {
+        qs_case parsed;
+        assert_ok(qs_case_parse(known[i].text, &parsed));
+        assert_ok(qs_case_check(&parsed));
+        assert_int_equal(qs_conversion_steps_of(&parsed), known[i].steps);
+        assert_ptr_equal(qs_cost_conversion(&one, &parsed), &rows[i]);
+        rows[i].steps = QS_STEPS_SHIFT;
+        assert_null(qs_cost_conversion(&one, &parsed));
+        rows[i].steps = known[i].steps;
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_has_its_price),       cmocka_unit_test(casts_can_be_left_out),
-                                       cmocka_unit_test(places_in_the_schedule_count),   cmocka_unit_test(cases_tell_weights),
-                                       cmocka_unit_test(weights_have_rows_of_their_own), cmocka_unit_test(what_is_not_known_is_an_error),
-                                       cmocka_unit_test(plans_hold_kernel_rows),         cmocka_unit_test(nothing_is_below_the_least)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_has_its_price),          cmocka_unit_test(casts_can_be_left_out),
+        cmocka_unit_test(places_in_the_schedule_count),      cmocka_unit_test(cases_tell_weights),
+        cmocka_unit_test(transforms_are_kinds_of_their_own), cmocka_unit_test(weights_have_rows_of_their_own),
+        cmocka_unit_test(what_is_not_known_is_an_error),     cmocka_unit_test(plans_hold_kernel_rows),
+        cmocka_unit_test(nothing_is_below_the_least)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

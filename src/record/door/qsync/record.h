@@ -143,7 +143,12 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *   "int4:shift4"    all three products in integers (shiftquant.md §4): src and diff_dst in 4 shift groups of channels, weights with a
  *                    step for each output channel forward, for each input channel in the input gradient; the weight gradient takes the
  *                    codes that forward saved, one byte each. src takes unsigned codes (uint4) where a value cannot be negative, as behind
- *                    a ReLU; of 8 bits it stays signed. "int8:tensor": one step for src, one for diff_dst */
+ *                    a ReLU; of 8 bits it stays signed. "int8:tensor": one step for src, one for diff_dst
+ *   "int4:hadamard"  all three products in integers, with one step for each factor (Xi et al.): both are transformed along the product's
+ *                    inner dimension, in blocks of 16 or of the largest power of two that divides it ("hadamard32": of 32): forward over
+ *                    input channels of a group, input gradient over output channels, weight gradient over the samples of a local batch.
+ *                    A dimension without such a block takes one step as it is. src has signed codes, and the weight gradient codes of its
+ *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
 /* ---- Profile ----------------------------------------------------------------------------------------------------------------- */
@@ -172,8 +177,17 @@ typedef struct qs_fit_piece {
 } qs_fit_piece;
 
 /* Steps of a conversion to or from integers: one; one for each index of axis 0 (output channels of weights) or of axis 1 (input
- * channels); shift groups of channels. Maxima of channels for the latter are columns. */
-typedef enum qs_conversion_steps { QS_STEPS_TENSOR, QS_STEPS_CHANNEL, QS_STEPS_COLUMN, QS_STEPS_SHIFT, QS_STEPS_COUNT } qs_conversion_steps;
+ * channels); shift groups of channels. Maxima of channels for the latter are columns. One step of transformed values: in blocks along
+ * axis 1, or across the rows of axis 0. */
+typedef enum qs_conversion_steps {
+    QS_STEPS_TENSOR,
+    QS_STEPS_CHANNEL,
+    QS_STEPS_COLUMN,
+    QS_STEPS_SHIFT,
+    QS_STEPS_HADAMARD,
+    QS_STEPS_HADAMARD_ROWS,
+    QS_STEPS_COUNT
+} qs_conversion_steps;
 
 typedef struct qs_conversion_cost {
     char kind[24];              /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
