@@ -40,13 +40,11 @@ static void fill_part(const qs__product *product, int64_t channels, const uint8_
         order->left_power[order->packed] = (uint8_t)(1 << lift);
         order->right_power[order->packed++] = (uint8_t)(1 << (shift - rest - lift));
     }
-    order->tap[part] = order->packed - order->begin[part];
     for (; order->packed % 4; order->packed++) {
         order->channel[order->packed] = -1;
         order->left_power[order->packed] = order->right_power[order->packed] = 1;
     }
     order->length[part] = order->packed - order->begin[part];
-    if (!product->gathered) order->tap[part] = order->length[part];
 }
 
 static int most_rest(const qs__product *product) {

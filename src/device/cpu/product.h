@@ -71,11 +71,10 @@ void qs__product_execute(const qs__product *product, const qs__product_run *run)
 typedef struct qs__shift_order {
     int parts;
     int64_t begin[QS__TILE_PARTS], length[QS__TILE_PARTS]; /* in packed channels; whole quadruples */
-    int64_t tap[QS__TILE_PARTS];       /* codes that a tap adds to a row: length, or the channels alone where products are gathered */
-    int64_t packed;                    /* channels, all parts */
-    bool lifted;                       /* a left power is not 1 */
-    int32_t *channel;                  /* [packed]; -1: padding */
-    uint8_t *left_power, *right_power; /* [packed]: shifts, as powers of two */
+    int64_t packed;                                        /* channels, all parts */
+    bool lifted;                                           /* a left power is not 1 */
+    int32_t *channel;                                      /* [packed]; -1: padding */
+    uint8_t *left_power, *right_power;                     /* [packed]: shifts, as powers of two */
 } qs__shift_order;
 
 /* Bits by which the largest code can be shifted in an int8. */

@@ -9,61 +9,18 @@
 
 enum {
     SUM_COLUMNS = 64, /* of a block of sums: 12 KiB with its 48 rows, in the first cache */
-    BLOCK_SUMS = QS__BLOCK_ROWS * SUM_COLUMNS,
-    SHORT = QS__SHORT_RUN
+    BLOCK_SUMS = QS__BLOCK_ROWS * SUM_COLUMNS
 };
 
 /* ---- Memory ---- */
 
-/* Bytes from one of the twelve joined rows to the next. */
-static int64_t joined_stride(const qs__rows_job *job) {
-    const int64_t *kernel = job->product->kernel;
-    return kernel[0] * kernel[1] * qs__packed_most(job->inner) + SHORT;
-}
-
 void qs__gathered_lay_out(qs__rows_job *job, qs__pieces *pieces) {
     const int64_t threads = job->product->gathered ? job->threads : 0;
-    job->joined = qs__piece(pieces, threads * QS__TILE_ROWS * joined_stride(job));
     job->sums = qs__piece(pieces, threads * BLOCK_SUMS * (int64_t)sizeof *job->sums);
 }
 
 void qs__gathered_share(const qs__rows_job *job, int64_t share, qs__share *out) {
-    out->joined = job->joined + share * QS__TILE_ROWS * joined_stride(job);
     out->sums = job->sums + share * BLOCK_SUMS;
-}
-
-/* ---- Packing ---- */
-
-static void copy_run(int64_t count, const uint8_t *src, uint8_t *dst) {
-    if (count <= SHORT) {
-        memcpy(dst, src, SHORT); /* what is too much is overwritten by the next, or has no partner on the right */
-    } else {
-        memcpy(dst, src, (size_t)count);
-    }
-}
-
-/* A part of one row: its channels under every tap, side by side. */
-static void join_row(const qs__rows_job *job, int part, const qs__place *at, uint8_t *row) {
-    const qs__shift_order *order = &job->order;
-    for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-        for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-            int64_t offset[2];
-            if (!qs__tap_offset(job, 0, kh, &offset[0]) || !qs__tap_offset(job, 1, kw, &offset[1])) continue;
-            copy_run(order->tap[part], qs__source_row(job, at, offset) + order->begin[part], row);
-            row += order->tap[part];
-        }
-    memset(row, 0, 4);
-}
-
-uint8_t *qs__pack_joined(const qs__rows_job *job, int part, const qs__place *places, uint8_t *rows, uint8_t *dst) {
-    const int64_t stride = joined_stride(job), length = 4 * qs__part_quads(job, part);
-    const uint8_t *row[QS__TILE_ROWS];
-    for (int r = 0; r < QS__TILE_ROWS; r++) {
-        join_row(job, part, &places[r], rows + r * stride);
-        row[r] = rows + r * stride;
-    }
-    job->run->kernels->quads(length, row, dst);
-    return dst + length * QS__TILE_ROWS;
 }
 
 /* ---- Sums ---- */

@@ -30,7 +30,7 @@ static void lay_out(qs__rows_job *job, qs__pieces *pieces) {
     job->order.left_power = qs__piece(pieces, most);
     job->order.right_power = qs__piece(pieces, most);
     job->staged = qs__piece(pieces, pixels * most);
-    job->zeros = qs__piece(pieces, most + QS__SHORT_RUN);
+    job->zeros = qs__piece(pieces, most);
     job->blocks = qs__piece(pieces, job->threads * QS__BLOCK_ROWS * window * most);
     job->right = qs__piece(pieces, padded(columns) * window * most);
     job->correction = qs__piece(pieces, wide * (int64_t)sizeof *job->correction);
@@ -50,7 +50,7 @@ size_t qs__product_rows_scratch(const qs__product *product, int threads) {
 /* ---- Taps ---- */
 
 /* Distance from source × i to the source position that kernel offset k reads; false when rows of this phase do not touch it. */
-bool qs__tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset) {
+static bool tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset) {
     const qs__product *p = job->product;
     if (is_forward(job)) {
         *offset = k - p->padding[axis];
@@ -64,7 +64,7 @@ bool qs__tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offse
 
 static bool tap_touches(const qs__rows_job *job, int64_t kh, int64_t kw) {
     int64_t offset;
-    return qs__tap_offset(job, 0, kh, &offset) && qs__tap_offset(job, 1, kw, &offset);
+    return tap_offset(job, 0, kh, &offset) && tap_offset(job, 1, kw, &offset);
 }
 
 static int count_taps(const qs__rows_job *job) {
@@ -85,7 +85,7 @@ static void stage_rows(void *context, int64_t begin, int64_t end) {
 }
 
 static void stage(qs__rows_job *job) {
-    memset(job->zeros, qs__left_zero(job->product->left), (size_t)job->order.packed + QS__SHORT_RUN);
+    memset(job->zeros, qs__left_zero(job->product->left), (size_t)job->order.packed);
     qs_parallel(job->product->batch * job->extent[0] * job->extent[1], 1 + 16384 / job->inner, stage_rows, job);
 }
 
@@ -100,7 +100,7 @@ static qs__place place_of(const qs__rows_job *job, int64_t row) {
 }
 
 /* Staged codes under the tap that lies `offset` from the corner. */
-const uint8_t *qs__source_row(const qs__rows_job *job, const qs__place *at, const int64_t *offset) {
+static const uint8_t *source_row(const qs__rows_job *job, const qs__place *at, const int64_t *offset) {
     int64_t h = at->corner[0] + offset[0], w = at->corner[1] + offset[1];
     if (h < 0 || h >= job->extent[0] || w < 0 || w >= job->extent[1]) return job->zeros;
     return job->staged + (at->image + h * job->extent[1] + w) * job->order.packed;
@@ -110,26 +110,19 @@ const uint8_t *qs__source_row(const qs__rows_job *job, const qs__place *at, cons
 static uint8_t *pack_tap(const qs__rows_job *job, int part, const qs__place *places, const int64_t *offset, uint8_t *dst) {
     const uint8_t *row[QS__TILE_ROWS];
     for (int r = 0; r < QS__TILE_ROWS; r++)
-        row[r] = qs__source_row(job, &places[r], offset) + job->order.begin[part];
+        row[r] = source_row(job, &places[r], offset) + job->order.begin[part];
     job->run->kernels->quads(job->order.length[part], row, dst);
     return dst + job->order.length[part] * QS__TILE_ROWS;
 }
 
-static uint8_t *pack_taps(const qs__rows_job *job, int part, const qs__place *places, uint8_t *dst) {
-    for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-        for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-            int64_t offset[2];
-            if (!qs__tap_offset(job, 0, kh, &offset[0]) || !qs__tap_offset(job, 1, kw, &offset[1])) continue;
-            dst = pack_tap(job, part, places, offset, dst);
-        }
-    return dst;
-}
-
-static void pack_tile(const qs__rows_job *job, const qs__place *places, uint8_t *joined, uint8_t *dst) {
-    for (int part = 0; part < job->order.parts; part++) {
-        const bool whole = job->order.tap[part] % 4 == 0 || job->taps == 1;
-        dst = whole ? pack_taps(job, part, places, dst) : qs__pack_joined(job, part, places, joined, dst);
-    }
+static void pack_tile(const qs__rows_job *job, const qs__place *places, uint8_t *dst) {
+    for (int part = 0; part < job->order.parts; part++)
+        for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
+            for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
+                int64_t offset[2];
+                if (!tap_offset(job, 0, kh, &offset[0]) || !tap_offset(job, 1, kw, &offset[1])) continue;
+                dst = pack_tap(job, part, places, offset, dst);
+            }
 }
 
 /* ---- Right factor ---- */
@@ -144,41 +137,30 @@ static const int8_t *weights_at(const qs__rows_job *job, int64_t column, int64_t
     return group + column * (is_forward(job) ? window * inputs : 1);
 }
 
-/* One part and tap of a column, from code k of the part on: the channels in the order, four at a time, `width` columns apart. Returns the
- * sum. */
-static int64_t pack_column(const qs__rows_job *job, int part, const int8_t *weights, int64_t stride, int64_t width, int64_t k,
-                           int8_t *dst) {
+/* One part and tap of a column: the channels in the order, four at a time, `width` columns apart. Returns the sum. */
+static int64_t pack_column(const qs__rows_job *job, int part, const int8_t *weights, int64_t stride, int64_t width, int8_t *dst) {
     const qs__shift_order *order = &job->order;
-    int64_t sum = 0;
-    for (int64_t c = order->begin[part]; c < order->begin[part] + order->tap[part]; c++, k++) {
-        int32_t channel = order->channel[c];
-        int code = channel < 0 || !weights ? 0 : weights[channel * stride] * order->right_power[c];
+    int64_t sum = 0, begin = order->begin[part], length = order->length[part];
+    for (int64_t k = 0; k < length; k++) {
+        int32_t channel = order->channel[begin + k];
+        int code = channel < 0 || !weights ? 0 : weights[channel * stride] * order->right_power[begin + k];
         dst[k / 4 * 4 * width + k % 4] = (int8_t)code;
         sum += code;
     }
     return sum;
 }
 
-/* All taps of a part; what is beyond them up to the last quadruple becomes 0. */
-static int64_t pack_part(const qs__rows_job *job, int part, int64_t column, int64_t width, int8_t *dst) {
-    int64_t sum = 0, stride = 0, k = 0;
-    for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-        for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-            if (!tap_touches(job, kh, kw)) continue;
-            const int8_t *weights = column < job->columns ? weights_at(job, column, kh, kw, &stride) : NULL;
-            sum += pack_column(job, part, weights, stride, width, k, dst);
-            k += job->order.tap[part];
-        }
-    for (; k % 4; k++)
-        dst[k / 4 * 4 * width + k % 4] = 0;
-    return sum;
-}
-
 static int64_t pack_right_column(const qs__rows_job *job, int64_t column, int64_t width, int8_t *dst) {
-    int64_t correction = 0;
+    int64_t correction = 0, stride = 0;
     for (int part = 0; part < job->order.parts; part++) {
-        correction = 2 * correction + pack_part(job, part, column, width, dst);
-        dst += 4 * qs__part_quads(job, part) * width;
+        correction *= 2;
+        for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
+            for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
+                if (!tap_touches(job, kh, kw)) continue;
+                const int8_t *weights = column < job->columns ? weights_at(job, column, kh, kw, &stride) : NULL;
+                correction += pack_column(job, part, weights, stride, width, dst);
+                dst += job->order.length[part] * width;
+            }
     }
     return job->product->left->is_unsigned ? 0 : 128 * correction;
 }
@@ -305,7 +287,7 @@ static void run_block(const qs__rows_job *job, int64_t first, int64_t last, cons
     for (int64_t r = 0; r < QS__BLOCK_ROWS; r++)
         places[r] = place_of(job, first + (r < count ? r : count - 1));
     for (int64_t row = 0; row < count; row += QS__TILE_ROWS)
-        pack_tile(job, places + row, share->joined, share->block + row / QS__TILE_ROWS * bytes);
+        pack_tile(job, places + row, share->block + row / QS__TILE_ROWS * bytes);
     if (job->product->gathered && !job->wide) {
         qs__gathered_block(job, count, places, share);
     } else {
@@ -330,9 +312,7 @@ static void run_shares(void *context, int64_t begin, int64_t end) {
 /* Rows that no tap touches (a stride larger than the kernel) are sums of nothing. */
 static void run_phase(qs__rows_job *job) {
     job->taps = count_taps(job);
-    job->quads = 0;
-    for (int part = 0; part < job->order.parts; part++)
-        job->quads += qs__part_quads(job, part);
+    job->quads = job->order.packed / 4 * job->taps;
     job->rows = job->product->batch * job->phase.count[0] * job->phase.count[1];
     if (job->rows <= 0) return;
     int64_t share = (job->rows + job->threads - 1) / job->threads;

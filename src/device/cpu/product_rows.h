@@ -5,8 +5,6 @@
 
 #include "product.h"
 
-enum { QS__SHORT_RUN = 16 }; /* so many codes are copied where fewer are meant: rows have room for them behind */
-
 /* Result pixels first + step × (0 ... count - 1) in each axis; with tap (kh, kw) the i-th reads source position source × i + offset[kh]. */
 typedef struct qs__phase {
     int64_t first[2], step[2], count[2], source[2];
@@ -34,14 +32,12 @@ typedef struct qs__rows_job {
     float *factor, *bias, ones[QS__TILE_ROWS];
     int64_t threads, block_rows;
     bool wide;
-    /* Gathered: of each thread, twelve rows with their taps side by side, and sums of a block. */
-    uint8_t *joined;
-    int32_t *sums;
+    int32_t *sums; /* gathered: a block for each thread */
 } qs__rows_job;
 
 /* Memory of one thread. */
 typedef struct qs__share {
-    uint8_t *block, *joined;
+    uint8_t *block;
     int32_t *sums;
 } qs__share;
 
@@ -51,20 +47,14 @@ static inline int64_t qs__panel_width(int64_t columns_left) {
 }
 /* Quadruples that a part of the order has in a packed row. */
 static inline int64_t qs__part_quads(const qs__rows_job *job, int part) {
-    return (job->order.tap[part] * job->taps + 3) / 4;
+    return job->order.length[part] / 4 * job->taps;
 }
 
-/* Distance from source × i to the source position that kernel offset k reads; false when rows of this phase do not touch it. */
-bool qs__tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset);
-/* Staged codes under the tap that lies `offset` from the corner. */
-const uint8_t *qs__source_row(const qs__rows_job *job, const qs__place *at, const int64_t *offset);
 char *qs__result_row(const qs__rows_job *job, const qs__place *at, int64_t column);
 
 /* Scratch of the way that gathers, nothing otherwise. */
 void qs__gathered_lay_out(qs__rows_job *job, qs__pieces *pieces);
 void qs__gathered_share(const qs__rows_job *job, int64_t share, qs__share *out);
-/* Twelve rows of a part whose taps are no whole quadruples: side by side, padded at the end. Returns what follows in the panel. */
-uint8_t *qs__pack_joined(const qs__rows_job *job, int part, const qs__place *places, uint8_t *rows, uint8_t *dst);
 /* A block of rows that are packed. */
 void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__place *places, const qs__share *share);
 
