@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Whole training steps in integers beside bf16 and fp32: all three products of every convolution and linear operator in 4 or 6 bits with four
-# shift groups, or in 8 bits with one step; quantizing, packing, normalisations and the update are inside. Every round times all recipes one
-# after the other, so that a machine that changes its pace hits all; a ratio is the median over rounds of what one round gave.
+# shift groups, in 8 bits with one step, or in 4 bits with one step behind Hadamard transforms (Xi et al.); quantizing, packing, normalisations
+# and the update are inside. Every round times all recipes one after the other, so that a machine that changes its pace hits all; a ratio is
+# the median over rounds of what one round gave.
 # BENCH_MODELS (resnet20 and resnet20:norm=l1bnq), BENCH_BATCH (128), BENCH_ROUNDS (7), BENCH_STEPS (6 of each recipe a round), BENCH_THREADS (1).
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 
 for round in $(seq "$BENCH_ROUNDS"); do
     for model in $BENCH_MODELS; do
-        "$QSYNC" bench --models "$model" --recipes fp32,bf16,int8:tensor,int6:shift4,int4:shift4 --batch "$BENCH_BATCH" --steps "$BENCH_STEPS" \
-            --threads "$BENCH_THREADS" --json
+        "$QSYNC" bench --models "$model" --recipes fp32,bf16,int8:tensor,int6:shift4,int4:shift4,int4:hadamard --batch "$BENCH_BATCH" \
+            --steps "$BENCH_STEPS" --threads "$BENCH_THREADS" --json
     done
     echo "bench: round $round of $BENCH_ROUNDS done" >&2
 done > "$work/rounds"
