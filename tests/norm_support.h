@@ -113,7 +113,7 @@ static inline int mean_shift(int64_t rows, int64_t channels, const int8_t *codes
             sums[c] += codes[row * channels + c];
     }
     for (int64_t c = 0; c < channels; c++)
-        while (llabs(nearest(sums[c] << shift, rows)) > 127)
+        while (llabs(nearest(sums[c] * (INT64_C(1) << shift), rows)) > 127)
             shift--;
     return shift;
 }
@@ -134,11 +134,11 @@ static inline void check_quantized_forward(const char *text, bool absolute, qs_r
     assert_true(channels <= 64);
     const int p = mean_shift(rows, channels, codes, sums);
     for (int64_t c = 0; c < channels; c++) {
-        const int64_t m = nearest(sums[c] << p, rows);
+        const int64_t m = nearest(sums[c] * (INT64_C(1) << p), rows);
         assert_true(mean[c] == (float)((double)m * ldexp(step, -p)));
         int64_t distances = 0, squares = 0;
         for (int64_t row = 0; row < rows; row++) {
-            distances += llabs(((int64_t)codes[row * channels + c] << p) - m);
+            distances += llabs(codes[row * channels + c] * (INT64_C(1) << p) - m);
             squares += (int64_t)codes[row * channels + c] * codes[row * channels + c];
         }
         double exact = absolute ? ldexp(step, -p) * (double)distances / (double)rows
@@ -149,7 +149,7 @@ static inline void check_quantized_forward(const char *text, bool absolute, qs_r
         const double below = spread_role == QS_VARIANCE ? sqrt((double)spread[c] + 1e-5) : (double)spread[c] + 1e-5;
         const double factor = scale_step * rint((double)(scale[c] / (float)scale_step)) / below;
         for (int64_t row = 0; row < rows; row++) {
-            const double n = ldexp(step, -p) * (double)(((int64_t)codes[row * channels + c] << p) - m);
+            const double n = ldexp(step, -p) * (double)(codes[row * channels + c] * (INT64_C(1) << p) - m);
             const double expected = n * factor + shift_step * rint((double)(shift[c] / (float)shift_step));
             assert_true(fabs((double)y[row * channels + c] - expected) <= 0x1p-20 * (fabs(n * factor) + 1));
         }
