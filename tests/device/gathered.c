@@ -311,10 +311,10 @@ static void zero_points(void **state) {
 /* Where no sum runs over groups nothing is gathered: another family has the case. Unknown families are refused. */
 static void asking(void **state) {
     (void)state;
+    static const char weight_gradient[] = "linear/weight_gradient src=int4[4,20] src_step=fp32[1] src_group=int8[20] diff_dst=int4[4,12] "
+                                          "diff_dst_step=fp32[1] diff_dst_group=int8[12] diff_weights=fp32[12,20]";
     static const char *const elsewhere[] = {
-        "linear/weight_gradient src=int4[4,20] src_step=fp32[1] src_group=int8[20] diff_dst=int4[4,12] diff_dst_step=fp32[1] "
-        "diff_dst_group=int8[12] diff_weights=fp32[12,20]",
-        "linear/forward src=int8[4,20] src_step=fp32[1] weights=int8[12,20] weights_step=fp32[1] dst=fp32[4,12]",
+        weight_gradient, "linear/forward src=int8[4,20] src_step=fp32[1] weights=int8[12,20] weights_step=fp32[1] dst=fp32[4,12]",
         "relu/forward src=fp32[4,20] mask=int8[10] dst=fp32[4,20]"};
     qs_device *device = open_way(GATHERED, 1), *other = NULL;
     for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
