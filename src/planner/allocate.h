@@ -12,6 +12,7 @@ typedef struct qs__allocation {
     double limit_us; /* longest iteration allowed: 1/T_min with the tolerance */
     int *best;       /* (classes × nodes) the plan with the least ΣΩ that was accepted */
     double best_omega;
+    int *refused;         /* (classes × nodes) scratch: what the full prediction has refused */
     int64_t most_changes; /* the search stops where it has asked so often: a bound by counting, so that plans are reproducible */
 } qs__allocation;
 
@@ -22,7 +23,8 @@ qs_status qs__allocation_end(qs__allocation *one);
 
 /* Whether a class's operator may be changed at all. */
 bool qs__is_free(const qs_draft_plan *draft, int class_index, int node);
-/* By quick answers: memory of all classes and T_min. */
+/* By quick answers: memory of all classes, and an iteration time or T_min. */
+bool qs__is_within(qs__allocation *one, double limit_us);
 bool qs__is_feasible(qs__allocation *one);
 bool qs__is_spent(const qs__allocation *one);
 
@@ -42,8 +44,12 @@ qs_status qs__improve(qs__allocation *one);
 /* branch.c: classes with few operators by branch and bound. */
 qs_status qs__branch(qs__allocation *one);
 /* settle.c: the full prediction of the present choices, repaired and asked again where it refuses. In the end the present plan is an
- * accepted one: these choices, or the best. */
+ * accepted one: these choices, as near to them as it gets, or the best. */
 qs_status qs__settle(qs__allocation *one);
+/* The full prediction of the present choices, which calibrates; *yes: they are within all limits, and best if they are. */
+qs_status qs__accepted(qs__allocation *one, bool *yes);
+/* approach.c: from the present plan, which was accepted, as far towards `wanted` (classes × nodes) as the full prediction lets it. */
+qs_status qs__approach(qs__allocation *one, const int *wanted);
 /* Recovers and settles until that gains nothing. */
 qs_status qs__polish(qs__allocation *one, bool paper);
 /* reasons.c: what keeps every operator of the finished plan from its next recipe. */

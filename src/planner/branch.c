@@ -6,10 +6,11 @@
 
 #include "allocate.h"
 
-enum { MOST_OPERATORS = 16 };
+enum { MOST_OPERATORS = 16, MOST_REFUSALS = 64 /* by the full prediction */ };
 
 /* The rest at its fastest was found one operator at a time: together they may be a little faster. */
 static const double slack = 0.02;
+static const double doubt = 0.0025;
 
 typedef struct branch {
     qs__allocation *all;
@@ -17,7 +18,8 @@ typedef struct branch {
     int node[MOST_OPERATORS];
     double rest[MOST_OPERATORS + 1]; /* least Ω of this operator and those behind it */
     double best;                     /* of the class */
-    int *found;                      /* (classes × nodes) */
+    int refusals;
+    int *found; /* (classes × nodes) */
     bool better;
 } branch;
 
@@ -58,20 +60,26 @@ static bool operators_list(branch *one) {
     return one->operators > 0;
 }
 
-static void leaf_note(branch *one, double omega) {
-    if (!(omega < one->best) || !qs__is_feasible(one->all)) return;
+/* Little over the limit by quick answers may be within it. A refusal calibrates them where the next leaves are. */
+static qs_status leaf_note(branch *one, double omega) {
+    bool yes;
+    if (!(omega < one->best) || one->refusals == MOST_REFUSALS) return QS_OK;
+    if (!qs__is_within(one->all, one->all->limit_us * (1 + doubt))) return QS_OK;
+    QS_TRY(qs__accepted(one->all, &yes));
+    if (!yes) {
+        one->refusals++;
+        return QS_OK;
+    }
     one->best = omega;
     one->better = true;
     qs__search_choices(one->all->search, one->found);
+    return QS_OK;
 }
 
 /* Depth first, at most MOST_OPERATORS levels. */
 static qs_status operator_branch(branch *one, int level, double omega) {
     qs__search *search = one->all->search;
-    if (level == one->operators) {
-        leaf_note(one, omega);
-        return QS_OK;
-    }
+    if (level == one->operators) return leaf_note(one, omega);
     const int node = one->node[level], present = one->all->draft->class_[one->class_index].choice[node];
     for (int r = 0; r < one->all->draft->class_[one->class_index].recipes && !qs__is_spent(one->all); r++) {
         const double sum = omega + omega_of(one, node, r);
@@ -108,6 +116,7 @@ qs_status qs__branch(qs__allocation *all) {
         if (!qs__class_is_lowered(all->draft, one.class_index)) continue;
         qs__search_choices(all->search, present);
         one.better = false;
+        one.refusals = 0;
         QS_GOTO(class_branch(&one));
         QS_GOTO(qs__search_go(all->search, one.better ? one.found : present));
     }

@@ -8,7 +8,7 @@
 
 #include "allocate.h"
 
-enum { CANDIDATES = 32, NEIGHBOURS = 3 };
+enum { CANDIDATES = 32, NEIGHBOURS = 3, MOST_REFUSALS = 16 };
 
 /* Measured additions may be off where conversions are shared: what is over by so much of the changes' sizes is still tried. */
 static const double doubt = 0.25;
@@ -31,6 +31,7 @@ typedef struct exchange {
     move *move;
     double us, bytes; /* of the present plan */
     double room_us, room_bytes;
+    int refusals; /* by the full prediction */
     int candidates;
     candidate candidate[CANDIDATES]; /* by omega */
 } exchange;
@@ -167,6 +168,13 @@ static void candidates_find(exchange *one) {
 
 /* ---- Trying ---- */
 
+/* The others are judged from where they start, not from what was refused. */
+static qs_status refusal_note(exchange *one) {
+    bool yes;
+    one->refusals++;
+    return qs__accepted(one->all, &yes);
+}
+
 static qs_status candidate_try(exchange *one, const candidate *wanted, bool *kept) {
     qs__search *search = one->all->search;
     const int mark = qs__search_mark(search);
@@ -177,8 +185,12 @@ static qs_status candidate_try(exchange *one, const candidate *wanted, bool *kep
             status = qs__search_set(search, one->class_index, part->node[k], part->recipe[k]);
     }
     if (status != QS_OK && status != QS_MISMATCH) return status;
-    *kept = status == QS_OK && qs__is_feasible(one->all);
-    return *kept ? QS_OK : qs__search_back(search, mark);
+    const bool promises = status == QS_OK && qs__is_feasible(one->all);
+    *kept = promises;
+    if (promises) QS_TRY(qs__accepted(one->all, kept));
+    if (*kept) return QS_OK;
+    QS_TRY(qs__search_back(search, mark));
+    return promises ? refusal_note(one) : QS_OK;
 }
 
 static qs_status round_run(exchange *one, bool *better) {
@@ -193,7 +205,7 @@ static qs_status round_run(exchange *one, bool *better) {
     QS_TRY(singles_measure(one));
     QS_TRY(pairs_measure(one));
     candidates_find(one);
-    for (int i = 0; i < one->candidates && !*better; i++)
+    for (int i = 0; i < one->candidates && one->refusals < MOST_REFUSALS && !*better; i++)
         QS_TRY(candidate_try(one, &one->candidate[i], better));
     return QS_OK;
 }
@@ -203,6 +215,7 @@ qs_status qs__improve(qs__allocation *all) {
     qs_status status = QS_OK;
     for (int c = 0; c < all->draft->cluster->classes; c++) {
         one.class_index = c;
+        one.refusals = 0;
         for (bool better = qs__class_is_lowered(all->draft, c); better && !qs__is_spent(all);)
             QS_GOTO(round_run(&one, &better));
     }

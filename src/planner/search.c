@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "company.h"
 #include "pace.h"
 #include "session.h"
 
@@ -32,6 +33,8 @@ struct qs__search {
     change *change;
     qs_all_reduce_cost *reduce;
     qs__pace pace;
+    qs__company company;
+    double *alone, *work_us, *end_us; /* (classes) of the last full prediction; scratch */
     double iteration_offset;
     int64_t changed; /* so far */
 };
@@ -109,6 +112,17 @@ static qs_status pace_make(qs__search *one) {
     return QS_OK;
 }
 
+static qs_status company_make(qs__search *one) {
+    const size_t classes = (size_t)one->draft->cluster->classes;
+    QS_TRY(qs__company_make(one->draft->cluster, &one->company));
+    QS_TRY(qs_allocate(classes, sizeof *one->alone, &one->alone));
+    QS_TRY(qs_allocate(classes, sizeof *one->work_us, &one->work_us));
+    QS_TRY(qs_allocate(classes, sizeof *one->end_us, &one->end_us));
+    for (size_t c = 0; c < classes; c++)
+        one->alone[c] = 1;
+    return QS_OK;
+}
+
 static qs_status mapper_move(const qs_draft_plan *draft, int c, qs_cost_mapper *mapper) {
     const qs_draft_class *one = &draft->class_[c];
     for (int n = 1; n < draft->graph->nodes; n++) {
@@ -147,6 +161,7 @@ qs_status qs__search_create(qs_draft_plan *draft, qs__search **out) {
         QS_GOTO(items_list(&one->class_[c]));
     }
     QS_GOTO(pace_make(one));
+    QS_GOTO(company_make(one));
     *out = one;
     one = NULL;
 done:
@@ -175,6 +190,10 @@ void qs__search_release(qs__search *search) {
     free(search->class_);
     free(search->change);
     free(search->reduce);
+    qs__company_release(&search->company);
+    free(search->alone);
+    free(search->work_us);
+    free(search->end_us);
     free(search->pace.class_);
     free(search->pace.clock);
     free(search->pace.start);
@@ -276,26 +295,36 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* ---- Asking ---- */
 
-/* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share. */
+/* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what company
+ * makes of it. */
 static void class_pace(const qs__search *one, int c) {
     const search_class *from = &one->class_[c];
     qs__pace_class *to = &one->pace.class_[c];
-    const double rest_us = qs_cost_mapper_us(from->mapper) - from->update_us;
-    const double factor = rest_us > 0 ? fmax(1 + from->rest_offset / rest_us, 0) : 1;
+    const double mapped_us = qs_cost_mapper_us(from->mapper) - from->update_us;
+    to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
     qs_cost_mapper_ready(from->mapper, from->ready);
     for (int b = 0; b < one->pace.buckets; b++)
-        to->ready[b] *= factor;
-    to->rest_us = rest_us * factor;
+        to->ready[b] *= mapped_us > 0 ? to->rest_us / mapped_us : 1;
+}
+
+static void classes_pace(const qs__search *one) {
+    for (int c = 0; c < one->pace.classes; c++) {
+        const search_class *from = &one->class_[c];
+        const double rest_us = qs_cost_mapper_us(from->mapper) - from->update_us + from->rest_offset;
+        one->work_us[c] = one->pace.class_[c].start_us + fmax(rest_us, 0);
+    }
+    qs__company_ends(&one->company, one->work_us, one->alone, one->end_us);
+    for (int c = 0; c < one->pace.classes; c++)
+        if (one->pace.class_[c].present) class_pace(one, c);
 }
 
 double qs__search_iteration_us(qs__search *search) {
-    for (int c = 0; c < search->pace.classes; c++)
-        if (search->pace.class_[c].present) class_pace(search, c);
+    classes_pace(search);
     return qs__pace_iteration(&search->pace, -1) + search->iteration_offset;
 }
 
 double qs__search_alone_us(qs__search *search, int class_index) {
-    class_pace(search, class_index);
+    classes_pace(search);
     return qs__pace_iteration(&search->pace, class_index) + search->iteration_offset;
 }
 
@@ -330,14 +359,33 @@ int64_t qs__search_changes(const qs__search *search) {
 
 /* ---- The truth ---- */
 
-static void calibrate(qs__search *one, const qs_prediction *truth) {
+static double rest_of(const qs_prediction_class *truth) {
+    return truth->phases.forward_us + truth->phases.backward_us + truth->phases.cast_us;
+}
+
+/* The truth's times have what company makes of them in them, which depends on all classes' times without it: found in turn. */
+static void offsets_find(qs__search *one, const qs_prediction *truth) {
+    enum { TURNS = 8 };
+    for (int c = 0; c < truth->classes; c++) {
+        one->alone[c] = truth->class_[c].alone;
+        one->work_us[c] = one->pace.class_[c].start_us + rest_of(&truth->class_[c]);
+    }
+    for (int i = 0; i < TURNS; i++) {
+        qs__company_ends(&one->company, one->work_us, one->alone, one->end_us);
+        for (int c = 0; c < truth->classes; c++)
+            if (one->end_us[c] > 0) one->work_us[c] *= (one->pace.class_[c].start_us + rest_of(&truth->class_[c])) / one->end_us[c];
+    }
     for (int c = 0; c < truth->classes; c++) {
         search_class *class_ = &one->class_[c];
-        const qs_phase_times *phases = &truth->class_[c].phases;
-        const double rest_us = phases->forward_us + phases->backward_us + phases->cast_us;
-        if (one->pace.class_[c].present) class_->rest_offset = rest_us - (qs_cost_mapper_us(class_->mapper) - class_->update_us);
-        class_->packing_bytes = (int64_t)truth->class_[c].arena_bytes - qs__search_live_bytes(one, c);
+        const double mapped_us = qs_cost_mapper_us(class_->mapper) - class_->update_us;
+        if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us;
     }
+}
+
+static void calibrate(qs__search *one, const qs_prediction *truth) {
+    offsets_find(one, truth);
+    for (int c = 0; c < truth->classes; c++)
+        one->class_[c].packing_bytes = (int64_t)truth->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     one->iteration_offset = 0;
     one->iteration_offset = truth->iteration_us - qs__search_iteration_us(one);
 }

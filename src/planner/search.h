@@ -3,8 +3,9 @@
  * at once, and the full prediction that decides in the end.
  *
  * A search changes the draft's choices: they are its state. Quick answers are calibrated by the last full prediction (qs__search_accept),
- * so that they are exact there but for rounding; away from it they miss what depends on the packed arena (caches, fragmentation), on the
- * company on a host and on noise. Only live bytes are a certain bound, of packed memory, from below. */
+ * so that they are exact there but for rounding; away from it they miss what depends on the packed arena (caches, fragmentation) and
+ * on noise, and know the company on a host by whole classes (company.h). Only live bytes are a certain bound, of packed memory, from
+ * below. */
 #ifndef QSYNC_PLANNER_SEARCH_H
 #define QSYNC_PLANNER_SEARCH_H
 

@@ -67,8 +67,18 @@ static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *c
     return status;
 }
 
+static double alone_share(const class_work *work) {
+    double together = 0, alone = 0;
+    for (int s = 0; s < work->schedule->steps; s++) {
+        together += work->us[s];
+        alone += work->alone_us[s];
+    }
+    return work->knows_alone && together > 0 ? alone / together : 1;
+}
+
 static void class_report(const qs_class *one, const class_work *work, qs_prediction_class *out) {
     out->batch = work->batch;
+    out->alone = alone_share(work);
     out->arena_bytes = work->schedule->arena_bytes;
     out->base_bytes = work->profile->base_bytes + work->shared_bytes;
     out->program_bytes = work->program_bytes;

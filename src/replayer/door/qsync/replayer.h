@@ -84,6 +84,7 @@ QS_API qs_status qs_trace_beside(const char *predicted, const char *measured, co
 typedef struct qs_prediction_class {
     int64_t batch; /* of a rank */
     double compute_us, waiting_us;
+    double alone; /* what its steps take while the other ranks of their host wait, as a share of what they take beside them; 1: not known */
     qs_phase_times phases;
     size_t arena_bytes;
     int64_t base_bytes, program_bytes, communication_bytes; /* as in qs_class_plan */
