@@ -77,8 +77,14 @@ static void observe(void *context, const qs_schedule *schedule, int step, double
     if (schedule->step[step].kind == QS_STEP_KERNEL) run->busy_us += seconds * 1e6;
 }
 
-qs_status qs__checks_bind(qs__campaign *all, int capacity) {
+/* Long visits are few: at least two of each plan, spread over the rounds. */
+static int most_steps(const qs__campaign *all) {
+    return (all->most_rounds / all->check_every + 1) * QS__CHECK_STEPS;
+}
+
+qs_status qs__checks_bind(qs__campaign *all) {
     qs__profiler *profiler = all->profiler;
+    const int capacity = most_steps(all);
     qs_comm *comm = all->together ? all->together : profiler->self;
     for (int c = 0; c < all->checks; c++) {
         qs__plan_run *run = &all->check[c];
@@ -109,7 +115,7 @@ qs_status qs__checks_warm_up(qs__campaign *all) {
 }
 
 qs_status qs__checks_visit(qs__campaign *all) {
-    for (int c = 0; c < all->checks; c++)
+    for (int c = all->round % all->check_every; c < all->checks; c += all->check_every)
         QS_TRY(check_run(all, &all->check[c], QS__CHECK_STEPS));
     return QS_OK;
 }
@@ -149,8 +155,7 @@ static void figures_take(const qs__plan_run *run, double *value, double *figure)
 qs_status qs__checks_keep(qs__campaign *all) {
     qs__samples *kept = &all->profiler->checked;
     double *value = NULL;
-    const size_t most = (size_t)all->most_rounds * QS__CHECK_STEPS;
-    qs_status status = qs_allocate(most, sizeof *value, &value);
+    qs_status status = qs_allocate((size_t)most_steps(all), sizeof *value, &value);
     if (status == QS_OK) status = qs_grow(&kept->value, &kept->capacity, (size_t)FIGURES * (size_t)all->checks, sizeof *kept->value);
     QS_GOTO(qs_comm_agree(all->profiler->comm, status));
     for (int c = 0; c < all->checks; c++, kept->count += FIGURES) {

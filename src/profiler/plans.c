@@ -174,6 +174,13 @@ static void steps_drop(qs__plan_run *run, int round, double most_us) {
     run->timed = kept;
 }
 
+/* Steps of another round. */
+static bool has_others(const qs__plan_run *run, int round) {
+    for (int i = 0; i < run->timed; i++)
+        if (run->round[i] != round) return true;
+    return false;
+}
+
 /* At most half of a plan's steps: medians stay in the middle of what is left. */
 static void disturbed_steps_drop(qs__campaign *all) {
     int before = 0, after = 0;
@@ -200,7 +207,7 @@ static qs_status disturbed_rounds_drop(qs__campaign *all) {
             for (int p = 0; p < all->plans; p++)
                 steps_drop(&all->plan[p], round, INFINITY);
             for (int c = 0; c < all->checks; c++)
-                steps_drop(&all->check[c], round, INFINITY);
+                if (has_others(&all->check[c], round)) steps_drop(&all->check[c], round, INFINITY);
             continue;
         }
         all->good_rounds++;
@@ -224,12 +231,16 @@ static qs_status confidences_update(qs__campaign *all) {
     return QS_OK;
 }
 
+static int least_rounds(const qs__profiler *profiler) {
+    return (profiler->options->repetitions + STEPS_PER_VISIT - 1) / STEPS_PER_VISIT;
+}
+
 static qs_status enough(qs__campaign *all, bool *done) {
     medians_update(all);
     QS_TRY(disturbed_rounds_drop(all));
     medians_update(all);
     QS_TRY(confidences_update(all));
-    *done = all->good_rounds * STEPS_PER_VISIT >= all->profiler->options->repetitions && all->pooled <= wanted_confidence;
+    *done = all->good_rounds >= least_rounds(all->profiler) && all->pooled <= wanted_confidence;
     return QS_OK;
 }
 
@@ -294,7 +305,8 @@ static qs_status campaign_start(qs__campaign *all, const int *chosen, int count)
     QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
     for (; all->plans < count; all->plans++)
         QS_TRY(plan_start(profiler, &profiler->mixes.mix[chosen[all->plans]], capacity, &all->plan[all->plans]));
-    return qs__checks_bind(all, all->most_rounds * QS__CHECK_STEPS);
+    all->check_every = least_rounds(profiler) > 1 ? least_rounds(profiler) / 2 : 1;
+    return qs__checks_bind(all);
 }
 
 static void campaign_end(qs__campaign *all, int count) {

@@ -25,10 +25,10 @@ typedef struct qs__plan_run {
 typedef struct qs__campaign {
     qs__profiler *profiler;
     qs__plan_run *plan, *check;
-    int plans, visits; /* of this rank; of a round: the most plans of any rank */
-    int checks;
-    qs_comm *together; /* of all ranks, for checks; NULL with one */
-    bool again;        /* visits go on for the others' sake */
+    int plans, visits;       /* of this rank; of a round: the most plans of any rank */
+    int checks, check_every; /* a check is visited in every so-manieth round, each in its own */
+    qs_comm *together;       /* of all ranks, for checks; NULL with one */
+    bool again;              /* visits go on for the others' sake */
     int round, most_rounds, good_rounds, dropped_rounds;
     int64_t steps;            /* run so far */
     double quantum;           /* seconds of a visit; 0: a count of steps */
@@ -45,11 +45,12 @@ double qs__confidence_of(int count, double *value);
 void qs__plan_run_release(qs__plan_run *run);
 
 /* checks.c: plans that no figure is taken from. Ranks are connected; the plans lowered before memory is reserved, *arena_bytes raised to
- * what they need; bound to the arena; run once, which makes code; visited in every round, by all ranks together; in the end kept as
+ * what they need; bound to the arena; run once, which makes code; visited in turn, twice or more in the
+ * fewest rounds that a profile has, by all ranks together; in the end kept as
  * medians. */
 qs_status qs__checks_connect(qs__campaign *all); /* collective, as those from warm_up on */
 qs_status qs__checks_lower(qs__campaign *all, size_t *arena_bytes);
-qs_status qs__checks_bind(qs__campaign *all, int capacity);
+qs_status qs__checks_bind(qs__campaign *all);
 qs_status qs__checks_warm_up(qs__campaign *all);
 qs_status qs__checks_visit(qs__campaign *all);
 qs_status qs__checks_keep(qs__campaign *all);
@@ -58,8 +59,8 @@ void qs__checks_release(qs__campaign *all);
 qs_status qs__checks_fill(const qs__profiler *profiler, qs_profile *out);
 /* What takes so many times its median was disturbed: neighbours of a shared machine slow a core down for tenths of a second. */
 static const double qs__disturbed = 1.05;
-/* Timed steps of a visit. */
-enum { QS__CHECK_STEPS = 6 };
+/* Timed steps of a visit, one after the other. */
+enum { QS__CHECK_STEPS = 50 };
 
 /* rows.c: medians over time of every kernel at every place, into the cases and the profiler's lists. */
 qs_status qs__samples_keep(qs__campaign *all);

@@ -18,7 +18,7 @@ static const char *const plan_text[2] = {
     "{\"schema\":\"qsync/plan/"
     "1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},\"tensors\":{\"fc1\":{\"saved\":\"e5m2\"}}}}}"};
 static const char *const plan_name[2] = {"low.json", "saved.json"};
-enum { REPETITIONS = 3, STEPS_OF_A_VISIT = 6 };
+enum { REPETITIONS = 3, STEPS_OF_A_VISIT = 50 };
 
 static bench opened;
 static qs_plan plan[2];
