@@ -70,7 +70,8 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * quiet minutes: what differs from a prediction is the prediction's fault, not the machine's. No figure is taken from them. A visit is a
  * step that is not timed and fifty that are, one after the other; with 4 repetitions or more a check has at least two. `check` of the
  * result holds medians of the slowest rank, of all steps and of those in which no rank was disturbed: none whose kernels took 5 % more
- * than their median there. Predictions are 0: they are for who can replay. Plans need nothing but operators, and may need more memory than a class's limit;
+ * than their median there. Predictions are 0: they are for who can replay.
+ * Plans need nothing but operators, and may need more memory than a class's limit;
  * QS_MISMATCH for another model's, QS_USAGE for one with batches of its own. */
 
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
