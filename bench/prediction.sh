@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # How well iteration times and memory are predicted. In each of several rounds every model is profiled for each group of ranks, with as many
-# ranks at work as the job has, and every plan of a fixed list is timed in turn with the profile's own plans (`profile --check`): visits of six
-# consecutive steps after one that is not timed, 54 steps or more in all, of which the slowest rank's median counts. No figure of the profile
-# comes from them. So both see the same fast and slow seconds of a shared machine, and what differs is the prediction. Of both those steps are left
-# out in which a rank's kernels took 5 % more than they usually do (the median of all steps stands beside: every_step). A cell's figures are the
-# medians over the rounds.
+# ranks at work as the job has, and every plan of a fixed list is timed in turn with the profile's own plans (`profile --check`): visits of
+# fifty consecutive steps after one that is not timed, two visits or more, of which the slowest rank's median counts. No figure of the profile
+# comes from them. So both see the same fast and slow minutes of a shared machine, and what differs is the prediction. Beside it stands the
+# median without the steps in which a rank's kernels took 5 % more than they usually do (undisturbed). A cell's figures are the medians over the
+# rounds.
 # Some of the plans are then trained for 56 steps in a process of their own, minutes after the profile: the errors that a user sees, the
 # machine's change of pace among them, and memory (later, rss_error).
 #
@@ -16,7 +16,7 @@
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
 # PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_LATER (plans to train),
-# PREDICTION_REPETITIONS (18: 9 to 18 visits), PREDICTION_OUT: a run goes on with what is there; remove the folder to start anew.
+# PREDICTION_REPETITIONS (18: 9 to 18 rounds of visits), PREDICTION_OUT: a run goes on with what is there; remove the folder to start anew.
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=prediction
@@ -75,7 +75,7 @@ cell() { # round group model folder plan
         | {round: $round, group: $group, model: $model, ranks: $ranks, plan: $plan, predicted_us, no_casts_us, measured_us, undisturbed, median_us, steps,
            confidence, contexts: $contexts, later: $later}' "$4/profile.json" >> "$rows"
     tail -n 1 "$rows" | jq -r 'def error($m): 10000 * (.predicted_us / $m - 1) | round / 100;
-        "  \(.group) \(.model) \(.plan): \(.predicted_us / 10 | round / 100) ms predicted, \(.measured_us / 10 | round / 100) measured, \(error(.measured_us)) %"
+        "  \(.group) \(.model) \(.plan): \(.predicted_us / 10 | round / 100) ms predicted, \(.median_us / 10 | round / 100) measured, \(error(.median_us)) %"
         + (if .later then ", later \(error(.later.measured_us)) %, rss \(.later.rss)" else "" end)' >&2
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The figures of bench/prediction.sh from its rows, in per cent. A cell is one plan of one group and model: its figures are medians over rounds,
-# of errors: a round's prediction and measurement belong to the same minutes.
+# The figures of bench/prediction.sh from its rows, in per cent. A cell is one plan of one group and model. What counts as measured is the median
+# of all its steps (median_us); the median of those that nothing disturbed (measured_us) stands beside it. A cell's figures are medians over
+# rounds, of errors: a round's prediction and measurement belong to the same minutes.
 # $indicator: results.csv of experiments/indicator, whose correlations (over all operators and recipes, mean over seeds) are repeated here.
 def hundredths: . * 100 | round / 100;
 def abs: if . < 0 then -. else . end;
@@ -8,7 +9,8 @@ def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length 
 def summary(f): map(f | abs) | if length == 0 then null else {mean: (add / length | hundredths), worst: (max | hundredths), cells: length} end;
 def is_unseen: .plan | test("^(mix|partial)");
 def is_mixed: .plan | startswith("mix");
-def error(f): .rounds | map(100 * (f / .measured_us - 1)) | median;
+def error(f): .rounds | map(100 * (f / .median_us - 1)) | median;
+def undisturbed_error: .rounds | map(100 * (.predicted_us / .measured_us - 1)) | median;
 def later_error: 100 * (.predicted_us / .later.measured_us - 1);
 
 def spearman: $indicator | split("\n") | map(split(",") | select(length >= 9 and .[7] == "pooled"))
@@ -18,7 +20,7 @@ def spearman: $indicator | split("\n") | map(split(",") | select(length >= 9 and
 
 group_by([.group, .model, .plan])
 | map({group: .[0].group, model: .[0].model, ranks: .[0].ranks, plan: .[0].plan, rounds: .,
-       predicted_us: (map(.predicted_us) | median), measured_us: (map(.measured_us) | median)}
+       predicted_us: (map(.predicted_us) | median), measured_us: (map(.median_us) | median)}
       | . + {error: error(.predicted_us), no_casts_error: error(.no_casts_us)})
 | . as $cells
 | map(select(.ranks == 1)) as $single
@@ -32,15 +34,14 @@ group_by([.group, .model, .plan])
     two_ranks_unseen: ($two | map(select(is_unseen)) | summary(.error)),
     four_ranks: ($four | summary(.error)),
     one_round_alone: {
-        single_rank: ([$single[].rounds[]] | summary(100 * (.predicted_us / .measured_us - 1))),
-        two_ranks: ([$two[].rounds[]] | summary(100 * (.predicted_us / .measured_us - 1)))},
-    every_step: {
         single_rank: ([$single[].rounds[]] | summary(100 * (.predicted_us / .median_us - 1))),
         two_ranks: ([$two[].rounds[]] | summary(100 * (.predicted_us / .median_us - 1)))},
+    undisturbed: {single_rank: ($single | summary(undisturbed_error)), two_ranks: ($two | summary(undisturbed_error)),
+        four_ranks: ($four | summary(undisturbed_error))},
     later: {
         single_rank: ($later | map(select(.ranks == 1)) | summary(later_error)),
         two_ranks: ($later | map(select(.ranks == 2)) | summary(later_error)),
-        pace: ($later | map(select(.ranks < 4)) | summary(100 * (.later.measured_us / .measured_us - 1)))},
+        pace: ($later | map(select(.ranks < 4)) | summary(100 * (.later.measured_us / .median_us - 1)))},
     no_casts: ($single | summary(.no_casts_error)),
     mixed: {with_casts: ($single | map(select(is_mixed)) | summary(.error)), no_casts: ($single | map(select(is_mixed)) | summary(.no_casts_error))},
     contexts: ($single | map(select(.rounds[0].contexts != null))
