@@ -210,6 +210,14 @@ qs_status qs_comm_broadcast(qs_comm *comm, void *data, int64_t bytes, int root) 
     return comm->kind->broadcast(comm, data, bytes, root);
 }
 
+qs_status qs_comm_broadcast_text(qs_comm *comm, char **text, int root) {
+    int64_t bytes = *text ? (int64_t)strlen(*text) + 1 : 0;
+    QS_TRY(qs_comm_broadcast(comm, &bytes, sizeof bytes, root));
+    if (bytes == 0) return QS_OK;
+    QS_TRY(qs_comm_agree(comm, *text ? QS_OK : qs_allocate((size_t)bytes, 1, text)));
+    return qs_comm_broadcast(comm, *text, bytes, root);
+}
+
 qs_status qs_comm_barrier(qs_comm *comm) {
     return comm->kind->barrier(comm);
 }

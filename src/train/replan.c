@@ -9,15 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text of rank 0 on the heap of all; stays NULL when rank 0 has none. */
-static qs_status text_share(const qs__trainer *trainer, char **text) {
-    int64_t bytes = *text ? (int64_t)strlen(*text) + 1 : 0;
-    QS_TRY(qs_comm_broadcast(trainer->comm, &bytes, sizeof bytes, 0));
-    if (bytes == 0) return QS_OK;
-    QS_TRY(qs_comm_agree(trainer->comm, *text ? QS_OK : qs_allocate((size_t)bytes, 1, text)));
-    return qs_comm_broadcast(trainer->comm, *text, bytes, 0);
-}
-
 /* ---- Preparing ----------------------------------------------------------------------------------------------------------------- */
 
 /* All that no plan changes. */
@@ -135,7 +126,7 @@ qs_status qs__replan(qs__trainer *trainer, int64_t epoch) {
     qs__replan_figures mine;
     char *text = trainer->rank == 0 ? qs__plan_file_read(trainer) : NULL;
     trainer->plan_offered = false;
-    qs_status status = text_share(trainer, &text);
+    qs_status status = qs_comm_broadcast_text(trainer->comm, &text, 0);
     if (status == QS_OK && !text) return QS_OK;
     if (status == QS_OK) status = qs__plan_take(trainer, text, &mine);
     free(text);

@@ -68,6 +68,8 @@ QS_API qs_status qs_comm_wait(qs_comm *comm, qs_request *request); /* recycles t
 QS_API qs_status qs_comm_sum(qs_comm *comm, double *values, int64_t count);
 QS_API qs_status qs_comm_max(qs_comm *comm, double *values, int64_t count);
 QS_API qs_status qs_comm_broadcast(qs_comm *comm, void *data, int64_t bytes, int root);
+/* A text of the root to all, on the heap of each: *text is NULL elsewhere before, and stays NULL everywhere when the root has none. */
+QS_API qs_status qs_comm_broadcast_text(qs_comm *comm, char **text, int root);
 /* Gathers byte strings of different lengths at rank 0: *data (heap, caller frees, NULL elsewhere) holds them one after the other, *sizes
  * (heap, one per rank) their lengths. */
 QS_API qs_status qs_comm_gather(qs_comm *comm, const void *mine, int64_t bytes, char **data, int64_t **sizes);
