@@ -118,7 +118,7 @@ static qs_status kernel_make(bench *all, const convolution *shape, const char *p
         if (one.operand[i].format) QS_TRY(operand_make(&one.operand[i], (uint64_t)one.operand[i].role, &to->data[i]));
     to->scratch = aligned_alloc(64, (fact.scratch_bytes + 127) / 64 * 64);
     if (!to->scratch) return qs_fail(QS_OUT_OF_MEMORY, "%zu bytes of scratch for %s", fact.scratch_bytes, fact.kernel);
-    return qs_device_prepare(all->device, &one, to->data, to->scratch, &to->kernel);
+    return qs_device_prepare(all->device, &one, fact.kernel, to->data, to->scratch, &to->kernel);
 }
 
 static void kernels_release(bench *all) {

@@ -123,7 +123,7 @@ static qs_status timed_make(qs_device *device, const qs_case *one, timed *out) {
         operand_fill(&one->operand[i], at);
         at += operand_bytes(&one->operand[i]);
     }
-    return qs_device_prepare(device, one, out->data, out->arena.memory, &out->kernel);
+    return qs_device_prepare(device, one, fact.kernel, out->data, out->arena.memory, &out->kernel);
 }
 
 static void timed_release(timed *one) {

@@ -10,11 +10,14 @@ typedef struct qs__backend {
     /* Opens with checked options; *state is what the other functions receive. */
     qs_status (*open)(const qs_device_options *options, void **state);
     void (*close)(void *state);
-    /* Fills cpu, isa, library and formats. */
+    /* Fills isa, library, kernels and formats. */
     void (*describe)(const void *state, qs_device_info *out);
-    qs_status (*fact)(void *state, const qs_case *one, qs_kernel_fact *out);
+    /* name: of a candidate, QS_MISMATCH when it is none; NULL: what the device takes by itself. */
+    qs_status (*fact)(void *state, const qs_case *one, const char *name, qs_kernel_fact *out);
+    /* Up to QS_MOST_CANDIDATES, at least one on success; NULL: there is never more than one. */
+    qs_status (*candidates)(void *state, const qs_case *one, qs_kernel_fact *out, int *count);
     /* data[i] belongs to operand i; *kernel is what run and release receive. */
-    qs_status (*prepare)(void *state, const qs_case *one, void *const *data, void *scratch, void **kernel);
+    qs_status (*prepare)(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel);
     qs_status (*run)(void *kernel, const qs_run *run);
     void (*release)(void *kernel);
     void (*trim)(void *state); /* NULL: nothing is kept of released kernels */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registry and front of the devices: checks, one device a process at a time, and the rests that `speed` asks for. */
+/* Registry and front of the devices: checks, what they were told to prefer, and the rests that `speed` asks for. */
 #include "backend.h"
 
 #include <stdlib.h>
@@ -21,6 +21,8 @@ struct qs_device {
     void *state;
     int threads;
     double speed;
+    int choices;
+    qs_kernel_choice *choice; /* (choices) preferred kernels, sorted by case */
 };
 
 struct qs_kernel {
@@ -67,9 +69,16 @@ done:
     return status;
 }
 
+static void choices_free(int choices, qs_kernel_choice *choice) {
+    for (int i = 0; i < choices; i++)
+        free(choice[i].case_text);
+    free(choice);
+}
+
 void qs_device_close(qs_device *device) {
     if (!device) return;
     device->backend->close(device->state);
+    choices_free(device->choices, device->choice);
     free(device);
 }
 
@@ -87,27 +96,100 @@ static qs_status within_case(qs_status status, const qs_case *one) {
     return status == QS_OK ? QS_OK : qs_fail_within(status, "%s", qs_case_text(one, text));
 }
 
-qs_status qs_device_fact(qs_device *device, const qs_case *one, qs_kernel_fact *out) {
+/* ---- Which kernel ---- */
+
+static int by_case(const void *left, const void *right) {
+    const qs_kernel_choice *a = left, *b = right;
+    return strcmp(a->case_text, b->case_text);
+}
+
+qs_status qs_device_prefer(qs_device *device, int choices, const qs_kernel_choice *choice) {
+    qs_kernel_choice *copy = NULL;
+    QS_TRY(qs_allocate((size_t)choices, sizeof *copy, &copy));
+    for (int i = 0; i < choices; i++) {
+        const qs_status status = qs_format_text(&copy[i].case_text, "%s", choice[i].case_text);
+        if (status != QS_OK) {
+            choices_free(i, copy);
+            return status;
+        }
+        memcpy(copy[i].kernel, choice[i].kernel, sizeof copy[i].kernel);
+    }
+    qsort(copy, (size_t)choices, sizeof *copy, by_case);
+    choices_free(device->choices, device->choice);
+    device->choice = copy;
+    device->choices = choices;
+    return QS_OK;
+}
+
+/* NULL: none. */
+static const char *preferred_kernel(const qs_device *device, const qs_case *one) {
+    char text[QS_CASE_TEXT];
+    if (device->choices == 0) return NULL;
+    const qs_kernel_choice key = {.case_text = text};
+    qs_case_text(one, text);
+    const qs_kernel_choice *found = bsearch(&key, device->choice, (size_t)device->choices, sizeof key, by_case);
+    return found ? found->kernel : NULL;
+}
+
+/* The fact of the kernel so named; NULL: of the preferred one where there is such a candidate, else of the device's own choice. */
+static qs_status fact_find(qs_device *device, const qs_case *one, const char *kernel, qs_kernel_fact *out) {
+    const qs__backend *backend = device->backend;
+    const char *preferred = preferred_kernel(device, one);
     qs_kernel_fact fact = {0};
     QS_TRY(qs_case_check(one));
-    QS_TRY(within_case(device->backend->fact(device->state, one, &fact), one));
+    qs_status status = backend->fact(device->state, one, kernel ? kernel : preferred, &fact);
+    if (status == QS_MISMATCH && !kernel && preferred) status = backend->fact(device->state, one, NULL, &fact);
+    QS_TRY(within_case(status, one));
+    fact.tuned = preferred && strcmp(preferred, fact.kernel) == 0;
     *out = fact;
     return QS_OK;
 }
 
-qs_status qs_device_prepare(qs_device *device, const qs_case *one, void *const *data, void *scratch, qs_kernel **out) {
+qs_status qs_device_fact(qs_device *device, const qs_case *one, qs_kernel_fact *out) {
+    return fact_find(device, one, NULL, out);
+}
+
+qs_status qs_device_fact_of(qs_device *device, const qs_case *one, const char *kernel, qs_kernel_fact *out) {
+    return fact_find(device, one, kernel, out);
+}
+
+qs_status qs_device_candidates(qs_device *device, const qs_case *one, qs_kernel_fact *out, int *count) {
+    const char *preferred = preferred_kernel(device, one);
+    int found = 1;
+    QS_TRY(qs_case_check(one));
+    memset(out, 0, QS_MOST_CANDIDATES * sizeof *out);
+    QS_TRY(within_case(device->backend->candidates ? device->backend->candidates(device->state, one, out, &found)
+                                                   : device->backend->fact(device->state, one, NULL, out),
+                       one));
+    for (int i = 0; i < found; i++)
+        out[i].tuned = preferred && strcmp(preferred, out[i].kernel) == 0;
+    *count = found;
+    return QS_OK;
+}
+
+/* As fact_find: what a fact said of is what is prepared. */
+static qs_status kernel_find(qs_device *device, const qs_case *one, const char *kernel, void *const *data, void *scratch, void **out) {
+    const qs__backend *backend = device->backend;
+    const char *preferred = kernel ? NULL : preferred_kernel(device, one);
+    const qs_status status = backend->prepare(device->state, one, kernel ? kernel : preferred, data, scratch, out);
+    return status == QS_MISMATCH && preferred ? backend->prepare(device->state, one, NULL, data, scratch, out) : status;
+}
+
+qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *name, void *const *data, void *scratch, qs_kernel **out) {
     qs_kernel *kernel = NULL;
     qs_status status;
     QS_TRY(qs_case_check(one));
     QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
     kernel->device = device;
-    QS_GOTO(within_case(device->backend->prepare(device->state, one, data, scratch, &kernel->state), one));
+    QS_GOTO(within_case(kernel_find(device, one, name, data, scratch, &kernel->state), one));
     *out = kernel;
     kernel = NULL;
 done:
     free(kernel);
     return status;
 }
+
+/* ---- Running ---- */
 
 qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run) {
     const qs_device *device = kernel->device;

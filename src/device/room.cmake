@@ -26,6 +26,13 @@ if(QS_WITH_CPU)
   else()
     list(APPEND QS_DEVICE_SOURCES ${library}/layout.c ${library}/none.c)
   endif()
+  # What was measured of kernels says nothing of others: a digest of their sources tells them apart.
+  set(digest ${CMAKE_CURRENT_BINARY_DIR}/device/kernels_digest.h)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cpu/*)
+  add_custom_command(OUTPUT ${digest} DEPENDS ${kernels} ${CMAKE_SOURCE_DIR}/cmake/digest.cmake VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_LIST_DIR}/cpu -DOUT=${digest} -P ${CMAKE_SOURCE_DIR}/cmake/digest.cmake)
+  list(APPEND QS_DEVICE_SOURCES ${digest})
+  target_include_directories(qs_device_options INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/device)
   # Our own kernels: one source, compiled once per instruction set. -Wno-psabi: vectors are passed to inlined functions only.
   set(own device/cpu/vector)
   set(own_options -O3 -Wno-psabi)

@@ -30,7 +30,7 @@ static qs_status entry_time(qs__profiler *profiler, qs__entry *entry) {
     QS_GOTO(qs_arena_reserve(bytes + flush_bytes, &arena));
     qs__operands_place(one, entry->row.scratch_bytes, arena.memory, data, &scratch);
     qs__operands_fill(one, data);
-    QS_GOTO(qs_device_prepare(profiler->device, one, data, scratch, &kernel));
+    QS_GOTO(qs_device_prepare(profiler->device, one, entry->row.kernel, data, scratch, &kernel));
     status = runs_time(profiler, entry, kernel, (char *)arena.memory + bytes);
 done:
     qs_kernel_release(kernel);

@@ -216,7 +216,7 @@ static qs_status size_start(bench *here, int index) {
     operands_place(here, index);
     for (int i = 0; i < one->one.operands; i++)
         if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0) qs__operand_fill(&one->one.operand[i], one->data[i]);
-    return qs_device_prepare(here->profiler->device, &one->one, one->data, NULL, &one->kernel);
+    return qs_device_prepare(here->profiler->device, &one->one, row.kernel, one->data, NULL, &one->kernel);
 }
 
 /* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out: slow kernels are linear. */

@@ -91,7 +91,7 @@ static qs_status lookup(void *context, const qs_case *one, const char *case_text
     if (!code_of(&profiler->memory, out->kernel)) {
         for (int i = 0; i < QS_MAX_OPERANDS; i++)
             data[i] = i < one->operands && one->operand[i].format ? nowhere : NULL;
-        QS_TRY(qs_device_prepare(profiler->device, one, data, nowhere, &kernel));
+        QS_TRY(qs_device_prepare(profiler->device, one, out->kernel, data, nowhere, &kernel));
         qs_kernel_release(kernel);
     }
     return code_grown(&profiler->memory, out->kernel);

@@ -85,18 +85,20 @@ qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluste
 
 /* ---- The schedule ---------------------------------------------------------------------------------------------------------- */
 
+const qs_plan_kernel *qs__plan_kernel(const qs_class_plan *plan, const char *case_text) {
+    for (int i = 0; plan && i < plan->kernels; i++)
+        if (strcmp(plan->kernel[i].case_text, case_text) == 0) return &plan->kernel[i];
+    return NULL;
+}
+
 /* Kernel facts as the plan wrote them down. */
 static qs_status lookup_plan(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
     (void)one;
-    const qs_class_plan *plan = context;
-    for (int i = 0; i < plan->kernels; i++) {
-        const qs_plan_kernel *kernel = &plan->kernel[i];
-        if (strcmp(kernel->case_text, case_text) != 0) continue;
-        *out = (qs_kernel_row){.scratch_bytes = (size_t)kernel->scratch_bytes, .allocates = kernel->allocates};
-        memcpy(out->kernel, kernel->kernel, sizeof out->kernel);
-        return QS_OK;
-    }
-    return qs_fail(QS_MISMATCH, "the plan has no kernel for %s; %s", case_text, way_out);
+    const qs_plan_kernel *kernel = qs__plan_kernel(context, case_text);
+    if (!kernel) return qs_fail(QS_MISMATCH, "the plan has no kernel for %s; %s", case_text, way_out);
+    *out = (qs_kernel_row){.scratch_bytes = (size_t)kernel->scratch_bytes, .allocates = kernel->allocates};
+    memcpy(out->kernel, kernel->kernel, sizeof out->kernel);
+    return QS_OK;
 }
 
 qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,

@@ -80,10 +80,11 @@ static qs_status batches_set(evaluator *here, int64_t batch, int ranks) {
 /* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
 static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_limit, qs_device *device) {
     const qs__formats plain = {.half = qs_format_of("fp32")};
+    const qs__kernels kernels = {.device = device};
     qs_status status = QS_OK;
     for (int64_t batch = job->batch; batch > 0; batch /= 2) {
         qs__program_release(&here->program);
-        QS_TRY(qs__program_lower(here->graph, job, &plain, QS_MODE_EVALUATION, batch, device, &here->program));
+        QS_TRY(qs__program_lower(here->graph, job, &plain, QS_MODE_EVALUATION, batch, &kernels, &here->program));
         status = qs_schedule_fits(here->program.schedule, memory_limit, "evaluation");
         if (status != QS_INFEASIBLE) return status;
     }

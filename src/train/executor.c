@@ -52,7 +52,8 @@ static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index
     for (int i = 0; i < step->case_.operands; i++) {
         data[i] = step->case_.operand[i].format ? place_memory(executor, step->place[i]) : NULL;
     }
-    qs_status status = qs_device_prepare(device, &step->case_, data, place_memory(executor, step->scratch), &executor->kernel[index]);
+    qs_status status =
+        qs_device_prepare(device, &step->case_, step->kernel, data, place_memory(executor, step->scratch), &executor->kernel[index]);
     return qs_fail_within(status, "step %d (%s)", index, step->case_text);
 }
 

@@ -4,18 +4,41 @@
 
 #include <string.h>
 
+static qs_kernel_row row_of(const qs_kernel_fact *fact) {
+    qs_kernel_row row = {.scratch_bytes = fact->scratch_bytes, .allocates = fact->allocates, .tuned = fact->tuned};
+    memcpy(row.kernel, fact->kernel, sizeof row.kernel);
+    return row;
+}
+
 qs_status qs_lookup_device(void *device, const qs_case *one, const char *case_text, qs_kernel_row *out) {
     (void)case_text;
     qs_kernel_fact fact;
     QS_TRY(qs_device_fact(device, one, &fact));
-    qs_kernel_row row = {.scratch_bytes = fact.scratch_bytes, .allocates = fact.allocates};
-    memcpy(row.kernel, fact.kernel, sizeof row.kernel);
-    *out = row;
+    *out = row_of(&fact);
+    return QS_OK;
+}
+
+/* The kernel that the plan names. A plan that names kernels at all decides alone: for other cases (a smaller last step, evaluation) the
+ * device's first candidate is taken, whatever it prefers. */
+static qs_status lookup_planned(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    const qs__kernels *kernels = context;
+    const qs_plan_kernel *planned = qs__plan_kernel(kernels->plan, case_text);
+    qs_kernel_fact fact[QS_MOST_CANDIDATES];
+    int count = 1;
+    if (!kernels->plan || kernels->plan->kernels == 0) return qs_lookup_device(kernels->device, one, case_text, out);
+    const qs_status status =
+        planned ? qs_device_fact_of(kernels->device, one, planned->kernel, fact) : qs_device_candidates(kernels->device, one, fact, &count);
+    if (status == QS_MISMATCH)
+        return qs_fail_within(status, "class %s: this device does not run what was planned; plan again for what is at hand",
+                              kernels->plan->class_name);
+    QS_TRY(status);
+    *out = row_of(fact);
     return QS_OK;
 }
 
 qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__formats *formats, qs_mode mode, int64_t batch,
-                            qs_device *device, qs__program *out) {
+                            const qs__kernels *kernels, qs__program *out) {
+    qs__kernels pass = *kernels;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = batch,
                                   .mode = mode,
@@ -23,8 +46,8 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
                                   .recipe = formats->recipe,
                                   .half = formats->half,
                                   .tensors = formats->tensors,
-                                  .lookup = qs_lookup_device,
-                                  .context = device};
+                                  .lookup = lookup_planned,
+                                  .context = &pass};
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 

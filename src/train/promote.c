@@ -36,13 +36,8 @@ static void tensor_raise(qs_tensor_choice *tensor) {
     if (tensor->saved) tensor->saved = tensor->value.format;
 }
 
-/* What was known of the schedule is not known any more. */
+/* What was known of the schedule is not known any more; kernels are still those for their cases. */
 static void class_forget(qs_class_plan *one) {
-    for (int k = 0; k < one->kernels; k++)
-        free(one->kernel[k].case_text);
-    free(one->kernel);
-    one->kernel = NULL;
-    one->kernels = 0;
     one->schedule[0] = '\0';
     memset(&one->predicted, 0, sizeof one->predicted);
 }

@@ -119,7 +119,8 @@ static qs__formats formats_of(const qs__trainer *trainer) {
 
 static qs_status training_lower(qs__trainer *trainer, int64_t batch, qs__program *out) {
     const qs__formats formats = formats_of(trainer);
-    return qs__program_lower(trainer->graph, trainer->job, &formats, QS_MODE_TRAIN, batch, trainer->device, out);
+    const qs__kernels kernels = {trainer->device, trainer->class_plan};
+    return qs__program_lower(trainer->graph, trainer->job, &formats, QS_MODE_TRAIN, batch, &kernels, out);
 }
 
 static qs_status main_lower(qs__trainer *trainer) {
@@ -151,8 +152,9 @@ static qs_status partial_lower(qs__trainer *trainer) {
 static qs_status evaluation_lower(qs__trainer *trainer) {
     const size_t reserved = trainer->main.schedule->arena_bytes;
     const qs__formats plain = {.half = qs_format_of("fp32")};
+    const qs__kernels kernels = {trainer->device, trainer->class_plan};
     for (int64_t batch = trainer->batch[trainer->rank]; batch > 0; batch /= 2) {
-        QS_TRY(qs__program_lower(trainer->graph, trainer->job, &plain, QS_MODE_EVALUATION, batch, trainer->device, &trainer->evaluation));
+        QS_TRY(qs__program_lower(trainer->graph, trainer->job, &plain, QS_MODE_EVALUATION, batch, &kernels, &trainer->evaluation));
         QS_TRY(qs__persistent_compare(trainer->main.schedule, trainer->evaluation.schedule));
         if (trainer->evaluation.schedule->arena_bytes <= reserved) return QS_OK;
         qs__program_release(&trainer->evaluation);

@@ -30,8 +30,14 @@ typedef struct qs__formats {
     const qs_format *half;
     const qs_tensor_table *tensors; /* NULL: fp32 */
 } qs__formats;
+/* Whose kernels run: the device's, those that a class's plan names. */
+typedef struct qs__kernels {
+    qs_device *device;
+    const qs_class_plan *plan; /* NULL: the device chooses */
+} qs__kernels;
+/* QS_MISMATCH when the plan names a kernel that the device does not have for its case. */
 qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__formats *formats, qs_mode mode, int64_t batch,
-                            qs_device *device, qs__program *out);
+                            const qs__kernels *kernels, qs__program *out);
 qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory);
 void qs__program_release(qs__program *program);
 /* QS_FAILED when masters, momentum, running statistics or gradients of two schedules of one model lie in different places. */
@@ -42,6 +48,8 @@ qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 /* Signatures, job and class of a plan against what is at hand; then `live`, lowered from this device's kernels, against the plan's rows and
  * hash. QS_MISMATCH names the first difference. */
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph);
+/* What a class's plan says of a case; NULL: nothing, or there is no plan. */
+const qs_plan_kernel *qs__plan_kernel(const qs_class_plan *plan, const char *case_text);
 qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
                                   const qs_schedule *live);
 

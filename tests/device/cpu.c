@@ -7,6 +7,8 @@
 
 typedef void (*check_case)(qs_device *device, const qs_case *one, const char *text);
 
+static int others_seen; /* candidates behind the first ones */
+
 static bool offers(const qs_device_info *info, const char *format) {
     for (int i = 0; info->formats[i]; i++) {
         if (!strcmp(info->formats[i], format)) return true;
@@ -215,6 +217,93 @@ static void test_cases(void **state) {
     assert_true(*shared_bits == bits[0]);
 }
 
+/* Every candidate, not only the one that is taken: the names tell them apart, facts by name are those of the list, none is out of its
+ * scratch, and all agree with the reference. */
+static void check_candidates(qs_device *device, const qs_case *one, const char *text) {
+    qs_kernel_fact all[QS_MOST_CANDIDATES], own;
+    int count = 0;
+    assert_ok(qs_device_candidates(device, one, all, &count));
+    assert_ok(qs_device_fact(device, one, &own));
+    assert_true(count >= 1 && count <= QS_MOST_CANDIDATES);
+    assert_string_equal(all[0].kernel, own.kernel);
+    for (int i = 1; i < count; i++) {
+        bound expected, got;
+        bound_kernel kernel;
+        char what[QS_CASE_TEXT + 80];
+        snprintf(what, sizeof what, "%s by %s", text, all[i].kernel);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(all[i].kernel, all[k].kernel)) fail_msg("%s: two candidates have this name", what);
+        bound_make(&expected, one, 11);
+        bound_copy(&got, one, &expected);
+        bound_run(&expected);
+        kernel_make_named(&kernel, device, all[i].kernel, &got);
+        assert_string_equal(kernel.fact.kernel, all[i].kernel);
+        assert_true(kernel.fact.scratch_bytes == all[i].scratch_bytes && kernel.fact.allocates == all[i].allocates);
+        assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+        compare_written(&got, &expected, what);
+        kernel_release(&kernel);
+        bound_release(&expected);
+        bound_release(&got);
+        others_seen++;
+    }
+}
+
+static void test_candidates(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        qs_device *device = open_device("cpu", test_ceiling, threads, 1);
+        others_seen = 0;
+        every_case(device, check_candidates);
+        assert_true(others_seen > 20);
+        qs_device_close(device);
+    }
+}
+
+/* A preferred kernel is taken where it is a candidate of its case, and only there. */
+static void test_preference(void **state) {
+    (void)state;
+    char convolution[] = "conv2d/forward src=fp32[4,16,8,8] weights=fp32[32,16,3,3] dst=fp32[4,32,8,8] kernel=3x3 padding=1x1",
+         linear[] = "linear/forward src=fp32[8,64] weights=fp32[10,64] dst=fp32[8,10]", text[QS_CASE_TEXT];
+    qs_device *device = open_device("cpu", test_ceiling, 1, 1);
+    qs_kernel_fact all[QS_MOST_CANDIDATES], fact;
+    qs_kernel_choice choice[2] = {{.case_text = linear, .kernel = "a kernel of another day"}, {.case_text = text}};
+    qs_case one, other;
+    int count = 0;
+    assert_ok(qs_case_parse(convolution, &one));
+    assert_ok(qs_case_parse(linear, &other));
+    qs_case_text(&one, text);
+    assert_ok(qs_device_candidates(device, &one, all, &count));
+    assert_true(count >= 2 && !all[0].tuned);
+    memcpy(choice[1].kernel, all[count - 1].kernel, sizeof choice[1].kernel);
+    assert_ok(qs_device_prefer(device, 2, choice));
+    assert_ok(qs_device_fact(device, &one, &fact));
+    assert_string_equal(fact.kernel, all[count - 1].kernel);
+    assert_true(fact.tuned);
+    bound expected, got;
+    bound_kernel kernel;
+    bound_make(&expected, &one, 11);
+    bound_copy(&got, &one, &expected);
+    bound_run(&expected);
+    kernel_make(&kernel, device, &got); /* fact and prepared form are of one kernel: the scratch is guarded */
+    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    compare_written(&got, &expected, text);
+    kernel_release(&kernel);
+    bound_release(&expected);
+    bound_release(&got);
+    assert_ok(qs_device_fact(device, &other, &fact));
+    assert_false(fact.tuned);
+    assert_ok(qs_device_fact_of(device, &one, all[0].kernel, &fact)); /* a name goes before what is preferred */
+    assert_string_equal(fact.kernel, all[0].kernel);
+    assert_false(fact.tuned);
+    assert_int_equal(qs_device_fact_of(device, &one, "a kernel of another day", &fact), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), all[0].kernel));
+    assert_ok(qs_device_prefer(device, 0, NULL));
+    assert_ok(qs_device_fact(device, &one, &fact));
+    assert_string_equal(fact.kernel, all[0].kernel);
+    assert_false(fact.tuned);
+    qs_device_close(device);
+}
+
 /* What elementwise kernels do with values that are no ordinary numbers: as the reference, bit for bit. */
 static void test_special_values(void **state) {
     (void)state;
@@ -348,6 +437,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_preference),
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_integer_extremes),

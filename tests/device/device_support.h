@@ -42,9 +42,10 @@ typedef struct bound_kernel {
     unsigned char *block, *scratch;
 } bound_kernel;
 
-static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
+/* name NULL: the device's own choice. */
+static inline void kernel_make_named(bound_kernel *k, qs_device *device, const char *name, bound *b) {
     void *data[QS_MAX_OPERANDS] = {0};
-    assert_ok(qs_device_fact(device, &b->one, &k->fact));
+    assert_ok(name ? qs_device_fact_of(device, &b->one, name, &k->fact) : qs_device_fact(device, &b->one, &k->fact));
     size_t bytes = (k->fact.scratch_bytes + 3 * GUARD) / GUARD * GUARD;
     k->block = aligned_alloc(GUARD, bytes);
     assert_non_null(k->block);
@@ -53,7 +54,11 @@ static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
     for (int i = 0; i < b->one.operands; i++) {
         if (b->one.operand[i].format) data[i] = b->operands[i].data;
     }
-    assert_ok(qs_device_prepare(device, &b->one, data, k->scratch, &k->kernel));
+    assert_ok(qs_device_prepare(device, &b->one, name, data, k->scratch, &k->kernel));
+}
+
+static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
+    kernel_make_named(k, device, NULL, b);
 }
 
 static inline void kernel_release(bound_kernel *k) {

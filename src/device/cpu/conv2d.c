@@ -52,10 +52,18 @@ static qs_status given(qs__chain *chain, qs_role role, const qs__layout *own, qs
     return given_slot(chain, qs__chain_operand(chain, role, own), argument, slot);
 }
 
+/* oneDNN 2.6.3 gives wrong sums for 8-bit channels that stand alone under avx2_vnni, where they are no multiple of 8. */
+static qs_status trap_check(const qs__chain *chain, const qs__gemm_types *types) {
+    const bool alone = chain->one.attributes.groups > 1 && qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape.dim[1] == 1;
+    if (types->operands != QS__INT8 || !alone || qs__library_has("avx512_core_vnni")) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "oneDNN's depthwise convolutions of 8-bit integers need avx512_core_vnni to be exact");
+}
+
 static qs_status forward(qs__chain *chain, bool blocked) {
     const qs_case *one = &chain->one;
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
+    QS_TRY(trap_check(chain, &types));
     const qs__layout src = activation(one, QS_SRC, types.operands), dst = activation(one, QS_DST, types.dst);
     const qs__layout plain = weights(one, QS_WEIGHTS, types.operands, false), any = weights(one, QS_WEIGHTS, types.operands, true);
     const qs__layout bias = qs__cpu_vector(dst.extent[1]), asked_src = asked(&src, blocked), asked_dst = asked(&dst, blocked);
@@ -156,15 +164,23 @@ static qs_status build(qs__chain *chain, bool blocked) {
     return weight_gradient(chain, blocked);
 }
 
+/* The library's name of a kernel does not tell how it is used. */
+static qs_status build_named(qs__chain *chain, bool blocked, const char *use) {
+    QS_TRY(build(chain, blocked));
+    const size_t used = strlen(chain->name);
+    snprintf(chain->name + used, sizeof chain->name - used, ":%s", use);
+    return QS_OK;
+}
+
 qs_status qs__build_conv2d_channels_last(qs__chain *chain) {
     return build(chain, false);
 }
 
 /* Where matmul has only allocating kernels (below AVX-512). */
 qs_status qs__build_linear_convolution(qs__chain *chain) {
-    return build(chain, false);
+    return build_named(chain, false, "convolution");
 }
 
 qs_status qs__build_conv2d_blocked(qs__chain *chain) {
-    return build(chain, true);
+    return build_named(chain, true, "blocked");
 }

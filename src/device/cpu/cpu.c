@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The device `cpu`: instruction-set ceiling, capabilities, and the choice among the kernel families of kernels.def. */
+/* The device `cpu`: instruction-set ceiling, capabilities, and kernels from the chains that choice.c builds. */
 #include "backend.h"
 #include "cpu.h"
+#include "kernels_digest.h"
 #include "lone.h"
 
 #include <stdlib.h>
@@ -19,18 +20,6 @@ static const struct {
     {"avx2_vnni", false, true}, {"avx2", false, false},           {"portable", false, false},
 };
 enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
-
-typedef struct family {
-    const char *name, *op;
-    qs__build build;
-} family;
-
-static const family families[] = {
-#define QS_KERNEL(name, op) {#name, op, qs__build_##name},
-#include "kernels.def"
-#undef QS_KERNEL
-};
-enum { FAMILIES = sizeof families / sizeof families[0] };
 
 static const char *ceiling_name(size_t index) {
     return ceilings[index].name;
@@ -87,18 +76,9 @@ static void cpu_close(void *state) {
     free(cpu);
 }
 
-static qs_status set_family(const char *name, qs__cpu *cpu) {
-    size_t i = 0;
-    while (i < FAMILIES && strcmp(families[i].name, name))
-        i++;
-    if (i == FAMILIES) return qs_fail(QS_USAGE, "kernel family '%s' is unknown: name one of device/cpu/kernels.def, or none", name);
-    snprintf(cpu->family, sizeof cpu->family, "%s", name);
-    return QS_OK;
-}
-
 static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
-    if (options->family) QS_TRY(set_family(options->family, cpu));
+    if (options->family) QS_TRY(qs__family_ask(cpu, options->family));
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
     return qs__library_open(options->threads, &cpu->library);
@@ -121,62 +101,26 @@ static void cpu_describe(const void *state, qs_device_info *out) {
     int formats = 0;
     snprintf(out->isa, sizeof out->isa, "%s", cpu->isa);
     qs__library_version(out->library, sizeof out->library);
+    snprintf(out->kernels, sizeof out->kernels, "%s %.24s", QS_KERNELS_DIGEST, __VERSION__);
     out->formats[formats++] = "fp32";
     if (cpu->bf16) out->formats[formats++] = "bf16";
     if (cpu->vnni) out->formats[formats++] = "int8";
 }
 
-static void start_chain(qs__chain *chain, const qs__cpu *cpu, const qs_case *one) {
-    qs__chain_release(chain);
-    memset(chain, 0, sizeof *chain);
-    chain->cpu = cpu;
-    chain->one = *one;
-}
-
-static bool serves(const family *some, const qs_case *one) {
-    return !strcmp(some->op, one->op->name) || !strcmp(some->op, "*");
-}
-
-/* The family that was asked for; QS_UNSUPPORTED where it has no kernel. */
-static qs_status choose_asked(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (strcmp(families[i].name, cpu->family) || !serves(&families[i], one)) continue;
-        start_chain(chain, cpu, one);
-        return families[i].build(chain);
-    }
-    return QS_UNSUPPORTED;
-}
-
-/* The family asked for, else the first with a kernel that allocates nothing while it runs, else the first with a kernel at all. The reason
- * of the first refusal is the one that stays: later families are lesser ways to the same end. */
-static qs_status choose(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
-    const family *allocating = NULL;
-    char reason[512] = "";
-    qs_status asked = choose_asked(cpu, one, chain);
-    if (asked != QS_UNSUPPORTED) return asked;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (!serves(&families[i], one)) continue;
-        start_chain(chain, cpu, one);
-        qs_status status = families[i].build(chain);
-        if (status == QS_OK && !chain->allocates) return QS_OK;
-        if (status != QS_OK && status != QS_UNSUPPORTED) return status;
-        if (status == QS_OK && !allocating) allocating = &families[i];
-        if (status == QS_UNSUPPORTED && !reason[0]) snprintf(reason, sizeof reason, "%s", qs_message());
-    }
-    if (!allocating) return qs_fail(QS_UNSUPPORTED, "%s", reason[0] ? reason : "the cpu device has no kernel for this operator");
-    start_chain(chain, cpu, one);
-    return allocating->build(chain);
-}
-
-static qs_status cpu_fact(void *state, const qs_case *one, qs_kernel_fact *out) {
+static qs_status cpu_fact(void *state, const qs_case *one, const char *name, qs_kernel_fact *out) {
     qs__chain *chain = NULL;
     QS_TRY(qs_allocate(1, sizeof *chain, &chain));
-    qs_status status = choose(state, one, chain);
-    if (status == QS_OK) {
-        snprintf(out->kernel, sizeof out->kernel, "%s", chain->name);
-        out->scratch_bytes = chain->scratch_bytes;
-        out->allocates = chain->allocates;
-    }
+    qs_status status = qs__choose(state, one, name, chain);
+    if (status == QS_OK) qs__chain_fact(chain, out);
+    qs__chain_release(chain);
+    free(chain);
+    return status;
+}
+
+static qs_status cpu_candidates(void *state, const qs_case *one, qs_kernel_fact *out, int *count) {
+    qs__chain *chain = NULL;
+    QS_TRY(qs_allocate(1, sizeof *chain, &chain));
+    const qs_status status = qs__candidates(state, one, chain, out, count);
     qs__chain_release(chain);
     free(chain);
     return status;
@@ -187,10 +131,10 @@ static void cpu_release(void *kernel) {
     free(kernel);
 }
 
-static qs_status cpu_prepare(void *state, const qs_case *one, void *const *data, void *scratch, void **kernel) {
+static qs_status cpu_prepare(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel) {
     qs__chain *chain = NULL;
     QS_TRY(qs_allocate(1, sizeof *chain, &chain));
-    qs_status status = choose(state, one, chain);
+    qs_status status = qs__choose(state, one, name, chain);
     if (status == QS_OK) status = qs__chain_prepare(chain, data, scratch);
     if (status != QS_OK) {
         cpu_release(chain);
@@ -215,6 +159,7 @@ const qs__backend qs__device_cpu = {
     .close = cpu_close,
     .describe = cpu_describe,
     .fact = cpu_fact,
+    .candidates = cpu_candidates,
     .prepare = cpu_prepare,
     .run = cpu_run,
     .release = cpu_release,

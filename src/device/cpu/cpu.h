@@ -42,8 +42,9 @@ typedef struct qs__step {
 typedef struct qs__chain {
     const qs__cpu *cpu;
     qs_case one;
-    char name[64];
-    bool allocates;
+    char name[64];  /* among the candidates of a case, its own */
+    bool allocates; /* while it runs */
+    bool behind;    /* another family is known to be faster at it: taken by itself only where there is none */
     size_t scratch_bytes;
     int slots, steps;
     qs__slot slot[QS__SLOTS];
@@ -90,6 +91,17 @@ qs_status qs__chain_prepare(qs__chain *chain, void *const *data, void *scratch);
 qs_status qs__chain_run(const qs__chain *chain, const qs_run *run);
 void qs__chain_release(qs__chain *chain);
 
+/* ---- Which kernel runs a case (choice.c) ---- */
+
+/* QS_USAGE: there is no such family. From then on it is tried before all others. */
+qs_status qs__family_ask(qs__cpu *cpu, const char *name);
+/* Builds, into a zeroed or used chain, the candidate of this name (QS_MISMATCH: there is none), or, with NULL, the device's own choice
+ * (QS_UNSUPPORTED: there is none). */
+qs_status qs__choose(const qs__cpu *cpu, const qs_case *one, const char *name, qs__chain *chain);
+/* Facts of all candidates, best first; `chain` is for building them one after the other. */
+qs_status qs__candidates(const qs__cpu *cpu, const qs_case *one, qs__chain *chain, qs_kernel_fact *out, int *count);
+void qs__chain_fact(const qs__chain *chain, qs_kernel_fact *out);
+
 /* ---- Cases as kernels ask about them (cases.c) ---- */
 
 /* The operand of a role; its format is NULL when absent. Asserts that the pass has it. */
@@ -114,7 +126,7 @@ qs__layout qs__cpu_vector(int64_t count);
 /* ---- Kernel families (kernels.def) ---- */
 
 /* Fills a chain that holds cpu and case; QS_UNSUPPORTED with the reason when the family has no kernel. Steps it added are released by the
- * caller. */
+ * caller. What a family could do but is slower at it does, `behind`. */
 typedef qs_status (*qs__build)(qs__chain *chain);
 #define QS_KERNEL(name, op) qs_status qs__build_##name(qs__chain *chain);
 #include "kernels.def"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2), forward in fp32, bf16 and int8, and the
- * gradient of the input. They are bound by memory; oneDNN has such kernels too, see is_ours. Threads take lines of results or pixels. */
+ * gradient of the input. They are bound by memory; oneDNN has such kernels too, see is_behind. Threads take lines of results or pixels. */
 #include "gemm.h"
 #include "own.h"
 
@@ -174,22 +174,28 @@ static qs_status check_formats(const qs__chain *chain) {
     return qs__gemm_gradient_types(chain, weights ? QS_SRC : QS_WEIGHTS, QS_DIFF_DST, weights ? QS_DIFF_WEIGHTS : QS_DIFF_SRC, &types);
 }
 
-/* Codes are ours alone: oneDNN 2.6.3 gives wrong sums for 8-bit channels of no multiple of 8 under avx2_vnni. Floats were measured on
- * Zen 5: below AVX-512 and for weight gradients oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps below 8 × 8. */
 static bool is_ours(const qs__chain *chain) {
     const qs_case *one = &chain->one;
-    bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;
     if (is_pass(chain, "weight_gradient") || !is_depthwise(one)) return false;
+    return qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS)) != QS__INT8 || (is_pass(chain, "forward") && one->attributes.shifts == 0);
+}
+
+/* Codes are ours alone. Floats were measured on Zen 5: below AVX-512 oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps
+ * below 8 × 8. */
+static bool is_behind(const qs__chain *chain) {
+    const qs_case *one = &chain->one;
+    bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;
     qs__type type = qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS));
-    if (type == QS__INT8) return !gradient && one->attributes.shifts == 0;
-    if (strcmp(chain->cpu->own->name, "avx512")) return false;
-    if (type == QS__FP32) return same || gradient;
-    return same && qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] >= 8;
+    if (type == QS__INT8) return false;
+    if (strcmp(chain->cpu->own->name, "avx512")) return true;
+    if (type == QS__FP32) return !same && !gradient;
+    return !same || qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] < 8;
 }
 
 qs_status qs__build_depthwise(qs__chain *chain) {
     QS_TRY(check_formats(chain));
-    if (!is_ours(chain)) return qs_fail(QS_UNSUPPORTED, "no depthwise 3x3 convolution, or one that oneDNN is faster at");
+    if (!is_ours(chain)) return qs_fail(QS_UNSUPPORTED, "no depthwise 3x3 convolution, or a pass of one that is left to oneDNN");
+    chain->behind = is_behind(chain);
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(chain->one.attributes.groups * TAPS) * sizeof(float));
     chain->offset[1] = qs__chain_reserve(chain, (size_t)chain->one.attributes.groups * sizeof(float));
     return qs__own_build(chain, "depthwise", is_pass(chain, "forward") ? run_forward : run_input_gradient);

@@ -3,6 +3,7 @@
 #include "backend.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct ref_kernel {
     qs_case one;
@@ -32,18 +33,27 @@ static void ref_describe(const void *state, qs_device_info *out) {
     }
 }
 
-static qs_status ref_fact(void *state, const qs_case *one, qs_kernel_fact *out) {
+static const char only_kernel[] = "reference";
+
+static qs_status name_check(const char *name) {
+    if (!name || strcmp(name, only_kernel) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the device ref has no kernel %s: all of its kernels are called %s", name, only_kernel);
+}
+
+static qs_status ref_fact(void *state, const qs_case *one, const char *name, qs_kernel_fact *out) {
     (void)state;
     (void)one;
-    snprintf(out->kernel, sizeof out->kernel, "reference");
+    QS_TRY(name_check(name));
+    snprintf(out->kernel, sizeof out->kernel, "%s", only_kernel);
     out->allocates = true;
     return QS_OK;
 }
 
-static qs_status ref_prepare(void *state, const qs_case *one, void *const *data, void *scratch, void **kernel) {
+static qs_status ref_prepare(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel) {
     ref_kernel *made = NULL;
     (void)state;
     (void)scratch;
+    QS_TRY(name_check(name));
     QS_TRY(qs_allocate(1, sizeof *made, &made));
     made->one = *one;
     for (int i = 0; i < one->operands; i++) {

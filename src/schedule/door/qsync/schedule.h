@@ -125,6 +125,7 @@ typedef struct qs_kernel_row {
     char kernel[64];
     size_t scratch_bytes;
     bool allocates;
+    bool tuned; /* chosen by measurement: told to readers, of no consequence */
 } qs_kernel_row;
 typedef qs_status (*qs_kernel_lookup)(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out);
 
