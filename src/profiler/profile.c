@@ -134,6 +134,7 @@ static qs_status row_fill(const qs__profiler *profiler, const qs_class_profile *
     const qs__held *held = qs__held_of(&profiler->memory, entry->text);
     *out = (qs_kernel_cost){.scratch_bytes = (int64_t)entry->row.scratch_bytes,
                             .allocates = entry->row.allocates,
+                            .tuned = entry->row.tuned,
                             .held_bytes = (int64_t)held->held_bytes,
                             .shared_bytes = (int64_t)held->shared_bytes,
                             .code_bytes = (int64_t)qs__code_of(&profiler->memory, entry->row.kernel)};

@@ -114,7 +114,7 @@ static void bytes_walk(walk *one, const char *name, void *data, size_t bytes) {
 }
 
 static qs_status entry_walk(walk *one, qs__entry *entry) {
-    uint64_t text = qs_hash(entry->text, strlen(entry->text), 0);
+    uint64_t text = qs_hash(entry->row.kernel, strlen(entry->row.kernel), qs_hash(entry->text, strlen(entry->text), 0));
     const uint64_t expected = text;
     bytes_walk(one, "case", &text, sizeof text);
     one->wrong = one->wrong || text != expected;

@@ -28,12 +28,13 @@ static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
 
 static qs_status read_kernel(const qs__place *row, qs_kernel_cost *out) {
     char text[2048];
-    QS_TRY(qs__expect_fields(row, "case kernel us scratch_bytes allocates", "held_bytes shared_bytes code_bytes"));
+    QS_TRY(qs__expect_fields(row, "case kernel us scratch_bytes allocates", "tuned held_bytes shared_bytes code_bytes"));
     QS_TRY(qs__get_name(row, "case", text, sizeof text));
     QS_TRY(qs__get_name(row, "kernel", out->kernel, sizeof out->kernel));
     QS_TRY(read_kernel_time(row, out));
     QS_TRY(qs__get_integer(row, "scratch_bytes", 0, INT64_MAX, &out->scratch_bytes));
     QS_TRY(qs__get_flag(row, "allocates", &out->allocates));
+    QS_TRY(qs__get_flag(row, "tuned", &out->tuned));
     QS_TRY(qs__get_integer(row, "held_bytes", 0, INT64_MAX, &out->held_bytes));
     QS_TRY(qs__get_integer(row, "shared_bytes", 0, INT64_MAX, &out->shared_bytes));
     QS_TRY(qs__get_integer(row, "code_bytes", 0, INT64_MAX, &out->code_bytes));
@@ -265,6 +266,7 @@ static void write_kernel(qs__writer *writer, const qs_kernel_cost *row) {
     qs__close(writer);
     qs__put_integer(writer, "scratch_bytes", row->scratch_bytes);
     qs__put_flag(writer, "allocates", row->allocates);
+    if (row->tuned) qs__put_flag(writer, "tuned", true);
     if (row->held_bytes > 0) qs__put_integer(writer, "held_bytes", row->held_bytes);
     if (row->shared_bytes > 0) qs__put_integer(writer, "shared_bytes", row->shared_bytes);
     if (row->code_bytes > 0) qs__put_integer(writer, "code_bytes", row->code_bytes);

@@ -158,6 +158,7 @@ typedef struct qs_kernel_cost {
     char kernel[64];
     int64_t scratch_bytes;
     bool allocates;
+    bool tuned;                 /* measured beside the case's other kernels before, and faster than they were */
     double us, us_low, us_high; /* over the places in plans where it was met, each a median over time: mean and quartiles; rests of
                                  * `speed` included */
     int samples;
