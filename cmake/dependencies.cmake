@@ -7,6 +7,16 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 
+# Not a must: without it every run starts from the order of the lists.
+if(QS_WITH_SQLITE)
+  pkg_check_modules(SQLITE IMPORTED_TARGET sqlite3)
+  if(SQLITE_FOUND)
+    set(QS_SQLITE PkgConfig::SQLITE)
+  else()
+    message(STATUS "no SQLite: kernels found faster by measurement are not remembered")
+  endif()
+endif()
+
 if(QS_WITH_OPENMP)
   find_package(OpenMP REQUIRED COMPONENTS C)
   set(QS_POOL OpenMP::OpenMP_C)

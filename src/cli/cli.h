@@ -105,6 +105,16 @@ bool session_is_first(const session *one);
 /* For a verb without a session: each thread gets a core of its own, as far as there are any. */
 void threads_pin(int threads);
 
+/* Keeps of a class's formats those that the device computes in on this machine. */
+void class_formats_limit(const qs_device *device, qs_class *one);
+
+/* ---- Kernels from the user's cache (tuned.c) ---- */
+
+/* For a device of a process by itself. */
+qs_status tuned_take(qs_device *device);
+/* Collective: the first rank of each class reads the cache, and all ranks of the class take what it found, so that they run alike. */
+qs_status tuned_share(session *one);
+
 /* ---- Estimated profiles --------------------------------------------------------------------------------------------------- */
 
 /* qs_profile_estimate of a cluster file; opens no device. */

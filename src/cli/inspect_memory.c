@@ -88,6 +88,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
     if (!question->plan) snprintf(out->job.optimizer.name, sizeof out->job.optimizer.name, "%s", question->optimizer);
     QS_TRY(qs_cluster_single(backend, 1, &out->cluster));
     QS_TRY(qs_device_open(&(qs_device_options){.backend = backend, .threads = 1, .speed = 1}, &out->device));
+    QS_TRY(tuned_take(out->device));
     const qs_lowering lowering = {.graph = out->graph,
                                   .batch = out->job.batch,
                                   .mode = QS_MODE_TRAIN,

@@ -183,8 +183,7 @@ static bool is_offered(const qs_device_info *info, const qs_format *format) {
     return false;
 }
 
-/* Without a cluster file the class computes in what its device offers on this machine. */
-static void formats_limit(const qs_device *device, qs_class *one) {
+void class_formats_limit(const qs_device *device, qs_class *one) {
     qs_device_info info;
     int kept = 0;
     qs_device_describe(device, &info);
@@ -214,7 +213,8 @@ static qs_status session_start(const session_options *options, session *one) {
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));
     QS_TRY(host_check(&one->cluster.class_[one->class_index]));
     QS_TRY(device_open(one));
-    if (!options->cluster) formats_limit(one->device, &one->cluster.class_[one->class_index]);
+    /* Without a cluster file the class computes in what its device offers. */
+    if (!options->cluster) class_formats_limit(one->device, &one->cluster.class_[one->class_index]);
     return QS_OK;
 }
 
@@ -302,6 +302,7 @@ qs_status session_open(const session_options *options, qs_status before, session
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
     if (status == QS_OK) status = session_compare(options, out);
     if (status == QS_OK) status = session_pin(options->unpinned, out);
+    if (status == QS_OK) status = tuned_share(out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 

@@ -85,7 +85,8 @@ static qs_status device_open(comparison *one) {
     QS_TRY(class_find(one));
     const qs_device_options options = {
         .backend = one->class_->backend, .threads = one->class_->threads, .isa = one->class_->isa, .speed = 1};
-    return qs_device_open(&options, &one->device);
+    QS_TRY(qs_device_open(&options, &one->device));
+    return tuned_take(one->device);
 }
 
 /* fp32 stands first for the indicators and is not measured. */

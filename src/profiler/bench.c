@@ -3,6 +3,7 @@
 #include "profiler_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct bench {
     qs_job job;
@@ -45,24 +46,19 @@ static qs_status schedule_make(bench *one, qs_device *device) {
     return qs_schedule_lower(&lowering, &one->schedule);
 }
 
-/* Before every step: the arena may use the memory of inputs again once they were read. */
-static void inputs_fill(const bench *one) {
-    const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(one->graph, 0, one->job.batch), .format = qs_format_of("fp32")};
-    int32_t *labels = qs_executor_buffer(one->executor, one->schedule->labels);
-    qs__operand_fill(&pixels, qs_executor_buffer(one->executor, one->schedule->images));
-    for (int64_t i = 0; i < one->job.batch; i++)
-        labels[i] = (int32_t)(i % one->graph->classes);
-}
-
-static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
-    if (steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", steps);
+static qs_status bench_lower(const char *model, const char *recipe, int64_t batch, qs_device *device, bench *one) {
     if (batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)batch);
     qs_job_default(&one->job);
     one->job.batch = batch;
     QS_TRY(qs_recipe_builtin(recipe, &one->recipe));
     QS_TRY(qs_model_build(model, NULL, &one->graph));
+    return schedule_make(one, device);
+}
+
+static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
+    if (steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", steps);
+    QS_TRY(bench_lower(model, recipe, batch, device, one));
     QS_TRY(qs_comm_open("self", &one->self));
-    QS_TRY(schedule_make(one, device));
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
     QS_TRY(qs_executor_create(one->schedule, device, one->self, one->arena.memory, &one->executor));
     QS_TRY(qs_allocate((size_t)steps, sizeof *one->us, &one->us));
@@ -88,7 +84,7 @@ static qs_status steps_run(bench *one, int steps) {
                             .samples = one->job.batch,
                             .global_samples = one->job.batch,
                             .loss_scale = 1};
-        inputs_fill(one);
+        qs__inputs_fill(one->graph, one->schedule, one->executor);
         const double begin = qs_clock();
         QS_TRY(qs_executor_run(one->executor, &run));
         if (s >= 0) one->us[s] = (qs_clock() - begin) * 1e6;
@@ -103,6 +99,50 @@ static double flops_of(const qs_schedule *schedule) {
     return flops;
 }
 
+/* ---- Kernels by name ---- */
+
+/* The steps that run the case of step `first`; 0 where an earlier step has it. */
+static int places_of(const qs_schedule *schedule, int first) {
+    int places = 0;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind != QS_STEP_KERNEL || strcmp(step->case_text, schedule->step[first].case_text) != 0) continue;
+        if (s < first) return 0;
+        places++;
+    }
+    return places;
+}
+
+static qs_status kernels_visit(const qs_schedule *schedule, qs_device *device, qs_bench_kernel visit, void *context) {
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        const int places = step->kind == QS_STEP_KERNEL ? places_of(schedule, s) : 0;
+        qs_kernel_fact fact;
+        if (places == 0) continue;
+        QS_TRY(qs_device_fact(device, &step->case_, &fact));
+        visit(context, step, places, fact.tuned);
+    }
+    return QS_OK;
+}
+
+qs_status qs_bench_kernels(const char *model, const char *recipe, int64_t batch, qs_device *device, qs_bench_kernel visit, void *context) {
+    bench one = {0};
+    qs_status status = bench_lower(model, recipe, batch, device, &one);
+    if (status == QS_OK) status = kernels_visit(one.schedule, device, visit, context);
+    bench_end(&one);
+    return status;
+}
+
+/* ---- Whole steps ---- */
+
+static void kernel_count(void *context, const qs_step *step, int places, bool tuned) {
+    qs_bench_figure *figure = context;
+    (void)step;
+    (void)places;
+    figure->cases++;
+    figure->tuned += tuned;
+}
+
 qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out) {
     bench one = {0};
     qs_status status = bench_start(model, recipe, batch, steps, device, &one);
@@ -110,6 +150,7 @@ qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, in
     if (status == QS_OK) {
         const double us = qs__quartiles_of(steps, one.us).median;
         *out = (qs_bench_figure){.images_per_second = (double)batch / us * 1e6, .step_us = us, .flops_per_step = flops_of(one.schedule)};
+        status = kernels_visit(one.schedule, device, kernel_count, out);
     }
     bench_end(&one);
     return status;

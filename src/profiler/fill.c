@@ -84,6 +84,14 @@ void qs__operands_fill(const qs_case *one, void *const *data) {
     if (mask >= 0 && data[mask] && one->attributes.kernel[0] > 0) places_fill(one, &one->operand[mask].shape, data[mask]);
 }
 
+void qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, const qs_executor *executor) {
+    const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(graph, 0, schedule->batch), .format = qs_format_of("fp32")};
+    int32_t *labels = qs_executor_buffer(executor, schedule->labels);
+    qs__operand_fill(&pixels, qs_executor_buffer(executor, schedule->images));
+    for (int64_t i = 0; i < schedule->batch; i++)
+        labels[i] = (int32_t)(i % graph->classes);
+}
+
 static size_t pages(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }

@@ -27,6 +27,9 @@ qs__quartiles qs__quartiles_of(int count, double *value);
 /* True when the median that the samples come from lies within `tolerance` (relative) of theirs with at least 95 % confidence, whatever
  * their distribution: by order statistics; never with fewer than 6 samples. Sorts the values. */
 bool qs__median_is_known(qs__samples *samples, double tolerance);
+/* The largest value that the median they come from may have, with 97.5 % confidence; INFINITY with fewer than 6 samples. Sorts the
+ * values. */
+double qs__median_at_most(qs__samples *samples);
 
 /* ---- cases.c -------------------------------------------------------------------------------------------------------------------- */
 
@@ -152,6 +155,8 @@ qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out);
 
 /* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
 void qs__operand_fill(const qs_operand *operand, void *data);
+/* Made-up images and labels of a training step. Before every step: the arena may use their memory again once they were read. */
+void qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, const qs_executor *executor);
 /* All operands of a case; data[i] NULL where absent. */
 void qs__operands_fill(const qs_case *one, void *const *data);
 /* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */

@@ -42,6 +42,12 @@ static int left_out(int count) {
     return r;
 }
 
+double qs__median_at_most(qs__samples *samples) {
+    const int out = left_out(samples->count);
+    qs__quartiles_of(samples->count, samples->value);
+    return out < 0 ? INFINITY : samples->value[samples->count - 1 - out];
+}
+
 bool qs__median_is_known(qs__samples *samples, double tolerance) {
     const int out = left_out(samples->count);
     if (out < 0) return false;

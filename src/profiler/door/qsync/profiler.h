@@ -143,13 +143,53 @@ QS_API qs_status qs_hessian_measure(const qs_hessian_options *options, qs_device
 /* The same over all ranks, into a profile's statistics on rank 0; collective. QS_USAGE when the profile has no statistics. */
 QS_API qs_status qs_profile_hessian(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *profile);
 
+/* ---- Which kernels are the fastest (docs/tuning.md) ------------------------------------------------------------------------------- */
+
+typedef struct qs_tune_options {
+    const qs_job *job;      /* model and batch, what a step depends on */
+    const qs_class *class_; /* that the device is of: formats */
+    int recipes;            /* 0: all of the class's */
+    const qs_recipe *recipe;
+    int rounds; /* 12; at least 6, see left_out in samples.c: fewer decide nothing */
+    void (*progress)(void *context, const char *what, double fraction); /* NULL: none */
+    void *progress_context;
+} qs_tune_options;
+
+/* A case that more than one kernel can run. */
+typedef struct qs_tune_row {
+    char *case_text;
+    int candidates; /* the first is the one that the device takes by itself */
+    char kernel[QS_MOST_CANDIDATES][64];
+    double us[QS_MOST_CANDIDATES]; /* at a place in a step: mean over places, median over rounds */
+    int chosen;
+} qs_tune_row;
+
+typedef struct qs_tune_result {
+    int rows; /* by ascending case */
+    qs_tune_row *row;
+    double usual_us, chosen_us; /* of these kernels in a step, mean over the plans that were run */
+} qs_tune_result;
+QS_API void qs_tune_release(qs_tune_result *result);
+/* Times the candidates of every case that a plan of these recipes may need, at its places in training steps on made-up data, alone on the
+ * device. Plans that hold the cases are run again and again, with each candidate in turn; candidates are compared within a round, since the
+ * machine's pace changes between rounds. Another kernel than the usual one is chosen when, with 97.5 % confidence, it saves 2 % and more,
+ * and of several the one that saves most: so noise changes nothing. What the device preferred before does not matter. */
+QS_API void qs_tune_options_default(qs_tune_options *out);
+QS_API qs_status qs_tune_measure(const qs_tune_options *options, qs_device *device, qs_tune_result *out);
+
 /* One figure of `qsync bench`: images per second of whole training steps on synthetic data. */
 typedef struct qs_bench_figure {
     double images_per_second, step_us; /* of the median step, filling the batch not counted */
     double flops_per_step;             /* of the model's kernels, casts excluded */
+    int cases, tuned;                  /* different cases in the step; those whose kernel was found by measurement */
 } qs_bench_figure;
+/* A kernel of a benchmark's step: `places` steps run this case with it. */
+typedef void (*qs_bench_kernel)(void *context, const qs_step *step, int places, bool tuned);
 /* A built-in model at its own standard input, every operator in one built-in recipe, alone on the device; two steps of warm-up. Values
  * between operators stand in the recipe's float format, those of integer recipes in the device's 16-bit one. */
 QS_API qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out);
+/* Its kernels, each case once, as they first come in the step. */
+QS_API qs_status qs_bench_kernels(const char *model, const char *recipe, int64_t batch, qs_device *device, qs_bench_kernel visit,
+                                  void *context);
 
 #endif
