@@ -16,6 +16,8 @@ def fixed($digits): if . == null then "-" else pow(10; $digits) as $scale | (. *
 # Two or three significant digits for figures of any size.
 def brief: if . == null then "-" elif . == 0 then "0" else (fabs | log10 | floor) as $e | (. / pow(10; $e) * 100 | round / 100 | tostring) as $m
     | if $e >= -2 and $e <= 3 then (. * pow(10; 2 - $e) | round / pow(10; 2 - $e) | tostring) else "\($m)e\($e)" end end;
+# Mean ± standard deviation as text; a single value has none.
+def spread($scale; $digits): if length == 0 then "" else (mean * $scale | fixed($digits)) + (if length > 1 then " ± " + (deviation * $scale | fixed($digits)) else "" end) end;
 # Distinct values of f, in the order in which they come.
 def first_seen(f): reduce .[] as $one ([]; if index([$one | f]) then . else . + [$one | f] end);
 def row: "| " + join(" | ") + " |";

@@ -2,7 +2,6 @@
 # $plans, $accuracy, $speed (raw text of CSV files) -> tables in Markdown, one for each model and memory limit, planners in the order of $plans.
 include "csv";
 
-def spread($scale; $digits): if length == 0 then "" else "\(mean * $scale | fixed($digits)) ± \(deviation * $scale | fixed($digits))" end;
 def same($one): select(.model == $one.model and .dataset == $one.dataset and .batch == $one.batch and .limit == $one.limit);
 
 # Throughput against that of `uniform` in the same round, which ran next to it: the median of the rounds.

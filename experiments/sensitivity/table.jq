@@ -2,7 +2,6 @@
 # results.csv (raw text) -> a table in Markdown for each model; shares and indicators in the order of the file.
 include "csv";
 
-def spread($scale; $digits): "\(mean * $scale | fixed($digits)) ± \(deviation * $scale | fixed($digits))";
 def line: .[0] as $one
     | [$one.indicator, "\($one.share) %", (map(.operators) | unique | join(" or ")), (numbers("test_accuracy") | spread(100; 2)),
        (numbers("sum_omega") | "\(mean | brief) (\(min | brief) to \(max | brief))"), (numbers("arena_bytes") | mean / 1048576 | fixed(1))] | row;
