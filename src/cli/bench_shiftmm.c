@@ -194,7 +194,7 @@ static json_t *summary(json_t *rows, double peak) {
 
 qs_status bench_shiftmm(qs_device *device, int threads, bool json) {
     if (threads > 1) return qs_fail(QS_USAGE, "--shiftmm measures processor time, of one thread: leave --threads out");
-    const double peak = qs_lone_peak(device);
+    const double peak = qs_device_peak(device, qs_format_of("int8"));
     json_t *rows = json_array();
     if (!json)
         printf("%-20s %8s %8s %8s %8s %8s %8s %8s %8s %9s %9s %9s %9s %9s %9s %9s\n", "GOP/s", kinds[0], kinds[1], kinds[2], kinds[3],

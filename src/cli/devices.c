@@ -1,6 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync devices: backends of this build on this machine, at an instruction-set ceiling. */
+#include <math.h>
+
 #include "cli.h"
+
+/* Operations a second, two for a multiply-add; NAN where the peak is not known. */
+static double peak_of(qs_device *device, const char *format) {
+    const double peak = 2 * qs_device_peak(device, qs_format_of(format));
+    return peak > 0 ? peak : NAN;
+}
+
+static json_t *peaks_json(qs_device *device, const qs_device_info *info) {
+    json_t *peaks = json_object();
+    for (int i = 0; i < 8 && info->formats[i]; i++)
+        json_object_set_new(peaks, info->formats[i], json_number(peak_of(device, info->formats[i]) / 1e9));
+    return peaks;
+}
+
+static void peaks_print(qs_device *device, const qs_device_info *info) {
+    printf("       peak");
+    for (int i = 0; i < 8 && info->formats[i]; i++) {
+        const double peak = peak_of(device, info->formats[i]);
+        printf(" %s %s", info->formats[i], isnan(peak) ? "unknown" : count_text(peak));
+        if (!isnan(peak)) printf("op/s");
+    }
+    printf("\n");
+}
 
 static json_t *info_json(const qs_device_info *info) {
     json_t *formats = json_array();
@@ -23,11 +48,12 @@ qs_status verb_devices(int argc, char **argv) {
                               "  qsync devices --isa avx2_vnni\n"};
     const char *isa = "all";
     int threads = 1;
-    bool json = false, done = false;
+    bool peaks = false, json = false, done = false;
     int first = 0;
     option_table table = {0};
     options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
     options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
+    options_add(&table, (option_row){"peaks", OPTION_FLAG, &peaks, NULL, "measure what products can reach: operands in registers", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
@@ -43,10 +69,11 @@ qs_status verb_devices(int argc, char **argv) {
             return status;
         }
         qs_device_describe(device, &info);
-        if (json)
-            json_array_append_new(list, info_json(&info));
-        else
-            info_print(&info);
+        json_t *row = info_json(&info);
+        if (peaks && json) json_object_set_new(row, "peak_gop_per_s", peaks_json(device, &info));
+        json_array_append_new(list, row);
+        if (!json) info_print(&info);
+        if (peaks && !json) peaks_print(device, &info);
         qs_device_close(device);
     }
     if (json) return json_print(json_pack("{s:o}", "devices", list));

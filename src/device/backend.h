@@ -26,7 +26,7 @@ typedef struct qs__backend {
     qs_status (*lone_run)(qs_lone_product *product, int stages);
     const char *(*lone_kernel)(const qs_lone_product *product);
     void (*lone_close)(qs_lone_product *product);
-    double (*lone_peak)(void *state);
+    double (*peak)(void *state, const qs_format *format); /* NULL: not known */
 } qs__backend;
 
 /* "AMD EPYC ..." of this machine, or "unknown", into a buffer of `bytes`. */

@@ -231,8 +231,10 @@ void qs_lone_close(const qs_device *device, qs_lone_product *product) {
     if (product) device->backend->lone_close(product);
 }
 
-double qs_lone_peak(qs_device *device) {
-    return device->backend->lone_peak ? device->backend->lone_peak(device->state) : 0;
+/* ---- The roof ---- */
+
+double qs_device_peak(qs_device *device, const qs_format *format) {
+    return device->backend->peak ? device->backend->peak(device->state, format) * device->speed : 0;
 }
 
 void qs__cpu_name(char *text, size_t bytes) {

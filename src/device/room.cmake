@@ -36,6 +36,7 @@ if(QS_WITH_CPU)
   # Our own kernels: one source, compiled once per instruction set. -Wno-psabi: vectors are passed to inlined functions only.
   set(own device/cpu/vector)
   set(own_options -O3 -Wno-psabi)
+  set_source_files_properties(device/cpu/peak.c PROPERTIES COMPILE_OPTIONS "${own_options}")
   list(APPEND QS_DEVICE_SOURCES ${own}/portable.c)
   set_source_files_properties(${own}/portable.c PROPERTIES COMPILE_OPTIONS "${own_options}")
   list(APPEND QS_DEVICE_SOURCES ${own}/products_portable.c)

@@ -4,6 +4,7 @@
 #include "cpu.h"
 #include "kernels_digest.h"
 #include "lone.h"
+#include "peak.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,5 +169,5 @@ const qs__backend qs__device_cpu = {
     .lone_run = qs__lone_run,
     .lone_kernel = qs__lone_kernel,
     .lone_close = qs__lone_close,
-    .lone_peak = qs__lone_peak,
+    .peak = qs__peak,
 };

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SHIFTS = 4, KEY = 11 };
 
@@ -355,16 +354,4 @@ qs_status qs__lone_open(void *state, const qs_lone_shape *shape, const char *kin
 
 const char *qs__lone_kernel(const qs_lone_product *p) {
     return p->name;
-}
-
-double qs__lone_peak(void *state) {
-    const qs__cpu *cpu = state;
-    enum { ROUNDS = 400000, TRIES = 100 };
-    double best = 0;
-    for (int i = 0; cpu->products->probe && i < TRIES; i++) {
-        const clock_t start = clock();
-        const double work = cpu->products->probe(ROUNDS), rate = work * CLOCKS_PER_SEC / (double)(clock() - start + 1);
-        if (rate > best) best = rate;
-    }
-    return best;
 }

@@ -9,6 +9,5 @@ qs_status qs__lone_open(void *state, const qs_lone_shape *shape, const char *kin
 qs_status qs__lone_run(qs_lone_product *product, int stages);
 const char *qs__lone_kernel(const qs_lone_product *product);
 void qs__lone_close(qs_lone_product *product);
-double qs__lone_peak(void *state);
 
 #endif

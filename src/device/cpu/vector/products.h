@@ -61,8 +61,6 @@ typedef struct qs__products {
     /* result[i] = (sum[i] - correction[i]) × factor[i] (+ bias[i]; NULL: none) as bf16 or fp32, as tiles have it. */
     void (*settle)(int64_t count, const int32_t *sum, const int32_t *correction, const float *factor, const float *bias, bool bf16,
                    void *result);
-    /* Dots of registers, `rounds` times; returns how many multiply-adds these are. NULL: not worth knowing. */
-    double (*probe)(int64_t rounds);
 } qs__products;
 
 extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni, qs__products_neon_dot;

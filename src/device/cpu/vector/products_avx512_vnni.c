@@ -106,23 +106,6 @@ static void tile_run(const qs__tile *tile) {
     }
 }
 
-/* Enough independent sums to hide the latency. */
-static double probe(int64_t rounds) {
-    enum { SUMS = 12 };
-    __m512i sum[SUMS], a = _mm512_set1_epi8(1), b = _mm512_set1_epi8(1);
-    for (int i = 0; i < SUMS; i++)
-        sum[i] = _mm512_setzero_si512();
-    for (int64_t round = 0; round < rounds; round++) {
-        for (int i = 0; i < SUMS; i++)
-            sum[i] = _mm512_dpbusd_epi32(sum[i], a, b);
-        __asm__ volatile("" : "+v"(a), "+v"(b)); /* the next round is not the same to the compiler */
-    }
-    int32_t total = 0;
-    for (int i = 0; i < SUMS; i++)
-        total += _mm512_reduce_add_epi32(sum[i]);
-    return total ? (double)rounds * SUMS * 64 : 0;
-}
-
 /* ---- Gathering, where the processor permutes bytes: no ceiling names that ---- */
 
 enum { BYTES = 64, MOST_WINDOWS = 255 };
@@ -182,7 +165,6 @@ static void gather_permuting(const qs__gather *gather, int64_t rows, const int8_
 }
 
 #define GATHER gather_permuting
-#define PROBE probe
 #define TABLE qs__products_avx512_vnni
 #define TABLE_NAME "avx512_vnni"
 #include "cpu/vector/products.inc"

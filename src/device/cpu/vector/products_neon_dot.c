@@ -61,5 +61,4 @@ static void tile_run(const qs__tile *tile) {
 
 #define TABLE qs__products_neon_dot
 #define TABLE_NAME "neon_dot"
-#define PROBE NULL
 #include "cpu/vector/products.inc"

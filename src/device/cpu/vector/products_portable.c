@@ -61,6 +61,5 @@ static void tile_run(const qs__tile *tile) {
 }
 
 #define TABLE qs__products_portable
-#define PROBE NULL
 #define TABLE_NAME "portable"
 #include "cpu/vector/products.inc"

@@ -107,7 +107,12 @@ QS_API qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, con
 QS_API qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages);
 QS_API const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product);
 QS_API void qs_lone_close(const qs_device *device, qs_lone_product *product);
-/* 8-bit multiply-adds a second of one thread whose operands are registers: the roof. 0 where it is not known. */
-QS_API double qs_lone_peak(qs_device *device);
+
+/* ---- The roof ----------------------------------------------------------------------------------------------------------- */
+
+/* Multiply-adds a second of all threads of the device together, of operands in this format that never leave registers: what no product can
+ * pass. Rests are counted, time that others are given is not. Narrower codes are multiplied as bytes. 0 where it is not known. Measured
+ * at every call, in about a tenth of a second. */
+QS_API double qs_device_peak(qs_device *device, const qs_format *format);
 
 #endif
