@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. */
-#include "profiler_internal.h"
+#include "kernel_times.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,11 @@ typedef struct bench {
     qs_schedule *schedule;
     qs_executor *executor;
     qs_arena arena;
-    double *us;
+    qs_device *device;
+    int step;   /* run so far, warm-up included */
+    double *us; /* (question->steps) */
+    qs__kernel_times times;
+    qs__dequantizing passes;
 } bench;
 
 /* What is stored between operators: the recipe's float format; where all its products are integer, the 16-bit one that the device computes
@@ -31,7 +36,7 @@ static const qs_format *storage_of(const qs_recipe *recipe, const qs_device *dev
     return qs_format_of("fp32");
 }
 
-static qs_status schedule_make(bench *one, qs_device *device) {
+static qs_status schedule_make(bench *one) {
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
     for (int n = 1; n < one->graph->nodes; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE) one->recipes[n] = &one->recipe;
@@ -40,34 +45,38 @@ static qs_status schedule_make(bench *one, qs_device *device) {
                                   .mode = QS_MODE_TRAIN,
                                   .job = &one->job,
                                   .recipe = one->recipes,
-                                  .half = storage_of(&one->recipe, device),
+                                  .half = storage_of(&one->recipe, one->device),
                                   .lookup = qs_lookup_device,
-                                  .context = device};
+                                  .context = one->device};
     return qs_schedule_lower(&lowering, &one->schedule);
 }
 
-static qs_status bench_lower(const char *model, const char *recipe, int64_t batch, qs_device *device, bench *one) {
-    if (batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)batch);
+static qs_status bench_lower(const qs_bench_question *question, bench *one) {
+    if (question->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)question->batch);
     qs_job_default(&one->job);
-    one->job.batch = batch;
-    QS_TRY(qs_recipe_builtin(recipe, &one->recipe));
-    QS_TRY(qs_model_build(model, NULL, &one->graph));
-    return schedule_make(one, device);
+    one->job.batch = question->batch;
+    QS_TRY(qs_recipe_builtin(question->recipe, &one->recipe));
+    QS_TRY(qs_model_build(question->model, question->input, &one->graph));
+    return schedule_make(one);
 }
 
-static qs_status bench_start(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, bench *one) {
-    if (steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", steps);
-    QS_TRY(bench_lower(model, recipe, batch, device, one));
+static qs_status bench_start(const qs_bench_question *question, bench *one) {
+    if (question->steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", question->steps);
+    QS_TRY(bench_lower(question, one));
     QS_TRY(qs_comm_open("self", &one->self));
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
-    QS_TRY(qs_executor_create(one->schedule, device, one->self, one->arena.memory, &one->executor));
-    QS_TRY(qs_allocate((size_t)steps, sizeof *one->us, &one->us));
+    QS_TRY(qs_executor_create(one->schedule, one->device, one->self, one->arena.memory, &one->executor));
+    QS_TRY(qs_allocate((size_t)question->steps, sizeof *one->us, &one->us));
+    if (question->parts) QS_TRY(qs__kernel_times_create(one->schedule, question->steps, &one->times));
+    if (question->dequantize) QS_TRY(qs__dequantizing_create(one->schedule, question->steps, one->device, &one->passes));
     qs_graph_initialize(one->graph, one->job.seed, qs_executor_buffer(one->executor, one->schedule->masters),
                         qs_executor_buffer(one->executor, one->schedule->running));
     return QS_OK;
 }
 
 static void bench_end(bench *one) {
+    qs__dequantizing_release(&one->passes);
+    qs__kernel_times_release(&one->times);
     qs_executor_release(one->executor);
     qs_schedule_release(one->schedule);
     qs_arena_release(&one->arena);
@@ -77,29 +86,38 @@ static void bench_end(bench *one) {
     free(one->us);
 }
 
-static qs_status steps_run(bench *one, int steps) {
-    for (int s = -QS__WARM_UP; s < steps; s++) {
-        const qs_run run = {.seed = one->job.seed,
-                            .step = (uint64_t)(s + QS__WARM_UP),
-                            .samples = one->job.batch,
-                            .global_samples = one->job.batch,
-                            .loss_scale = 1};
-        qs__inputs_fill(one->graph, one->schedule, one->executor);
-        const double begin = qs_clock();
-        QS_TRY(qs_executor_run(one->executor, &run));
-        if (s >= 0) one->us[s] = (qs_clock() - begin) * 1e6;
+/* ---- Steps ---------------------------------------------------------------------------------------------------------------------- */
+
+/* One step, with somebody watching (observer NULL: nobody). */
+static qs_status step_run(bench *one, qs_step_observer observer, void *context, double *us) {
+    const qs_run run = {
+        .seed = one->job.seed, .step = (uint64_t)one->step++, .samples = one->job.batch, .global_samples = one->job.batch, .loss_scale = 1};
+    qs__inputs_fill(one->graph, one->schedule, one->executor);
+    qs_executor_observe(one->executor, observer, context);
+    const double begin = qs_clock();
+    QS_TRY(qs_executor_run(one->executor, &run));
+    *us = (qs_clock() - begin) * 1e6;
+    return QS_OK;
+}
+
+static qs_status steps_run(bench *one, const qs_bench_question *question) {
+    double unused;
+    for (int s = 0; s < QS__WARM_UP; s++)
+        QS_TRY(step_run(one, NULL, NULL, &unused));
+    for (int s = 0; s < question->steps; s++) {
+        QS_TRY(step_run(one, NULL, NULL, &one->us[s]));
+        one->times.run = s;
+        if (question->parts) QS_TRY(step_run(one, qs__kernel_times_add, &one->times, &unused));
+    }
+    for (int s = 0; question->dequantize && s < question->steps; s++) {
+        one->passes.times.run = s;
+        QS_TRY(step_run(one, qs__dequantizing_kernel, &one->passes, &unused));
+        QS_TRY(one->passes.status);
     }
     return QS_OK;
 }
 
-static double flops_of(const qs_schedule *schedule) {
-    double flops = 0;
-    for (int s = 0; s < schedule->steps; s++)
-        if (schedule->step[s].kind == QS_STEP_KERNEL && !schedule->step[s].conversion) flops += qs_case_flops(&schedule->step[s].case_);
-    return flops;
-}
-
-/* ---- Kernels by name ---- */
+/* ---- Kernels by name ----------------------------------------------------------------------------------------------------------- */
 
 /* The steps that run the case of step `first`; 0 where an earlier step has it. */
 static int places_of(const qs_schedule *schedule, int first) {
@@ -125,15 +143,95 @@ static qs_status kernels_visit(const qs_schedule *schedule, qs_device *device, q
     return QS_OK;
 }
 
-qs_status qs_bench_kernels(const char *model, const char *recipe, int64_t batch, qs_device *device, qs_bench_kernel visit, void *context) {
-    bench one = {0};
-    qs_status status = bench_lower(model, recipe, batch, device, &one);
+qs_status qs_bench_kernels(const qs_bench_question *question, qs_device *device, qs_bench_kernel visit, void *context) {
+    bench one = {.device = device};
+    qs_status status = bench_lower(question, &one);
     if (status == QS_OK) status = kernels_visit(one.schedule, device, visit, context);
     bench_end(&one);
     return status;
 }
 
-/* ---- Whole steps ---- */
+/* ---- Figures -------------------------------------------------------------------------------------------------------------------- */
+
+/* The device's peaks for the formats that were asked for. */
+typedef struct peaks {
+    qs_device *device;
+    const qs_format *format[QS_MAX_FORMATS];
+    double peak[QS_MAX_FORMATS];
+    int count;
+} peaks;
+
+static double peak_of(peaks *known, const qs_format *format) {
+    int i = 0;
+    while (i < known->count && known->format[i] != format)
+        i++;
+    if (i == QS_MAX_FORMATS) return qs_device_peak(known->device, format);
+    if (i == known->count) {
+        known->format[i] = format;
+        known->peak[i] = qs_device_peak(known->device, format);
+        known->count++;
+    }
+    return known->peak[i];
+}
+
+/* What a product takes at the peak; NAN where that is not known, 0 where the step is no product. A multiply-add is two operations. */
+static double roof_of(peaks *known, const qs_step *step) {
+    const qs_format *format = qs__product_format(step);
+    const double peak = format ? peak_of(known, format) : 0;
+    return !format ? 0 : peak > 0 ? qs_case_flops(&step->case_) / 2 / peak * 1e6 : NAN;
+}
+
+/* Sums of gradients, which lowering places too, are what every recipe has. */
+static bool changes_format(const qs_step *step) {
+    return step->conversion && step->case_.op->kind == QS_AUXILIARY;
+}
+
+static qs_bench_part *part_find(qs_bench_figure *out, const qs_step *step) {
+    const bool conversion = changes_format(step);
+    char name[sizeof out->part->name];
+    int i = 0;
+    snprintf(name, sizeof name, "%s/%s", step->case_.op->name, step->case_.pass->name);
+    while (i < out->parts && (strcmp(out->part[i].name, name) != 0 || out->part[i].conversion != conversion))
+        i++;
+    if (i == out->parts) {
+        out->part[out->parts++].conversion = conversion;
+        memcpy(out->part[i].name, name, sizeof name);
+    }
+    return &out->part[i];
+}
+
+static int slower_first(const void *left, const void *right) {
+    const double a = ((const qs_bench_part *)left)->us, b = ((const qs_bench_part *)right)->us;
+    return (a < b) - (a > b);
+}
+
+static qs_status parts_fill(const bench *one, peaks *known, qs_bench_figure *out) {
+    QS_TRY(qs_allocate((size_t)one->schedule->steps, sizeof *out->part, &out->part)); /* as many rows as there may be */
+    for (int s = 0; s < one->schedule->steps; s++) {
+        const qs_step *step = &one->schedule->step[s];
+        if (step->kind != QS_STEP_KERNEL) continue;
+        qs_bench_part *row = part_find(out, step);
+        const double roof = roof_of(known, step);
+        row->count++;
+        row->us += qs__kernel_times_median(&one->times, s);
+        row->flops += qs_case_flops(&step->case_);
+        row->bytes += qs_case_bytes(&step->case_);
+        row->roof_us += isnan(roof) ? 0 : roof;
+    }
+    qsort(out->part, (size_t)out->parts, sizeof *out->part, slower_first);
+    return QS_OK;
+}
+
+/* What a step does on paper: operations, and the time of its products at the peak. */
+static void work_sum(const qs_schedule *schedule, peaks *known, qs_bench_figure *out) {
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind != QS_STEP_KERNEL || step->conversion) continue;
+        out->flops_per_step += qs_case_flops(&step->case_);
+        out->roof_us += roof_of(known, step);
+    }
+    if (isnan(out->roof_us)) out->roof_us = 0;
+}
 
 static void kernel_count(void *context, const qs_step *step, int places, bool tuned) {
     qs_bench_figure *figure = context;
@@ -143,15 +241,29 @@ static void kernel_count(void *context, const qs_step *step, int places, bool tu
     figure->tuned += tuned;
 }
 
-qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out) {
-    bench one = {0};
-    qs_status status = bench_start(model, recipe, batch, steps, device, &one);
-    if (status == QS_OK) status = steps_run(&one, steps);
-    if (status == QS_OK) {
-        const double us = qs__quartiles_of(steps, one.us).median;
-        *out = (qs_bench_figure){.images_per_second = (double)batch / us * 1e6, .step_us = us, .flops_per_step = flops_of(one.schedule)};
-        status = kernels_visit(one.schedule, device, kernel_count, out);
-    }
+static qs_status figure_fill(bench *one, const qs_bench_question *question, qs_bench_figure *out) {
+    const double us = qs__quartiles_of(question->steps, one->us).median;
+    peaks known = {.device = one->device};
+    out->step_us = us;
+    out->images_per_second = (double)question->batch / us * 1e6;
+    work_sum(one->schedule, &known, out);
+    for (int s = 0; question->dequantize && s < one->schedule->steps; s++)
+        out->dequantize_us += one->passes.kernel[s] ? qs__kernel_times_median(&one->passes.times, s) : 0;
+    QS_TRY(kernels_visit(one->schedule, one->device, kernel_count, out));
+    return question->parts ? parts_fill(one, &known, out) : QS_OK;
+}
+
+qs_status qs_bench_step(const qs_bench_question *question, qs_device *device, qs_bench_figure *out) {
+    bench one = {.device = device};
+    qs_status status = bench_start(question, &one);
+    *out = (qs_bench_figure){0};
+    if (status == QS_OK) status = steps_run(&one, question);
+    if (status == QS_OK) status = figure_fill(&one, question, out);
     bench_end(&one);
     return status;
+}
+
+void qs_bench_figure_release(qs_bench_figure *figure) {
+    free(figure->part);
+    *figure = (qs_bench_figure){0};
 }

@@ -16,7 +16,8 @@ static void figures_hang_together(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         qs_bench_figure one;
-        assert_ok(qs_bench_step("mlp", recipes[i], 4, 3, device, &one));
+        const qs_bench_question question = {.model = "mlp", .recipe = recipes[i], .batch = 4, .steps = 3};
+        assert_ok(qs_bench_step(&question, device, &one));
         assert_true(isfinite(one.step_us) && one.step_us > 0);
         assert_true(fabs(one.images_per_second * one.step_us - 4e6) < 1e-6 * 4e6);
         if (i) assert_true(one.flops_per_step == flops); /* conversions do not count */
@@ -28,18 +29,76 @@ static void figures_hang_together(void **state) {
     qs_device_close(device);
 }
 
+/* Rows of one operator and pass add up to the step's work. */
+static const qs_bench_part *row_of(const qs_bench_figure *figure, const char *name) {
+    for (int i = 0; i < figure->parts; i++)
+        if (strcmp(figure->part[i].name, name) == 0) return &figure->part[i];
+    return NULL;
+}
+
+static void kernels_add_up(void **state) {
+    qs_device *device = device_open();
+    qs_bench_question question = {.model = "lenet5", .recipe = "fp32", .batch = 2, .steps = 2, .parts = true, .dequantize = true};
+    qs_bench_figure one;
+    double flops = 0;
+    (void)state;
+    assert_ok(qs_bench_step(&question, device, &one));
+    for (int i = 0; i < one.parts; i++) {
+        assert_true(one.part[i].us > 0 && one.part[i].bytes > 0 && one.part[i].count > 0);
+        assert_false(one.part[i].conversion);
+        if (i) assert_true(one.part[i].us <= one.part[i - 1].us);
+        flops += one.part[i].flops;
+    }
+    assert_true(fabs(flops - one.flops_per_step) <= 1e-9 * flops);
+    /* Two convolutions; the images want no gradient. */
+    assert_int_equal(row_of(&one, "conv2d/forward")->count, 2);
+    assert_int_equal(row_of(&one, "conv2d/weight_gradient")->count, 2);
+    assert_int_equal(row_of(&one, "conv2d/input_gradient")->count, 1);
+    assert_true(one.roof_us == 0 && one.dequantize_us == 0); /* ref knows no peak; no product is integer */
+    qs_bench_figure_release(&one);
+    question.recipe = "int8/bf16";
+    assert_ok(qs_bench_step(&question, device, &one));
+    assert_true(row_of(&one, "quantize/forward")->conversion && row_of(&one, "absmax/forward")->conversion);
+    assert_int_equal(row_of(&one, "quantize/forward")->count, row_of(&one, "absmax/forward")->count);
+    assert_true(one.dequantize_us > 0);
+    qs_bench_figure_release(&one);
+    qs_device_close(device);
+}
+
+/* Half as high and wide: convolutions, nearly all of the work, have a quarter of the pixels. */
+static void another_input(void **state) {
+    const qs_model_input half = {3, 16, 16, 10};
+    qs_bench_question question = {.model = "resnet8", .recipe = "fp32", .batch = 1, .steps = 1};
+    qs_device *device = device_open();
+    qs_bench_figure own, quarter;
+    (void)state;
+    assert_ok(qs_bench_step(&question, device, &own));
+    question.input = &half;
+    assert_ok(qs_bench_step(&question, device, &quarter));
+    assert_true(quarter.flops_per_step > 0.24 * own.flops_per_step && quarter.flops_per_step < 0.27 * own.flops_per_step);
+    qs_device_close(device);
+}
+
 static void wrong_questions_are_refused(void **state) {
     qs_device *device = device_open();
     qs_bench_figure one;
     (void)state;
-    assert_refused(qs_bench_step("mlp", "int3", 4, 3, device, &one), QS_USAGE, "int3");
-    assert_refused(qs_bench_step("perceptron", "fp32", 4, 3, device, &one), QS_USAGE, "perceptron");
-    assert_refused(qs_bench_step("mlp", "fp32", 0, 3, device, &one), QS_USAGE, "batch 0");
-    assert_refused(qs_bench_step("mlp", "fp32", 4, 0, device, &one), QS_USAGE, "steps 0");
+    static const qs_model_input small = {3, 16, 16, 10};
+    static const struct {
+        qs_bench_question question;
+        const char *why;
+    } wrong[] = {{{.model = "mlp", .recipe = "int3", .batch = 4, .steps = 3}, "int3"},
+                 {{.model = "perceptron", .recipe = "fp32", .batch = 4, .steps = 3}, "perceptron"},
+                 {{.model = "mlp", .recipe = "fp32", .batch = 0, .steps = 3}, "batch 0"},
+                 {{.model = "mlp", .recipe = "fp32", .batch = 4, .steps = 0}, "steps 0"},
+                 {{.model = "resnet18", .input = &small, .recipe = "fp32", .batch = 4, .steps = 3}, "16"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_refused(qs_bench_step(&wrong[i].question, device, &one), QS_USAGE, wrong[i].why);
     qs_device_close(device);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_hang_together), cmocka_unit_test(wrong_questions_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_hang_together), cmocka_unit_test(kernels_add_up),
+                                       cmocka_unit_test(another_input), cmocka_unit_test(wrong_questions_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,8 @@ static void chosen_kernels_run(void **state) {
         memcpy(choice[i].kernel, result.row[i].kernel[result.row[i].candidates - 1], sizeof choice[i].kernel);
     }
     assert_ok(qs_device_prefer(device, result.rows, choice));
-    assert_ok(qs_bench_step("lenet5", "fp32", 4, 1, device, &figure));
+    const qs_bench_question question = {.model = "lenet5", .recipe = "fp32", .batch = 4, .steps = 1};
+    assert_ok(qs_bench_step(&question, device, &figure));
     assert_int_equal(figure.tuned, result.rows); /* every case with a choice was among the model's */
     assert_true(figure.cases > figure.tuned);
     qs_tune_release(&result);

@@ -177,19 +177,50 @@ QS_API void qs_tune_release(qs_tune_result *result);
 QS_API void qs_tune_options_default(qs_tune_options *out);
 QS_API qs_status qs_tune_measure(const qs_tune_options *options, qs_device *device, qs_tune_result *out);
 
-/* One figure of `qsync bench`: images per second of whole training steps on synthetic data. */
+/* ---- What `qsync bench` times: whole training steps on synthetic data ------------------------------------------------------------ */
+
+typedef struct qs_bench_question {
+    const char *model;
+    const qs_model_input *input; /* NULL: the model's own standard input */
+    const char *recipe;          /* a built-in one, of every operator */
+    int64_t batch;
+    int steps;       /* timed ones, behind two of warm-up */
+    bool parts;      /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */
+    bool dequantize; /* what dequantizing by itself would take, as well: in as many steps again, behind all others */
+} qs_bench_question;
+
+/* Kernels of a step that run one pass of one operator. */
+typedef struct qs_bench_part {
+    char name[64];   /* "conv2d/weight_gradient" */
+    bool conversion; /* placed by lowering between formats; sums of gradients are none */
+    int count;
+    double us;           /* all of them in a step: the sum of each one's median over steps */
+    double flops, bytes; /* bytes: each operand once for every kernel */
+    double roof_us;      /* of products, see below; else 0 */
+} qs_bench_part;
+
 typedef struct qs_bench_figure {
     double images_per_second, step_us; /* of the median step, filling the batch not counted */
     double flops_per_step;             /* of the model's kernels, casts excluded */
     int cases, tuned;                  /* different cases in the step; those whose kernel was found by measurement */
+    /* What the products of the step take where each runs at the device's peak for its operands' format (qs_device_peak), all other work and
+     * all memory for nothing. Products with the zeros of the padding count: kernels that leave them out may pass this roof. 0: a peak is
+     * not known. */
+    double roof_us;
+    int parts; /* with question.parts: what takes longest first */
+    qs_bench_part *part;
+    /* With question.dequantize: what dequantizing the result of every integer product in a pass of its own would take in a step, where the
+     * product would leave 32-bit sums. What is timed is a cast of as many fp32 values, just written, into the result's format: the same
+     * bytes move. Our products dequantize what they write and take none of this. */
+    double dequantize_us;
 } qs_bench_figure;
+/* A built-in model, alone on the device. Values between operators stand in the recipe's float format, those of integer recipes in the
+ * device's 16-bit one. Release with qs_bench_figure_release. */
+QS_API qs_status qs_bench_step(const qs_bench_question *question, qs_device *device, qs_bench_figure *out);
+QS_API void qs_bench_figure_release(qs_bench_figure *figure);
 /* A kernel of a benchmark's step: `places` steps run this case with it. */
 typedef void (*qs_bench_kernel)(void *context, const qs_step *step, int places, bool tuned);
-/* A built-in model at its own standard input, every operator in one built-in recipe, alone on the device; two steps of warm-up. Values
- * between operators stand in the recipe's float format, those of integer recipes in the device's 16-bit one. */
-QS_API qs_status qs_bench_step(const char *model, const char *recipe, int64_t batch, int steps, qs_device *device, qs_bench_figure *out);
-/* Its kernels, each case once, as they first come in the step. */
-QS_API qs_status qs_bench_kernels(const char *model, const char *recipe, int64_t batch, qs_device *device, qs_bench_kernel visit,
-                                  void *context);
+/* The step's kernels, each case once, as they first come in it; nothing is run. */
+QS_API qs_status qs_bench_kernels(const qs_bench_question *question, qs_device *device, qs_bench_kernel visit, void *context);
 
 #endif
