@@ -51,8 +51,8 @@ static void options_fill(request *asked, option_table *table) {
                                     "instead: what changing formats takes of steps, over batches", 0});
     options_add(table, (option_row){"batches", OPTION_TEXT, &steps->batches, "LIST", "--quantization: (16,32,64,128,256)", 0});
     options_add(table, (option_row){"tune", OPTION_FLAG, &asked->tune, NULL, "instead: which kernels are the fastest, for later runs", 0});
-    options_add(table, (option_row){"dataset", OPTION_TEXT, &asked->dataset, "NAME",
-                                    "--tune: images of this set, or 3x32x32:10 (the model's usual ones)", 0});
+    options_add(table,
+                (option_row){"dataset", OPTION_TEXT, &asked->dataset, "NAME", "--tune: images as of this set (each model's own)", 0});
     options_add(table,
                 (option_row){"mapper", OPTION_INT, &asked->operators, "N", "instead: changes of one among N operators, made-up costs", 20});
     options_add(table, (option_row){"plan", OPTION_FLAG, &asked->plan, NULL, "instead: planning for 32 devices, made-up costs", 0});
@@ -76,11 +76,13 @@ static qs_status request_check(const request *asked, const option_table *table) 
     if (asked->steps.kernels && others) return qs_fail(QS_USAGE, "--kernels lists those of whole steps: leave out the other benchmark");
     if (asked->steps.breakdown && others)
         return qs_fail(QS_USAGE, "--breakdown is of whole steps in one recipe: leave out the other benchmark");
-    if ((asked->steps.input || asked->steps.classes) && others && !asked->quantization)
-        return qs_fail(QS_USAGE, "--input and --classes are of whole steps and --quantization: leave out the other benchmark");
+    if ((asked->steps.input || asked->steps.classes) && others && !asked->quantization && !asked->tune)
+        return qs_fail(QS_USAGE, "--input and --classes are of whole steps, --quantization and --tune: leave out the other benchmark");
     if (option_given(table, "batches") && !asked->quantization)
         return qs_fail(QS_USAGE, "--batches is of --quantization; a step has one --batch");
     if (option_given(table, "dataset") && !asked->tune) return qs_fail(QS_USAGE, "--dataset goes with --tune");
+    if (option_given(table, "dataset") && (asked->steps.input || asked->steps.classes))
+        return qs_fail(QS_USAGE, "--dataset says input and classes: leave out --input and --classes");
     return QS_OK;
 }
 
@@ -88,6 +90,8 @@ static qs_status tune(request *asked, const option_table *table) {
     const tune_request one = {.models = asked->steps.models,
                               .recipes = option_given(table, "recipes") ? asked->steps.recipes : NULL,
                               .dataset = asked->dataset,
+                              .input = asked->steps.input,
+                              .classes = asked->steps.classes,
                               .backend = asked->backend,
                               .isa = asked->isa,
                               .batch = asked->steps.batch,

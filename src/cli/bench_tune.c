@@ -78,15 +78,24 @@ static qs_status remember(const bench *one, const qs_tune_result *result) {
     return status;
 }
 
+static qs_status job_make(const tune_request *request, const char *model, qs_job *out) {
+    qs_model_input input;
+    qs_job_default(out);
+    snprintf(out->model, sizeof out->model, "%s", model);
+    snprintf(out->dataset, sizeof out->dataset, "%s", request->dataset);
+    out->batch = request->batch;
+    if (!request->input && !request->classes) return QS_OK;
+    QS_TRY(model_input_parse(request->input, request->classes, model, &input));
+    snprintf(out->dataset, sizeof out->dataset, "%dx%dx%d:%d", input.channels, input.height, input.width, input.classes);
+    return QS_OK;
+}
+
 static qs_status model_run(void *context, const char *model) {
     bench *one = context;
     qs_tune_options options;
     qs_tune_result result;
     qs_job job;
-    qs_job_default(&job);
-    snprintf(job.model, sizeof job.model, "%s", model);
-    snprintf(job.dataset, sizeof job.dataset, "%s", one->request->dataset);
-    job.batch = one->request->batch;
+    QS_TRY(job_make(one->request, model, &job));
     qs_tune_options_default(&options);
     options.job = &job;
     options.class_ = one->cluster.class_;

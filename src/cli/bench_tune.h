@@ -8,7 +8,9 @@
 typedef struct tune_request {
     const char *models;  /* comma-separated */
     const char *recipes; /* comma-separated; NULL: all that a class like this one offers */
-    const char *dataset; /* "": each model's usual images */
+    const char *dataset; /* "": input and classes say it */
+    const char *input;   /* "3x32x32"; NULL: each model's own */
+    int classes;         /* 0: each model's own */
     const char *backend, *isa;
     int64_t batch;
     int threads, rounds;

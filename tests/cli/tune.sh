@@ -60,6 +60,12 @@ jq -e '.models.lenet5.fp32 | .tuned == 0 and (has("kernels") | not)' "$work/benc
 QSYNC_CACHE=off "$QSYNC" $tune --json > "$work/tuned" || fail "--tune without a cache"
 jq -e '.file == null' "$work/tuned" > "$work/out" || fail "--tune without a cache names a file"
 
+# Images by their size are those of the set.
+"$QSYNC" bench --tune --models lenet5 --input 3x32x32 --classes 10 --recipes fp32 --batch 8 --steps 6 --json > "$work/sized" || fail "--tune --input"
+jq -e --slurpfile tuned "$work/tuned" '[.models.lenet5.cases[].case] == [$tuned[0].models.lenet5.cases[].case]' "$work/sized" > "$work/out" ||
+    fail "--input and --dataset give other cases"
+refuse 2 'leave out --input' bench --tune --dataset shapes --classes 10
+
 # Several at once, into a file that is not there yet.
 for i in 1 2 3 4; do
     QSYNC_CACHE=$work/shared/cache "$QSYNC" $tune --json > "$work/tuned.$i" 2> "$work/err.$i" &
