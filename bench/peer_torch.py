@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peer of `qsync bench`: images per second of a PyTorch training step (forward, loss, backward, SGD with momentum) on the CPU.
 
-usage: peer_torch.py MODEL FORMAT BATCH THREADS    (MODEL resnet8, resnet20, vgg11_bn, mobilenet_v2; FORMAT fp32, bf16)
-Prints one number: batch over the median step time. Channels-last memory; bf16 by autocast.
+usage: peer_torch.py MODEL FORMAT BATCH THREADS [SIZE]    (FORMAT fp32, bf16; SIZE of the images, 32 or what is said below)
+       peer_torch.py --parameters MODEL
+MODEL is resnet8, resnet20, vgg11_bn or mobilenet_v2 (CIFAR forms, 10 classes), or resnet18 or resnet50 (ImageNet forms, 1000 classes, SIZE 224).
+Prints one number: batch over the median step time, or the number of trained parameters. Channels-last memory; bf16 by autocast.
 """
 import statistics
 import sys
@@ -36,6 +38,36 @@ def resnet(blocks):
             layers.append(Block(inputs, width, 2 if stage and not block else 1))
             inputs = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 with the stride, 1x1 to four times the width."""
+
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        outputs = 4 * width
+        self.layers = nn.Sequential(
+            nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
+        )
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return functional.relu(self.layers(x) + self.shortcut(x))
+
+
+def imagenet_resnet(make_block, expansion, blocks):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for stage, count in enumerate(blocks):
+        width = 64 << stage
+        for block in range(count):
+            layers.append(make_block(inputs, width, 2 if stage and not block else 1))
+            inputs = expansion * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
 
 
 def vgg11_bn():
@@ -84,16 +116,29 @@ def mobilenet_v2():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10))
 
 
-MODELS = {"resnet8": lambda: resnet(1), "resnet20": lambda: resnet(3), "vgg11_bn": vgg11_bn, "mobilenet_v2": mobilenet_v2}
+# Builder, size of the images, classes.
+MODELS = {
+    "resnet8": (lambda: resnet(1), 32, 10),
+    "resnet20": (lambda: resnet(3), 32, 10),
+    "resnet18": (lambda: imagenet_resnet(Block, 1, (2, 2, 2, 2)), 224, 1000),
+    "resnet50": (lambda: imagenet_resnet(Bottleneck, 4, (3, 4, 6, 3)), 224, 1000),
+    "vgg11_bn": (vgg11_bn, 32, 10),
+    "mobilenet_v2": (mobilenet_v2, 32, 10),
+}
 
 
-def main():
-    name, number_format, batch, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+def parameters(name):
+    return sum(values.numel() for values in MODELS[name][0]().parameters())
+
+
+def images_per_second(name, number_format, batch, threads, size):
+    build, own_size, classes = MODELS[name]
+    size = size or own_size
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    model = MODELS[name]().to(memory_format=torch.channels_last)
-    images = torch.randn(batch, 3, 32, 32).to(memory_format=torch.channels_last)
-    labels = torch.randint(0, 10, (batch,))
+    model = build().to(memory_format=torch.channels_last)
+    images = torch.randn(batch, 3, size, size).to(memory_format=torch.channels_last)
+    labels = torch.randint(0, classes, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     times = []
     for step in range(15):
@@ -105,7 +150,15 @@ def main():
         optimizer.step()
         if step >= 3:
             times.append(time.perf_counter() - start)
-    print(batch / statistics.median(times))
+    return batch / statistics.median(times)
+
+
+def main():
+    if sys.argv[1] == "--parameters":
+        print(parameters(sys.argv[2]))
+        return
+    name, number_format, batch, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    print(images_per_second(name, number_format, batch, threads, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
 
 
 main()
