@@ -59,9 +59,8 @@ done
 if [ "$BENCH_TUNE" != no ]; then
     for one in $BENCH_CASES; do
         case_read "$one"
-        classes=$("$QSYNC" inspect "$model" --json | jq '[.nodes[] | select(.operator == "linear")] | last | .shape[1]')
         for threads in $BENCH_THREADS; do
-            OMP_NUM_THREADS=$threads "$QSYNC" bench --tune --models "$model" ${input:+--dataset "$input:$classes"} --batch "$batch" \
+            OMP_NUM_THREADS=$threads "$QSYNC" bench --tune --models "$model" ${input:+--input "$input"} --batch "$batch" \
                 --recipes "$(echo "$recipes" | tr ' ' ,)" --threads "$threads" | tail -n 3 >&2
         done
     done
