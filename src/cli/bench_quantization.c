@@ -28,7 +28,7 @@ static qs_status recipe_run(const bench *one, const char *recipe, int64_t batch,
                                               .batch = batch,
                                               .steps = one->options->steps,
                                               .parts = true,
-                                              .dequantize = true},
+                                              .dequantize = recipe == low},
                          one->device, &figure));
     *out = (figures){.step_us = figure.step_us, .dequantize_us = figure.dequantize_us};
     for (int i = 0; i < figure.parts; i++)
