@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync bench: images per second of whole training steps, per model and recipe, and what of them changes formats; which kernels are the
  * fastest; or the speed of the cost mapper, of planning, of rounding, of normalisations, of the formula for accumulators or of products in
- * narrow ones, or how far planners are from the optimum. */
+ * narrow ones, of all-reduces on narrow wires, or how far planners are from the optimum. */
 #include "bench_mapper.h"
 #include "bench_accum.h"
 #include "bench_formats.h"
@@ -12,13 +12,14 @@
 #include "bench_shiftmm.h"
 #include "bench_step.h"
 #include "bench_tune.h"
+#include "bench_wires.h"
 
 /* What the command line asks for. */
 typedef struct request {
     step_bench steps;
     qs_device *device;
     const char *isa, *backend, *dataset;
-    bool plan, gap, accum, formats, norm, narrow, shiftmm, tune, quantization;
+    bool plan, gap, accum, formats, norm, narrow, shiftmm, tune, quantization, wires;
     int operators;
 } request;
 
@@ -40,7 +41,7 @@ static void options_fill(request *asked, option_table *table) {
     options_add(table, (option_row){"input", OPTION_TEXT, &steps->input, "CxHxW", "input shape (each model's own)", 0});
     options_add(table, (option_row){"classes", OPTION_INT, &steps->classes, "N", "classes (each model's own)", 1});
     options_add(table, (option_row){"steps", OPTION_INT, &steps->steps, "N",
-                                    "timed steps, or rounds of --tune, --formats, --norm and --narrow (12)", 1});
+                                    "timed steps, or rounds of --tune, --formats, --norm, --narrow and --wires (12)", 1});
     options_add(table, (option_row){"threads", OPTION_INT, &steps->threads, "N", "threads (1)", 1});
     options_add(table, (option_row){"isa", OPTION_TEXT, &asked->isa, "NAME", "instruction-set ceiling (all)", 0});
     options_add(table, (option_row){"backend", OPTION_TEXT, &asked->backend, "NAME", "cpu or ref (cpu)", 0});
@@ -64,15 +65,17 @@ static void options_fill(request *asked, option_table *table) {
                 (option_row){"narrow", OPTION_FLAG, &asked->narrow, NULL, "instead: products in narrow accumulators, beside fp32's", 0});
     options_add(table,
                 (option_row){"shiftmm", OPTION_FLAG, &asked->shiftmm, NULL, "instead: products of 4 and 6 bits beside int8 and bf16", 0});
+    options_add(table, (option_row){"wires", OPTION_FLAG, &asked->wires, NULL, "instead: all-reduces of ranks by wire, under mpirun", 0});
     options_add(table, (option_row){"json", OPTION_FLAG, &steps->json, NULL, "print JSON", 0});
 }
 
 static qs_status request_check(const request *asked, const option_table *table) {
     const int others = asked->plan + asked->gap + asked->accum + asked->formats + asked->norm + asked->narrow + asked->shiftmm +
-                       asked->tune + asked->quantization + (asked->operators > 0);
+                       asked->tune + asked->quantization + asked->wires + (asked->operators > 0);
     if (others > 1)
-        return qs_fail(QS_USAGE, "--mapper, --plan, --gap, --accum, --formats, --norm, --narrow, --shiftmm, --quantization, --tune are "
-                                 "benchmarks of their own: give one");
+        return qs_fail(QS_USAGE,
+                       "--mapper, --plan, --gap, --accum, --formats, --norm, --narrow, --shiftmm, --quantization, --tune, --wires are "
+                       "benchmarks of their own: give one");
     if (asked->steps.kernels && others) return qs_fail(QS_USAGE, "--kernels lists those of whole steps: leave out the other benchmark");
     if (asked->steps.breakdown && others)
         return qs_fail(QS_USAGE, "--breakdown is of whole steps in one recipe: leave out the other benchmark");
@@ -122,6 +125,7 @@ static qs_status request_run(request *asked, const option_table *table) {
     if (asked->plan) return bench_plan(steps->json);
     if (asked->gap) return bench_gap(steps->json);
     if (asked->accum) return bench_accum(steps->json);
+    if (asked->wires) return bench_wires(steps->steps, steps->json);
     threads_pin(steps->threads);
     if (asked->narrow) return bench_narrow(steps->threads, asked->isa, steps->steps, steps->json);
     if (asked->formats) return bench_formats(steps->threads, asked->isa, steps->steps, steps->json);
@@ -143,7 +147,8 @@ qs_status verb_bench(int argc, char **argv) {
         "  qsync bench --tune --models resnet20 --isa avx2_vnni\n"
         "  qsync bench --mapper 1000\n"
         "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --narrow\n  qsync bench --formats --threads 2\n"
-        "  qsync bench --norm --steps 40\n  qsync bench --shiftmm\n"};
+        "  qsync bench --norm --steps 40\n  qsync bench --shiftmm\n"
+        "  mpirun -n 2 qsync bench --wires --steps 40\n"};
     request asked;
     bool done = false;
     int first = 0;

@@ -52,7 +52,7 @@ qs_status names_each(const char *list, qs_status (*visit)(void *context, const c
 
 typedef struct job_options {
     qs_job job;
-    const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *all_reduce, *data_folder;
+    const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *all_reduce, *wire, *data_folder;
     int64_t seed;
     bool no_augmentation;
 } job_options;

@@ -108,7 +108,7 @@ qs_status verb_inspect(int argc, char **argv) {
     int classes = 0;
     bool memory = false, blocks = false, groups = false, json = false, done = false;
     int first = 0;
-    memory_question question = {.recipe = "fp32", .optimizer = "sgd"};
+    memory_question question = {.recipe = "fp32", .optimizer = "sgd", .wire = "fp32"};
     option_table table = {0};
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (1)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &input, "CxHxW", "input shape (the model's own)", 0});
@@ -121,6 +121,8 @@ qs_status verb_inspect(int argc, char **argv) {
     options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &question.class_name, "NAME", "with --plan: device class (the first)", 0});
     options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", "with --memory: sgd (sgd)", 0});
+    options_add(&table, (option_row){"wire", OPTION_TEXT, &question.wire, "NAME",
+                                     "with --memory: in which gradients travel: fp32, bf16 or int8 (fp32)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &question.backend, "NAME",
                                      "with --memory: whose kernels (cpu, or ref in builds without it)", 0});
     options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});

@@ -8,11 +8,12 @@
 
 typedef struct memory_question {
     const qs_graph *graph;
-    bool own_input;                  /* its input was asked for; else a plan's data set decides */
-    int64_t batch;                   /* 0: the plan's, or 1 */
-    const char *recipe;              /* of every adjustable operator, unless there is a plan */
-    const char *plan, *class_name;   /* file and class; NULL: none, its first */
-    const char *optimizer, *backend; /* backend NULL: the best of this build */
+    bool own_input;                /* its input was asked for; else a plan's data set decides */
+    int64_t batch;                 /* 0: the plan's, or 1 */
+    const char *recipe;            /* of every adjustable operator, unless there is a plan */
+    const char *plan, *class_name; /* file and class; NULL: none, its first */
+    const char *optimizer, *wire;  /* unless there is a plan */
+    const char *backend;           /* NULL: the best of this build */
 } memory_question;
 
 /* QS_USAGE when an option of --memory stands without it. */

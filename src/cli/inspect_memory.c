@@ -23,12 +23,14 @@ typedef struct lowered {
 } lowered;
 
 qs_status memory_options_check(const option_table *table, bool memory) {
-    static const char *const names[] = {"recipe", "plan", "class", "optimizer", "backend"};
+    static const char *const names[] = {"recipe", "plan", "class", "optimizer", "wire", "backend"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!memory && option_given(table, names[i]))
             return qs_fail(QS_USAGE, "--%s tells how memory is used: give --memory with it", names[i]);
     if (option_given(table, "plan") && option_given(table, "recipe"))
         return qs_fail(QS_USAGE, "--recipe and --plan: the plan has the recipes; give one of them");
+    if (option_given(table, "plan") && option_given(table, "wire"))
+        return qs_fail(QS_USAGE, "--wire and --plan: the plan has the wire; give one of them");
     if (option_given(table, "class") && !option_given(table, "plan"))
         return qs_fail(QS_USAGE, "--class names a class of a plan: give --plan");
     return QS_OK;
@@ -77,6 +79,8 @@ static qs_status recipes_bind(const memory_question *question, lowered *out) {
     out->job.batch = 1;
     out->what = question->recipe;
     if (question->plan) return plan_bind(question, out);
+    QS_TRY(qs_comm_wire_check(question->wire, out->job.algorithm));
+    snprintf(out->job.wire, sizeof out->job.wire, "%s", question->wire);
     QS_TRY(qs_recipe_builtin(question->recipe, &out->uniform));
     return uniform_bind(out->graph, out);
 }

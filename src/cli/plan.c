@@ -33,8 +33,11 @@ static void work_release(plan_work *work) {
 static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
     if (!option_given(table, "model")) job->model = profile->model;
     if (!option_given(table, "batch")) job->job.batch = profile->batch;
-    for (int i = profile->collectives - 1; i >= 0 && !option_given(table, "all-reduce"); i--)
-        if (profile->collective[i].ranks > 1) job->all_reduce = profile->collective[i].algorithm;
+    for (int i = profile->collectives - 1; i >= 0; i--) {
+        const qs_collective_cost *row = &profile->collective[i];
+        if (row->ranks > 1 && !option_given(table, "all-reduce")) job->all_reduce = row->algorithm;
+        if (row->ranks > 1 && !option_given(table, "wire")) job->wire = row->wire[0] ? row->wire : "fp32";
+    }
 }
 
 /* The profile does not know the data set's name, only its images. */

@@ -130,8 +130,8 @@ static void class_print(const qs_class_profile *one) {
 }
 
 static void collective_print(const qs_collective_cost *row) {
-    printf("  all-reduce %s of %d ranks over %s: %s + %.3g us per KiB (r2 %.3f)\n", row->algorithm, row->ranks, row->link,
-           time_text(row->alpha_us), row->us_per_byte * 1024, row->r2);
+    printf("  all-reduce %s%s%s of %d ranks over %s: %s + %.3g us per KiB (r2 %.3f)\n", row->algorithm, row->wire[0] ? " in " : "",
+           row->wire, row->ranks, row->link, time_text(row->alpha_us), row->us_per_byte * 1024, row->r2);
 }
 
 static void profile_print(const qs_profile *profile, const char *out) {

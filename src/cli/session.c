@@ -17,6 +17,7 @@ void job_options_start(job_options *options) {
     options->schedule = "cosine";
     options->loss_scaling = "off";
     options->all_reduce = "shared";
+    options->wire = "fp32";
     options->seed = (int64_t)options->job.seed;
 }
 
@@ -32,6 +33,8 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     const char *model = profiled ? "built-in model (the profile's)" : "built-in model (resnet8)";
     const char *all_reduce =
         profiled ? "shared, library, ring or recursive-doubling (the profile's)" : "shared, library, ring or recursive-doubling (shared)";
+    const char *wire =
+        profiled ? "in which gradients travel: fp32, bf16 or int8 (the profile's)" : "in which gradients travel: fp32, bf16 or int8 (fp32)";
     options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", model, 0});
     options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
     options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
@@ -41,6 +44,7 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
     options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", all_reduce, 0});
+    options_add(table, (option_row){"wire", OPTION_TEXT, &o->wire, "NAME", wire, 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {
@@ -99,6 +103,13 @@ static qs_status all_reduce_set(job_options *o) {
     return QS_OK;
 }
 
+static qs_status wire_set(job_options *o) {
+    const qs_status status = qs_comm_wire_check(o->wire, o->job.algorithm);
+    if (status != QS_OK) return qs_fail(QS_USAGE, "--%s", qs_message());
+    snprintf(o->job.wire, sizeof o->job.wire, "%s", o->wire);
+    return QS_OK;
+}
+
 /* The ranges of the job record: what is trained can be written down and read again. */
 static qs_status ranges_check(const qs_job *job) {
     if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
@@ -117,6 +128,7 @@ qs_status job_options_finish(job_options *o) {
     QS_TRY(schedule_set(o));
     QS_TRY(loss_scaling_set(o));
     QS_TRY(all_reduce_set(o));
+    QS_TRY(wire_set(o));
     o->job.seed = (uint64_t)o->seed;
     o->job.augmentation = !o->no_augmentation;
     QS_TRY(qs_job_model(&o->job, &graph));
@@ -145,7 +157,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
     if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
     job->clip_norm = from->clip_norm;
-    memcpy(job->wire, from->wire, sizeof job->wire);
+    if (!option_given(table, "wire")) memcpy(job->wire, from->wire, sizeof job->wire);
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 

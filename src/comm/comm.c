@@ -161,9 +161,19 @@ static qs_status check_count(const char *what, int64_t count) {
 }
 
 qs_status qs_comm_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request **out) {
+    return qs_comm_all_reduce_wire_start(comm, "fp32", values, NULL, 1, count, out);
+}
+
+qs_status qs_comm_all_reduce_wire_start(qs_comm *comm, const char *wire, float *values, float *residual, float unit, int64_t count,
+                                        qs_request **out) {
     qs_request *request;
     QS_TRY(check_count("all-reduce", count));
+    QS_TRY(qs_comm_wire_check(wire, comm->algorithm->name));
+    if (!(unit > 0)) return qs_fail(QS_USAGE, "all-reduce: unit %g must be above 0", (double)unit);
     QS_TRY(take_request(comm, &request));
+    request->wire = qs__wire_named(wire);
+    request->residual = residual;
+    request->unit = unit;
     qs_status status = comm->kind->start(comm, values, count, request);
     if (status == QS_OK) {
         *out = request;

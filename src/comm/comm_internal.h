@@ -4,13 +4,41 @@
 #define QSYNC_COMM_INTERNAL_H
 
 #include "qsync/comm.h"
+#include "qsync/number.h"
 
 typedef enum qs__fold { QS__SUM, QS__MAXIMUM } qs__fold;
+
+/* wire.c: a narrow wire packs values in blocks, each for itself. */
+enum { QS__WIRE_BLOCK = 1024 };
+typedef struct qs__wire {
+    const char *name;
+    int64_t (*bytes)(int64_t count); /* of so many values from the start of a block on */
+    /* Up to a block; format: of the wire's name. */
+    void (*encode)(const qs_format *format, const float *values, int64_t count, void *packed);
+    void (*decode)(const qs_format *format, const void *packed, int64_t count, float *values);
+} qs__wire;
+/* What one rank adds to a sum: what it sent, or, where `plain`, values. */
+typedef struct qs__wire_term {
+    const void *data;
+    bool plain;
+} qs__wire_term;
+/* NULL for fp32, and when there is none. */
+const qs__wire *qs__wire_named(const char *name);
+/* Sends values + unit residual: packs it and keeps what that leaves out. `values` stay. */
+void qs__wire_pack(const qs__wire *wire, const float *values, float *residual, float unit, int64_t count, void *packed);
+/* into[i] = term[0][i] + term[1][i] + ... in this order; `into` may be a plain term. */
+void qs__wire_add(const qs__wire *wire, int terms, const qs__wire_term *term, int64_t count, float *into);
+/* Up to `most` values in whole blocks, at least one. */
+int64_t qs__wire_blocks(int64_t most);
+/* Whether few enough ranks for all to send all (comm.h). */
+bool qs__wire_gathers(const qs__wire *wire, int ranks);
 
 /* Kinds put their own requests behind this head. */
 struct qs_request {
     qs_request *next; /* among the spare ones, or among those under way */
     bool done;
+    const qs__wire *wire; /* NULL: fp32 */
+    float *residual, unit;
 };
 
 /* One round of an all-reduce: a message to one rank, a message from one rank, both at once. Ranks are positions in the order of hosts. */

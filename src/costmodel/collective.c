@@ -27,13 +27,40 @@ static bool is_shared(const char *algorithm) {
     return strcmp(algorithm, "shared") == 0;
 }
 
-/* Messages in series. */
-static int messages(const char *algorithm, int ranks) {
+static const char *wire_of_row(const qs_collective_cost *row) {
+    return row->wire[0] ? row->wire : "fp32";
+}
+
+/* Bytes on the wire for a byte of values; int8 has a step for each block of 1024 (comm.h). */
+static double narrowness(const char *wire) {
+    const qs_format *format;
+    if (strcmp(wire, "fp32") == 0 || qs_format_find(wire, &format) != QS_OK) return 1;
+    return format->bits / 32.0 + (format->kind == QS_KIND_INTEGER ? 1 / 1024.0 : 0);
+}
+
+static bool all_send_all(const char *wire, int ranks) {
+    return ranks * narrowness(wire) <= narrowness(wire) + 1;
+}
+
+/* Messages in series; a narrow wire is `library`'s. */
+static int messages(const char *algorithm, const char *wire, int ranks) {
     int steps = 0;
+    if (narrowness(wire) < 1) return all_send_all(wire, ranks) ? ranks - 1 : 2 * (ranks - 1);
     if (!is_doubling(algorithm)) return 2 * (ranks - 1);
     while (ranks >> (steps + 1))
         steps++;
     return (1 << steps) < ranks ? steps + 2 : steps;
+}
+
+/* Bytes of values for each byte of a message. */
+static double share_of(const char *algorithm, const char *wire, int ranks) {
+    const double narrow = narrowness(wire);
+    if (narrow < 1) return all_send_all(wire, ranks) ? 1 / narrow : 2 * ranks / (narrow + 1);
+    return is_doubling(algorithm) ? 1 : ranks;
+}
+
+static bool row_is(const qs_collective_cost *row, const char *algorithm, const char *wire) {
+    return row->ranks > 1 && strcmp(row->algorithm, algorithm) == 0 && strcmp(wire_of_row(row), wire) == 0;
 }
 
 static qs_message_piece piece_at(const qs_collective_cost *row, double bytes) {
@@ -64,13 +91,13 @@ typedef struct message_cost {
 } message_cost;
 
 /* A message over a link, from all rows that know: the least-squares slope of row times over numbers of messages. */
-static message_cost message_find(const qs_profile *profile, const char *algorithm, const char *link, double bytes) {
+static message_cost message_find(const qs_profile *profile, const char *algorithm, const char *wire, const char *link, double bytes) {
     message_cost sum = {0};
     double squares = 0;
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
-        if (row->ranks < 2 || strcmp(row->algorithm, algorithm) != 0 || !link_matches(row, link) || !is_pure(row)) continue;
-        const double count = messages(algorithm, row->ranks), share = is_doubling(algorithm) ? 1 : row->ranks;
+        if (!row_is(row, algorithm, wire) || !link_matches(row, link) || !is_pure(row)) continue;
+        const double count = messages(algorithm, wire, row->ranks), share = share_of(algorithm, wire, row->ranks);
         const qs_message_piece piece = piece_at(row, bytes * share);
         sum.us += count * (piece.us + piece.us_per_byte * bytes * share);
         sum.us_per_byte += count * piece.us_per_byte * share;
@@ -93,13 +120,13 @@ static double accesses(int ranks, bool hosts) {
 }
 
 /* By the rows of one host: the pace of one access by least squares, the latency as their mean. */
-static message_cost shared_find(const qs_profile *profile, int ranks, bool hosts, double bytes) {
+static message_cost shared_find(const qs_profile *profile, const char *wire, int ranks, bool hosts, double bytes) {
     message_cost sum = {0};
     double squares = 0, latency = 0;
     int rows = 0;
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
-        if (row->ranks < 2 || !is_shared(row->algorithm) || hosts_of(row) > 1) continue;
+        if (!row_is(row, "shared", wire) || hosts_of(row) > 1) continue;
         const double each = accesses(row->ranks, false);
         const qs_message_piece piece = piece_at(row, bytes);
         sum.us_per_byte += each * piece.us_per_byte;
@@ -116,7 +143,7 @@ static message_cost shared_find(const qs_profile *profile, int ranks, bool hosts
 /* ---- Layout ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct layout {
-    const char *algorithm, *network;
+    const char *algorithm, *wire, *network;
     int ranks, hosts;
     int *host;  /* of every position */
     int *flows; /* (hosts) messages that leave it in the round at hand */
@@ -173,7 +200,7 @@ static round_load ring_load(const layout *one) {
 
 /* Round `index` of recursive doubling, as comm runs it: beyond a power of two the first positions are paired before and after. */
 static round_load doubling_load(const layout *one, int index) {
-    const int rounds = messages(one->algorithm, one->ranks);
+    const int rounds = messages(one->algorithm, "fp32", one->ranks);
     round_load load = {0};
     int power = 1;
     while (2 * power <= one->ranks)
@@ -199,31 +226,34 @@ static void measured_list(const qs_profile *profile, char *text, size_t capacity
         const qs_collective_cost *row = &profile->collective[i];
         if (row->ranks < 2) continue;
         if (first) used = 0;
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s of %d ranks on %d host%s", first ? "" : ", ", row->algorithm,
-                                 row->ranks, hosts_of(row), hosts_of(row) > 1 ? "s" : "");
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s%s%s of %d ranks on %d host%s", first ? "" : ", ", row->algorithm,
+                                 row->wire[0] ? " in " : "", row->wire, row->ranks, hosts_of(row), hosts_of(row) > 1 ? "s" : "");
         first = false;
     }
 }
 
-static qs_status missing(const qs_profile *profile, const char *algorithm, const char *link) {
+static qs_status missing(const qs_profile *profile, const layout *one, const char *link) {
+    const bool narrow = strcmp(one->wire, "fp32") != 0;
     char have[256];
     measured_list(profile, have, sizeof have);
-    return qs_fail(QS_MISMATCH,
-                   "the profile has no all-reduce \"%s\" over %s of 2 ranks or more (it has %s): profile with --all-reduce %s under the "
-                   "launcher, with two ranks of each kind of link",
-                   algorithm, link, have, algorithm);
+    return qs_fail(
+        QS_MISMATCH,
+        "the profile has no all-reduce \"%s\"%s%s over %s of 2 ranks or more (it has %s): profile with --all-reduce %s%s%s under "
+        "the launcher, with two ranks of each kind of link",
+        one->algorithm, narrow ? " in " : "", narrow ? one->wire : "", link, have, one->algorithm, narrow ? " --wire " : "",
+        narrow ? one->wire : "");
 }
 
 /* The slower of what a round has. Messages that leave a host together share its network's bytes, not its latency. */
 static qs_status round_cost(const qs_profile *profile, const layout *one, round_load load, double bytes, message_cost *out) {
     message_cost local = {0}, network = {0};
     if (load.local) {
-        local = message_find(profile, one->algorithm, local_link, bytes);
-        if (!local.from) return missing(profile, one->algorithm, local_link);
+        local = message_find(profile, one->algorithm, one->wire, local_link, bytes);
+        if (!local.from) return missing(profile, one, local_link);
     }
     if (load.flows > 0) {
-        network = message_find(profile, one->algorithm, one->network, bytes);
-        if (!network.from) return missing(profile, one->algorithm, one->network);
+        network = message_find(profile, one->algorithm, one->wire, one->network, bytes);
+        if (!network.from) return missing(profile, one, one->network);
         network.us += (load.flows - 1) * network.us_per_byte * bytes;
     }
     *out = network.from && !(local.us > network.us) ? network : local;
@@ -237,8 +267,8 @@ static void from_note(const qs_collective_cost *row, qs_all_reduce_cost *out) {
 
 static qs_status rounds_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
     const bool doubling = is_doubling(one->algorithm);
-    const int count = messages(one->algorithm, one->ranks), alike = doubling ? 1 : count;
-    const double length = doubling ? (double)bytes : (double)bytes / one->ranks;
+    const int count = messages(one->algorithm, one->wire, one->ranks), alike = doubling ? 1 : count;
+    const double length = (double)bytes / share_of(one->algorithm, one->wire, one->ranks);
     double slowest = -1;
     for (int index = 0; index < count; index += alike) {
         message_cost message = {0};
@@ -260,24 +290,26 @@ static int fullest(const layout *one) {
     return most;
 }
 
-/* The fullest host adds up, then one rank of each host meets the others in a ring: by rows of one rank a host, or rows of the ring. */
+/* The fullest host adds up, then one rank of each host meets the others in a ring, or by `library` on a narrow wire: by rows of one rank a
+ * host, or rows of that algorithm. */
 static qs_status shared_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
-    const int local = fullest(one), count = messages("ring", one->hosts);
-    const double length = (double)bytes / one->hosts;
+    const char *between = strcmp(one->wire, "fp32") == 0 ? "ring" : "library";
+    const int local = fullest(one), count = messages(between, one->wire, one->hosts);
+    const double length = (double)bytes / share_of(between, one->wire, one->hosts);
     double stolen = 0;
     if (local > 1) {
-        const message_cost sum = shared_find(profile, local, one->hosts > 1, (double)bytes);
-        if (!sum.from) return missing(profile, one->algorithm, local_link);
+        const message_cost sum = shared_find(profile, one->wire, local, one->hosts > 1, (double)bytes);
+        if (!sum.from) return missing(profile, one, local_link);
         out->us = stolen = sum.us;
         from_note(sum.from, out);
     }
     if (one->hosts > 1) {
-        message_cost ring = message_find(profile, "shared", one->network, length);
-        if (!ring.from) ring = message_find(profile, "ring", one->network, length);
-        if (!ring.from) return missing(profile, one->algorithm, one->network);
-        out->us += count * ring.us;
-        stolen += count * ring.us * ring.from->cpu_share;
-        from_note(ring.from, out);
+        message_cost message = message_find(profile, "shared", one->wire, one->network, length);
+        if (!message.from) message = message_find(profile, between, one->wire, one->network, length);
+        if (!message.from) return missing(profile, one, one->network);
+        out->us += count * message.us;
+        stolen += count * message.us * message.from->cpu_share;
+        from_note(message.from, out);
     }
     out->cpu_share = out->us > 0 ? stolen / out->us : 0;
     return QS_OK;
@@ -287,8 +319,7 @@ static const qs_collective_cost *row_find(const qs_profile *profile, const layou
     const char *link = one->hosts > 1 ? one->network : local_link;
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
-        if (row->ranks == one->ranks && hosts_of(row) == one->hosts && link_matches(row, link) &&
-            strcmp(row->algorithm, one->algorithm) == 0)
+        if (row_is(row, one->algorithm, one->wire) && row->ranks == one->ranks && hosts_of(row) == one->hosts && link_matches(row, link))
             return row;
     }
     return NULL;
@@ -303,8 +334,19 @@ static const char *algorithm_of(const qs_profile *profile, const qs_all_reduce *
     return "library";
 }
 
+static const char *wire_of(const qs_profile *profile, const qs_all_reduce *what) {
+    if (what->wire) return what->wire;
+    for (int i = 0; i < profile->collectives; i++) {
+        if (profile->collective[i].ranks > 1) return wire_of_row(&profile->collective[i]);
+    }
+    return "fp32";
+}
+
 qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
-    layout one = {.algorithm = algorithm_of(profile, what), .network = what->network ? what->network : any_network, .ranks = what->ranks};
+    layout one = {.algorithm = algorithm_of(profile, what),
+                  .wire = wire_of(profile, what),
+                  .network = what->network ? what->network : any_network,
+                  .ranks = what->ranks};
     *out = (qs_all_reduce_cost){0};
     if (what->ranks < 2) return QS_OK;
     one.hosts = hosts_count(what);
@@ -338,12 +380,12 @@ static int together(int ranks, int hosts) {
 }
 
 int64_t qs_cost_all_reduce_memory(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes) {
-    const char *algorithm = algorithm_of(profile, what);
+    const char *algorithm = algorithm_of(profile, what), *wire = wire_of(profile, what);
     const qs_collective_cost *from = NULL;
     const int hosts = hosts_count(what);
     for (int i = 0; i < profile->collectives && what->ranks > 1; i++) {
         const qs_collective_cost *row = &profile->collective[i];
-        if (row->ranks < 2 || strcmp(row->algorithm, algorithm) != 0) continue;
+        if (!row_is(row, algorithm, wire)) continue;
         if (!from || (row->ranks == what->ranks && hosts_of(row) == hosts)) from = row;
     }
     if (!from) return 0;

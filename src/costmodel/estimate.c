@@ -333,6 +333,8 @@ static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *j
     if (strcmp(job->algorithm, "shared") == 0)
         return qs_fail(QS_UNSUPPORTED,
                        "all-reduce shared is of processes on one machine: estimate with ring, recursive-doubling or library");
+    if (strcmp(job->wire, "fp32") != 0)
+        return qs_fail(QS_UNSUPPORTED, "wire %s: what packing takes is not published: estimate with wire fp32, or measure", job->wire);
     QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
     qs_cluster_hosts(cluster, host, &hosts);
     free(host);

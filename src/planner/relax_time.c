@@ -441,7 +441,7 @@ qs_status qs__relax_reduces(qs__relaxation *one) {
     int *host = NULL, hosts;
     QS_TRY(qs_allocate((size_t)ranks, sizeof *host, &host));
     qs_cluster_hosts(cluster, host, &hosts);
-    const qs_all_reduce what = {one->draft->job->algorithm, ranks, host, qs_cluster_network(cluster)};
+    const qs_all_reduce what = {one->draft->job->algorithm, ranks, host, qs_cluster_network(cluster), one->draft->job->wire};
     const qs_status status = buckets_price(one, &what);
     free(host);
     return status;

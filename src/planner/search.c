@@ -72,7 +72,8 @@ done:
 static qs_status reduces_price(qs__search *one) {
     const qs_draft_plan *draft = one->draft;
     const qs_schedule_draft *schedule = qs_cost_mapper_draft(one->class_[0].mapper);
-    qs_all_reduce what = {draft->job->algorithm, qs_cluster_ranks(draft->cluster), NULL, qs_cluster_network(draft->cluster)};
+    qs_all_reduce what = {draft->job->algorithm, qs_cluster_ranks(draft->cluster), NULL, qs_cluster_network(draft->cluster),
+                          draft->job->wire};
     int *host = NULL, hosts = 0;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate((size_t)what.ranks, sizeof *host, &host));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and
  * link: over all ranks, and over a pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of
- * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. */
+ * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. All on the job's wire: packing is
+ * part of the time. */
 #include "profiler_internal.h"
 
 #include <math.h>
@@ -72,7 +73,9 @@ typedef struct group {
     double ahead;  /* of rank 0's clock, in seconds */
     float *region; /* messages lie behind one another in it, round and round: as in training, none has just been in the caches */
     int64_t room;  /* floats in it */
-    int sizes;     /* powers of two to be measured */
+    const char *wire;
+    float *residuals; /* as large; NULL: the wire is fp32 */
+    int sizes;        /* powers of two to be measured */
     int64_t next;
     qs__samples quiet;
 } group;
@@ -84,6 +87,12 @@ static float *message_at(group *one, int64_t count) {
     return at;
 }
 
+static qs_status message_start(group *one, int64_t count, qs_request **out) {
+    float *at = message_at(one, count);
+    return qs_comm_all_reduce_wire_start(one->comm, one->wire, at, one->residuals ? one->residuals + (at - one->region) : NULL, 1, count,
+                                         out);
+}
+
 /* Each run from the start of the last rank to the end of the last: so a replay counts it. */
 static qs_status runs_time(group *one, int64_t count, int runs, double *us) {
     double stamp[2 * RUNS];
@@ -91,7 +100,7 @@ static qs_status runs_time(group *one, int64_t count, int runs, double *us) {
         qs_request *request;
         QS_TRY(qs_comm_barrier(one->comm));
         stamp[2 * i] = qs_clock() - one->ahead;
-        QS_TRY(qs_comm_all_reduce_start(one->comm, message_at(one, count), count, &request));
+        QS_TRY(message_start(one, count, &request));
         QS_TRY(qs_comm_wait(one->comm, request));
         stamp[2 * i + 1] = qs_clock() - one->ahead;
     }
@@ -155,7 +164,7 @@ static qs_status beside_work(group *one, int64_t count, int pieces, int runs, do
         qs_request *request;
         QS_TRY(qs_comm_barrier(one->comm));
         beyond[i] = -qs_clock();
-        QS_TRY(qs_comm_all_reduce_start(one->comm, message_at(one, count), count, &request));
+        QS_TRY(message_start(one, count, &request));
         for (int p = 0; p < pieces; p++) {
             const double begin = qs_clock();
             compute(poll_every_us);
@@ -248,6 +257,15 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
     return cpu_share_measure(one, time[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
 }
 
+/* Packed messages of `library`, and of the leaders of `shared`: one rank of each host. */
+static void narrow_describe(const char *wire, const char *algorithm, qs_collective_cost *row) {
+    const int64_t count = (int64_t)1 << 20;
+    if (strcmp(wire, "fp32") == 0) return;
+    snprintf(row->wire, sizeof row->wire, "%s", wire);
+    const int ranks = strcmp(algorithm, "shared") == 0 ? row->hosts : row->ranks;
+    row->temporary_per_byte = (double)qs_comm_wire_memory(wire, ranks, count) / (double)(count * (int64_t)sizeof(float));
+}
+
 /* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured).
  * */
 static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
@@ -257,6 +275,7 @@ static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char
         row->temporary_per_byte = row->hosts > 1 ? 1.0 / row->hosts : 0;
         row->window_bytes = qs_comm_window_bytes((row->ranks + row->hosts - 1) / row->hosts);
     }
+    narrow_describe(profiler->job->wire, algorithm, row);
     snprintf(row->algorithm, sizeof row->algorithm, "%s", algorithm);
     snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(profiler->options->cluster) : "shared-memory");
 }
@@ -354,7 +373,9 @@ static qs_status algorithms_measure(collectives *one) {
     took += qs_clock();
     QS_TRY(qs_comm_max(one->profiler->comm, &took, 1));
     for (size_t i = 0; qs_comm_algorithm_at(i) && took < cheap_s; i++) {
-        if (strcmp(qs_comm_algorithm_at(i), own) != 0) QS_TRY(algorithm_measure(one, qs_comm_algorithm_at(i)));
+        const char *other = qs_comm_algorithm_at(i);
+        if (strcmp(other, own) == 0 || qs_comm_wire_check(one->group.wire, other) != QS_OK) continue;
+        QS_TRY(algorithm_measure(one, other));
     }
     return QS_OK;
 }
@@ -383,9 +404,12 @@ static qs_status region_make(collectives *one, qs_arena *arena) {
     while (bits < LAST_BITS && (int64_t)1 << bits < longest)
         bits++;
     const int64_t bytes = (int64_t)1 << bits > least_region ? (int64_t)1 << bits : least_region;
-    QS_TRY(qs_arena_reserve((size_t)bytes, arena));
+    one->group.wire = one->profiler->job->wire;
+    const bool narrow = strcmp(one->group.wire, "fp32") != 0;
+    QS_TRY(qs_arena_reserve((size_t)bytes * (narrow ? 2 : 1), arena));
     one->group.region = arena->memory;
     one->group.room = bytes / (int64_t)sizeof *one->group.region;
+    if (narrow) one->group.residuals = one->group.region + one->group.room;
     one->group.sizes = bits - FIRST_BITS + 1;
     return QS_OK;
 }
@@ -393,6 +417,7 @@ static qs_status region_make(collectives *one, qs_arena *arena) {
 qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
     collectives one = {.profiler = profiler, .out = out};
     if (profiler->ranks < 2) return QS_OK;
+    QS_TRY(qs_comm_wire_check(profiler->job->wire, profiler->job->algorithm));
     qs__progress(profiler, 0.65, "all-reduce");
     qs_arena arena = {0};
     qs_status status = region_make(&one, &arena);

@@ -39,11 +39,12 @@ static qs_status read_line(const qs__place *row, qs_collective_cost *out) {
 
 static qs_status read_collective(const qs__place *row, qs_collective_cost *out) {
     QS_TRY(qs__expect_fields(row, "ranks algorithm alpha_us us_per_byte r2 cpu_share temporary_per_byte",
-                             "hosts link worst_residual spread samples pieces window_bytes"));
+                             "hosts link wire worst_residual spread samples pieces window_bytes"));
     QS_TRY(qs__get_count(row, "ranks", 1, INT32_MAX, &out->ranks));
     QS_TRY(qs__get_count(row, "hosts", 1, out->ranks, &out->hosts));
     QS_TRY(qs__get_name(row, "link", out->link, sizeof out->link));
     QS_TRY(qs__get_name(row, "algorithm", out->algorithm, sizeof out->algorithm));
+    QS_TRY(qs__get_name(row, "wire", out->wire, sizeof out->wire));
     QS_TRY(read_line(row, out));
     QS_TRY(read_pieces(row, out));
     QS_TRY(qs__get_number(row, "cpu_share", 0, 1, &out->cpu_share));
@@ -83,6 +84,7 @@ static void write_collective(qs__writer *writer, const qs_collective_cost *row) 
     if (row->hosts > 0) qs__put_integer(writer, "hosts", row->hosts);
     if (row->link[0]) qs__put_text(writer, "link", row->link);
     qs__put_text(writer, "algorithm", row->algorithm);
+    if (row->wire[0]) qs__put_text(writer, "wire", row->wire);
     qs__put_number(writer, "alpha_us", row->alpha_us);
     qs__put_number(writer, "us_per_byte", row->us_per_byte);
     qs__put_number(writer, "r2", row->r2);

@@ -88,7 +88,7 @@ static void class_report(const qs_class *one, const class_work *work, qs_predict
 }
 
 static int64_t communication_bytes(const qs_predictor *one, const qs_schedule *schedule) {
-    const qs_all_reduce what = {one->job->algorithm, one->ranks.count, one->ranks.host, NULL};
+    const qs_all_reduce what = {one->job->algorithm, one->ranks.count, one->ranks.host, NULL, one->job->wire};
     int64_t longest = 0;
     for (int b = 0; b < schedule->buckets; b++)
         if (schedule->bucket[b].count > longest) longest = schedule->bucket[b].count;

@@ -47,7 +47,7 @@ void qs__ranks_release(qs__ranks *ranks) {
 }
 
 qs_status qs__ranks_price(const qs_profile *profile, const qs_job *job, const qs_schedule *schedule, qs__ranks *ranks) {
-    const qs_all_reduce what = {job->algorithm, ranks->count, ranks->host, qs_cluster_network(ranks->cluster)};
+    const qs_all_reduce what = {job->algorithm, ranks->count, ranks->host, qs_cluster_network(ranks->cluster), job->wire};
     return ranks->reduce ? QS_OK : qs__reduces_price(profile, &what, schedule, &ranks->reduce);
 }
 

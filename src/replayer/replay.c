@@ -278,7 +278,7 @@ static qs_status own_price(const qs_replay_case *in, qs_all_reduce_cost **out) {
     QS_TRY(qs_allocate((size_t)in->ranks, sizeof *host, &host));
     for (int r = 0; r < in->ranks; r++)
         host[r] = in->rank[r].host;
-    const qs_all_reduce what = {in->algorithm, in->ranks, host, in->network};
+    const qs_all_reduce what = {in->algorithm, in->ranks, host, in->network, in->rank[0].schedule->wire};
     const qs_status status = qs__reduces_price(in->profile, &what, in->rank[0].schedule, out);
     free(host);
     return status;

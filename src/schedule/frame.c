@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The frame of a schedule: the buffers that belong to no operator. Weights, running statistics and momentum lie at the same place in every
- * mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it computes may lie
- * where they were. */
+/* The frame of a schedule: the buffers that belong to no operator. Weights, running statistics, momentum and residuals lie at the same
+ * place in every mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it
+ * computes may lie where they were. */
+#include <string.h>
+
 #include "schedule_internal.h"
 
 static qs_status buffer_add(qs_schedule *frame, size_t *capacity, qs_category category, size_t bytes, const char *name, int *out) {
@@ -29,6 +31,8 @@ static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     QS_TRY(persistent_add(frame, &capacity, QS_MASTER_WEIGHTS, graph->trained_elements, "masters", &frame->masters));
     QS_TRY(persistent_add(frame, &capacity, QS_RUNNING_STATISTICS, graph->statistics_elements, "running statistics", &frame->running));
     QS_TRY(persistent_add(frame, &capacity, QS_OPTIMIZER_STATE, graph->trained_elements, "momentum", &frame->momentum));
+    if (strcmp(in->job->wire, "fp32") != 0)
+        QS_TRY(persistent_add(frame, &capacity, QS_WIRE_RESIDUALS, graph->trained_elements, "wire residuals", &frame->residuals));
     if (!evaluation) QS_TRY(persistent_add(frame, &capacity, QS_GRADIENTS, graph->trained_elements, "gradients", &frame->gradients));
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, qs_tensor_bytes(&images, qs_format_of("fp32")), "images", &frame->images));
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)in->batch * sizeof(int32_t), "labels", &frame->labels));
@@ -48,7 +52,8 @@ qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out) {
     frame->mode = in->mode;
     frame->nodes = in->graph->nodes;
     frame->masters = frame->momentum = frame->running = frame->gradients = frame->images = -1;
-    frame->labels = frame->loss = frame->flag = frame->counts = -1;
+    frame->labels = frame->loss = frame->flag = frame->counts = frame->residuals = -1;
+    snprintf(frame->wire, sizeof frame->wire, "%s", in->job->wire);
     const qs_status status = buffers_add(in, frame);
     if (status == QS_OK)
         *out = frame;

@@ -98,13 +98,14 @@ void qs_executor_release(qs_executor *executor) {
 
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
-static qs_status reduce_start(qs_executor *executor, int bucket) {
+static qs_status reduce_start(qs_executor *executor, int bucket, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
     const qs_bucket *one = &schedule->bucket[bucket];
-    float *gradients = qs_executor_buffer(executor, schedule->gradients);
+    float *gradients = qs_executor_buffer(executor, schedule->gradients), *residuals = qs_executor_buffer(executor, schedule->residuals);
     if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients + one->first));
     executor->started[executor->starts++] = bucket;
-    return qs_comm_all_reduce_start(executor->comm, gradients + one->first, one->count, &executor->request[bucket]);
+    return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients + one->first, residuals ? residuals + one->first : NULL,
+                                         (float)run->loss_scale, one->count, &executor->request[bucket]);
 }
 
 static qs_status reduce_wait(qs_executor *executor, int bucket) {
@@ -157,7 +158,7 @@ static qs_status step_run(qs_executor *executor, int index, const qs_run *run) {
     const qs_step *step = &executor->schedule->step[index];
     switch (step->kind) {
     case QS_STEP_REDUCE_START:
-        return reduce_start(executor, step->bucket);
+        return reduce_start(executor, step->bucket, run);
     case QS_STEP_REDUCE_WAIT:
         return reduce_wait(executor, step->bucket);
     default:

@@ -68,6 +68,7 @@ static bool same_place(const qs_schedule *a, int left, const qs_schedule *b, int
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b) {
     if (same_place(a, a->masters, b, b->masters) && same_place(a, a->momentum, b, b->momentum) &&
         same_place(a, a->running, b, b->running) &&
+        ((a->residuals < 0 && b->residuals < 0) || same_place(a, a->residuals, b, b->residuals)) &&
         (b->gradients < 0 || (same_place(a, a->gradients, b, b->gradients) && a->persistent_bytes == b->persistent_bytes))) {
         return QS_OK;
     }

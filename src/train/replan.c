@@ -2,8 +2,9 @@
 /* Another plan in a running job, between two steps. Rank 0's text goes to all; every rank lowers it with the kernels of its device, checks
  * it, makes room and binds the kernels, while what is there stays whole; when all could, all switch, otherwise none.
  *
- * Weights, optimiser state, running statistics and gradients lie at the front of the arena, in the same place under every plan of a model:
- * they stay where they are, untouched. The rest holds nothing between steps, so the new plan's part lies over the old one's. */
+ * Weights, optimiser state, running statistics, residuals of a narrow wire and gradients lie at the front of the arena, in the same place
+ * under every plan of a model: they stay where they are, untouched. The rest holds nothing between steps, so the new plan's part lies over
+ * the old one's. */
 #include "train_internal.h"
 
 #include <stdlib.h>

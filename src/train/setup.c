@@ -21,9 +21,8 @@ const qs_class_plan *qs__class_plan_of(const qs__trainer *trainer, int rank) {
     return trainer->plan ? qs_plan_class(trainer->plan, qs__class_of(trainer, rank)->name) : NULL;
 }
 
-/* What the job record can say but nothing here does yet is refused, never ignored. */
 static qs_status transport_set(qs_comm *comm, const qs_job *job) {
-    if (strcmp(job->wire, "fp32") != 0) return qs_fail(QS_UNSUPPORTED, "wire format %s: gradients travel in fp32", job->wire);
+    QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
     return qs_comm_algorithm_set(comm, job->algorithm);
 }
 

@@ -18,6 +18,8 @@ refuse 2 'fashion-mnist' train --dataset nothing
 refuse 2 'there are constant, step, cosine' train --schedule wavy
 refuse 2 'off, dynamic or a factor' train --loss-scaling -1
 refuse 2 '--momentum 5: must be at most 1' train --momentum 5
+refuse 2 '--wire int4: there are fp32, bf16, int8' train --wire int4
+refuse 2 '--wire int8: all-reduce ring passes on partial sums' train --all-reduce ring --wire int8
 refuse 2 '--epochs 4294967297: must be at most 2147483647' train --epochs 4294967297
 refuse 2 'unknown option --model' eval --model mlp weights.qsync
 refuse 2 'inspect needs a model name' inspect
@@ -53,8 +55,8 @@ small="--model lenet5 --batch 8 --train-limit 32 --test-limit 8 --epochs 1"
 # shellcheck disable=SC2086
 "$QSYNC" train --plan "$work/plan.json" $small --out "$work/run" > "$work/out" 2> "$work/err" || fail "a plan without a job was refused: $(cat "$work/err")"
 jq -e '.job.batch == 8' "$work/run/plan.json" > /dev/null || fail "the job of the run is not in its plan"
-printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "buckets": {"wire": "bf16"}}, "classes": {"single": {"operators": {}}}}' > "$work/wire.json"
-refuse 1 'wire format bf16' train --plan "$work/wire.json"
+printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "buckets": {"wire": "int5"}}, "classes": {"single": {"operators": {}}}}' > "$work/wire.json"
+refuse 1 'wire int5: there are fp32, bf16, int8' train --plan "$work/wire.json"
 
 # Runs: a failed one in the folder of a finished one is not taken for it; the same plan twice stands under the folders' names.
 "$QSYNC" report "$work/run" > /dev/null 2> "$work/err" || fail "report: $(cat "$work/err")"

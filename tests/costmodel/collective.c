@@ -49,7 +49,7 @@ static const int *deal(int ranks, int each) {
 
 static qs_all_reduce_cost cost(const qs_profile *profile, const char *algorithm, int ranks, const int *host, int64_t bytes) {
     qs_all_reduce_cost out;
-    assert_int_equal(qs_cost_all_reduce_on(profile, &(qs_all_reduce){algorithm, ranks, host, NULL}, bytes, &out), QS_OK);
+    assert_int_equal(qs_cost_all_reduce_on(profile, &(qs_all_reduce){algorithm, ranks, host, NULL, NULL}, bytes, &out), QS_OK);
     return out;
 }
 
@@ -184,16 +184,16 @@ static void what_is_not_known_is_an_error(void **state) {
     qs_all_reduce_cost out;
     assert_int_equal(qs_cost_all_reduce_on(&none, &(qs_all_reduce){.ranks = 2}, 1, &out), QS_MISMATCH);
     says("it has no all-reduce");
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
     says("\"ring\" over network");
     says("it has ring of 2 ranks on 1 host)");
-    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
     says("\"ring\" over shared-memory");
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"recursive-doubling", 2, NULL, NULL}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"recursive-doubling", 2, NULL, NULL, NULL}, 1, &out), QS_MISMATCH);
     says("\"recursive-doubling\" over shared-memory");
-    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon"}, 1, &out), QS_OK);
+    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out), QS_OK);
     snprintf(measured[1].link, sizeof measured[1].link, "infiniband");
-    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon"}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out), QS_MISMATCH);
     says("over carrier-pigeon");
     snprintf(measured[1].link, sizeof measured[1].link, "network");
 }
@@ -240,10 +240,51 @@ static void what_shared_memory_lacks(void **state) {
     qs_collective_cost rows[] = {{.ranks = 2, .algorithm = "shared", .us_per_byte = 1}, row("ring", 2, 2)};
     const qs_profile local = {.collectives = 1, .collective = rows}, apart = {.collectives = 1, .collective = &rows[1]};
     qs_all_reduce_cost out;
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
     says("\"shared\" over network");
-    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 1, &out), QS_MISMATCH);
+    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
     says("\"shared\" over shared-memory");
+}
+
+/* Narrow wires have rows of their own; of `library` a message is all packed bytes to each of few ranks, else half the packed and half the
+ * fp32 bytes of a part, which is two rounds of n - 1 messages on average. */
+static void narrow_wires(void **state) {
+    (void)state;
+    const double w = 0.25 + 1 / 1024.0, at = 1 << 20; /* int8: a code, and four bytes of step in 1024 values */
+    qs_collective_cost rows[] = {row("library", 2, 1),
+                                 row("library", 2, 1),
+                                 row("library", 2, 2),
+                                 {.ranks = 2, .algorithm = "shared", .wire = "bf16", .alpha_us = 3, .us_per_byte = 5e-5, .cpu_share = 1}};
+    const qs_profile profile = {.collectives = 4, .collective = rows};
+    rows[0].us_per_byte = 1;
+    for (int i = 1; i < 3; i++) { /* two ranks: one message each way */
+        snprintf(rows[i].wire, sizeof rows[i].wire, "int8");
+        rows[i].alpha_us /= 2;
+        rows[i].us_per_byte = i == 1 ? 1e-4 * w : 8e-3 * w;
+    }
+    qs_all_reduce what = {"library", 2, NULL, NULL, "int8"};
+    qs_all_reduce_cost got;
+    for (int ranks = 2; ranks <= 16; ranks++) {
+        what.ranks = ranks;
+        assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+        const bool all = ranks <= 4; /* n w <= w + 1 */
+        close_to(got.us, all ? (ranks - 1) * local_message(at * w) : 2 * (ranks - 1) * local_message(at * (w + 1) / 2 / ranks));
+        assert_true(got.extrapolated == (ranks > 2));
+    }
+    /* One packed message between the leaders of two hosts; in bf16 nothing is known of the network. */
+    what = (qs_all_reduce){"shared", 2, deal(2, 1), NULL, "int8"};
+    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+    close_to(got.us, network_message(at * w));
+    what.wire = "bf16";
+    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH);
+    says("\"shared\" in bf16 over network");
+    says("--all-reduce shared --wire bf16");
+    what.host = NULL;
+    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+    close_to(got.us, 3 + 5e-5 * at);
+    what.wire = "fp32";
+    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH);
+    says("shared in bf16 of 2 ranks");
 }
 
 /* By the row of the same ranks; windows grow with the ranks of a host, what is allocated for a message with the message. */
@@ -256,9 +297,9 @@ static void memory(void **state) {
     assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 1}, 100), 0);
     assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 2}, 100), 4000);
     assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){.ranks = 6}, 100), 12000);
-    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL}, 100), 4050);
-    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"library", 3, NULL, NULL}, 100), 100);
-    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"ring", 3, NULL, NULL}, 100), 0);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 100), 4050);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"library", 3, NULL, NULL, NULL}, 100), 100);
+    assert_int_equal(qs_cost_all_reduce_memory(&profile, &(qs_all_reduce){"ring", 3, NULL, NULL, NULL}, 100), 0);
 }
 
 /* Without a word on algorithm and hosts: the first row's, one host; rows that say nothing of hosts are of one. */
@@ -288,6 +329,7 @@ int main(void) {
                                        cmocka_unit_test(what_is_not_known_is_an_error),
                                        cmocka_unit_test(shared_memory),
                                        cmocka_unit_test(what_shared_memory_lacks),
+                                       cmocka_unit_test(narrow_wires),
                                        cmocka_unit_test(memory),
                                        cmocka_unit_test(one_host_in_short)};
     return cmocka_run_group_tests(tests, setup, NULL);

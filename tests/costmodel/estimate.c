@@ -267,10 +267,10 @@ static void all_reduces(void **state) {
     made one = {0};
     qs_all_reduce_cost cost;
     assert_ok(make("lenet5", pair, &one));
-    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 4, host, "network"}, (int64_t)bytes, &cost));
+    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 4, host, "network", NULL}, (int64_t)bytes, &cost));
     const double network = 6 * (20 + bytes / 4 / (0.7 * 10e3));
     assert_true(fabs(cost.us - network) < 1e-9 * network);
-    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 2, NULL, NULL}, (int64_t)bytes, &cost));
+    assert_ok(qs_cost_all_reduce_on(&one.profile, &(qs_all_reduce){"ring", 2, NULL, NULL, NULL}, (int64_t)bytes, &cost));
     const double local = 2 * (5 + bytes / 2 / (0.7 * 16e3));
     assert_true(fabs(cost.us - local) < 1e-9 * local);
     release(&one);
@@ -296,6 +296,10 @@ static void refusals(void **state) {
     qs_profile_release(&shared.profile);
     snprintf(shared.job.algorithm, sizeof shared.job.algorithm, "shared");
     assert_int_equal(qs_profile_estimate(shared.graph, &shared.cluster, &shared.job, 32, 32, &shared.profile), QS_UNSUPPORTED);
+    snprintf(shared.job.algorithm, sizeof shared.job.algorithm, "library");
+    snprintf(shared.job.wire, sizeof shared.job.wire, "int8");
+    assert_int_equal(qs_profile_estimate(shared.graph, &shared.cluster, &shared.job, 32, 32, &shared.profile), QS_UNSUPPORTED);
+    assert_non_null(strstr(qs_message(), "what packing takes is not published"));
     release(&shared);
     refuse(QS_MISMATCH, "16GiB", "17GiB", "NVIDIA T4 has 16 GiB");
     refuse(QS_MISMATCH, "\"bytes_per_second\":\"10GB\",", "", "add \"bytes_per_second\" to a link of kind network");

@@ -47,6 +47,7 @@ static void fields(void **state) {
     assert_true(weak->conversion[1].piece[1].us == 3);
     assert_true(profile.collective[0].temporary_per_byte == 0.5 && profile.collective[0].window_bytes == 4194304);
     assert_true(profile.collective[1].window_bytes == 0);
+    assert_string_equal(profile.collective[0].wire, ""); /* fp32 */
     assert_int_equal(profile.checks, 1);
     assert_string_equal(profile.check[0].plan, "a");
     assert_true(profile.check[0].steps == 54 && profile.check[0].measured_us == 2000 && profile.check[0].predicted_us == 2020);
@@ -136,6 +137,20 @@ static void created(void **state) {
     assert_int_equal(qs_operator_statistics_create(-1, &(qs_operator_statistics){0}), QS_USAGE);
 }
 
+/* A narrow wire stands in the file. */
+static void wire_of_a_row(void **state) {
+    (void)state;
+    char *text = replaced(profile_sample, "\"algorithm\": \"library\", ", "\"algorithm\": \"library\", \"wire\": \"int8\", "), *again;
+    qs_profile profile;
+    assert_int_equal(qs_profile_parse(text, "sample", &profile), QS_OK);
+    assert_string_equal(profile.collective[0].wire, "int8");
+    assert_int_equal(qs_profile_text(&profile, &again), QS_OK);
+    assert_string_equal(again, text);
+    free(text);
+    free(again);
+    qs_profile_release(&profile);
+}
+
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(profile_sample, from, to);
     qs_profile profile;
@@ -192,9 +207,9 @@ static void other_widths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_widths), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
-        cmocka_unit_test(look_up),      cmocka_unit_test(order),      cmocka_unit_test(by_file),
-        cmocka_unit_test(non_finite),   cmocka_unit_test(created),    cmocka_unit_test(refusals),
+        cmocka_unit_test(other_widths), cmocka_unit_test(round_trip), cmocka_unit_test(fields),     cmocka_unit_test(look_up),
+        cmocka_unit_test(order),        cmocka_unit_test(by_file),    cmocka_unit_test(non_finite), cmocka_unit_test(wire_of_a_row),
+        cmocka_unit_test(created),      cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

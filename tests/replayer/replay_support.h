@@ -17,7 +17,7 @@ static qs_step hand_step[HAND_STEPS] = {{.kind = QS_STEP_KERNEL, .phase = QS_FOR
                                         {.kind = QS_STEP_REDUCE_WAIT, .phase = QS_UPDATE},
                                         {.kind = QS_STEP_KERNEL, .phase = QS_UPDATE}};
 static qs_bucket hand_bucket = {0, 10, 1, 3};
-static const qs_schedule hand = {.steps = HAND_STEPS, .step = hand_step, .buckets = 1, .bucket = &hand_bucket};
+static const qs_schedule hand = {.steps = HAND_STEPS, .step = hand_step, .buckets = 1, .bucket = &hand_bucket, .wire = "fp32"};
 
 static inline void near_within(double got, double expected, double tolerance) {
     if (!(fabs(got - expected) <= tolerance)) fail_msg("got %.12g, expected %.12g within %g", got, expected, tolerance);

@@ -116,8 +116,8 @@ static void no_job(void **state) {
 
 static void transport_not_built(void **state) {
     planned *here = *state;
-    strcpy(here->bench.job.wire, "bf16");
-    refuse(here, QS_UNSUPPORTED, "wire format bf16");
+    strcpy(here->bench.job.wire, "int5");
+    refuse(here, QS_UNSUPPORTED, "wire int5: there are fp32, bf16, int8");
     strcpy(here->bench.job.wire, "fp32");
     strcpy(here->bench.job.algorithm, "tree");
     refuse(here, QS_UNSUPPORTED, "algorithm tree");

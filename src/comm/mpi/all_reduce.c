@@ -145,6 +145,13 @@ qs_status qs__mpi_rounds_test(qs__mpi_comm *comm) {
     return rounds_progress(comm, NULL);
 }
 
+qs_status qs__mpi_others_end(qs__mpi_comm *comm, const qs__mpi_request *beginning) {
+    for (qs_request *other = comm->base.under_way; other; other = other->next) {
+        if (other != &beginning->base && !other->done) QS_TRY(comm->base.kind->wait(&comm->base, other));
+    }
+    return QS_OK;
+}
+
 /* ---- By algorithm ------------------------------------------------------------------------------------------------------------ */
 
 qs_status qs__mpi_all_reduce_start(qs_comm *base, float *values, int64_t count, qs_request *base_request) {
@@ -153,7 +160,7 @@ qs_status qs__mpi_all_reduce_start(qs_comm *base, float *values, int64_t count, 
     request->algorithm = base->algorithm;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
-        return library_start(base, values, count, request);
+        return request->base.wire ? qs__mpi_narrow_start(comm, values, count, request) : library_start(base, values, count, request);
     case QS__WINDOW:
         return qs__mpi_window_start(comm, values, count, request);
     default:
@@ -165,7 +172,7 @@ qs_status qs__mpi_all_reduce_test(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
-        return library_test(request);
+        return request->base.wire ? qs__mpi_narrow_test((qs__mpi_comm *)comm) : library_test(request);
     case QS__WINDOW:
         return qs__mpi_window_test((qs__mpi_comm *)comm);
     default:
@@ -177,7 +184,7 @@ qs_status qs__mpi_all_reduce_wait(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
-        return library_wait(request);
+        return request->base.wire ? qs__mpi_narrow_wait((qs__mpi_comm *)comm, request) : library_wait(request);
     case QS__WINDOW:
         return qs__mpi_window_wait((qs__mpi_comm *)comm, request);
     default:

@@ -96,6 +96,7 @@ static void close_mpi(qs_comm *base) {
         free(((qs__mpi_request *)request)->piece);
     free(comm->incoming);
     qs__mpi_window_release(comm);
+    qs__mpi_narrow_release(comm);
     MPI_Comm_free(&comm->ranks);
     if (comm->started) MPI_Finalize();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the mpi communicator: its structs, and the all-reduces (all_reduce.c, window.c, sums.c). */
+/* Inside the mpi communicator: its structs, and the all-reduces (all_reduce.c, narrow.c, window.c, sums.c). */
 #ifndef QSYNC_COMM_MPI_INTERNAL_H
 #define QSYNC_COMM_MPI_INTERNAL_H
 
@@ -15,7 +15,7 @@ typedef struct qs__mpi_request {
     size_t capacity;
     MPI_Request *piece;
     MPI_Request one; /* the usual case: one piece, nothing to allocate */
-    /* Of rounds of messages: */
+    /* Of rounds of messages, and of the library's on a narrow wire: */
     struct qs__mpi_request *later; /* started after this one */
     float *values;
     int64_t left; /* elements from values on, the piece at hand among them */
@@ -38,6 +38,7 @@ typedef struct qs__mpi_comm {
     float *incoming; /* what is to be added */
     size_t incoming_capacity;
     struct qs__window *window; /* NULL: not used yet */
+    struct qs__narrow *narrow; /* likewise */
 } qs__mpi_comm;
 
 static inline MPI_Comm qs__mpi_ranks(const qs_comm *comm) {
@@ -55,6 +56,15 @@ qs_status qs__mpi_all_reduce_test(qs_comm *comm, qs_request *request);
 qs_status qs__mpi_all_reduce_wait(qs_comm *comm, qs_request *request);
 /* Lets all-reduces made of rounds go on. */
 qs_status qs__mpi_rounds_test(qs__mpi_comm *comm);
+
+/* Before ranks meet to make what an algorithm needs: what they wait for from one another elsewhere is brought to its end. */
+qs_status qs__mpi_others_end(qs__mpi_comm *comm, const qs__mpi_request *beginning);
+
+/* narrow.c: the library moves packed bytes. The first start is collective. */
+qs_status qs__mpi_narrow_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request);
+qs_status qs__mpi_narrow_test(qs__mpi_comm *comm);
+qs_status qs__mpi_narrow_wait(qs__mpi_comm *comm, qs__mpi_request *request);
+void qs__mpi_narrow_release(qs__mpi_comm *comm);
 
 /* window.c. The first start makes the window: collective. */
 qs_status qs__mpi_window_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request);

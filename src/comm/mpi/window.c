@@ -9,6 +9,8 @@
  * On several hosts a message passes twice: first the sums of a host go to its leader, the leaders add them up by the ring, then the leader
  * spreads the result.
  *
+ * On a narrow wire slots hold packed values, more of them; what is spread, and the parts that ranks add up for others, are fp32.
+ *
  * Memory order. A counter is written by one rank alone: released after the reads and writes of slots that it tells of, acquired by others
  * before they touch the same slots. WRITE and SUM counters so publish what a slot holds; the TAKE counter publishes that its reads are over
  * before the owner writes there again. The window is one piece of coherent memory and the counters are free of locks, therefore good
@@ -27,6 +29,7 @@ enum { LINE = 128 };                  /* bytes; counters that different ranks wr
 enum { PART = LINE / sizeof(float) }; /* parts of a chunk end at such multiples, so that no two ranks write to one line */
 enum { PAGE = 4096 };
 enum { CHUNK = QS__WINDOW_CHUNK / sizeof(float) };
+enum { PARTS_AT = CHUNK / 2 }; /* on a narrow wire: where a slot has sums of parts, behind the half chunk that was sent */
 enum { SPINS = 200, ROUND_OF_YIELDS = 16, NO_TAG = 2 /* of messages that nobody sends */ };
 
 typedef struct segment {
@@ -50,10 +53,11 @@ typedef struct qs__window {
     bool locked;
     int ranks, rank; /* of the host */
     int slots;
-    segment **segment;  /* (ranks) */
-    const float **term; /* (ranks) of a sum at hand */
-    int passes;         /* 1, or 2 on several hosts */
-    qs_comm *leaders;   /* the first rank of every host; NULL: one host, or not a leader */
+    segment **segment;   /* (ranks) */
+    const float **term;  /* (ranks) of a sum at hand */
+    qs__wire_term *sent; /* (ranks) the same on a narrow wire */
+    int passes;          /* 1, or 2 on several hosts */
+    qs_comm *leaders;    /* the first rank of every host; NULL: one host, or not a leader */
     cursor cursor[CURSORS];
     qs__mpi_request *last;
 } qs__window;
@@ -103,19 +107,16 @@ static qs_status window_fill(qs__mpi_comm *comm, qs__window *window) {
     QS_TRY(qs__mpi_check(MPI_Comm_size(window->host, &window->ranks), "size"));
     QS_TRY(qs_allocate((size_t)window->ranks, sizeof(segment *), &window->segment));
     QS_TRY(qs_allocate((size_t)window->ranks, sizeof(float *), &window->term));
+    QS_TRY(qs_allocate((size_t)window->ranks, sizeof *window->sent, &window->sent));
     window->slots = qs__window_slots(window->ranks);
     window->passes = qs_comm_hosts(&comm->base) > 1 ? 2 : 1;
     QS_TRY(memory_make(window));
     if (window->passes == 1) return QS_OK;
-    QS_TRY(qs_comm_split(&comm->base, window->rank == 0 ? 0 : -1, &window->leaders));
-    return window->leaders ? qs_comm_algorithm_set(window->leaders, "ring") : QS_OK;
+    return qs_comm_split(&comm->base, window->rank == 0 ? 0 : -1, &window->leaders);
 }
 
-/* Ranks meet here, so what they wait for from one another elsewhere is brought to its end before. */
 static qs_status window_make(qs__mpi_comm *comm, const qs__mpi_request *beginning) {
-    for (qs_request *other = comm->base.under_way; other; other = other->next) {
-        if (other != &beginning->base && !other->done) QS_TRY(comm->base.kind->wait(&comm->base, other));
-    }
+    QS_TRY(qs__mpi_others_end(comm, beginning));
     QS_TRY(qs_allocate(1, sizeof *comm->window, &comm->window));
     comm->window->host = MPI_COMM_NULL;
     comm->window->memory = MPI_WIN_NULL;
@@ -133,6 +134,7 @@ void qs__mpi_window_release(qs__mpi_comm *comm) {
     if (window->host != MPI_COMM_NULL) MPI_Comm_free(&window->host);
     free(window->segment);
     free(window->term);
+    free(window->sent);
     free(window);
     comm->window = NULL;
 }
@@ -154,14 +156,23 @@ static float *slot_of(const qs__window *window, int rank, uint64_t index) {
     return window->segment[rank]->slot + index % (uint64_t)window->slots * CHUNK;
 }
 
+/* What is spread is fp32 on any wire. */
 static int64_t length_of(const cursor *at) {
-    const int64_t left = at->request->count - at->first;
-    return left < at->request->chunk ? left : at->request->chunk;
+    const int64_t left = at->request->count - at->first, chunk = at->request->chunk;
+    const int64_t most = at->pass == 1 && chunk > CHUNK ? CHUNK : chunk;
+    return left < most ? left : most;
 }
 
-static int64_t part_begin(const qs__window *window, int64_t length, int rank) {
-    const int64_t part = (length / window->ranks / PART + 1) * PART;
+static int64_t part_begin(const qs__window *window, const cursor *at, int rank) {
+    const int64_t length = length_of(at), unit = at->request->base.wire ? QS__WIRE_BLOCK : PART;
+    const int64_t part = (length + window->ranks * unit - 1) / (window->ranks * unit) * unit;
     return part * rank < length ? part * rank : length;
+}
+
+/* Where a rank leaves the sums of its part, in the slot of a chunk. */
+static float *part_sums(const qs__window *window, const cursor *at, int rank) {
+    float *slot = slot_of(window, rank, at->index);
+    return at->request->base.wire ? slot + PARTS_AT : slot + part_begin(window, at, rank);
 }
 
 /* On a leader of several hosts, spreading begins when the hosts have met. */
@@ -180,6 +191,15 @@ static bool writes(const qs__window *window, const cursor *at) {
     return window->passes == 1 || at->request->scattered || !is_leader(window);
 }
 
+static void slot_write(const cursor *at, float *slot) {
+    const qs_request *request = &at->request->base;
+    const float *values = at->request->values + at->first;
+    if (request->wire && at->pass == 0)
+        qs__wire_pack(request->wire, values, request->residual + at->first, request->unit, length_of(at), slot);
+    else
+        memcpy(slot, values, (size_t)length_of(at) * sizeof(float));
+}
+
 static qs_status write_step(qs__window *window, cursor *at, bool *moved) {
     const uint64_t slots = (uint64_t)window->slots;
     if (at->index >= slots && !have_passed(window, TAKE, 0, window->ranks, at->index - slots)) return QS_OK;
@@ -191,26 +211,44 @@ static qs_status write_step(qs__window *window, cursor *at, bool *moved) {
         QS_TRY(hosts_met(window, at->request, moved));
         if (!*moved) return QS_OK;
     }
-    memcpy(slot_of(window, window->rank, at->index), at->request->values + at->first, (size_t)length_of(at) * sizeof(float));
+    slot_write(at, slot_of(window, window->rank, at->index));
     *moved = true;
     return QS_OK;
+}
+
+/* From slots, from element `first` of the chunk on; own: this rank's values where it wrote none. */
+static void sent_add(qs__window *window, const cursor *at, int64_t first, int64_t count, const float *own, float *into) {
+    const qs__wire *wire = at->request->base.wire;
+    for (int rank = 0; rank < window->ranks; rank++)
+        window->sent[rank] = (qs__wire_term){(const char *)slot_of(window, rank, at->index) + wire->bytes(first), false};
+    if (own) window->sent[window->rank] = (qs__wire_term){own, true};
+    qs__wire_add(wire, window->ranks, window->sent, count, into);
 }
 
 static bool sum_step(qs__window *window, const cursor *at) {
     if (!at->request->scattered || at->pass == 1) return true;
     if (!have_passed(window, WRITE, 0, window->ranks, at->index)) return false;
-    const int64_t length = length_of(at), first = part_begin(window, length, window->rank);
+    const int64_t first = part_begin(window, at, window->rank), count = part_begin(window, at, window->rank + 1) - first;
+    float *sums = part_sums(window, at, window->rank);
+    if (at->request->base.wire) {
+        sent_add(window, at, first, count, NULL, sums);
+        return true;
+    }
     for (int rank = 0; rank < window->ranks; rank++)
         window->term[rank] = slot_of(window, rank, at->index) + first;
-    qs__mpi_terms_add(window->ranks, window->term, part_begin(window, length, window->rank + 1) - first,
-                      slot_of(window, window->rank, at->index) + first);
+    qs__mpi_terms_add(window->ranks, window->term, count, sums);
     return true;
 }
 
-/* Everyone adds up everything: in the same order, so with equal bits. */
+/* Everyone adds up everything: in the same order, so with equal bits. On a narrow wire what was sent counts, also one's own, unless it
+ * never left: a leader's. */
 static bool direct_take(qs__window *window, const cursor *at) {
     if (!have_passed(window, WRITE, 0, window->ranks, at->index)) return false;
     float *values = at->request->values + at->first;
+    if (at->request->base.wire) {
+        sent_add(window, at, 0, length_of(at), writes(window, at) ? NULL : values, values);
+        return true;
+    }
     for (int rank = 0; rank < window->ranks; rank++)
         window->term[rank] = rank == window->rank ? values : slot_of(window, rank, at->index);
     qs__mpi_terms_add(window->ranks, window->term, length_of(at), values);
@@ -219,10 +257,9 @@ static bool direct_take(qs__window *window, const cursor *at) {
 
 static bool scattered_take(qs__window *window, const cursor *at) {
     if (!have_passed(window, SUM, 0, window->ranks, at->index)) return false;
-    const int64_t length = length_of(at);
     for (int rank = 0; rank < window->ranks; rank++) {
-        const int64_t first = part_begin(window, length, rank), end = part_begin(window, length, rank + 1);
-        memcpy(at->request->values + at->first + first, slot_of(window, rank, at->index) + first, (size_t)(end - first) * sizeof(float));
+        const int64_t first = part_begin(window, at, rank), end = part_begin(window, at, rank + 1);
+        memcpy(at->request->values + at->first + first, part_sums(window, at, rank), (size_t)(end - first) * sizeof(float));
     }
     return true;
 }
@@ -243,11 +280,14 @@ static bool take_step(qs__window *window, const cursor *at) {
 
 /* ---- Cursors ------------------------------------------------------------------------------------------------------------------ */
 
-/* A host's sums are complete: its leader meets the others. */
+/* A host's sums are complete: its leader meets the others; what they leave out joins what it left out before. */
 static qs_status pass_end(qs__window *window, cursor *at) {
     qs__mpi_request *request = at->request;
+    const qs__wire *wire = request->base.wire;
     if (at != &window->cursor[TAKE] || at->pass > 0 || !window->leaders) return QS_OK;
-    return qs_comm_all_reduce_start(window->leaders, request->values, request->count, &request->between);
+    QS_TRY(qs_comm_algorithm_set(window->leaders, wire ? "library" : "ring"));
+    return qs_comm_all_reduce_wire_start(window->leaders, wire ? wire->name : "fp32", request->values, request->base.residual,
+                                         request->base.unit, request->count, &request->between);
 }
 
 static qs_status cursor_next(qs__window *window, cursor *at) {
@@ -312,14 +352,23 @@ static void append(qs__window *window, qs__mpi_request *request) {
         if (!window->cursor[which].request) window->cursor[which].request = request;
 }
 
+/* On a narrow wire whole blocks, and so few that packed values, and behind them sums where these are shared out, fit a slot. */
+static int64_t chunk_of(const qs__mpi_request *request) {
+    const qs__wire *wire = request->base.wire;
+    int64_t most = CHUNK;
+    if (wire && !request->scattered) most = QS__WINDOW_CHUNK / wire->bytes(QS__WIRE_BLOCK) * QS__WIRE_BLOCK;
+    if (qs__comm_piece < most) most = qs__comm_piece;
+    return wire ? qs__wire_blocks(most) : most;
+}
+
 qs_status qs__mpi_window_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request) {
     request->base.done = count == 0 || comm->base.size == 1;
     if (request->base.done) return QS_OK;
     if (!comm->window) QS_TRY(window_make(comm, request));
     request->values = values;
     request->count = count;
-    request->chunk = CHUNK < qs__comm_piece ? CHUNK : qs__comm_piece;
     request->scattered = comm->window->ranks > qs__comm_direct_most;
+    request->chunk = chunk_of(request);
     request->between = NULL;
     request->met = false;
     request->cursors = 0;
@@ -341,6 +390,7 @@ static qs_status rest(qs__mpi_comm *comm, int64_t idle) {
     sched_yield();
     if (idle % ROUND_OF_YIELDS != 0) return QS_OK;
     QS_TRY(qs__mpi_check(MPI_Iprobe(MPI_ANY_SOURCE, NO_TAG, comm->ranks, &there, MPI_STATUS_IGNORE), "all-reduce"));
+    QS_TRY(qs__mpi_narrow_test(comm));
     return qs__mpi_rounds_test(comm);
 }
 

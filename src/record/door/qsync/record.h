@@ -95,7 +95,7 @@ typedef struct qs_job {
     double loss_scale;         /* start or fixed value; 1 when off */
     double clip_norm;          /* 0: off */
     int64_t bucket_bytes;
-    char wire[16];      /* "fp32" */
+    char wire[16];      /* in which gradients travel (qs_comm_wire_at): "fp32" */
     char algorithm[32]; /* all-reduce: "shared" */
     int epochs;
     uint64_t seed;
@@ -249,12 +249,14 @@ typedef struct qs_message_piece {
     double us_per_byte, us;
 } qs_message_piece;
 
-/* One row per link, algorithm, ranks and hosts; the first row of two ranks or more is of the job's own algorithm. */
+/* One row per link, algorithm, wire, ranks and hosts; the first row of two ranks or more is of the job's own algorithm and wire. Bytes are
+ * those of the values in fp32, whatever the wire; times hold what packing takes. */
 typedef struct qs_collective_cost {
     int ranks;
     int hosts;     /* that the ranks were on; 0 where the file does not say: 1 */
     char link[32]; /* slowest kind of link between them: "shared-memory", "network"; "" where the file does not say */
     char algorithm[32];
+    char wire[16];                    /* "" where the file does not say: fp32 */
     double alpha_us, us_per_byte, r2; /* one line over all sizes; r2 and residual are its own */
     double worst_residual;            /* largest |line - measured| / measured */
     double spread;                    /* largest uncertainty of a median among the sizes, as a share of it */

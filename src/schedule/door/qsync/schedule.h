@@ -19,7 +19,8 @@
  * and batch norm's mean and variance (fp32) are not tensors of an assignment. Evaluation is fp32.
  *
  * Memory. Buffers have the interval of steps in which they live; one arena holds the persistent part (master weights, running statistics,
- * optimiser state, gradients: the same in every mode) and behind it the transient part, packed by interval. Offsets are multiples of 64.
+ * optimiser state, residuals of a narrow wire, gradients: the same in every mode) and behind it the transient part, packed by interval.
+ * Offsets are multiples of 64.
  *
  * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order).
  * They come from graph and job only: the same for all ranks, classes and plans. From a step's start until a gradient is written its place
@@ -45,6 +46,7 @@ QS_API const char *qs_phase_name(qs_phase phase);
     X(QS_OPTIMIZER_STATE, "optimizer state")                                                               \
     X(QS_RUNNING_STATISTICS, "running statistics")                                                         \
     X(QS_GRADIENTS, "gradients")                                                                           \
+    X(QS_WIRE_RESIDUALS, "wire residuals")       /* what narrow wires left out, for the next step */       \
     X(QS_SAVED_ACTIVATIONS, "saved activations") /* written in forward, read in backward */                \
     X(QS_TRANSIENT_ACTIVATIONS, "transient activations")                                                   \
     X(QS_ACTIVATION_GRADIENTS, "activation gradients")                                                     \
@@ -113,6 +115,8 @@ typedef struct qs_schedule {
     int peak_step;
     /* buffers that upstairs rooms fill or read */
     int masters, momentum, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
+    int residuals; /* like gradients, kept from step to step; -1: the wire is fp32 */
+    char wire[16]; /* in which gradients travel, the job's */
     int counts; /* qs_rounding_counts of every rounded tensor, QS_COUNTS_PITCH bytes each, see qs_counts_offset; -1: nothing is rounded */
     int nodes;
     int *statistics_buffer;         /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */

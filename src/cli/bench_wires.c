@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* All-reduces by turns, so that a machine that drifts drifts under all of them alike. */
+#include "bench_wires.h"
+
+#include <stdlib.h>
+
+enum { BYTES = 11 << 20, COUNT = BYTES / 4, PLACES = 8, WIRES = 3, ALGORITHMS = 2, MOST_ROUNDS = 1000 };
+static const char *const algorithms[ALGORITHMS] = {"shared", "library"};
+
+typedef struct wires {
+    qs_comm *comm;
+    qs_arena values, residuals; /* messages lie behind one another in them, round and round */
+    int next;
+    double us[ALGORITHMS][WIRES][MOST_ROUNDS];
+} wires;
+
+/* The same values each time, whatever the sums before made of them. */
+static void values_fill(float *values, int rank) {
+    const uint64_t key = qs_random_key(1, (uint64_t)rank, 0, 0);
+    for (int64_t i = 0; i < COUNT; i++)
+        values[i] = i < 4096 ? qs_random_normal(key, (uint64_t)i) : values[i - 4096];
+}
+
+static qs_status one_run(wires *one, int algorithm, int wire, double *us) {
+    float *values = (float *)one->values.memory + (int64_t)one->next * COUNT;
+    float *residuals = (float *)one->residuals.memory + (int64_t)one->next * COUNT;
+    double stamp[2];
+    qs_request *request;
+    one->next = (one->next + 1) % PLACES;
+    values_fill(values, qs_comm_rank(one->comm));
+    values_fill((float *)one->values.memory + (int64_t)one->next * COUNT, 0); /* the message leaves the caches */
+    QS_TRY(qs_comm_algorithm_set(one->comm, algorithms[algorithm]));
+    QS_TRY(qs_comm_barrier(one->comm));
+    stamp[0] = qs_clock();
+    QS_TRY(qs_comm_all_reduce_wire_start(one->comm, qs_comm_wire_at((size_t)wire), values, residuals, 1, COUNT, &request));
+    QS_TRY(qs_comm_wait(one->comm, request));
+    stamp[1] = qs_clock();
+    QS_TRY(qs_comm_max(one->comm, stamp, 2));
+    *us = (stamp[1] - stamp[0]) * 1e6;
+    return QS_OK;
+}
+
+/* The first round makes windows and buffers: it does not count. */
+static qs_status rounds_run(wires *one, int rounds) {
+    for (int round = -1; round < rounds; round++)
+        for (int a = 0; a < ALGORITHMS; a++)
+            for (int w = 0; w < WIRES; w++)
+                QS_TRY(one_run(one, a, w, &one->us[a][w][round < 0 ? 0 : round]));
+    return QS_OK;
+}
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Of value[i] / by[i]; by NULL: of the values. */
+static double median_of(int count, const double *value, const double *by) {
+    double sorted[MOST_ROUNDS];
+    for (int i = 0; i < count; i++)
+        sorted[i] = by ? value[i] / by[i] : value[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    return sorted[count / 2];
+}
+
+static qs_status wires_tell(const wires *one, int rounds, bool json) {
+    json_t *all = json_object();
+    for (int a = 0; a < ALGORITHMS; a++) {
+        json_t *of = json_object();
+        json_object_set_new(all, algorithms[a], of);
+        for (int w = 0; w < WIRES; w++) {
+            const double us = median_of(rounds, one->us[a][w], NULL), share = median_of(rounds, one->us[a][w], one->us[a][0]);
+            const char *wire = qs_comm_wire_at((size_t)w);
+            json_object_set_new(of, wire, json_pack("{s:f,s:f}", "us", us, "of_fp32", share));
+            if (!json) printf("%-8s %-5s %10s   %.2f of fp32\n", algorithms[a], wire, time_text(us), share);
+        }
+    }
+    if (json) return json_print(json_pack("{s:i,s:i,s:o}", "bytes", BYTES, "ranks", qs_comm_size(one->comm), "algorithms", all));
+    json_decref(all);
+    return QS_OK;
+}
+
+static qs_status wires_bench(wires *one, int rounds, bool json) {
+    if (qs_comm_size(one->comm) == 1) return qs_fail(QS_USAGE, "one rank moves nothing: start qsync bench --wires with mpirun -n 2");
+    QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->values));
+    QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->residuals));
+    QS_TRY(rounds_run(one, rounds));
+    return qs_comm_rank(one->comm) == 0 ? wires_tell(one, rounds, json) : QS_OK;
+}
+
+qs_status bench_wires(int rounds, bool json) {
+    wires *one = NULL;
+    QS_TRY(qs_allocate(1, sizeof *one, &one));
+    qs_status status = qs_comm_open(NULL, &one->comm);
+    if (status == QS_OK) status = wires_bench(one, rounds < MOST_ROUNDS ? rounds : MOST_ROUNDS, json);
+    qs_arena_release(&one->values);
+    qs_arena_release(&one->residuals);
+    qs_comm_close(one->comm);
+    free(one);
+    return status;
+}

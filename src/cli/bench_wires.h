@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync bench --wires: what all-reduces on narrow wires take beside fp32. */
+#ifndef QSYNC_CLI_BENCH_WIRES_H
+#define QSYNC_CLI_BENCH_WIRES_H
+
+#include "cli.h"
+
+/* Started by the launcher: sums of 11 MiB of gradients (fp32, whatever the wire) among its ranks, on every wire, through the window and by
+ * the library, `rounds` times each, by turns, from values and residuals that have left the caches. From the start of the last rank to the
+ * end of the last. Medians, and medians of the ratios to fp32 of the same round. One rank moves nothing: QS_USAGE. */
+qs_status bench_wires(int rounds, bool json);
+
+#endif
