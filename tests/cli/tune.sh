@@ -76,8 +76,29 @@ for i in 1 2 3 4; do
 done
 [ -s "$work/shared/cache" ] || fail "several at once left no file"
 
-# What is no cache: a run goes on without it, and says so once; whoever measures for it is told.
+# Ranks of a class run alike, by what the first of them reads: what another one has does not matter, and is not even looked at.
 echo 'this is no cache' > "$work/broken"
+if [ -n "$MPIEXEC" ]; then
+    printf '{"schema": "qsync/cluster/1", "classes": {"one": {"role": "training", "backend": "cpu", "count": 2, "formats": ["fp32"]}}}' > "$work/pair.json"
+    cat > "$work/rank.sh" << 'END'
+#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" != "$BROKEN_RANK" ] || export QSYNC_CACHE=$BROKEN
+exec "$@"
+END
+    pair() {
+        $MPIEXEC 2 sh "$work/rank.sh" "$QSYNC" train --cluster "$work/pair.json" --model lenet5 --dataset shapes --batch 8 --max-steps 3 --test-limit 16 \
+            --out "$1" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "two ranks"; }
+    }
+    export BROKEN="$work/broken"
+    BROKEN_RANK=none pair "$work/both"
+    BROKEN_RANK=1 pair "$work/one"
+    grep -q 'left aside' "$work/err" && fail "the second rank of a class looked at a cache"
+    cmp -s "$work/both/weights.qsync" "$work/one/weights.qsync" || fail "ranks of a class did not run alike"
+    BROKEN_RANK=0 pair "$work/first"
+    [ "$(grep -c 'left aside' "$work/err")" -eq 1 ] || { cat "$work/err"; fail "the first rank of a class did not look at its cache"; }
+fi
+
+# What is no cache: a run goes on without it, and says so once; whoever measures for it is told.
 QSYNC_CACHE=$work/broken "$QSYNC" bench --models lenet5 --recipes fp32 --batch 8 --steps 1 --json > "$work/bench" 2> "$work/err" || fail "a broken cache"
 jq -e '.models.lenet5.fp32.tuned == 0' "$work/bench" > "$work/out" || fail "tuned by a broken cache"
 [ "$(grep -c 'left aside' "$work/err")" -eq 1 ] || { cat "$work/err"; fail "a broken cache is not told once"; }
