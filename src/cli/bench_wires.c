@@ -2,16 +2,17 @@
 /* All-reduces by turns, so that a machine that drifts drifts under all of them alike. */
 #include "bench_wires.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { BYTES = 11 << 20, COUNT = BYTES / 4, PLACES = 8, WIRES = 3, ALGORITHMS = 2, MOST_ROUNDS = 1000 };
+enum { BYTES = 11 << 20, COUNT = BYTES / 4, PLACES = 8, WIRES = 3, ALGORITHMS = 2 };
 static const char *const algorithms[ALGORITHMS] = {"shared", "library"};
 
 typedef struct wires {
     qs_comm *comm;
     qs_arena values, residuals; /* messages lie behind one another in them, round and round */
     int next;
-    double us[ALGORITHMS][WIRES][MOST_ROUNDS];
+    double us[ALGORITHMS][WIRES]; /* the least of all rounds */
 } wires;
 
 /* The same values each time, whatever the sums before made of them. */
@@ -21,7 +22,7 @@ static void values_fill(float *values, int rank) {
         values[i] = i < 4096 ? qs_random_normal(key, (uint64_t)i) : values[i - 4096];
 }
 
-static qs_status one_run(wires *one, int algorithm, int wire, double *us) {
+static qs_status one_run(wires *one, int algorithm, int wire) {
     float *values = (float *)one->values.memory + (int64_t)one->next * COUNT;
     float *residuals = (float *)one->residuals.memory + (int64_t)one->next * COUNT;
     double stamp[2];
@@ -36,40 +37,28 @@ static qs_status one_run(wires *one, int algorithm, int wire, double *us) {
     QS_TRY(qs_comm_wait(one->comm, request));
     stamp[1] = qs_clock();
     QS_TRY(qs_comm_max(one->comm, stamp, 2));
-    *us = (stamp[1] - stamp[0]) * 1e6;
+    one->us[algorithm][wire] = fmin(one->us[algorithm][wire], (stamp[1] - stamp[0]) * 1e6);
     return QS_OK;
 }
 
-/* The first round makes windows and buffers: it does not count. */
 static qs_status rounds_run(wires *one, int rounds) {
-    for (int round = -1; round < rounds; round++)
+    for (int a = 0; a < ALGORITHMS; a++)
+        for (int w = 0; w < WIRES; w++)
+            one->us[a][w] = INFINITY;
+    for (int round = 0; round < rounds; round++)
         for (int a = 0; a < ALGORITHMS; a++)
             for (int w = 0; w < WIRES; w++)
-                QS_TRY(one_run(one, a, w, &one->us[a][w][round < 0 ? 0 : round]));
+                QS_TRY(one_run(one, a, w));
     return QS_OK;
 }
 
-static int compare(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* Of value[i] / by[i]; by NULL: of the values. */
-static double median_of(int count, const double *value, const double *by) {
-    double sorted[MOST_ROUNDS];
-    for (int i = 0; i < count; i++)
-        sorted[i] = by ? value[i] / by[i] : value[i];
-    qsort(sorted, (size_t)count, sizeof *sorted, compare);
-    return sorted[count / 2];
-}
-
-static qs_status wires_tell(const wires *one, int rounds, bool json) {
+static qs_status wires_tell(const wires *one, bool json) {
     json_t *all = json_object();
     for (int a = 0; a < ALGORITHMS; a++) {
         json_t *of = json_object();
         json_object_set_new(all, algorithms[a], of);
         for (int w = 0; w < WIRES; w++) {
-            const double us = median_of(rounds, one->us[a][w], NULL), share = median_of(rounds, one->us[a][w], one->us[a][0]);
+            const double us = one->us[a][w], share = us / one->us[a][0];
             const char *wire = qs_comm_wire_at((size_t)w);
             json_object_set_new(of, wire, json_pack("{s:f,s:f}", "us", us, "of_fp32", share));
             if (!json) printf("%-8s %-5s %10s   %.2f of fp32\n", algorithms[a], wire, time_text(us), share);
@@ -85,14 +74,14 @@ static qs_status wires_bench(wires *one, int rounds, bool json) {
     QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->values));
     QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->residuals));
     QS_TRY(rounds_run(one, rounds));
-    return qs_comm_rank(one->comm) == 0 ? wires_tell(one, rounds, json) : QS_OK;
+    return qs_comm_rank(one->comm) == 0 ? wires_tell(one, json) : QS_OK;
 }
 
 qs_status bench_wires(int rounds, bool json) {
     wires *one = NULL;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     qs_status status = qs_comm_open(NULL, &one->comm);
-    if (status == QS_OK) status = wires_bench(one, rounds < MOST_ROUNDS ? rounds : MOST_ROUNDS, json);
+    if (status == QS_OK) status = wires_bench(one, rounds, json);
     qs_arena_release(&one->values);
     qs_arena_release(&one->residuals);
     qs_comm_close(one->comm);

@@ -7,7 +7,7 @@
 
 /* Started by the launcher: sums of 11 MiB of gradients (fp32, whatever the wire) among its ranks, on every wire, through the window and by
  * the library, `rounds` times each, by turns, from values and residuals that have left the caches. From the start of the last rank to the
- * end of the last. Medians, and medians of the ratios to fp32 of the same round. One rank moves nothing: QS_USAGE. */
+ * end of the last; of each the least time counts. One rank moves nothing: QS_USAGE. */
 qs_status bench_wires(int rounds, bool json);
 
 #endif

@@ -93,10 +93,15 @@ static int64_t block_of(int64_t left) {
     return left < QS__WIRE_BLOCK ? left : QS__WIRE_BLOCK;
 }
 
-/* Where nothing finite was sent, nothing is known of what was left out. */
-static void residual_keep(int64_t count, const float *wanted, const float *sent, float inverse, float *residual) {
+/* Where nothing finite was sent, nothing is known of what was left out. The usual loop has no branch: vector code. */
+static void residual_keep(int64_t count, const float *wanted, const float *sent, float inverse, float *restrict residual) {
+    if (isfinite(qs_absmax_array(count, sent))) {
+        for (int64_t i = 0; i < count; i++)
+            residual[i] = (wanted[i] - sent[i]) * inverse;
+        return;
+    }
     for (int64_t i = 0; i < count; i++)
-        residual[i] = sent[i] - sent[i] == 0 ? (wanted[i] - sent[i]) * inverse : residual[i];
+        if (isfinite(sent[i])) residual[i] = (wanted[i] - sent[i]) * inverse;
 }
 
 void qs__wire_pack(const qs__wire *wire, const float *values, float *residual, float unit, int64_t count, void *packed) {
