@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it.
-export OMP_NUM_THREADS=1
+# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it. Kernels are those that the
+# device takes by itself, or, where QSYNC_CACHE is set, those of that file.
+export OMP_NUM_THREADS=1 QSYNC_CACHE="${QSYNC_CACHE:-off}"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE 2> /dev/null || true
 
 bench_machine() {

@@ -5,8 +5,7 @@
 # machine's noise hits both. int8 stands for the faster of int8/bf16 and all three products in int8; its peer is the faster of PyTorch's.
 # What is wanted (step_figures.jq) is a ratio to the peer; `missed` names the cells below it. Then, once: what the operators' passes take
 # of each step on one thread (breakdown), and what changing formats takes over batches (quantization: qsync bench --quantization).
-# BENCH_TUNE=yes finds the fastest kernels of every case first (qsync bench --tune; many minutes), into a file of its own. Otherwise
-# kernels are those that the device takes by itself, or, where QSYNC_CACHE is set, those of that file.
+# BENCH_TUNE=yes finds the fastest kernels of every case first (qsync bench --tune; many minutes), into a file of its own.
 # BENCH_CASES (MODEL:BATCH[:CxHxW] ...), BENCH_ROUNDS (3), BENCH_STEPS (12), BENCH_THREADS (1 2), BENCH_BATCHES (16,32,64,128,256),
 # BENCH_QUANTIZATION (models, comma-separated; resnet20,vgg11_bn).
 set -eu
@@ -21,7 +20,6 @@ recipes="fp32 bf16 int8/bf16 int8:tensor"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-export QSYNC_CACHE="${QSYNC_CACHE:-off}"
 [ "$BENCH_TUNE" = no ] || QSYNC_CACHE=$work/tuning.sqlite
 
 python=/usr/bin/python3

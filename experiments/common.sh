@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by experiments that go on where they were stopped. Set `experiment` to the experiment's folder before sourcing; afterwards the
 # working directory is the project's root. QSYNC: the program; QSYNC_DATA: folder of data sets; EXPERIMENT_RESULTS: where CSV and pictures go
-# (the experiment's folder), for trials that must not touch what is committed.
+# (the experiment's folder), for trials that must not touch what is committed. No cache of kernels is asked, unless QSYNC_CACHE names one.
 # shellcheck shell=sh disable=SC2034,SC2154
-export OMP_NUM_THREADS=1
+export OMP_NUM_THREADS=1 QSYNC_CACHE="${QSYNC_CACHE:-off}"
 cd "$experiment/../.." || exit 1
 : "${QSYNC:=build/release/qsync}" "${EXPERIMENT_RESULTS:=$experiment}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || export QSYNC_DATA=data
