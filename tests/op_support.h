@@ -481,4 +481,12 @@ static inline void check_gradients(const char *name) {
     assert_true(checked > 0);
 }
 
+/* A case that keeps the grammar and breaks a rule. */
+static inline void expect_refused(const char *text, const char *reason) {
+    qs_case one;
+    assert_ok(qs_case_parse(text, &one));
+    if (qs_case_check(&one) != QS_USAGE) fail_msg("taken: %s", text);
+    if (!strstr(qs_message(), reason)) fail_msg("\"%s\" is not in: %s", reason, qs_message());
+}
+
 #endif

@@ -4,7 +4,6 @@
 # Formats of tensors from the cluster file to a finished run, on the reference device: plans by all four planners, what they state, a run that
 # reserves what was predicted, and options that do not fit. And recipes of any float format that a class computes in.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 quiet() { "$QSYNC" "$@" > "$work/out" 2> "$work/err" < /dev/null || fail "qsync $*: $(cat "$work/err")"; }
 holds() { jq -e "$2" "$1" > "$work/verdict" || { fail "not so: $2"; jq '.classes.single | del(.tensors, .kernels, .why)' "$1"; }; }
 

@@ -5,11 +5,8 @@
 # Unequal local batches from profile to training: a profile of several batches, plans that deal the global batch out, exact memory; what
 # does not sum up, and profiles of one batch, are refused.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 folder=$(dirname "$0")
 
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 job="--model lenet5 --dataset shapes --batch 16"
 cluster="--cluster $folder/cluster.json"
 

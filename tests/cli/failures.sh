@@ -4,10 +4,7 @@
 # ranks: 2
 # Runs that fail by their numbers, on one rank and on two: exit code 4, what failed and where, and records that are complete.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 alone() { "$QSYNC" "$@"; }
 
 cluster() { # RANKS

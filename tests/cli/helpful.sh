@@ -4,10 +4,7 @@
 # ranks: 2
 # A class that lends a tenth of itself holds the other up: the plan says so, leaves it out, and training runs on what remains.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 job="--model lenet5 --dataset shapes --batch 16"
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 cat > "$work/cluster.json" << 'END'
 {"schema": "qsync/cluster/1", "classes": {
   "own": {"role": "training", "backend": "cpu", "formats": ["fp32"]},

@@ -20,7 +20,6 @@ idle() {
 }
 [ "$(idle)" -ge 60 ] || skip "this machine is at other work; times would tell about that"
 . "$here/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 
 # Together 100 kB under way in both directions: less than the windows of TCP, or these would set the pace.
 delay_ms=4 mbit=100 mtu=9000

@@ -5,7 +5,6 @@
 # qsync landscape: two processes print the same; the middle is the loss that training goes on from, on one rank and on two; wrong questions.
 # qsync train --norm-gap: a line every N steps, on two ranks as well.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 
 model=resnet8:width=0.25,norm=l1bnq
 "$QSYNC" inspect --json "$model" | jq '{schema: "qsync/plan/1",

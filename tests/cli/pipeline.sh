@@ -5,11 +5,8 @@
 # covers: profile indicator plan simulate train eval report
 # The main job in small: profile, indicator, plan, simulate, train, eval and report agree with one another, over two unlike ranks.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 folder=$(dirname "$0")
 
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 job="--model lenet5 --dataset shapes --batch 16"
 
 launch profile --cluster "$folder/cluster.json" $job --repetitions 3 --statistics-iterations 3 --out "$work/profile.json" > "$work/out" 2> "$work/err" ||

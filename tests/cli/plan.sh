@@ -3,7 +3,6 @@
 # labels: medium
 # Plans without the hardware: estimated profiles of the shipped clusters, explanations, differences, classes that do not help.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 # holds FILTER: true of the last JSON.
 holds() { jq -e "$1" "$work/json" > /dev/null || { fail "not so: $1"; head -c 2000 "$work/json"; }; }
 ask() { "$QSYNC" "$@" > "$work/json" 2> "$work/err" || { fail "qsync $*: $(cat "$work/err")"; }; }

@@ -4,7 +4,6 @@
 # An interrupted profile goes on where it was, other options do not take it over, one class is put into a profile that is there, and the
 # profile says under which conditions it was measured.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 job="--model lenet5 --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 --conversion-seconds 3"
 profile() { "$QSYNC" profile $job "$@" > "$work/out" 2> "$work/err"; }
 one=$work/one.json

@@ -4,11 +4,8 @@
 # ranks: 2
 # What if: more ranks, slower ranks, no casts; and a run's measured timeline beside the predicted one.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 cluster=$(dirname "$0")/cluster.json
 job="--model lenet5 --dataset shapes --batch 16"
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 # holds FILTER: true of the last simulation.
 holds() { jq -e "$1" "$work/sim" > /dev/null || { fail "not so: $1"; cat "$work/sim"; }; }
 

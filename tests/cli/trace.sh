@@ -4,7 +4,6 @@
 # Traces are what Perfetto and chrome://tracing read: those of a run, of its prediction and of both side by side keep the rules of the
 # trace event format (trace.jq), and a trace that breaks one is told.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 folder=$(dirname "$0")
 job="--model lenet5 --dataset shapes --batch 16"
 # shellcheck disable=SC2086

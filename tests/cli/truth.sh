@@ -3,7 +3,6 @@
 # labels: short
 # Ground truth: measured, compared with every indicator, kept; what belongs to it is refused elsewhere.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 
 refuse 2 'indicator needs --profile' indicator --ground-truth
 refuse 2 '--seeds belongs to --ground-truth' indicator --profile p.json --seeds 3

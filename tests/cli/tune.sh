@@ -4,7 +4,6 @@
 # qsync bench --tune: measured kernels are remembered, and by whom they are taken: benchmarks and profiles, until the cache is off; plans keep
 # what their profile had; many at once; a file that is no cache.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 "$QSYNC" devices | grep -q '^cpu ' || exit 77 # the only one with several kernels for a case
 unset XDG_CACHE_HOME
 export HOME="$work/home" QSYNC_CACHE=

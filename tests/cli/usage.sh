@@ -4,7 +4,6 @@
 # covers: devices bench
 # Bad input: one line that names what, value and rule; the right exit code; nothing half written.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 
 refuse 2 'unknown verb tarin: there are devices' tarin
 refuse 2 'unknown option --bach' train --bach 3

@@ -4,11 +4,8 @@
 # ranks: 2
 # A job of two unlike ranks whose lender takes memory back, and gives it again: plans come from qsync plan, the job goes on.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 folder=$(dirname "$0")
 
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 # holds FILE WHAT FILTER: jq says true.
 holds() { jq -e "$3" "$1" > "$work/out" || { head -c 1500 "$1"; fail "$2"; }; }
 

@@ -4,11 +4,8 @@
 # ranks: 2
 # Gradients on a narrow wire, from profile to report: the profile measures it, the plan follows the profile, the run follows the plan.
 . "$(dirname "$0")/check.inc"
-fail() { echo "$1"; failures=$((failures + 1)); }
 folder=$(dirname "$0")
 
-launch() { mpirun --oversubscribe -n 2 "$QSYNC" "$@"; }
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || launch() { mpirun -n 2 "$QSYNC" "$@"; }
 job="--model lenet5 --dataset shapes --batch 16"
 profile="$work/profile.json" plan="$work/plan.json"
 

@@ -81,13 +81,6 @@ static void passes_equal_real_ones(void **state) {
     assert_true(seen >= 40);
 }
 
-static void expect_refused(const char *text, const char *reason) {
-    qs_case one;
-    assert_ok(qs_case_parse(text, &one));
-    if (qs_case_check(&one) != QS_USAGE) fail_msg("taken: %s", text);
-    if (!strstr(qs_message(), reason)) fail_msg("\"%s\" is not in: %s", reason, qs_message());
-}
-
 static void unfit_cases_are_refused(void **state) {
     (void)state;
     expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=fp32[12,20] dst=fp32[4,12]", "both be integer or both be float");

@@ -263,13 +263,6 @@ static void biases(void **state) {
               "stride=2x2 padding=1x1");
 }
 
-static void expect_refused(const char *text, const char *reason) {
-    qs_case one;
-    assert_ok(qs_case_parse(text, &one));
-    if (qs_case_check(&one) != QS_USAGE) fail_msg("taken: %s", text);
-    if (!strstr(qs_message(), reason)) fail_msg("\"%s\" is not in: %s", reason, qs_message());
-}
-
 static void unfit_cases_are_refused(void **state) {
     (void)state;
     expect_refused("absmax/forward src=fp32[4,20] absmax=fp32[1] axis=1 hadamard=8", "do not divide the 20 of axis 1");
