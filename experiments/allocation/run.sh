@@ -14,7 +14,7 @@
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
-: "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/1/0.1 resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/3/0.05 vgg11/cifar10/64/3/0.02}" \
+: "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/1/0.1 resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/2/0.05 vgg11/cifar10/64/2/0.02}" \
     "${ALLOCATION_PLANNERS:=fp32 uniform dbs qsync}" "${ALLOCATION_LIMITS:=ample tight}" "${ALLOCATION_SEEDS:=1 2 3}" "${ALLOCATION_EPOCHS:=}" \
     "${ALLOCATION_ROUNDS:=5}" "${ALLOCATION_STEPS:=60}" "${ALLOCATION_PARTS:=plans accuracy speed}" "${ALLOCATION_OUT:=run/allocation}" \
     "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}"

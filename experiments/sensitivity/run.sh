@@ -11,7 +11,7 @@
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
-: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/3/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
+: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/2/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
     "${SENSITIVITY_INDICATORS:=qsync random hess}" "${SENSITIVITY_SEEDS:=1 2 3}" "${SENSITIVITY_OUT:=run/sensitivity}" \
     "${SENSITIVITY_PROFILE_OPTIONS:=}" "${SENSITIVITY_TRAIN_OPTIONS:=}"
 results=$EXPERIMENT_RESULTS/results.csv
