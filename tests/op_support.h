@@ -108,6 +108,8 @@ static inline double role_value(const qs_operand *operand, uint64_t key, uint64_
         return 1 + 0.25 * normal;
     case QS_ABSMAX:
         return 2 + uniform; /* some normal values lie beyond: they clamp */
+    case QS_SECOND_MOMENT:
+        return normal * normal;
     case QS_FLAG:
         return 1;
     default:

@@ -97,7 +97,7 @@ static inline runner runner_make(const qs_schedule *schedule, const qs_graph *gr
         {.seed = 1, .step = 7, .samples = schedule->batch, .global_samples = schedule->batch, .loss_scale = 1, .learning_rate = 0}};
     assert_non_null(one.memory);
     memset(one.memory, 0xFF, schedule->arena_bytes);
-    memset(runner_buffer(&one, schedule->momentum), 0, schedule->buffer[schedule->momentum].bytes);
+    memset(runner_buffer(&one, schedule->state[0]), 0, schedule->buffer[schedule->state[0]].bytes);
     memset(runner_buffer(&one, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
     qs_graph_initialize(graph, 3, runner_buffer(&one, schedule->masters), runner_buffer(&one, schedule->running));
     return one;

@@ -50,9 +50,12 @@ qs_status names_each(const char *list, qs_status (*visit)(void *context, const c
 
 /* ---- Job, cluster, session ------------------------------------------------------------------------------------------------ */
 
+enum { MOST_SETTINGS = 12 }; /* of all optimisers, equal names once */
+
 typedef struct job_options {
     qs_job job;
     const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *all_reduce, *wire, *data_folder;
+    double rate, setting[MOST_SETTINGS]; /* NaN: not said */
     int64_t seed;
     bool no_augmentation;
 } job_options;
@@ -67,6 +70,13 @@ enum {
 void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
+/* optimizer.c: the options of job_options that come from the list of optimisers; --rate is theirs because its default is. */
+void optimizer_options_start(job_options *options);
+void optimizer_options_add(job_options *options, option_table *table);
+void rate_option_add(job_options *options, option_table *table);
+qs_status optimizer_options_finish(job_options *options);
+/* What was not said is the plan's; a plan for another optimiser than was said changes nothing. */
+void optimizer_from_plan(const qs_job *planned, const option_table *table, qs_job *job);
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer
  * refuses a contradiction instead of ignoring it. */

@@ -120,7 +120,7 @@ qs_status verb_inspect(int argc, char **argv) {
                 (option_row){"recipe", OPTION_TEXT, &question.recipe, "NAME", "with --memory: of every adjustable operator (fp32)", 0});
     options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &question.class_name, "NAME", "with --plan: device class (the first)", 0});
-    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", "with --memory: sgd (sgd)", 0});
+    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", "with --memory: sgd or adam (sgd)", 0});
     options_add(&table, (option_row){"wire", OPTION_TEXT, &question.wire, "NAME",
                                      "with --memory: in which gradients travel: fp32, bf16 or int8 (fp32)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &question.backend, "NAME",

@@ -89,7 +89,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
     const char *backend = question->backend ? question->backend : best_backend();
     QS_TRY(recipes_bind(question, out));
     if (question->batch > 0) out->job.batch = question->batch;
-    if (!question->plan) snprintf(out->job.optimizer.name, sizeof out->job.optimizer.name, "%s", question->optimizer);
+    if (!question->plan) QS_TRY(qs_job_optimizer_set(&out->job, question->optimizer));
     QS_TRY(qs_cluster_single(backend, 1, &out->cluster));
     QS_TRY(qs_device_open(&(qs_device_options){.backend = backend, .threads = 1, .speed = 1}, &out->device));
     QS_TRY(tuned_take(out->device));

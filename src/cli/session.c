@@ -13,7 +13,7 @@ void job_options_start(job_options *options) {
     options->job.epochs = 5;
     options->model = "resnet8";
     options->dataset = "shapes";
-    options->optimizer = "sgd";
+    optimizer_options_start(options);
     options->schedule = "cosine";
     options->loss_scaling = "off";
     options->all_reduce = "shared";
@@ -23,7 +23,7 @@ void job_options_start(job_options *options) {
 
 static void epochs_options_add(job_options *o, option_table *table) {
     options_add(table, (option_row){"epochs", OPTION_INT, &o->job.epochs, "N", "passes over the training part (5)", 0});
-    options_add(table, (option_row){"rate", OPTION_REAL, &o->job.rate.base, "X", "learning rate (0.1)", 0});
+    rate_option_add(o, table);
     options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", "linear warm-up (0.5)", 0});
     options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", "constant, step or cosine (cosine)", 0});
     options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
@@ -37,9 +37,7 @@ static void step_options_add(job_options *o, option_table *table, bool profiled)
         profiled ? "in which gradients travel: fp32, bf16 or int8 (the profile's)" : "in which gradients travel: fp32, bf16 or int8 (fp32)";
     options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", model, 0});
     options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
-    options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", "sgd (sgd)", 0});
-    options_add(table, (option_row){"momentum", OPTION_REAL, &o->job.optimizer.momentum, "X", "of sgd (0.9)", 0});
-    options_add(table, (option_row){"weight-decay", OPTION_REAL, &o->job.optimizer.weight_decay, "X", "of sgd (5e-4)", 0});
+    optimizer_options_add(o, table);
     options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
     options_add(table,
                 (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
@@ -113,18 +111,15 @@ static qs_status wire_set(job_options *o) {
 /* The ranges of the job record: what is trained can be written down and read again. */
 static qs_status ranges_check(const qs_job *job) {
     if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
-    if (job->optimizer.momentum > 1) return qs_fail(QS_USAGE, "--momentum %g: must be at most 1", job->optimizer.momentum);
     return QS_OK;
 }
 
 qs_status job_options_finish(job_options *o) {
     qs_graph *graph = NULL;
-    const qs_op *optimizer = NULL;
     QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
-    QS_TRY(qs_op_find(o->optimizer, &optimizer));
-    QS_TRY(name_set("optimizer", o->optimizer, o->job.optimizer.name, sizeof o->job.optimizer.name));
+    QS_TRY(optimizer_options_finish(o));
     QS_TRY(schedule_set(o));
     QS_TRY(loss_scaling_set(o));
     QS_TRY(all_reduce_set(o));
@@ -142,9 +137,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
     if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
     if (!option_given(table, "batch")) job->batch = from->batch;
-    if (!option_given(table, "optimizer")) memcpy(job->optimizer.name, from->optimizer.name, sizeof job->optimizer.name);
-    if (!option_given(table, "momentum")) job->optimizer.momentum = from->optimizer.momentum;
-    if (!option_given(table, "weight-decay")) job->optimizer.weight_decay = from->optimizer.weight_decay;
+    optimizer_from_plan(from, table, job);
     if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
     if (!option_given(table, "loss-scaling")) {
         job->dynamic_loss_scaling = from->dynamic_loss_scaling;

@@ -62,6 +62,8 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->hadamard != 0) put(&to, " hadamard=%d", with->hadamard);
     put_number(&to, "value", with->value);
     put_number(&to, "value2", with->value2);
+    put_number(&to, "value3", with->value3);
+    put_number(&to, "value4", with->value4);
     put_number(&to, "ceiling", with->ceiling);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
@@ -159,6 +161,8 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "hadamard") == 0) return read_int(text, &out->hadamard);
     if (strcmp(name, "value") == 0) return read_number(text, &out->value);
     if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
+    if (strcmp(name, "value3") == 0) return read_number(text, &out->value3);
+    if (strcmp(name, "value4") == 0) return read_number(text, &out->value4);
     if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
@@ -166,7 +170,7 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
-                   "hadamard, value, value2, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
+                   "hadamard, value, value2, value3, value4, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
                    name);
 }
 

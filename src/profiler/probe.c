@@ -35,7 +35,8 @@ static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double 
                         .samples = probe->batch,
                         .global_samples = probe->batch,
                         .loss_scale = probe->job.loss_scale,
-                        .learning_rate = rate};
+                        .learning_rate = rate,
+                        .updates = step};
     batch_fill(probe, step);
     QS_TRY(qs_executor_run(probe->executor, &run));
     const float loss = *(const float *)qs_executor_buffer(probe->executor, probe->schedule->loss);

@@ -16,6 +16,7 @@ typedef struct collection {
     qs_executor *executor;
     qs_arena arena;
     int64_t batch, steps_per_epoch;
+    int64_t updates; /* of the weights so far */
     qs_loss_scale scale;
     double *sum, *extremum; /* (operators × TENSORS × SUMS or EXTREMA) of the iteration at hand */
     double *histogram;      /* (operators × TENSORS × QS_EXPONENTS) over all iterations */
@@ -130,15 +131,17 @@ static qs_status iteration_run(collection *one, int iteration) {
                         .first_sample = profiler->rank * one->batch,
                         .global_samples = profiler->ranks * one->batch,
                         .loss_scale = one->scale.value,
-                        .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch)};
+                        .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch),
+                        .updates = one->updates};
     qs__profile_batch(profiler, one->executor, one->schedule, iteration, one->batch);
     qs_status status = qs_executor_run(one->executor, &run);
     if (status == QS_OK) status = loss_check(one, iteration);
     QS_TRY(qs_comm_agree(profiler->comm, status));
     iteration_read(one);
     QS_TRY(iteration_keep(one, iteration));
-    if (one->schedule->flag >= 0)
-        qs_loss_scale_update(&one->scale, *(const float *)qs_executor_buffer(one->executor, one->schedule->flag) != 0);
+    const float *flag = qs_executor_buffer(one->executor, one->schedule->flag);
+    if (flag) qs_loss_scale_update(&one->scale, *flag != 0);
+    if (!flag || *flag != 0) one->updates++;
     return QS_OK;
 }
 

@@ -11,11 +11,18 @@ static const char job_fields[] = "model dataset batch optimizer rate loss_scalin
 static const char *const schedule_names[] = {[QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine"};
 enum { SCHEDULES = sizeof schedule_names / sizeof *schedule_names };
 
+static void optimizer_put(qs_job *job, const qs_op *op) {
+    memset(&job->optimizer, 0, sizeof job->optimizer);
+    snprintf(job->optimizer.name, sizeof job->optimizer.name, "%s", op->name);
+    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++)
+        job->optimizer.setting[i] = op->optimizer->setting[i].standard;
+    job->rate.base = op->optimizer->rate;
+}
+
 void qs_job_default(qs_job *out) {
     *out = (qs_job){
         .batch = 64,
-        .optimizer = {.name = "sgd", .momentum = 0.9, .weight_decay = 5e-4},
-        .rate = {.base = 0.1, .warmup_epochs = 0.5, .schedule = QS_RATE_COSINE},
+        .rate = {.warmup_epochs = 0.5, .schedule = QS_RATE_COSINE},
         .loss_scale = 1,
         .bucket_bytes = 1 << 20,
         .wire = "fp32",
@@ -24,6 +31,34 @@ void qs_job_default(qs_job *out) {
         .seed = 1,
         .augmentation = true,
     };
+    optimizer_put(out, qs_op_of("sgd"));
+}
+
+/* ---- Optimisers ------------------------------------------------------------------------------------------------------------ */
+
+qs_status qs_job_optimizer_set(qs_job *job, const char *name) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_optimizer_find(name, &op));
+    optimizer_put(job, op);
+    return QS_OK;
+}
+
+double *qs_job_setting(qs_job *job, const char *name) {
+    const qs_op *op = NULL;
+    const int place = qs_optimizer_find(job->optimizer.name, &op) == QS_OK ? qs_optimizer_setting(op->optimizer, name) : -1;
+    return place < 0 ? NULL : &job->optimizer.setting[place];
+}
+
+qs_status qs_job_check(const qs_job *job) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_optimizer_find(job->optimizer.name, &op));
+    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++) {
+        const qs_setting *one = &op->optimizer->setting[i];
+        const double value = job->optimizer.setting[i];
+        if (!(value >= one->least && value <= one->most))
+            return qs_fail(QS_USAGE, "%s %g: must lie in %g .. %.9g", one->name, value, one->least, one->most);
+    }
+    return QS_OK;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------------------------------------- */
@@ -31,10 +66,20 @@ void qs_job_default(qs_job *out) {
 static qs_status read_optimizer(const qs__place *object, qs_job *out) {
     qs__place optimizer = qs__field(object, "optimizer");
     if (!optimizer.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&optimizer, "", "name momentum weight_decay"));
-    QS_TRY(qs__get_name(&optimizer, "name", out->optimizer.name, sizeof out->optimizer.name));
-    QS_TRY(qs__get_number(&optimizer, "momentum", 0, 1, &out->optimizer.momentum));
-    return qs__get_number(&optimizer, "weight_decay", 0, INFINITY, &out->optimizer.weight_decay);
+    char name[sizeof out->optimizer.name], fields[128] = "name";
+    memcpy(name, out->optimizer.name, sizeof name);
+    QS_TRY(qs__get_name(&optimizer, "name", name, sizeof name));
+    const qs__place said = qs__field(&optimizer, "name");
+    if (qs_job_optimizer_set(out, name) != QS_OK) return qs__refuse_field(&said, "%s", qs_message());
+    const qs_optimizer *rule = qs_op_of(name)->optimizer;
+    for (int i = 0; i < qs_optimizer_settings(rule); i++)
+        snprintf(fields + strlen(fields), sizeof fields - strlen(fields), " %s", rule->setting[i].name);
+    QS_TRY(qs__expect_fields(&optimizer, "", fields));
+    for (int i = 0; i < qs_optimizer_settings(rule); i++) {
+        const qs_setting *one = &rule->setting[i];
+        QS_TRY(qs__get_number(&optimizer, one->name, one->least, one->most, &out->optimizer.setting[i]));
+    }
+    return QS_OK;
 }
 
 static qs_status read_schedule(const qs__place *rate, qs_rate_schedule *out) {
@@ -148,10 +193,12 @@ static void write_loss_scaling(qs__writer *writer, const qs_job *job) {
 }
 
 static void write_update(qs__writer *writer, const qs_job *job) {
+    const qs_op *op = NULL;
+    if (qs_optimizer_find(job->optimizer.name, &op) != QS_OK) qs__writer_fail(writer, QS_USAGE);
     qs__open_object(writer, "optimizer", QS__ONE_LINE);
     qs__put_text(writer, "name", job->optimizer.name);
-    qs__put_number(writer, "momentum", job->optimizer.momentum);
-    qs__put_number(writer, "weight_decay", job->optimizer.weight_decay);
+    for (int i = 0; op && i < qs_optimizer_settings(op->optimizer); i++)
+        qs__put_number(writer, op->optimizer->setting[i].name, job->optimizer.setting[i]);
     qs__close(writer);
     qs__open_object(writer, "rate", QS__ONE_LINE);
     qs__put_number(writer, "base", job->rate.base);

@@ -64,12 +64,13 @@ static qs_status optimizer_emit(qs_schedule_draft *draft, int bucket) {
     const qs_job *job = draft->in.job;
     const qs_schedule *frame = draft->frame;
     const qs_bucket *one = &frame->bucket[bucket];
-    const qs_attributes attributes = {.value = job->optimizer.momentum, .value2 = job->optimizer.weight_decay};
+    const qs_attributes attributes = qs_optimizer_attributes(job->optimizer.setting);
     qs_pending pending = qs__pending_make(-1, draft->optimizer.op, draft->optimizer.pass, &attributes);
     pending.bucket = bucket;
     flat_bind(draft, &pending, QS_SRC, frame->gradients, one);
     flat_bind(draft, &pending, QS_WEIGHTS, frame->masters, one);
-    flat_bind(draft, &pending, QS_MOMENTUM, frame->momentum, one);
+    for (int i = 0; i < frame->states; i++)
+        flat_bind(draft, &pending, qs_optimizer_state(draft->optimizer.op, i), frame->state[i], one);
     if (frame->flag >= 0) flag_bind(draft, &pending);
     return qs__step_emit(draft, &pending);
 }

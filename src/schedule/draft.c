@@ -6,21 +6,11 @@
 
 enum { MOST_BATCH = 1 << 24 }; /* no extent overflows before the shapes of cases are checked */
 
-/* An optimiser is what updates weights with a state of its own. */
-static qs_status optimizer_check(const char *name) {
-    const qs_op *op = NULL;
-    QS_TRY(qs_op_find(name, &op));
-    const qs_pass *pass = qs_op_pass(op, "forward");
-    for (int i = 0; pass && i < pass->roles; i++)
-        if (pass->role[i] == QS_MOMENTUM) return QS_OK;
-    return qs_fail(QS_USAGE, "operator %s is no optimiser; use sgd", name);
-}
-
 static qs_status job_check(const qs_lowering *in) {
     if (in->batch < 1 || in->batch > MOST_BATCH) return qs_fail(QS_USAGE, "batch %lld: must be 1 to %d", (long long)in->batch, MOST_BATCH);
     if (in->job->bucket_bytes < 1) return qs_fail(QS_USAGE, "bucket bytes %lld: must be at least 1", (long long)in->job->bucket_bytes);
     if (in->job->clip_norm > 0) return qs_fail(QS_UNSUPPORTED, "clip_norm %g: norm clipping is not built yet; use 0", in->job->clip_norm);
-    return optimizer_check(in->job->optimizer.name);
+    return qs_job_check(in->job);
 }
 
 static qs_auxiliary auxiliary_pass(const char *name, const char *pass) {

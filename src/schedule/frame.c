@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The frame of a schedule: the buffers that belong to no operator. Weights, running statistics, momentum and residuals lie at the same
- * place in every mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it
- * computes may lie where they were. */
+/* The frame of a schedule: the buffers that belong to no operator. Weights, running statistics, what the optimiser keeps and residuals
+ * lie at the same place in every mode, so that evaluation may run over the memory of training; it has no use for gradients, which come
+ * last: what it computes may lie where they were. */
 #include <string.h>
 
 #include "schedule_internal.h"
@@ -23,6 +23,16 @@ static qs_status persistent_add(qs_schedule *frame, size_t *capacity, qs_categor
     return QS_OK;
 }
 
+/* One flat buffer a state, in the order of the weights: an update works on the same range of all. */
+static qs_status states_add(const qs_lowering *in, qs_schedule *frame, size_t *capacity) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_optimizer_find(in->job->optimizer.name, &op));
+    for (; frame->states < op->optimizer->states; frame->states++)
+        QS_TRY(persistent_add(frame, capacity, QS_OPTIMIZER_STATE, in->graph->trained_elements,
+                              qs_role_name(qs_optimizer_state(op, frame->states)), &frame->state[frame->states]));
+    return QS_OK;
+}
+
 static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     const qs_graph *graph = in->graph;
     const qs_shape images = qs_graph_shape(graph, 0, in->batch);
@@ -30,7 +40,7 @@ static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     size_t capacity = 0;
     QS_TRY(persistent_add(frame, &capacity, QS_MASTER_WEIGHTS, graph->trained_elements, "masters", &frame->masters));
     QS_TRY(persistent_add(frame, &capacity, QS_RUNNING_STATISTICS, graph->statistics_elements, "running statistics", &frame->running));
-    QS_TRY(persistent_add(frame, &capacity, QS_OPTIMIZER_STATE, graph->trained_elements, "momentum", &frame->momentum));
+    QS_TRY(states_add(in, frame, &capacity));
     if (strcmp(in->job->wire, "fp32") != 0)
         QS_TRY(persistent_add(frame, &capacity, QS_WIRE_RESIDUALS, graph->trained_elements, "wire residuals", &frame->residuals));
     if (!evaluation) QS_TRY(persistent_add(frame, &capacity, QS_GRADIENTS, graph->trained_elements, "gradients", &frame->gradients));
@@ -51,7 +61,7 @@ qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out) {
     frame->batch = in->batch;
     frame->mode = in->mode;
     frame->nodes = in->graph->nodes;
-    frame->masters = frame->momentum = frame->running = frame->gradients = frame->images = -1;
+    frame->masters = frame->running = frame->gradients = frame->images = -1;
     frame->labels = frame->loss = frame->flag = frame->counts = frame->residuals = -1;
     snprintf(frame->wire, sizeof frame->wire, "%s", in->job->wire);
     const qs_status status = buffers_add(in, frame);

@@ -22,13 +22,21 @@ static qs_status number_check(const char *what, double planned, double actual) {
     return qs_fail(QS_MISMATCH, "the plan was made for %s %.9g, the job has %.9g; %s", what, planned, actual, way_out);
 }
 
+/* Of one optimiser. */
+static qs_status settings_check(const qs_job *planned, const qs_job *job) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_optimizer_find(job->optimizer.name, &op));
+    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++)
+        QS_TRY(number_check(op->optimizer->setting[i].name, planned->optimizer.setting[i], job->optimizer.setting[i]));
+    return QS_OK;
+}
+
 /* Only what the schedule and its costs depend on: epochs, rate, seed and augmentation may differ from the planned ones. */
 static qs_status job_check(const qs_job *planned, const qs_job *job) {
     if (planned->model[0]) QS_TRY(text_check("model", planned->model, job->model));
     QS_TRY(number_check("batch", (double)planned->batch, (double)job->batch));
     QS_TRY(text_check("optimizer", planned->optimizer.name, job->optimizer.name));
-    QS_TRY(number_check("momentum", planned->optimizer.momentum, job->optimizer.momentum));
-    QS_TRY(number_check("weight decay", planned->optimizer.weight_decay, job->optimizer.weight_decay));
+    QS_TRY(settings_check(planned, job));
     QS_TRY(number_check("dynamic loss scaling", planned->dynamic_loss_scaling, job->dynamic_loss_scaling));
     QS_TRY(number_check("clip norm", planned->clip_norm, job->clip_norm));
     QS_TRY(number_check("bucket bytes", (double)planned->bucket_bytes, (double)job->bucket_bytes));

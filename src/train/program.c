@@ -65,9 +65,15 @@ static bool same_place(const qs_schedule *a, int left, const qs_schedule *b, int
     return left >= 0 && right >= 0 && a->buffer[left].offset == b->buffer[right].offset && a->buffer[left].bytes == b->buffer[right].bytes;
 }
 
+static bool same_states(const qs_schedule *a, const qs_schedule *b) {
+    bool same = a->states == b->states;
+    for (int i = 0; same && i < a->states; i++)
+        same = same_place(a, a->state[i], b, b->state[i]);
+    return same;
+}
+
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b) {
-    if (same_place(a, a->masters, b, b->masters) && same_place(a, a->momentum, b, b->momentum) &&
-        same_place(a, a->running, b, b->running) &&
+    if (same_place(a, a->masters, b, b->masters) && same_states(a, b) && same_place(a, a->running, b, b->running) &&
         ((a->residuals < 0 && b->residuals < 0) || same_place(a, a->residuals, b, b->residuals)) &&
         (b->gradients < 0 || (same_place(a, a->gradients, b, b->gradients) && a->persistent_bytes == b->persistent_bytes))) {
         return QS_OK;

@@ -32,7 +32,8 @@ qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step
                         .samples = count,
                         .global_samples = global,
                         .loss_scale = trainer->scale.value,
-                        .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch)};
+                        .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch),
+                        .updates = trainer->step - trainer->skipped};
     trainer->augmentation.epoch = epoch;
     return QS_OK;
 }

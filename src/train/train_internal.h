@@ -40,7 +40,7 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
                             const qs__kernels *kernels, qs__program *out);
 qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory);
 void qs__program_release(qs__program *program);
-/* QS_FAILED when masters, momentum, running statistics, residuals or gradients of two schedules of one model lie in different places. */
+/* QS_FAILED when masters, optimiser states, running statistics, residuals or gradients of two schedules of a model lie elsewhere. */
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 
 /* ---- check.c: may this plan run here? --------------------------------------------------------------------------------------- */

@@ -73,6 +73,8 @@ static const char *const extra[] = {
     "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",
     "average_pool/backward diff_dst=fp32[2,20,4,4] diff_src=fp32[2,20,11,11] kernel=2x2 stride=3x3",
+    "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] value=0.9 value2=0.999 value3=1e-08 "
+    "value4=0.01",
     "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] value=0.9 value2=0.0005",
     "softmax_cross_entropy/forward src=bf16[37,11] labels=fp32[37] loss=fp32[2]",
     "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",

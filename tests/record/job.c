@@ -29,7 +29,7 @@ static void defaults(void **state) {
     qs_job job, read;
     char *text, first[32], second[32];
     qs_job_default(&job);
-    assert_true(job.optimizer.momentum == 0.9 && job.optimizer.weight_decay == 5e-4 && job.rate.base == 0.1);
+    assert_true(*qs_job_setting(&job, "momentum") == 0.9 && *qs_job_setting(&job, "weight_decay") == 5e-4 && job.rate.base == 0.1);
     assert_int_equal(job.bucket_bytes, 1 << 20);
     assert_int_equal(qs_job_parse("{\"schema\":\"qsync/job/1\"}", "empty", &read), QS_OK);
     assert_string_equal(qs_job_signature(&job, first), qs_job_signature(&read, second));

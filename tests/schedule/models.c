@@ -24,7 +24,7 @@ static qs_graph *model(size_t index) {
  * of training and works where they were. */
 static void persistent_same(const qs_schedule *a, const qs_schedule *b) {
     const bool evaluation = b->mode == QS_MODE_EVALUATION;
-    const int left[] = {a->masters, a->running, a->momentum, a->gradients}, right[] = {b->masters, b->running, b->momentum, b->gradients};
+    const int left[] = {a->masters, a->running, a->state[0], a->gradients}, right[] = {b->masters, b->running, b->state[0], b->gradients};
     for (int i = 0; i < (evaluation ? 3 : 4); i++) {
         assert_int_equal(a->buffer[left[i]].offset, b->buffer[right[i]].offset);
         assert_int_equal(a->buffer[left[i]].bytes, b->buffer[right[i]].bytes);

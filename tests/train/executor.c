@@ -92,7 +92,7 @@ static void no_samples_no_gradient(void **state) {
     memcpy(before, masters, (size_t)count * sizeof *before);
     assert_ok(qs_executor_run(here->executor, &none));
     for (int64_t i = 0; i < count; i++) {
-        assert_true(masters[i] == before[i] - (float)0.01 * ((float)here->bench.job.optimizer.weight_decay * before[i]));
+        assert_true(masters[i] == before[i] - (float)0.01 * ((float)*qs_job_setting(&here->bench.job, "weight_decay") * before[i]));
     }
     free(before);
 }
@@ -105,12 +105,12 @@ static void programs_share_memory(void **state) {
     assert_true(schedule->arena_bytes <= here->arena.bytes);
     assert_ok(qs_executor_create(schedule, here->bench.device, here->bench.comm, here->arena.memory, &evaluation));
     assert_ok(qs_executor_run(here->executor, &one_run));
-    const uint64_t masters = buffer_hash(here, here->schedule->masters), momentum = buffer_hash(here, here->schedule->momentum);
+    const uint64_t masters = buffer_hash(here, here->schedule->masters), momentum = buffer_hash(here, here->schedule->state[0]);
     memset(qs_executor_buffer(evaluation, schedule->images), 0, schedule->buffer[schedule->images].bytes);
     memset(qs_executor_buffer(evaluation, schedule->labels), 0, schedule->buffer[schedule->labels].bytes);
     assert_ok(qs_executor_run(evaluation, &one_run));
     assert_true(buffer_hash(here, here->schedule->masters) == masters);
-    assert_true(buffer_hash(here, here->schedule->momentum) == momentum);
+    assert_true(buffer_hash(here, here->schedule->state[0]) == momentum);
     qs_executor_release(evaluation);
     qs_schedule_release(schedule);
 }

@@ -8,7 +8,7 @@
 enum { STEPS = 6, EVERY = 3 };
 
 static void job_set(bench *here, int64_t steps) {
-    here->job.optimizer.momentum = here->job.optimizer.weight_decay = 0;
+    *qs_job_setting(&here->job, "momentum") = *qs_job_setting(&here->job, "weight_decay") = 0;
     here->job.rate.base = 0.5;
     here->job.rate.warmup_epochs = 0;
     here->job.rate.schedule = QS_RATE_CONSTANT;

@@ -92,7 +92,7 @@ static void other_job(void **state) {
     here->bench.job.bucket_bytes = 1024;
     refuse(here, QS_MISMATCH, "bucket bytes 16384, the job has 1024");
     here->bench.job.bucket_bytes = 16384;
-    here->bench.job.optimizer.momentum = 0.5;
+    *qs_job_setting(&here->bench.job, "momentum") = 0.5;
     refuse(here, QS_MISMATCH, "momentum 0.9, the job has 0.5");
 }
 
@@ -109,7 +109,7 @@ static void no_job(void **state) {
     qs_train_result result;
     here->plan.without_job = true;
     here->plan.class_[0].schedule[0] = '\0';
-    here->bench.job.optimizer.momentum = 0.5;
+    *qs_job_setting(&here->bench.job, "momentum") = 0.5;
     assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
     result_release(&result);
 }

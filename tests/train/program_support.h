@@ -31,7 +31,7 @@ static inline qs_schedule *program_lowered(const program *here, qs_mode mode) {
 static inline void weights_start(const program *here) {
     qs_graph_initialize(here->graph, 3, qs_executor_buffer(here->executor, here->schedule->masters),
                         qs_executor_buffer(here->executor, here->schedule->running));
-    memset(qs_executor_buffer(here->executor, here->schedule->momentum), 0, here->schedule->buffer[here->schedule->momentum].bytes);
+    memset(qs_executor_buffer(here->executor, here->schedule->state[0]), 0, here->schedule->buffer[here->schedule->state[0]].bytes);
 }
 
 /* Later steps may write where images and labels lie: to be filled before every run that must repeat. */

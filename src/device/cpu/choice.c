@@ -30,6 +30,7 @@ qs_status qs__family_ask(qs__cpu *cpu, const char *name) {
 }
 
 static bool serves(const family *some, const qs_case *one) {
+    if (one->op->optimizer && !strcmp(some->op, "optimizers")) return true;
     return !strcmp(some->op, one->op->name) || !strcmp(some->op, "*");
 }
 

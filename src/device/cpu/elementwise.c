@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own elementwise kernels: relu, add, dropout, sgd. Bit for bit the reference's results, whatever threads and instruction set. */
+/* Our own elementwise kernels: relu, add, dropout. Bit for bit the reference's results, whatever threads and instruction set. */
 #include "own.h"
 
 #include <string.h>
@@ -12,9 +12,6 @@ typedef struct job {
     uint64_t key, first;
     float threshold, ceiling;
     double scale;
-    const float *gradient;
-    float *weights, *velocity;
-    float unscale, decay, momentum, rate;
 } job;
 
 static void relu_range(void *context, int64_t begin, int64_t end) {
@@ -31,11 +28,6 @@ static void relu_gradient_range(void *context, int64_t begin, int64_t end) {
 static void add_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     j->kernels->add(end - begin, qs__own_shift_in(j->src, begin), qs__own_shift_in(j->src2, begin), qs__own_shift_out(j->dst, begin));
-}
-
-static void sgd_range(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    j->kernels->sgd(end - begin, j->gradient + begin, j->weights + begin, j->velocity + begin, j->unscale, j->decay, j->momentum, j->rate);
 }
 
 /* The high half of a counter is part of the key: a range is cut where it changes. */
@@ -96,22 +88,6 @@ static qs_status run_dropout(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-static qs_status run_sgd(const qs__chain *chain, const qs_run *run) {
-    const qs_attributes *with = &chain->one.attributes;
-    const float *flag = qs__cpu_data(chain, QS_FLAG);
-    if (flag && *flag == 0) return QS_OK;
-    job j = {.kernels = chain->cpu->own,
-             .gradient = qs__cpu_data(chain, QS_SRC),
-             .weights = qs__cpu_data(chain, QS_WEIGHTS),
-             .velocity = qs__cpu_data(chain, QS_MOMENTUM),
-             .unscale = (float)(1 / run->loss_scale),
-             .decay = (float)with->value2,
-             .momentum = (float)with->value,
-             .rate = (float)run->learning_rate};
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, sgd_range, &j);
-    return QS_OK;
-}
-
 qs_status qs__build_relu(qs__chain *chain) {
     bool forward = !strcmp(chain->one.pass->name, "forward");
     return qs__own_build(chain, "relu", forward ? run_relu : run_relu_gradient);
@@ -123,8 +99,4 @@ qs_status qs__build_add(qs__chain *chain) {
 
 qs_status qs__build_dropout(qs__chain *chain) {
     return qs__own_build(chain, "dropout", run_dropout);
-}
-
-qs_status qs__build_sgd(qs__chain *chain) {
-    return qs__own_build(chain, "sgd", run_sgd);
 }

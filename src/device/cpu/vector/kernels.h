@@ -71,8 +71,6 @@ typedef struct qs__cpu_kernels {
     void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst);
     /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */
     void (*dropout)(int64_t count, uint64_t key, uint32_t counter, float threshold, double scale, qs__in src, qs__out dst);
-    void (*sgd)(int64_t count, const float *gradient, float *weights, float *velocity, float unscale, float decay, float momentum,
-                float rate);
 
     /* At most QS__CHUNK_ROWS rows: mean[c] and square[c] = Σ (x - mean)². */
     void (*moments)(int64_t rows, int64_t channels, qs__in src, float *mean, float *square);

@@ -13,8 +13,8 @@
  * What `cpu` promises beyond the cases' own definitions: products (conv2d, linear) only in the formats it lists, both operands in one
  * format, results in any float format (those that oneDNN does not write pass through fp32 scratch); integer products exact, with
  * dequantization and bias fused; all other operators by our own kernels, in every float format, with bits that depend neither on threads
- * nor on the ceiling. Elementwise ones (relu, add, dropout, cast, quantize, dequantize, sgd), absmax, finite_check and max_pool forward
- * equal the reference bit for bit. A kernel named "reference" is the costed last resort. */
+ * nor on the ceiling. Elementwise ones (relu, add, dropout, cast, quantize, dequantize, optimisers), absmax, finite_check and max_pool
+ * forward equal the reference bit for bit. A kernel named "reference" is the costed last resort. */
 #ifndef QSYNC_DEVICE_H
 #define QSYNC_DEVICE_H
 

@@ -19,43 +19,44 @@
 /* ---- Operands ------------------------------------------------------------------------------------------------------- */
 
 /* Role of an operand in a pass; the text is used in case keys. */
-#define QS_ROLE_LIST(X)                                                                                               \
-    X(QS_SRC, "src")                                                                                                  \
-    X(QS_SRC2, "src2")                                                                                                \
-    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                             \
-    X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */   \
-    X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                              \
-    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                 \
-    X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                 \
-    X(QS_SCALE, "scale")               /* of normalisations: γ, fp32 [C] */                                          \
-    X(QS_SHIFT, "shift")               /* of normalisations: β, fp32 [C] */                                          \
-    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C]; in layer norms of each position, fp32 [N·H·W] */  \
-    X(QS_VARIANCE, "variance")         /* biased, shaped as mean */                                                   \
-    X(QS_DEVIATION, "deviation")       /* mean |x - mean|, or standard deviation, shaped as mean */                   \
-    X(QS_RUNNING_MEAN, "running_mean")                                                                                \
-    X(QS_RUNNING_VARIANCE, "running_variance")                                                                        \
-    X(QS_RUNNING_DEVIATION, "running_deviation")                                                                      \
-    X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */ \
-    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                    \
-    X(QS_DST, "dst")                                                                                                  \
-    X(QS_DST_STEP, "dst_step")   /* fp32 [1] or [channels]: step a quantize pass used */                              \
-    X(QS_DST_GROUP, "dst_group") /* int8 [C]: shift groups a quantize pass found */                                   \
-    X(QS_LOSS, "loss")           /* fp32 [2]: sum of the losses, count of correct answers */                          \
-    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels] */                                                         \
-    X(QS_DIFF_DST, "diff_dst")                                                                                        \
-    X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                  \
-    X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                               \
-    X(QS_DIFF_SRC, "diff_src")                                                                                        \
-    X(QS_DIFF_SRC2, "diff_src2")                                                                                      \
-    X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                          \
-    X(QS_DIFF_BIAS, "diff_bias")                                                                                      \
-    X(QS_DIFF_SCALE, "diff_scale")                                                                                    \
-    X(QS_DIFF_SHIFT, "diff_shift")                                                                                    \
-    X(QS_MOMENTUM, "momentum")     /* optimiser state, fp32, flat */                                                  \
-    X(QS_FLAG, "flag")             /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */      \
-    X(QS_STATISTICS, "statistics") /* see the statistics operator */                                                  \
-    X(QS_PACKED, "packed")         /* the rounded values in the storage of their format */                            \
-    X(QS_COUNTS, "counts")         /* qs_rounding_counts, carried in fp32 slots [4] */
+#define QS_ROLE_LIST(X)                                                                                                \
+    X(QS_SRC, "src")                                                                                                   \
+    X(QS_SRC2, "src2")                                                                                                 \
+    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                              \
+    X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */    \
+    X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                               \
+    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                  \
+    X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                  \
+    X(QS_SCALE, "scale")               /* of normalisations: γ, fp32 [C] */                                           \
+    X(QS_SHIFT, "shift")               /* of normalisations: β, fp32 [C] */                                           \
+    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C]; in layer norms of each position, fp32 [N·H·W] */   \
+    X(QS_VARIANCE, "variance")         /* biased, shaped as mean */                                                    \
+    X(QS_DEVIATION, "deviation")       /* mean |x - mean|, or standard deviation, shaped as mean */                    \
+    X(QS_RUNNING_MEAN, "running_mean")                                                                                 \
+    X(QS_RUNNING_VARIANCE, "running_variance")                                                                         \
+    X(QS_RUNNING_DEVIATION, "running_deviation")                                                                       \
+    X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */  \
+    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                     \
+    X(QS_DST, "dst")                                                                                                   \
+    X(QS_DST_STEP, "dst_step")   /* fp32 [1] or [channels]: step a quantize pass used */                               \
+    X(QS_DST_GROUP, "dst_group") /* int8 [C]: shift groups a quantize pass found */                                    \
+    X(QS_LOSS, "loss")           /* fp32 [2]: sum of the losses, count of correct answers */                           \
+    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels] */                                                          \
+    X(QS_DIFF_DST, "diff_dst")                                                                                         \
+    X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                   \
+    X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                \
+    X(QS_DIFF_SRC, "diff_src")                                                                                         \
+    X(QS_DIFF_SRC2, "diff_src2")                                                                                       \
+    X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                           \
+    X(QS_DIFF_BIAS, "diff_bias")                                                                                       \
+    X(QS_DIFF_SCALE, "diff_scale")                                                                                     \
+    X(QS_DIFF_SHIFT, "diff_shift")                                                                                     \
+    X(QS_MOMENTUM, "momentum")           /* optimiser state, fp32, flat: of gradients */                               \
+    X(QS_SECOND_MOMENT, "second_moment") /* the same: of their squares */                                              \
+    X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */ \
+    X(QS_STATISTICS, "statistics")       /* see the statistics operator */                                             \
+    X(QS_PACKED, "packed")               /* the rounded values in the storage of their format */                       \
+    X(QS_COUNTS, "counts")               /* qs_rounding_counts, carried in fp32 slots [4] */
 #define QS_ROLE_ENUM(id, text) id,
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
@@ -70,18 +71,19 @@ typedef struct qs_operand {
 } qs_operand;
 
 typedef struct qs_attributes {
-    int kernel[2];         /* height, width; conv2d, max_pool, average_pool */
-    int stride[2];         /* 0 means 1 */
-    int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;            /* 0 means 1; conv2d, channel_shuffle */
-    int offset;            /* slice: the first channel taken */
-    int axis;              /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
+    int kernel[2];  /* height, width; conv2d, max_pool, average_pool */
+    int stride[2];  /* 0 means 1 */
+    int padding[2]; /* symmetric zero padding (pools: padded values never win, averages count them not) */
+    int groups;     /* 0 means 1; conv2d, channel_shuffle */
+    int offset;     /* slice: the first channel taken */
+    int axis;       /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
                             * values are transformed, with hadamard */
-    int hadamard;          /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
+    int hadamard;   /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
                             * weight_gradient: both factors were transformed over the samples, which only diff_bias has to know */
-    int shifts;            /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
-    double value;          /* dropout: probability; normalisations: epsilon; sgd: momentum; relu: ceiling, 0 for none (ReLU6: 6) */
-    double value2;         /* batch norms: running-statistics momentum (new = (1-m) old + m batch); sgd: weight decay */
+    int shifts;     /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
+    double value;   /* dropout: probability; normalisations: epsilon; relu: ceiling, 0 for none (ReLU6: 6); optimisers: */
+    double value2;  /* their settings in order, to value4; batch norms: running-statistics momentum (new = (1-m) old + m batch) */
+    double value3, value4;
     double ceiling;        /* with `relu`: its ceiling, 0 for none */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
@@ -102,6 +104,7 @@ typedef struct qs_run {
     int64_t global_samples; /* of all ranks: the loss gradient is scaled by loss_scale / global_samples */
     double loss_scale;      /* 1 when loss scaling is off; optimisers divide it out */
     double learning_rate;
+    int64_t updates; /* that the weights have had before this step; those that loss scaling skipped do not count */
 } qs_run;
 
 /* ---- Operators and passes ------------------------------------------------------------------------------------------------ */
@@ -149,6 +152,35 @@ typedef struct qs_norm {
     qs_role spread, running; /* QS_VARIANCE and QS_RUNNING_VARIANCE, or QS_DEVIATION and QS_RUNNING_DEVIATION; running: not per_position */
 } qs_norm;
 
+/* ---- Optimisers ---- */
+
+/* An optimiser is an operator whose pass updates flat fp32 weights from flat fp32 gradients: forward src weights <states> flag?, every
+ * element by itself, in one pass over memory. All that rooms above know of one stands here: lowering gives every state a buffer of its own
+ * beside the weights, the job its settings, devices run its kernels on ranges of elements. */
+#define QS_MOST_SETTINGS 4
+#define QS_MOST_STATES 2
+#define QS_UPDATE_TERMS 12
+
+/* A hyperparameter: a field of the job's optimizer, an option of the program, an attribute (value, value2, ...) of the case. */
+typedef struct qs_setting {
+    const char *name;             /* "weight_decay"; NULL behind the last */
+    double standard, least, most; /* of a job that says nothing; the range, ends included */
+} qs_setting;
+
+/* Updates `count` elements: reads the gradient, reads and writes weights and states. The arrays do not overlap. */
+typedef void (*qs_update_kernel)(int64_t count, const float *term, const float *gradient, float *weights, float *const *state);
+
+typedef struct qs_optimizer {
+    int states;  /* those of its pass, behind QS_WEIGHTS; 0 at the start */
+    double rate; /* base learning rate of a job that says none */
+    qs_setting setting[QS_MOST_SETTINGS];
+    void (*terms)(const qs_attributes *settings, const qs_run *run, float *term); /* what all elements of a step share */
+    struct {
+        const char *isa;
+        qs_update_kernel run; /* NULL: this build has none */
+    } kernel[3];              /* the same bits from all */
+} qs_optimizer;
+
 typedef struct qs_op {
     const char *name;
     qs_op_class kind;
@@ -166,6 +198,7 @@ typedef struct qs_op {
     bool alias;                            /* moves no data: flatten */
     bool training_only;                    /* outside training an alias of its input: dropout */
     const qs_norm *norm;                   /* normalisations; NULL: it is none */
+    const qs_optimizer *optimizer;         /* NULL: it is none */
     int passes;
     const qs_pass *pass;
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
@@ -187,6 +220,20 @@ QS_API const qs_op *qs_op_of(const char *name);
 QS_API const qs_op *qs_op_at(size_t index);
 /* Pass of an operator by name, or NULL. */
 QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
+
+/* An optimiser by name; QS_USAGE with the list otherwise. */
+QS_API qs_status qs_optimizer_find(const char *name, const qs_op **out);
+/* Their names in the order of ops.def; NULL past the end. */
+QS_API const char *qs_optimizer_name_at(size_t index);
+/* The role of one of its states. */
+QS_API qs_role qs_optimizer_state(const qs_op *op, int index);
+/* Number of its settings; place of one by name, -1: it has no such setting. */
+QS_API int qs_optimizer_settings(const qs_optimizer *optimizer);
+QS_API int qs_optimizer_setting(const qs_optimizer *optimizer, const char *name);
+/* Attributes of its case, from values of its settings in their order. */
+QS_API qs_attributes qs_optimizer_attributes(const double *setting);
+/* Its kernel for "portable", "avx2" or "avx512". */
+QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa);
 
 /* Passes, operands in this order (? = optional):
  *   conv2d, linear
@@ -226,6 +273,7 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, see
  *                        qs_statistics_head
  *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
+ *   adam                 forward src(gradient) weights momentum second_moment flag?   skipped when flag is 0
  *
  * Definitions that every device keeps (x channels-last; results rounded to their format nearest-even unless said otherwise):
  *   conv2d, linear       both factors integer, with their steps, or both float, without. Integer sums are exact, whatever their length: a
@@ -280,7 +328,12 @@ QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
  *                        `hadamard`: one step, codes of the transformed values as absmax saw them; no unsigned format
  *   finite_check         flag = min(flag, all finite ? 1 : 0): set it to 1 before the first check of a step
  *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
- *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v */
+ *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v. Settings: momentum m, weight decay d
+ *   adam                 as exact: Adam (Kingma and Ba, 2015, algorithm 1) with decoupled weight decay (AdamW: Loshchilov and Hutter,
+ *                        2019, algorithm 2, where the decay is multiplied by the rate). Settings: beta1, beta2, epsilon, weight decay d.
+ *                        In double, rounded once: a = lr / (1 - beta1^t), r = 1 / sqrt(1 - beta2^t), k = lr·d, 1 - beta1, 1 - beta2, with
+ *                        t = updates + 1. In fp32: g = g·s; m = beta1·m + (1 - beta1)·g; v = beta2·v + ((1 - beta2)·g)·g, each 0 where
+ *                        it is below the smallest normal number; w = w - (a·(m / (sqrt(v)·r + epsilon)) + k·w) */
 
 /* A narrow accumulator (attributes) adds the products of an output element in this order, zeros of the padding included; a chunk is so many
  * of these numbers k:

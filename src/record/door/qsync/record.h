@@ -10,6 +10,7 @@
 #define QSYNC_RECORD_H
 
 #include "qsync/number.h"
+#include "qsync/op.h"
 
 #define QS_NAME 64
 #define QS_MAX_FORMATS 8
@@ -84,8 +85,8 @@ typedef struct qs_job {
     char dataset[QS_NAME];
     int64_t batch; /* local batch of every rank */
     struct {
-        char name[16]; /* "sgd" */
-        double momentum, weight_decay;
+        char name[16];                    /* of an operator that is one (op.h): "sgd" */
+        double setting[QS_MOST_SETTINGS]; /* in the operator's order; 0 behind its last */
     } optimizer;
     struct {
         double base, warmup_epochs; /* linear warm-up from base/10 */
@@ -102,9 +103,16 @@ typedef struct qs_job {
     bool augmentation;
 } qs_job;
 
-/* Field defaults: sgd 0.9 / 5e-4, rate 0.1 cosine with 0.5 warm-up epochs, loss scaling off, buckets 1 MiB, fp32, "shared"; batch 64, 1
- * epoch, seed 1, augmentation on; model and data set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
+/* Field defaults: sgd with momentum 0.9 and weight decay 5e-4, rate 0.1 (another optimiser brings its own) cosine with 0.5 warm-up epochs,
+ * loss scaling off, buckets 1 MiB, fp32, "shared"; batch 64, 1 epoch, seed 1, augmentation on; model and data set "" (not said). Dynamic
+ * loss scaling starts from 65536 where the file says no more. */
 QS_API void qs_job_default(qs_job *out);
+/* Gives a job another optimiser, with its standard settings and base rate; QS_USAGE lists them. */
+QS_API qs_status qs_job_optimizer_set(qs_job *job, const char *name);
+/* The job's value of a setting of its optimiser; NULL: it has no such setting. */
+QS_API double *qs_job_setting(qs_job *job, const char *name);
+/* QS_USAGE unless the optimiser exists and its settings are in their ranges. */
+QS_API qs_status qs_job_check(const qs_job *job);
 QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
 /* A job as a record of its own ("qsync/job/1": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
 QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out);

@@ -114,9 +114,10 @@ typedef struct qs_schedule {
     size_t category_bytes[QS_CATEGORY_COUNT]; /* at the step where live_bytes is reached */
     int peak_step;
     /* buffers that upstairs rooms fill or read */
-    int masters, momentum, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
-    int residuals; /* like gradients, kept from step to step; -1: the wire is fp32 */
-    char wire[16]; /* in which gradients travel, the job's */
+    int states, state[QS_MOST_STATES];                           /* of the optimiser */
+    int masters, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
+    int residuals;                                               /* like gradients, kept from step to step; -1: the wire is fp32 */
+    char wire[16];                                               /* in which gradients travel, the job's */
     int counts; /* qs_rounding_counts of every rounded tensor, QS_COUNTS_PITCH bytes each, see qs_counts_offset; -1: nothing is rounded */
     int nodes;
     int *statistics_buffer;         /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */

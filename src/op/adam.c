@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* adam: Adam (Kingma and Ba, 2015, algorithm 1) with decoupled weight decay (AdamW: Loshchilov and Hutter, 2019, algorithm 2). Every
+ * operation on an element is fp32 and rounded; the corrections for the start, which need powers of the betas, are formed in double. */
+#include "update.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { UNSCALE, BETA1, REST1, BETA2, REST2, ROOT, EPSILON, STEP, SHRINK };
+
+/* By squaring: the same bits from every mathematical library. */
+static double power(double base, int64_t exponent) {
+    double result = 1;
+    for (; exponent > 0; exponent /= 2, base *= base)
+        if (exponent % 2 == 1) result *= base;
+    return result;
+}
+
+static void terms(const qs_attributes *settings, const qs_run *run, float *term) {
+    const double beta1 = settings->value, beta2 = settings->value2;
+    const int64_t t = run->updates + 1;
+    term[UNSCALE] = (float)(1 / run->loss_scale);
+    term[BETA1] = (float)beta1;
+    term[REST1] = (float)(1 - beta1);
+    term[BETA2] = (float)beta2;
+    term[REST2] = (float)(1 - beta2);
+    term[ROOT] = (float)(1 / sqrt(1 - power(beta2, t)));
+    term[EPSILON] = (float)settings->value3;
+    term[STEP] = (float)(run->learning_rate / (1 - power(beta1, t)));
+    term[SHRINK] = (float)(run->learning_rate * settings->value4);
+}
+
+/* Moments of gradients that have become 0 shrink until they are subnormal, and rounding keeps them there: processors take some hundred
+ * cycles for each such operation. As summands they are below any epsilon. */
+INLINE float normal(float x) {
+    return fabsf(x) < FLT_MIN ? 0 : x;
+}
+
+INLINE void update(int64_t count, const float *term, const float *restrict gradient, float *restrict weights, float *const *state) {
+    const float unscale = term[UNSCALE], beta1 = term[BETA1], rest1 = term[REST1], beta2 = term[BETA2], rest2 = term[REST2];
+    const float root = term[ROOT], epsilon = term[EPSILON], step = term[STEP], shrink = term[SHRINK];
+    float *restrict first = state[0], *restrict second = state[1];
+    for (int64_t i = 0; i < count; i++) {
+        const float g = gradient[i] * unscale;
+        first[i] = normal(beta1 * first[i] + rest1 * g);
+        second[i] = normal(beta2 * second[i] + rest2 * g * g);
+        weights[i] = weights[i] - (step * (first[i] / (sqrtf(second[i]) * root + epsilon)) + shrink * weights[i]);
+    }
+}
+QS__UPDATE_KERNELS(update)
+
+/* A beta of 1 would never leave the start; an epsilon of 0 divides by it where no gradient has been. */
+static const qs_optimizer optimizer = {.states = 2,
+                                       .rate = 1e-3,
+                                       .setting = {{"beta1", 0.9, 0, 0.9999999},
+                                                   {"beta2", 0.999, 0, 0.9999999},
+                                                   {"epsilon", 1e-8, 1e-30, 1},
+                                                   {"weight_decay", 0.01, 0, INFINITY}},
+                                       .terms = terms,
+                                       .kernel = QS__UPDATE_TABLE(update)};
+
+static double flops(const qs_case *one) {
+    return 15 * (double)qs_shape_count(qs__shape(one, QS_SRC));
+}
+
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 5,
+                                  .role = {QS_SRC, QS_WEIGHTS, QS_MOMENTUM, QS_SECOND_MOMENT, QS_FLAG},
+                                  .optional = QS__BIT(4),
+                                  .written = QS__BIT(1) | QS__BIT(2) | QS__BIT(3),
+                                  .reference = qs__update_reference,
+                                  .flops = flops,
+                                  .check = qs__update_check}};
+
+#define SETTINGS "value=0.9 value2=0.999 value3=1e-08 value4=0.01"
+static const char *const cases[] = {
+    "adam/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] second_moment=fp32[4096] " SETTINGS,
+    "adam/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] second_moment=fp32[77] flag=fp32[1] " SETTINGS,
+    "adam/forward src=fp32[33] weights=fp32[33] momentum=fp32[33] second_moment=fp32[33] value2=0.5 value3=0.001", NULL};
+
+const qs_op qs__op_adam = {.name = "adam", .kind = QS_AUXILIARY, .optimizer = &optimizer, .passes = 1, .pass = passes, .cases = cases};
