@@ -1,26 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Which indicator chooses the better plan? Two equal ranks that may take 60 % of the memory that fp32 needs: planner qsync by its own
+# Which indicator chooses the better plan? Two equal ranks that may take a share of the memory that fp32 needs: planner qsync by its own
 # indicator, by random ranks (others for each seed) and by Hessian eigenvalues; fp32 without a limit beside them. Throughput binds nothing
 # here: memory alone decides how many operators are lowered, the indicator which.
 # Writes results.csv, table.md and picture.svg. A run that results.csv has is not done again; remove its line to repeat it.
 #
-# SENSITIVITY_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; SENSITIVITY_EPOCHS: instead of theirs; SENSITIVITY_SHARES: memory in
-# per cent of fp32's; SENSITIVITY_INDICATORS; SENSITIVITY_SEEDS; SENSITIVITY_OUT: profiles, plans and the last run (run/sensitivity);
+# SENSITIVITY_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE/SHARE ..., BATCH of a rank, SHARE: memory in per cent of fp32's; SENSITIVITY_EPOCHS,
+# SENSITIVITY_SHARES: instead of theirs; SENSITIVITY_INDICATORS; SENSITIVITY_SEEDS; SENSITIVITY_OUT: profiles, plans and the last run (run/sensitivity);
 # SENSITIVITY_PROFILE_OPTIONS, SENSITIVITY_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
-: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/2/0.05}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=60}" \
+: "${SENSITIVITY_MODELS:=resnet20/cifar10/64/6/0.1/60 vgg11_bn/cifar10/64/2/0.05/90}" "${SENSITIVITY_EPOCHS:=}" "${SENSITIVITY_SHARES:=}" \
     "${SENSITIVITY_INDICATORS:=qsync random hess}" "${SENSITIVITY_SEEDS:=1 2 3}" "${SENSITIVITY_OUT:=run/sensitivity}" \
     "${SENSITIVITY_PROFILE_OPTIONS:=}" "${SENSITIVITY_TRAIN_OPTIONS:=}"
 results=$EXPERIMENT_RESULTS/results.csv
 
-entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
+entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE/SHARE
     # shellcheck disable=SC2046
     set -- $(echo "$1" | tr / ' ')
-    [ $# -eq 5 ] || { echo "sensitivity: SENSITIVITY_MODELS: an entry is MODEL/DATASET/BATCH/EPOCHS/RATE" >&2; exit 2; }
-    model=$1 dataset=$2 batch=$3 epochs=${SENSITIVITY_EPOCHS:-$4} rate=$5
+    [ $# -eq 6 ] || { echo "sensitivity: SENSITIVITY_MODELS: an entry is MODEL/DATASET/BATCH/EPOCHS/RATE/SHARE" >&2; exit 2; }
+    model=$1 dataset=$2 batch=$3 epochs=${SENSITIVITY_EPOCHS:-$4} rate=$5 shares=${SENSITIVITY_SHARES:-$6}
     folder=$SENSITIVITY_OUT/$(echo "$model-$dataset-$batch-$rate" | tr ':=' '--')
 }
 
@@ -38,7 +38,7 @@ prepare() {
     profile_once 2 "$folder" "$model" "$dataset" "$batch" $(hessian) $SENSITIVITY_PROFILE_OPTIONS
     [ -f "$folder/omega.json" ] || "$QSYNC" indicator --profile "$folder/profile.json" --json > "$folder/omega.json"
     [ -f "$folder/peak" ] || peak > "$folder/peak"
-    for share in $SENSITIVITY_SHARES; do
+    for share in $shares; do
         [ -f "$folder/$share.json" ] || equal_ranks $(($(cat "$folder/peak") * share / 100))B > "$folder/$share.json"
     done
     equal_ranks 100% > "$folder/100.json"
@@ -90,7 +90,7 @@ for seed in $SENSITIVITY_SEEDS; do
     for entry in $SENSITIVITY_MODELS; do
         entry_set "$entry"
         train_once 100 fp32 "$seed"
-        for share in $SENSITIVITY_SHARES; do
+        for share in $shares; do
             for indicator in $SENSITIVITY_INDICATORS; do
                 train_once "$share" "$indicator" "$seed"
             done
