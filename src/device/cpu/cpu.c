@@ -71,6 +71,14 @@ static const qs__products *integer_products(const qs__cpu *cpu) {
     return &qs__products_portable;
 }
 
+static const qs__taps *weight_gradients(const qs__cpu *cpu) {
+    (void)cpu;
+#if defined(__x86_64__)
+    if (!strcmp(cpu->own->name, "avx512")) return &qs__taps_avx512;
+#endif
+    return NULL;
+}
+
 static void cpu_close(void *state) {
     qs__cpu *cpu = state;
     qs__library_close(cpu->library);
@@ -82,6 +90,7 @@ static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     if (options->family) QS_TRY(qs__family_ask(cpu, options->family));
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
+    cpu->taps = weight_gradients(cpu);
     return qs__library_open(options->threads, &cpu->library);
 }
 

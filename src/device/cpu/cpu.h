@@ -8,6 +8,7 @@
 #include "cpu/library/library.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products.h"
+#include "cpu/vector/taps.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
@@ -17,6 +18,7 @@ typedef struct qs__cpu {
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
     const qs__products *products;
+    const qs__taps *taps; /* NULL: none for this instruction set */
 } qs__cpu;
 
 /* ---- Chains (chain.c) ---- */
