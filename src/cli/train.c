@@ -135,7 +135,8 @@ static void work_options_add(train_work *work, option_table *table) {
     job_options_add(&work->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
     options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
     options_add(table, (option_row){"test-limit", OPTION_INTEGER, &o->test_limit, "N", "use the first N test samples only", 0});
-    options_add(table, (option_row){"max-steps", OPTION_INTEGER, &o->max_steps, "N", "stop after N steps", 0});
+    options_add(table, (option_row){"max-steps", OPTION_INTEGER, &o->max_steps, "N",
+                                    "stop after N steps, those done before --resume among them", 0});
     options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
                                     "plan from qsync plan, or written by hand; its job gives the defaults", 0});
     options_add(table, (option_row){"watch-plan", OPTION_TEXT, &o->watch_plan, "FILE",
@@ -148,6 +149,9 @@ static void work_options_add(train_work *work, option_table *table) {
     options_add(table, (option_row){"promote-underflow", OPTION_REAL, &o->promote_underflow, "X",
                                     "promote them also when more than this share underflows (0: never)", 0});
     options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
+    options_add(table, (option_row){"resume", OPTION_TEXT, &o->resume, "FILE", "go on from the state.qsync of another run", 0});
+    options_add(table, (option_row){"checkpoint-every", OPTION_INTEGER, &o->checkpoint_every, "N",
+                                    "write state.qsync into the run folder after every N epochs and at the end", 1});
     options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
     options_add(table, (option_row){"gradient-variance", OPTION_INTEGER, &o->gradients_every, "N",
                                     "write the variance of each operator's weight gradient to the metrics every N steps", 1});
@@ -200,6 +204,10 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
         return qs_fail(QS_USAGE, "--gradient-variance needs a run folder to write to; give --out FOLDER");
     if (work->options.norm_gap_every > 0 && !work->options.run_folder)
         return qs_fail(QS_USAGE, "--norm-gap needs a run folder to write to; give --out FOLDER");
+    if (work->options.checkpoint_every > 0 && !work->options.run_folder)
+        return qs_fail(QS_USAGE, "--checkpoint-every needs a run folder to write to; give --out FOLDER");
+    if (work->options.resume && work->options.start_weights)
+        return qs_fail(QS_USAGE, "--resume brings its own weights; leave out --weights");
     if (work->options.watch_after > 0 && !work->options.watch_plan)
         return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
     if ((option_given(&table, "promote-at") || option_given(&table, "promote-underflow")) && !work->plan_path)

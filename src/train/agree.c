@@ -51,6 +51,16 @@ qs_status qs__statistics_average(const qs__trainer *trainer) {
     return qs_comm_all_reduce(trainer->comm, running, elements);
 }
 
+/* What the optimiser keeps, and how far the run is: a rank that goes on from another file has another hash. */
+static uint64_t state_hash(const qs__trainer *trainer) {
+    const qs_schedule *schedule = trainer->main.schedule;
+    const int64_t counts[] = {trainer->step, trainer->skipped, trainer->scale.good_steps, trainer->scale.skipped};
+    uint64_t hash = qs_hash(counts, sizeof counts, 0);
+    for (int i = 0; i < schedule->states; i++)
+        hash = qs_hash(qs_executor_buffer(trainer->main.executor, schedule->state[i]), schedule->buffer[schedule->state[i]].bytes, hash);
+    return hash;
+}
+
 uint64_t qs__weights_hash(const qs__trainer *trainer) {
     const qs_schedule *schedule = trainer->main.schedule;
     return qs_hash(qs_executor_buffer(trainer->main.executor, schedule->masters), schedule->buffer[schedule->masters].bytes, 0);
@@ -86,6 +96,7 @@ qs_status qs__inputs_agree(const qs__trainer *trainer) {
     QS_GOTO(qs_comm_compare(trainer->comm, "number of steps", (uint64_t)trainer->steps));
     QS_GOTO(qs_comm_compare(trainer->comm, "data", labels_hash(&trainer->test, labels_hash(&trainer->training, 0))));
     QS_GOTO(qs_comm_compare(trainer->comm, "set of first weights", qs__weights_hash(trainer)));
+    QS_GOTO(qs_comm_compare(trainer->comm, "saved state", state_hash(trainer)));
 done:
     free(text);
     return status;

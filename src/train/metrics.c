@@ -41,6 +41,10 @@ static qs_status settings_text(const qs__trainer *trainer, char **json) {
     qs_line_text(line, "library", info.library);
     qs_line_integer(line, "threads", info.threads);
     if (trainer->options->start_weights) qs_line_text(line, "start_weights", trainer->options->start_weights);
+    if (trainer->options->resume) {
+        qs_line_text(line, "resume", trainer->options->resume);
+        qs_line_integer(line, "resumed_after_step", trainer->first_step);
+    }
     if (trainer->options->watch_plan) qs_line_text(line, "watch_plan", trainer->options->watch_plan);
     if (trainer->plan_switches > 0) qs_line_integer(line, "plan_from_step", trainer->plan_step + 1);
     return qs_line_finish(line, json);

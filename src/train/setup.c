@@ -174,13 +174,18 @@ static int64_t full_steps(const qs__trainer *trainer, int64_t steps) {
     return steps / trainer->steps_per_epoch * an_epoch + (rest < an_epoch ? rest : an_epoch);
 }
 
+static qs_status watch_start(qs__trainer *trainer) {
+    const int64_t full = full_steps(trainer, trainer->steps) - full_steps(trainer, trainer->step);
+    qs__watch_release(&trainer->watch);
+    return qs__watch_create(&trainer->main, full, trainer->options->trace, &trainer->watch);
+}
+
 qs_status qs__plan_bind(qs__trainer *trainer) {
     void *memory = trainer->arena.memory;
-    const int64_t full = full_steps(trainer, trainer->steps) - full_steps(trainer, trainer->step);
     QS_TRY(qs__program_bind(&trainer->main, trainer->device, trainer->comm, memory));
     if (trainer->partial.schedule) QS_TRY(qs__program_bind(&trainer->partial, trainer->device, trainer->comm, memory));
     if (qs__evaluates(trainer)) QS_TRY(qs__program_bind(&trainer->evaluation, trainer->device, trainer->comm, memory));
-    return qs__watch_create(&trainer->main, full, trainer->options->trace, &trainer->watch);
+    return watch_start(trainer);
 }
 
 void qs__plan_release(qs__trainer *trainer) {
@@ -211,6 +216,12 @@ static qs_status memory_fill(qs__trainer *trainer) {
     return weights_start(trainer);
 }
 
+/* The clock beside the steps counts those that are left. */
+static qs_status going_on(qs__trainer *trainer) {
+    QS_TRY(qs__state_load(trainer));
+    return watch_start(trainer);
+}
+
 /* ---- All together ------------------------------------------------------------------------------------------------------------- */
 
 static qs_status create_alone(qs__trainer *trainer) {
@@ -221,6 +232,7 @@ static qs_status create_alone(qs__trainer *trainer) {
     trainer->scale = qs_loss_scale_start(trainer->job);
     trainer->scale.growth_steps = trainer->options->scale_growth > 0 ? trainer->options->scale_growth : trainer->steps_per_epoch;
     trainer->failure.step = -1;
+    if (trainer->options->resume) QS_TRY(going_on(trainer));
     return qs_allocate((size_t)trainer->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 

@@ -15,7 +15,7 @@ void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
 
 static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
     qs__sums_add(&trainer->interval, program, count);
-    if (trainer->step == 0) trainer->first = trainer->interval;
+    if (trainer->first.samples == 0) trainer->first = trainer->interval;
 }
 
 static const qs__program *program_for(const qs__trainer *trainer, int64_t count) {

@@ -177,6 +177,7 @@ typedef struct qs__trainer {
     qs_loss_scale scale;
     int64_t steps_per_epoch, steps; /* steps: of the whole run, max_steps respected */
     int64_t step;                   /* next one, from 0 */
+    int64_t first_step;             /* done in the run that this one goes on with */
     qs__sums interval;              /* of this rank, since the last report */
     qs__sums epoch;                 /* of all ranks, reported so far */
     qs__failure failure;            /* what this rank found first */
@@ -255,6 +256,10 @@ qs_status qs__gradients_report(qs__trainer *trainer, const qs__program *program,
 /* norm_gap.c: before every options->norm_gap_every-th step, outside its clock; collective. */
 qs_status qs__norm_gap_check(const qs__trainer *trainer);
 qs_status qs__norm_gap_report(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
+
+/* state.c: collective where it writes. */
+qs_status qs__state_save(const qs__trainer *trainer, int64_t epoch); /* behind an epoch, where options->checkpoint_every says so */
+qs_status qs__state_load(qs__trainer *trainer);                      /* from options->resume; programs are bound */
 
 /* step.c */
 /* The samples of this rank in the step at hand, and the program that runs them; valid until the next call. */

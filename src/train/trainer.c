@@ -84,6 +84,7 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     out->test_loss = test.loss;
     out->test_accuracy = test.accuracy;
     trainer->epoch = (qs__sums){0};
+    QS_TRY(qs__state_save(trainer, epoch));
     if (options->epoch_done && trainer->rank == 0) {
         options->epoch_done(options->progress_context, (int)epoch, out->training_loss, test.loss, test.accuracy);
     }
@@ -91,8 +92,9 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
 }
 
 static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
-    for (int64_t epoch = 0; trainer->step < trainer->steps; epoch++) {
-        for (int64_t step = 0; step < trainer->steps_per_epoch && trainer->step < trainer->steps; step++) {
+    for (int64_t epoch = trainer->step / trainer->steps_per_epoch; trainer->step < trainer->steps; epoch++) {
+        for (int64_t step = trainer->step % trainer->steps_per_epoch; step < trainer->steps_per_epoch && trainer->step < trainer->steps;
+             step++) {
             if (trainer->plan_offered) QS_TRY(qs__replan(trainer, epoch));
             QS_TRY(qs__promote(trainer, epoch));
             QS_TRY(qs__trainer_step(trainer, epoch, step));

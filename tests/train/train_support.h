@@ -72,8 +72,8 @@ static inline void bench_open(bench *out, const char *backend, const char *comm_
 }
 
 static inline void folder_remove(const char *folder) {
-    static const char *const names[] = {"config.json",   "metrics.jsonl", "plan.json", "timing.json",
-                                        "weights.qsync", "audit.json",    "trace.json"};
+    static const char *const names[] = {"config.json",   "metrics.jsonl", "plan.json",  "timing.json",
+                                        "weights.qsync", "audit.json",    "trace.json", "state.qsync"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);

@@ -133,6 +133,8 @@ typedef struct qs_train_options {
     int64_t training_limit, test_limit; /* 0: all samples; test_limit below 0: no evaluation */
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
     const char *start_weights;          /* weights file to start from, or NULL */
+    const char *resume;                 /* state.qsync of a run to go on with, see "Going on"; NULL: from the beginning */
+    int64_t checkpoint_every;           /* write state.qsync after every N epochs and at the end; 0: never */
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
     const char *watch_plan;             /* see "Another plan on the way"; only rank 0 looks at these two */
     int64_t watch_after;                /* look only when so many steps are done */
@@ -187,6 +189,7 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   With norm_gap_every also a line {"type":"norm-gap", epoch, step, gap, statistics_gap, worst_gap, worst}: how far 8 bits move the values
  *   of normalisations (qs_norm_gap), in the step's forward part, which runs once more for it before the step's time begins
  * - weights.qsync: master weights and running statistics after the last step
+ * - state.qsync, with checkpoint_every: all that is needed to go on
  *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
  *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a numeric failure {"type":"failure", ...} is the last.
  * - timing.json: durations, speed and memory of the run
@@ -202,6 +205,13 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * finite, and word of a new plan; when an epoch ends the hash of the master weights is compared (QS_FAILED names the rank) and failures of
  * single ranks are agreed upon. A failure inside a step (peer lost, kernel failed) returns on that rank only: the caller ends the run with
  * qs_comm_abort. */
+
+/* Going on. state.qsync holds, behind an epoch, weights, running statistics, what the optimiser keeps, the residuals of a narrow wire on
+ * every rank, the number of steps and of those skipped, and the loss scale. A run that goes on from it with the same job, plan, cluster and
+ * data does what the first would have done, bit for bit: rate, order of samples and draws come from the step's number. (Within an epoch,
+ * where max_steps stopped it, running statistics were averaged over ranks: they alone go on otherwise.) QS_MISMATCH when it is of another
+ * model, optimiser, wire, number of ranks where the wire is narrow, or of epochs of another length; QS_USAGE when the job ends where it was
+ * saved. Its plan is the caller's matter: that of the run folder, where promotions or a new plan changed it. */
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Runs that go on from the state of another: the bits of a run in one piece, whatever the optimiser, between epochs and within one, through
+ * steps that loss scaling skips; and states that are refused. */
+#include "train_support.h"
+
+static const char *fast_backend(void) {
+    return backend_exists("cpu") ? "cpu" : "ref";
+}
+
+/* 16 steps an epoch. */
+static void small_open(bench *here, const char *model, const char *optimizer, int epochs) {
+    bench_open(here, fast_backend(), "self", model, 16);
+    assert_ok(qs_job_optimizer_set(&here->job, optimizer));
+    here->job.rate.base = 0.005;
+    here->job.rate.schedule = QS_RATE_CONSTANT; /* a cosine ends with the job */
+    here->job.augmentation = true;
+    here->job.epochs = epochs;
+    here->options.run_folder = here->folder;
+    here->options.checkpoint_every = 1;
+}
+
+typedef struct outcome {
+    uint64_t hash;
+    int64_t steps;
+    char *metrics;
+} outcome;
+
+static outcome run(bench *here) {
+    qs_train_result result;
+    assert_ok(qs_train(&here->options, here->device, here->comm, &result));
+    outcome out = {.hash = result.weights_hash, .steps = result.steps};
+    file_text(here->folder, "metrics.jsonl", &out.metrics);
+    result_release(&result);
+    return out;
+}
+
+static const char *state_of(const bench *here) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/state.qsync", here->folder);
+    return path;
+}
+
+/* The part of a text behind the line in which `mark` stands. */
+static const char *behind(const char *text, const char *mark) {
+    const char *at = strstr(text, mark);
+    assert_non_null(at);
+    return strchr(at, '\n') + 1;
+}
+
+/* scale: what dynamic loss scaling starts from; 0: there is none. */
+static void goes_on(const char *model, const char *optimizer, double scale) {
+    bench whole, first, second;
+    small_open(&whole, model, optimizer, 3);
+    small_open(&first, model, optimizer, 1);
+    small_open(&second, model, optimizer, 3);
+    bench *const all[] = {&whole, &first, &second};
+    for (int i = 0; i < 3; i++) {
+        all[i]->job.dynamic_loss_scaling = scale > 0;
+        all[i]->job.loss_scale = scale > 0 ? scale : 1;
+        all[i]->options.scale_growth = 7; /* two of seven good steps are done when the first epoch ends */
+        all[i]->options.skip_limit = 1000;
+    }
+    const outcome expected = run(&whole), stopped = run(&first);
+    second.options.resume = state_of(&first);
+    const outcome resumed = run(&second);
+    assert_int_equal(expected.steps, 48);
+    assert_int_equal(resumed.steps, 48);
+    assert_true(resumed.hash == expected.hash && stopped.hash != expected.hash);
+    assert_string_equal(behind(expected.metrics, "\"epoch\",\"epoch\":1,"), resumed.metrics);
+    if (scale > 1) assert_null(strstr(stopped.metrics, "\"skipped_steps\":0,"));
+    for (int i = 0; i < 3; i++)
+        bench_close(all[i]);
+    free(expected.metrics);
+    free(stopped.metrics);
+    free(resumed.metrics);
+}
+
+static void every_optimizer_goes_on(void **state) {
+    (void)state;
+    const char *name;
+    for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++) {
+        goes_on("lenet5", name, 0);
+        goes_on("lenet5", name, 1);
+        goes_on("resnet8:width=0.25", name, 0x1p135); /* overflows at first */
+    }
+}
+
+/* A stop in the second epoch; what evaluation finds on the way does not matter to training. */
+static void within_an_epoch(void **state) {
+    (void)state;
+    bench whole, first, second;
+    small_open(&whole, "resnet8:width=0.25", "adam", 2);
+    small_open(&first, "resnet8:width=0.25", "adam", 2);
+    small_open(&second, "resnet8:width=0.25", "adam", 2);
+    first.options.max_steps = 21;
+    const outcome expected = run(&whole), stopped = run(&first);
+    second.options.resume = state_of(&first);
+    const outcome resumed = run(&second);
+    assert_int_equal(stopped.steps, 21);
+    assert_true(resumed.hash == expected.hash);
+    bench_close(&whole);
+    bench_close(&first);
+    bench_close(&second);
+    free(expected.metrics);
+    free(stopped.metrics);
+    free(resumed.metrics);
+}
+
+static void parameters_read(const bench *here, const qs_graph *graph, float *weights) {
+    char path[128];
+    float *statistics = calloc((size_t)graph->statistics_elements + 1, sizeof *statistics);
+    snprintf(path, sizeof path, "%s/weights.qsync", here->folder);
+    assert_ok(qs_weights_read(path, graph, weights, statistics));
+    free(statistics);
+}
+
+/* Adam's first update moves every weight that has a gradient by the rate, corrected for the moments' start at 0. Had the steps that loss
+ * scaling skipped before counted, the correction would be another: after one of them already 0.74 of it. */
+static void skipped_steps_do_not_count(void **state) {
+    (void)state;
+    bench here;
+    qs_graph *graph = NULL;
+    small_open(&here, "lenet5", "adam", 8);
+    here.job.rate.warmup_epochs = 0;
+    *qs_job_setting(&here.job, "weight_decay") = 0;
+    here.job.dynamic_loss_scaling = true;
+    here.job.loss_scale = 0x1p135;
+    here.options.skip_limit = 1000;
+    here.options.test_limit = -1;
+    assert_ok(qs_job_model(&here.job, &graph));
+    float *weights = calloc((size_t)graph->trained_elements, sizeof *weights),
+          *start = calloc((size_t)graph->trained_elements, sizeof *start);
+    float *running = calloc((size_t)graph->statistics_elements + 1, sizeof *running);
+    qs_graph_initialize(graph, here.job.seed, start, running);
+    double most = 0;
+    for (here.options.max_steps = 1; most == 0; here.options.max_steps++) {
+        assert_true(here.options.max_steps < 100);
+        outcome one = run(&here);
+        free(one.metrics);
+        parameters_read(&here, graph, weights);
+        for (int64_t i = 0; i < graph->trained_elements; i++)
+            most = fmax(most, fabs((double)weights[i] - (double)start[i]));
+    }
+    assert_true(here.options.max_steps > 3); /* it counts one more */
+    if (!(fabs(most - 0.005) < 0.005 * 1e-3)) fail_msg("the first update moved weights by up to %g", most);
+    free(weights);
+    free(start);
+    free(running);
+    qs_graph_release(graph);
+    bench_close(&here);
+}
+
+static void refuse(const bench *from, bench *here, qs_status status, const char *why) {
+    qs_train_result result;
+    here->options.resume = state_of(from);
+    assert_refused(qs_train(&here->options, here->device, here->comm, &result), status, why);
+    bench_close(here);
+}
+
+static void others_are_refused(void **state) {
+    (void)state;
+    bench first, next;
+    small_open(&first, "lenet5", "adam", 1);
+    free(run(&first).metrics);
+    small_open(&next, "lenet5", "sgd", 2);
+    refuse(&first, &next, QS_MISMATCH, "sgd.momentum is missing: it was saved with another optimiser");
+    small_open(&next, "mlp", "adam", 2);
+    refuse(&first, &next, QS_MISMATCH, "this is the state of model \"lenet5\", not of \"mlp\"");
+    small_open(&next, "lenet5", "adam", 2);
+    next.options.training_limit = 128;
+    refuse(&first, &next, QS_MISMATCH, "an epoch had 16 steps, here it has 8");
+    small_open(&next, "lenet5", "adam", 2);
+    strcpy(next.job.dataset, "shapes");
+    strcpy(next.job.wire, "int8");
+    refuse(&first, &next, QS_MISMATCH, "wire_residuals.0 is missing");
+    small_open(&next, "lenet5", "adam", 1);
+    refuse(&first, &next, QS_USAGE, "16 steps are done, and this run ends with step 16; give it more epochs");
+    small_open(&next, "lenet5", "adam", 2);
+    next.options.run_folder = first.folder;
+    refuse(&first, &next, QS_USAGE, "is in the run folder that this run would write over");
+    bench_close(&first);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_optimizer_goes_on), cmocka_unit_test(within_an_epoch),
+                                       cmocka_unit_test(skipped_steps_do_not_count), cmocka_unit_test(others_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
