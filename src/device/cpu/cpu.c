@@ -71,12 +71,14 @@ static const qs__products *integer_products(const qs__cpu *cpu) {
     return &qs__products_portable;
 }
 
-static const qs__taps *weight_gradients(const qs__cpu *cpu) {
+/* Tiles of convolutions. */
+static void set_convolutions(qs__cpu *cpu) {
     (void)cpu;
 #if defined(__x86_64__)
-    if (!strcmp(cpu->own->name, "avx512")) return &qs__taps_avx512;
+    if (strcmp(cpu->own->name, "avx512")) return;
+    cpu->direct = &qs__direct_avx512;
+    cpu->taps = &qs__taps_avx512;
 #endif
-    return NULL;
 }
 
 static void cpu_close(void *state) {
@@ -90,7 +92,7 @@ static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     if (options->family) QS_TRY(qs__family_ask(cpu, options->family));
     cpu->own = own_kernels();
     cpu->products = integer_products(cpu);
-    cpu->taps = weight_gradients(cpu);
+    set_convolutions(cpu);
     return qs__library_open(options->threads, &cpu->library);
 }
 

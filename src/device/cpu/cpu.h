@@ -6,6 +6,7 @@
 #define QSYNC_DEVICE_CPU_H
 
 #include "cpu/library/library.h"
+#include "cpu/vector/direct.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products.h"
 #include "cpu/vector/taps.h"
@@ -18,7 +19,8 @@ typedef struct qs__cpu {
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
     const qs__products *products;
-    const qs__taps *taps; /* NULL: none for this instruction set */
+    const qs__direct *direct; /* NULL, as the next: none for this instruction set */
+    const qs__taps *taps;
 } qs__cpu;
 
 /* ---- Chains (chain.c) ---- */

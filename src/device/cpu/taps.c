@@ -9,8 +9,7 @@
 #include <string.h>
 
 enum {
-    PACKED_BYTES = 3 << 18, /* three quarters of a second cache of 1 MiB */
-    MOST_LANES = 1 << 16    /* of the taps of an output together: what the tables below are for */
+    PACKED_BYTES = 3 << 18 /* three quarters of a second cache of 1 MiB */
 };
 
 /* How a convolution is seen: rows of places, each with some lanes, which a few taps reach. Taps of one line of the filter are lanes like

@@ -2,6 +2,7 @@
 /* Tiles on AVX-512 VNNI: 12 × 2 registers of sums, 4 × 16 products an instruction. */
 #include <immintrin.h>
 
+#include "cpu/vector/bfloat_avx512.h"
 #include "cpu/vector/products.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -43,15 +44,6 @@ INLINE void multiply(const qs__tile *tile, int rows, int vectors, __m512i sum[QS
     }
 }
 
-/* Nearest-even; NaN stays one. */
-INLINE __m256i bfloat_of(__m512 x) {
-    __m512i bits = _mm512_castps_si512(x);
-    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
-    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_set1_epi32(0x7FC0));
-    return _mm512_cvtepi32_epi16(rounded);
-}
-
 INLINE void put(const qs__tile *tile, int i, int v, __m512i sum, __m512 factor, __m512 bias, __mmask16 mask) {
     char *row = tile->row[i];
     if (tile->result == QS__TILE_INT32) {
@@ -65,7 +57,7 @@ INLINE void put(const qs__tile *tile, int i, int v, __m512i sum, __m512 factor, 
     if (tile->result == QS__TILE_FP32) {
         _mm512_mask_storeu_ps((float *)(void *)row + LANES * v, mask, x);
     } else {
-        _mm256_mask_storeu_epi16((uint16_t *)(void *)row + LANES * v, mask, bfloat_of(x));
+        _mm256_mask_storeu_epi16((uint16_t *)(void *)row + LANES * v, mask, qs__bfloat_of(x));
     }
 }
 
