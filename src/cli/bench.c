@@ -38,6 +38,7 @@ static void options_fill(request *asked, option_table *table) {
     options_add(table, (option_row){"recipes", OPTION_TEXT, &steps->recipes, "LIST",
                                     "comma-separated (fp32,bf16,int8/bf16; --tune: all that the device offers)", 0});
     options_add(table, (option_row){"batch", OPTION_INTEGER, &steps->batch, "N", "batch (128)", 1});
+    options_add(table, (option_row){"optimizer", OPTION_TEXT, &steps->optimizer, "NAME", optimizer_names(), 0});
     options_add(table, (option_row){"input", OPTION_TEXT, &steps->input, "CxHxW", "input shape (each model's own)", 0});
     options_add(table, (option_row){"classes", OPTION_INT, &steps->classes, "N", "classes (each model's own)", 1});
     options_add(table, (option_row){"steps", OPTION_INT, &steps->steps, "N",
@@ -79,6 +80,7 @@ static qs_status request_check(const request *asked, const option_table *table) 
     if (asked->steps.kernels && others) return qs_fail(QS_USAGE, "--kernels lists those of whole steps: leave out the other benchmark");
     if (asked->steps.breakdown && others)
         return qs_fail(QS_USAGE, "--breakdown is of whole steps in one recipe: leave out the other benchmark");
+    if (asked->steps.optimizer && others) return qs_fail(QS_USAGE, "--optimizer is of whole steps: leave out the other benchmark");
     if ((asked->steps.input || asked->steps.classes) && others && !asked->quantization && !asked->tune)
         return qs_fail(QS_USAGE, "--input and --classes are of whole steps, --quantization and --tune: leave out the other benchmark");
     if (option_given(table, "batches") && !asked->quantization)

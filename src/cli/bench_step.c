@@ -105,6 +105,7 @@ static qs_status recipe_run(void *context, const char *recipe) {
     const qs_bench_question question = {.model = one->model,
                                         .input = &input,
                                         .recipe = recipe,
+                                        .optimizer = options->optimizer,
                                         .batch = options->batch,
                                         .steps = options->steps,
                                         .parts = options->breakdown};

@@ -8,6 +8,7 @@
 typedef struct step_bench {
     const char *models, *recipes, *batches; /* comma-separated */
     const char *input;                      /* "3x64x64"; NULL: the model's own, as its classes where 0 */
+    const char *optimizer;                  /* NULL: sgd */
     int classes;
     int64_t batch;
     int steps, threads;

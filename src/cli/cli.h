@@ -71,6 +71,7 @@ void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
 /* optimizer.c: the options of job_options that come from the list of optimisers; --rate is theirs because its default is. */
+const char *optimizer_names(void); /* "sgd or adam (sgd)" */
 void optimizer_options_start(job_options *options);
 void optimizer_options_add(job_options *options, option_table *table);
 void rate_option_add(job_options *options, option_table *table);

@@ -108,8 +108,10 @@ qs_status verb_inspect(int argc, char **argv) {
     int classes = 0;
     bool memory = false, blocks = false, groups = false, json = false, done = false;
     int first = 0;
+    char optimizer_help[80];
     memory_question question = {.recipe = "fp32", .optimizer = "sgd", .wire = "fp32"};
     option_table table = {0};
+    snprintf(optimizer_help, sizeof optimizer_help, "with --memory: %s", optimizer_names());
     options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (1)", 1});
     options_add(&table, (option_row){"input", OPTION_TEXT, &input, "CxHxW", "input shape (the model's own)", 0});
     options_add(&table, (option_row){"classes", OPTION_INT, &classes, "N", "classes (the model's own)", 1});
@@ -120,7 +122,7 @@ qs_status verb_inspect(int argc, char **argv) {
                 (option_row){"recipe", OPTION_TEXT, &question.recipe, "NAME", "with --memory: of every adjustable operator (fp32)", 0});
     options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
     options_add(&table, (option_row){"class", OPTION_TEXT, &question.class_name, "NAME", "with --plan: device class (the first)", 0});
-    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", "with --memory: sgd or adam (sgd)", 0});
+    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", optimizer_help, 0});
     options_add(&table, (option_row){"wire", OPTION_TEXT, &question.wire, "NAME",
                                      "with --memory: in which gradients travel: fp32, bf16 or int8 (fp32)", 0});
     options_add(&table, (option_row){"backend", OPTION_TEXT, &question.backend, "NAME",

@@ -58,6 +58,11 @@ static void list_read(void) {
     append(rate_help, sizeof rate_help, ")");
 }
 
+const char *optimizer_names(void) {
+    list_read();
+    return names_help;
+}
+
 void optimizer_options_start(job_options *options) {
     options->optimizer = "sgd";
     options->rate = NAN;
@@ -66,8 +71,7 @@ void optimizer_options_start(job_options *options) {
 }
 
 void optimizer_options_add(job_options *o, option_table *table) {
-    list_read();
-    options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", names_help, 0});
+    options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", optimizer_names(), 0});
     for (int i = 0; i < settings; i++)
         options_add(table, (option_row){known[i].option, OPTION_REAL, &o->setting[i], "X", known[i].help, 0});
 }

@@ -32,6 +32,11 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
     if (!row && one->attributes.to)
         return qs_fail(QS_MISMATCH, "the profile of class %s knows nothing of %s: name it in the class's \"storage\" and profile again",
                        profile->class_name, one->attributes.to->name);
+    if (!row && one->op->optimizer)
+        return qs_fail(QS_MISMATCH,
+                       "the profile of class %s has no kernel for %s: give the optimizer, its settings and the bucket bytes that "
+                       "it was measured with, or profile again",
+                       profile->class_name, case_text);
     if (!row)
         return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again",
                        profile->class_name, case_text);

@@ -114,7 +114,8 @@ double qs_case_bytes(const qs_case *one) {
     double bytes = 0;
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
-        if (operand->format) bytes += (double)qs_tensor_bytes(&operand->shape, operand->format);
+        const bool updated = one->op->optimizer && one->pass->written >> i & 1;
+        if (operand->format) bytes += (updated ? 2 : 1) * (double)qs_tensor_bytes(&operand->shape, operand->format);
     }
     return bytes;
 }

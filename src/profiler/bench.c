@@ -54,6 +54,7 @@ static qs_status schedule_make(bench *one) {
 static qs_status bench_lower(const qs_bench_question *question, bench *one) {
     if (question->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)question->batch);
     qs_job_default(&one->job);
+    if (question->optimizer) QS_TRY(qs_job_optimizer_set(&one->job, question->optimizer));
     one->job.batch = question->batch;
     QS_TRY(qs_recipe_builtin(question->recipe, &one->recipe));
     QS_TRY(qs_model_build(question->model, question->input, &one->graph));
@@ -90,8 +91,12 @@ static void bench_end(bench *one) {
 
 /* One step, with somebody watching (observer NULL: nobody). */
 static qs_status step_run(bench *one, qs_step_observer observer, void *context, double *us) {
-    const qs_run run = {
-        .seed = one->job.seed, .step = (uint64_t)one->step++, .samples = one->job.batch, .global_samples = one->job.batch, .loss_scale = 1};
+    const qs_run run = {.seed = one->job.seed,
+                        .step = (uint64_t)one->step,
+                        .samples = one->job.batch,
+                        .global_samples = one->job.batch,
+                        .loss_scale = 1,
+                        .updates = one->step++};
     qs__inputs_fill(one->graph, one->schedule, one->executor);
     qs_executor_observe(one->executor, observer, context);
     const double begin = qs_clock();

@@ -200,6 +200,14 @@ static void moments_vanish(void **state) {
     bound_release(&b);
 }
 
+/* Bytes moved in memory: 4 of the gradient, read; 8 of weights and of each moment, read and written. The flag is 4 more. */
+static void bytes_are_moved(void **state) {
+    (void)state;
+    qs_case one;
+    assert_ok(qs_case_parse(with_flag, &one));
+    assert_true(qs_case_bytes(&one) == 28 * COUNT + 4);
+}
+
 static void settings_tell_cases_apart(void **state) {
     (void)state;
     const qs_optimizer *optimizer = qs_op_of("adam")->optimizer;
@@ -220,9 +228,10 @@ static void settings_tell_cases_apart(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases),           cmocka_unit_test(bit_for_bit),    cmocka_unit_test(close_to_double),
-        cmocka_unit_test(known_values),    cmocka_unit_test(first_step),     cmocka_unit_test(loss_scale_divides_out),
-        cmocka_unit_test(flag_zero_skips), cmocka_unit_test(moments_vanish), cmocka_unit_test(settings_tell_cases_apart)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),           cmocka_unit_test(bit_for_bit),
+                                       cmocka_unit_test(close_to_double), cmocka_unit_test(known_values),
+                                       cmocka_unit_test(first_step),      cmocka_unit_test(loss_scale_divides_out),
+                                       cmocka_unit_test(flag_zero_skips), cmocka_unit_test(moments_vanish),
+                                       cmocka_unit_test(bytes_are_moved), cmocka_unit_test(settings_tell_cases_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

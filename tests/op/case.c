@@ -24,7 +24,7 @@ static void registry(void **state) {
             assert_true(op->pass[i].roles <= QS_MAX_OPERANDS && op->pass[i].written && op->pass[i].reference && op->pass[i].check);
         }
     }
-    assert_true(count == 29);
+    assert_true(count >= 29);
     const qs_op *none;
     assert_int_equal(qs_op_find("conv3d", &none), QS_USAGE);
     assert_non_null(strstr(qs_message(), "conv2d, linear"));

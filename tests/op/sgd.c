@@ -86,8 +86,17 @@ static void momentum_sums_up(void **state) {
     bound_release(&b);
 }
 
+/* Bytes moved in memory: 4 of the gradient, read; 8 of weights and of momentum, read and written. The flag is 4 more. */
+static void bytes_are_moved(void **state) {
+    (void)state;
+    qs_case one;
+    assert_ok(qs_case_parse(with_flag, &one));
+    assert_true(qs_case_bytes(&one) == 20 * 77 + 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(bit_for_bit), cmocka_unit_test(loss_scale_divides_out),
-                                       cmocka_unit_test(flag_zero_skips), cmocka_unit_test(momentum_sums_up)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cases),           cmocka_unit_test(bit_for_bit),      cmocka_unit_test(loss_scale_divides_out),
+        cmocka_unit_test(flag_zero_skips), cmocka_unit_test(momentum_sums_up), cmocka_unit_test(bytes_are_moved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -398,7 +398,7 @@ QS_API double qs_case_flops(const qs_case *one);
 /* Cases are equal exactly when their texts are; equal cases have equal hashes, which mean something within one process only. */
 QS_API bool qs_case_equal(const qs_case *a, const qs_case *b);
 QS_API uint64_t qs_case_hash(const qs_case *one);
-/* Bytes read plus bytes written, each operand once. */
+/* Bytes read plus bytes written: each operand once, what an optimiser updates in place twice. */
 QS_API double qs_case_bytes(const qs_case *one);
 /* Runs the reference kernel. */
 QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run);

@@ -183,6 +183,7 @@ typedef struct qs_bench_question {
     const char *model;
     const qs_model_input *input; /* NULL: the model's own standard input */
     const char *recipe;          /* a built-in one, of every operator */
+    const char *optimizer;       /* NULL: sgd */
     int64_t batch;
     int steps;       /* timed ones, behind two of warm-up */
     bool parts;      /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */
@@ -195,7 +196,7 @@ typedef struct qs_bench_part {
     bool conversion; /* placed by lowering between formats; sums of gradients are none */
     int count;
     double us;           /* all of them in a step: the sum of each one's median over steps */
-    double flops, bytes; /* bytes: each operand once for every kernel */
+    double flops, bytes; /* bytes: qs_case_bytes of every kernel */
     double roof_us;      /* of products, see below; else 0 */
 } qs_bench_part;
 
