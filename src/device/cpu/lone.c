@@ -12,9 +12,9 @@ struct qs_lone_product {
     qs__cpu *cpu;
     qs_lone_shape shape;
     const qs_format *format;
-    bool integer, own;
+    bool integer;
     int shifts;
-    qs__product grouped; /* in shift groups, by our own kernels; shifts 0: not this kind */
+    qs__product own; /* by our own kernels; shifts 0: not this kind */
     int64_t input_count, weights_count;
     qs__work *product, *pack;
     qs__work *direct; /* of matrices: takes weights as they lie, which is faster than packing them for one product */
@@ -162,7 +162,7 @@ static void find_groups(qs_lone_product *p) {
         qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
     }
     (void)qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
-    int spare = p->grouped.shifts ? 0 : qs__spare_bits(p->format); /* our own kernels lift for themselves */
+    int spare = p->own.shifts ? 0 : qs__spare_bits(p->format); /* our own kernels lift for themselves */
     for (int64_t c = 0; c < p->shape.channels; c++) {
         int shift = p->shifts - 1 - p->group[c];
         p->lift[c] = (uint8_t)(shift < spare ? shift : spare); /* the rest, if any, goes to the weights */
@@ -181,7 +181,7 @@ static void write_operand(qs_lone_product *p) {
 }
 
 static qs_status pack_weights(const qs_lone_product *p) {
-    return p->direct || p->grouped.shifts ? QS_OK : qs__work_run(p->cpu->library, p->pack);
+    return p->direct || p->own.shifts ? QS_OK : qs__work_run(p->cpu->library, p->pack);
 }
 
 /* Weights of int6 take the last shift of the narrow channels' partners: their codes have the room, the time is that of any codes. */
@@ -201,60 +201,31 @@ static qs_status write_weights(qs_lone_product *p) {
     return pack_weights(p);
 }
 
-/* Tiles of our own over panels that are packed as the kernel wants them. */
-static void run_own(qs_lone_product *p) {
-    const int64_t quads = p->shape.channels / 4, rows = p->shape.batch, columns = p->shape.outputs;
-    static const int32_t none[QS__TILE_COLUMNS];
-    static const float ones[QS__TILE_ROWS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    for (int64_t block = 0; block + QS__TILE_ROWS <= rows; block += QS__BLOCK_ROWS)
-        for (int64_t column = 0; column + QS__TILE_COLUMNS <= columns; column += QS__TILE_COLUMNS)
-            for (int64_t row = block; row < block + QS__BLOCK_ROWS && row < rows; row += QS__TILE_ROWS) {
-                qs__tile tile = {.left = (uint8_t *)p->operand + row * quads * 4,
-                                 .right = (int8_t *)p->packed + column * quads * 4,
-                                 .parts = 1,
-                                 .quads = {quads},
-                                 .columns = QS__TILE_COLUMNS,
-                                 .width = QS__TILE_COLUMNS,
-                                 .correction = none,
-                                 .result = QS__TILE_BF16,
-                                 .column_factor = p->factors + column,
-                                 .row_factor = ones};
-                tile.rows = rows - row < QS__TILE_ROWS ? (int)(rows - row) : QS__TILE_ROWS;
-                for (int r = 0; r < tile.rows; r++)
-                    tile.row[r] = (uint16_t *)p->result + (row + r) * columns + column;
-                p->cpu->products->tile(&tile);
-            }
-}
-
 /* Lifting belongs to quantizing, as with the library's products, whose codes are written lifted; gathering to the product. */
-static void run_grouped(qs_lone_product *p, int stages) {
-    const int staging = p->grouped.gathered ? QS_LONE_PRODUCT | QS_LONE_GATHER : QS_LONE_QUANTIZE;
+static void run_own(qs_lone_product *p, int stages) {
+    const int staging = p->own.gathered ? QS_LONE_PRODUCT | QS_LONE_GATHER : QS_LONE_QUANTIZE;
     const qs__product_run run = {
         .stages =
             (stages & staging ? QS__STAGE : 0) | (stages & QS_LONE_WEIGHTS ? QS__PACK : 0) | (stages & QS_LONE_PRODUCT ? QS__MULTIPLY : 0),
         .kernels = p->cpu->products,
         .left = p->operand,
         .right = p->codes,
-        .left_group = p->group,
+        .left_group = p->shifts > 1 ? p->group : NULL,
         .left_step = 1,
         .right_step = p->factors,
         .right_steps = p->shape.outputs,
         .result = p->result,
         .scratch = p->scratch,
     };
-    if (run.stages) qs__product_execute(&p->grouped, &run);
+    if (run.stages) qs__product_execute(&p->own, &run);
 }
 
 qs_status qs__lone_run(qs_lone_product *p, int stages) {
-    if (p->own) {
-        run_own(p);
-        return QS_OK;
-    }
     if (stages & QS_LONE_GROUPS && p->integer) find_groups(p);
     if (stages & QS_LONE_QUANTIZE) write_operand(p);
     if (stages & QS_LONE_WEIGHTS) QS_TRY(write_weights(p));
-    if (p->grouped.shifts) {
-        run_grouped(p, stages);
+    if (p->own.shifts) {
+        run_own(p, stages);
         return QS_OK;
     }
     const bool fresh = stages & QS_LONE_WEIGHTS && p->direct;
@@ -262,6 +233,11 @@ qs_status qs__lone_run(qs_lone_product *p, int stages) {
 }
 
 /* ---- Life ---- */
+
+/* Of eight bits there are none: one step for all. */
+static int shifts_of(const qs_format *format) {
+    return format->kind == QS_KIND_INTEGER && format->bits < 8 ? SHIFTS : 1;
+}
 
 void qs__lone_close(qs_lone_product *p) {
     if (!p) return;
@@ -275,58 +251,46 @@ void qs__lone_close(qs_lone_product *p) {
     free(p);
 }
 
-static qs_status fill_own(qs_lone_product *p) {
-    const qs_lone_shape *s = &p->shape;
-    if (!is_matrix(s) || s->channels % 4 || s->outputs % QS__TILE_COLUMNS)
-        return qs_fail(QS_UNSUPPORTED, "our own product by itself is a matrix product of whole panels");
-    snprintf(p->name, sizeof p->name, "own:integer:%s", p->cpu->products->name);
-    QS_TRY(room((size_t)((s->batch + QS__TILE_ROWS) * s->channels), &p->operand));
-    QS_TRY(room((size_t)(s->outputs * s->channels), &p->packed));
-    QS_TRY(room((size_t)(s->outputs * s->batch) * sizeof(uint16_t), &p->result));
-    return room((size_t)s->outputs * sizeof(float), (void **)&p->factors);
-}
-
-static qs_status fill_grouped(qs_lone_product *p, bool gathered) {
+static qs_status fill_own(qs_lone_product *p, const char *format, bool gathered) {
     const qs_lone_shape *s = &p->shape;
     const int64_t height = out_extent(s, s->height), width = out_extent(s, s->width), padding = padding_of(s);
-    p->format = qs_format_of("int4");
+    QS_TRY(qs_format_find(format, &p->format));
+    QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
     p->integer = true;
-    p->shifts = SHIFTS;
-    p->grouped = (qs__product){.pass = QS__FORWARD,
-                               .batch = s->batch,
-                               .channels = s->channels,
-                               .height = s->height,
-                               .width = s->width,
-                               .outputs = s->outputs,
-                               .out_height = height,
-                               .out_width = width,
-                               .kernel = {s->kernel, s->kernel},
-                               .stride = {s->stride, s->stride},
-                               .padding = {padding, padding},
-                               .groups = 1,
-                               .left = p->format,
-                               .right = p->format,
-                               .shifts = SHIFTS,
-                               .gathered = gathered,
-                               .result = p->cpu->bf16 ? QS__TILE_BF16 : QS__TILE_FP32};
+    p->shifts = shifts_of(p->format);
+    p->own = (qs__product){.pass = QS__FORWARD,
+                           .batch = s->batch,
+                           .channels = s->channels,
+                           .height = s->height,
+                           .width = s->width,
+                           .outputs = s->outputs,
+                           .out_height = height,
+                           .out_width = width,
+                           .kernel = {s->kernel, s->kernel},
+                           .stride = {s->stride, s->stride},
+                           .padding = {padding, padding},
+                           .groups = 1,
+                           .left = p->format,
+                           .right = p->format,
+                           .shifts = p->shifts,
+                           .gathered = gathered,
+                           .result = p->cpu->bf16 ? QS__TILE_BF16 : QS__TILE_FP32};
     snprintf(p->name, sizeof p->name, "own:%s:%s", gathered ? "gathered" : "integer", p->cpu->products->name);
     QS_TRY(draw(p));
     QS_TRY(room((size_t)p->input_count, &p->operand));
     QS_TRY(room((size_t)p->weights_count, &p->codes));
     QS_TRY(room((size_t)(s->batch * s->outputs * height * width) * sizeof(float), &p->result));
-    QS_TRY(room(qs__product_scratch(&p->grouped, qs_threads()), &p->scratch));
+    QS_TRY(room(qs__product_scratch(&p->own, qs_threads()), &p->scratch));
     return qs__lone_run(p, QS_LONE_ALL);
 }
 
 static qs_status fill(qs_lone_product *p, const char *kind) {
-    p->own = !strcmp(kind, "own int8");
-    if (p->own) return fill_own(p);
-    if (!strcmp(kind, "own int4")) return fill_grouped(p, false);
-    if (!strcmp(kind, "gathered")) return fill_grouped(p, true);
+    if (!strncmp(kind, "own ", 4)) return fill_own(p, kind + 4, false);
+    if (!strcmp(kind, "gathered")) return fill_own(p, "int4", true);
     QS_TRY(qs_format_find(kind, &p->format));
     QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
     p->integer = p->format->kind == QS_KIND_INTEGER;
-    p->shifts = p->integer && p->format->bits < 8 ? SHIFTS : 1;
+    p->shifts = shifts_of(p->format);
     qs__type type = qs__cpu_type(p->format), dst = type == QS__FP32 || !p->cpu->bf16 ? QS__FP32 : QS__BF16;
     const layouts l = is_matrix(&p->shape) ? matrix_layouts(&p->shape, type, dst) : image_layouts(&p->shape, type, dst);
     QS_TRY(draw(p));

@@ -15,22 +15,22 @@ typedef double (*probe)(int64_t rounds);
 
 #if defined(__x86_64__)
 
-/* Sums that do not wait for each other: more than any unit's latency times the units, as far as there are registers. The factors are not
- * the same to the compiler from round to round, and all sums are wanted. */
-#define PROBE(NAME, ISA, SUMS, SUM, FACTOR, ZERO, STEP, EACH)         \
-    __attribute__((target(ISA))) static double NAME(int64_t rounds) { \
-        SUM sum[SUMS];                                                \
-        FACTOR a = (FACTOR)ZERO(), b = (FACTOR)ZERO();                \
-        for (int i = 0; i < (SUMS); i++)                              \
-            sum[i] = (SUM)ZERO();                                     \
-        for (int64_t round = 0; round < rounds; round++) {            \
-            for (int i = 0; i < (SUMS); i++)                          \
-                sum[i] = STEP;                                        \
-            __asm__ volatile("" : "+v"(a), "+v"(b));                  \
-        }                                                             \
-        for (int i = 0; i < (SUMS); i++)                              \
-            __asm__ volatile("" ::"v"(sum[i]));                       \
-        return (double)rounds * (SUMS) * (EACH);                      \
+/* Sums that do not wait for each other: more than any unit's latency times the units, as far as there are registers. Each stays in its
+ * register, compilers would copy it to and fro. The factors are not the same to them from round to round, and all sums are wanted. */
+#define PROBE(NAME, ISA, SUMS, SUM, FACTOR, ZERO, STEP, EACH)                                         \
+    __attribute__((target(ISA))) static double NAME(int64_t rounds) {                                 \
+        SUM sum[SUMS];                                                                                \
+        FACTOR a = (FACTOR)ZERO(), b = (FACTOR)ZERO();                                                \
+        _Pragma("GCC unroll 16") for (int i = 0; i < (SUMS); i++) sum[i] = (SUM)ZERO();               \
+        for (int64_t round = 0; round < rounds; round++) {                                            \
+            _Pragma("GCC unroll 16") for (int i = 0; i < (SUMS); i++) {                               \
+                sum[i] = STEP;                                                                        \
+                __asm__("" : "+v"(sum[i]));                                                           \
+            }                                                                                         \
+            __asm__ volatile("" : "+v"(a), "+v"(b));                                                  \
+        }                                                                                             \
+        _Pragma("GCC unroll 16") for (int i = 0; i < (SUMS); i++) __asm__ volatile("" ::"v"(sum[i])); \
+        return (double)rounds * (SUMS) * (EACH);                                                      \
     }
 
 PROBE(fp32_avx2, "avx2,fma", 12, __m256, __m256, _mm256_setzero_si256, _mm256_fmadd_ps(a, b, sum[i]), 8)

@@ -4,17 +4,13 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, GATHERED = 1 << 16 };
+enum { ALIGNMENT = 64, GATHERED = 1 << 16, NARROW = 16 };
 
 int qs__spare_bits(const qs_format *format) {
     int bits = 0;
     while (format->max * (2 << bits) <= INT8_MAX)
         bits++;
     return bits;
-}
-
-int64_t qs__packed_most(int64_t channels) {
-    return channels + 4 * QS__TILE_PARTS;
 }
 
 static int least(int a, int b) {
@@ -38,6 +34,7 @@ static void fill_part(const qs__product *product, int64_t channels, const uint8_
         order->lifted |= lift > 0;
         order->channel[order->packed] = (int32_t)c;
         order->left_power[order->packed] = (uint8_t)(1 << lift);
+        order->right_lifted |= shift - rest - lift > 0;
         order->right_power[order->packed++] = (uint8_t)(1 << (shift - rest - lift));
     }
     for (; order->packed % 4; order->packed++) {
@@ -52,10 +49,16 @@ static int most_rest(const qs__product *product) {
     return rest > 0 ? rest : 0;
 }
 
+/* Each part is padded to quadruples. */
+int64_t qs__packed_most(const qs__product *product, int64_t channels) {
+    const int parts = most_rest(product) + 1;
+    return (channels + 3 * parts) / 4 * 4;
+}
+
 void qs__shift_order_fill(const qs__product *product, int64_t channels, const uint8_t *group, qs__shift_order *order) {
     order->parts = 0;
     order->packed = 0;
-    order->lifted = false;
+    order->lifted = order->right_lifted = false;
     for (int rest = group ? most_rest(product) : 0; rest >= 0; rest--)
         fill_part(product, channels, group, rest, order);
 }
@@ -93,14 +96,18 @@ static void stage_gathered(const qs__shift_order *order, const qs__products *ker
         kernels->gather(&gather, rows - row < most ? rows - row : most, src + row * stride, dst + row * order->packed);
 }
 
-void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels, int64_t stride,
-                    const int8_t *src, uint8_t *dst) {
+void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, int64_t channels, int64_t stride,
+                    const uint8_t *power, const int8_t *src, uint8_t *dst) {
     if (!in_order(order) && !order->lifted) {
-        stage_gathered(order, kernels, flip, rows, channels, stride, src, dst);
+        stage_gathered(order, kernels, flip, pixels, channels, stride, src, dst);
         return;
     }
-    for (int64_t row = 0; row < rows; row++, src += stride, dst += order->packed) {
-        if (in_order(order)) {
+    if (in_order(order) && channels == order->packed && channels == stride) {
+        kernels->lift(pixels * channels, flip, power, src, dst);
+        return;
+    }
+    for (int64_t pixel = 0; pixel < pixels; pixel++, src += stride, dst += order->packed) {
+        if (in_order(order) && channels >= NARROW) {
             stage_lifted(order, kernels, flip, channels, src, dst);
         } else {
             stage_row(order, flip ? 0x80 : 0, src, dst);

@@ -17,9 +17,11 @@
 #include "qsync/number.h"
 
 enum {
-    QS__BLOCK_ROWS = 4 * QS__TILE_ROWS, /* rows of the result that a thread packs at a time */
-    QS__SLICE = 1 << 16,                /* 255 × 127 × this fits 31 bits */
-    QS__CHUNK = 2048                    /* rows (k) of the weight gradient that are packed at a time */
+    QS__BLOCK_ROWS =
+        20 * QS__TILE_ROWS, /* rows of the result that a thread takes at a time: each panel of the right factor is read once for
+                                            so many, which matters where it comes from far */
+    QS__SLICE = 1 << 16,    /* 255 × 127 × this fits 31 bits */
+    QS__CHUNK = 2048        /* rows (k) of the weight gradient that are packed at a time */
 };
 
 /* Extents of the operator, and the pass's two factors: forward src and weights, input gradient diff_dst and weights, weight gradient
@@ -72,7 +74,7 @@ typedef struct qs__shift_order {
     int parts;
     int64_t begin[QS__TILE_PARTS], length[QS__TILE_PARTS]; /* in packed channels; whole quadruples */
     int64_t packed;                                        /* channels, all parts */
-    bool lifted;                                           /* a left power is not 1 */
+    bool lifted, right_lifted;                             /* a power is not 1 */
     int32_t *channel;                                      /* [packed]; -1: padding */
     uint8_t *left_power, *right_power;                     /* [packed]: shifts, as powers of two */
 } qs__shift_order;
@@ -80,7 +82,7 @@ typedef struct qs__shift_order {
 /* Bits by which the largest code can be shifted in an int8. */
 int qs__spare_bits(const qs_format *format);
 /* Most packed channels of `channels`. */
-int64_t qs__packed_most(int64_t channels);
+int64_t qs__packed_most(const qs__product *product, int64_t channels);
 /* Fills an order whose arrays hold qs__packed_most entries. group NULL: all 0. */
 void qs__shift_order_fill(const qs__product *product, int64_t channels, const uint8_t *group, qs__shift_order *order);
 
@@ -91,10 +93,10 @@ typedef struct qs__pieces {
 } qs__pieces;
 void *qs__piece(qs__pieces *pieces, int64_t bytes);
 
-/* Left factor of a group, one byte a code, in the order's channels: lifted, with the sign bit flipped where the format is signed. Rows of
- * `channels` codes lie `stride` apart. */
-void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels, int64_t stride,
-                    const int8_t *src, uint8_t *dst);
+/* Pixels of the left factor, `channels` codes each, `stride` from one to the next: one byte a code, in the order's channels, lifted, with
+ * the sign bit flipped where the format is signed. `power` is the order's left_power, over and over for as many pixels. */
+void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, int64_t channels, int64_t stride,
+                    const uint8_t *power, const int8_t *src, uint8_t *dst);
 /* The byte that stands for 0. */
 static inline uint8_t qs__left_zero(const qs_format *format) {
     return format->is_unsigned ? 0 : 0x80;

@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-    SUM_COLUMNS = 64, /* of a block of sums: 12 KiB with its 48 rows, in the first cache */
-    BLOCK_SUMS = QS__BLOCK_ROWS * SUM_COLUMNS
+    SUM_ROWS = 4 * QS__TILE_ROWS,
+    SUM_COLUMNS = 64, /* of a block of sums: 12 KiB, in the first cache */
+    BLOCK_SUMS = SUM_ROWS * SUM_COLUMNS
 };
 
 /* ---- Memory ---- */
@@ -17,10 +18,6 @@ enum {
 void qs__gathered_lay_out(qs__rows_job *job, qs__pieces *pieces) {
     const int64_t threads = job->product->gathered ? job->threads : 0;
     job->sums = qs__piece(pieces, threads * BLOCK_SUMS * (int64_t)sizeof *job->sums);
-}
-
-void qs__gathered_share(const qs__rows_job *job, int64_t share, qs__share *out) {
-    out->sums = job->sums + share * BLOCK_SUMS;
 }
 
 /* ---- Sums ---- */
@@ -31,75 +28,89 @@ static int64_t sums_stride(const qs__rows_job *job) {
     return padded < SUM_COLUMNS ? padded : SUM_COLUMNS;
 }
 
-/* A part of the operands, where panels of whole rows are `quads` long. */
+/* One shift group: some of the stretches. */
 typedef struct part_at {
+    int begin, end;        /* stretches */
     int64_t before, quads; /* quadruples of the parts before it, and its own */
 } part_at;
 
+/* The next one: the first of its stretches doubles what was summed before. */
+static part_at part_next(const qs__rows_job *job, const part_at *last) {
+    part_at at = {.begin = last->end, .end = last->end, .before = last->before + last->quads};
+    while (at.end < job->stretches && (at.end == at.begin || !job->stretch[at.end].twice))
+        at.quads += job->stretch[at.end++].quads;
+    return at;
+}
+
 /* The part's product for one tile, onto the sums or in their place. */
-static void run_tile(const qs__rows_job *job, const part_at *part, int rows, const uint8_t *left, int64_t column, int64_t columns, bool add,
-                     int32_t *sums) {
+static void run_tile(const qs__rows_job *job, const part_at *part, int rows, const uint8_t *const *left, int64_t column, int64_t columns,
+                     bool add, int32_t *sums) {
     static const int32_t none[QS__TILE_COLUMNS];
     const int width = (int)qs__panel_width(job->columns - column);
-    qs__tile tile = {.left = left + part->before * 4 * QS__TILE_ROWS,
+    qs__tile tile = {.step = QS__STEP_ROWS,
                      .right = job->right + column * 4 * job->quads + part->before * 4 * width,
-                     .parts = 1,
-                     .quads = {part->quads},
+                     .stretch = job->stretch + part->begin,
+                     .stretches = part->end - part->begin,
                      .rows = rows,
                      .columns = (int)(columns < width ? columns : width),
                      .width = width,
                      .correction = none,
                      .result = QS__TILE_INT32,
                      .add = add};
+    memcpy(tile.left, left, sizeof tile.left);
     for (int r = 0; r < rows; r++)
         tile.row[r] = sums + r * sums_stride(job);
     job->run->kernels->tile(&tile);
 }
 
 /* The part's product for `columns` columns from `first` on. */
-static void run_part(const qs__rows_job *job, const part_at *part, int64_t count, int64_t first, int64_t columns, bool add,
-                     const qs__share *share) {
-    const int64_t bytes = job->quads * 4 * QS__TILE_ROWS;
+static void run_part(const qs__rows_job *job, const part_at *part, int64_t count, const uint8_t *const *left, int64_t first,
+                     int64_t columns, bool add, int32_t *sums) {
     for (int64_t column = 0; column < columns; column += QS__TILE_COLUMNS)
         for (int64_t row = 0; row < count; row += QS__TILE_ROWS) {
             const int rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
-            run_tile(job, part, rows, share->block + row / QS__TILE_ROWS * bytes, first + column, columns - column, add,
-                     share->sums + row * sums_stride(job) + column);
+            run_tile(job, part, rows, left + row, first + column, columns - column, add, sums + row * sums_stride(job) + column);
         }
 }
 
 /* Groups without channels have no product, but their place among the weights. */
-static void sum_parts(const qs__rows_job *job, int64_t count, int64_t first, int64_t columns, const qs__share *share) {
+static void sum_parts(const qs__rows_job *job, int64_t count, const uint8_t *const *left, int64_t first, int64_t columns, int32_t *sums) {
     const qs__products *kernels = job->run->kernels;
-    const int64_t sums = count * sums_stride(job);
-    part_at at = {0, 0};
+    const int64_t size = count * sums_stride(job);
+    part_at at = {0};
     int weight = 0; /* part that the sums are weighted for */
     bool any = false;
-    for (int part = 0; part < job->order.parts; part++, at.before += at.quads) {
-        at.quads = qs__part_quads(job, part);
+    for (int part = 0; part < job->order.parts; part++) {
+        at = part_next(job, &at);
         if (!at.quads) continue;
-        if (any) kernels->shift(sums, part - weight, share->sums);
-        run_part(job, &at, count, first, columns, any, share);
+        if (any) kernels->shift(size, part - weight, sums);
+        run_part(job, &at, count, left, first, columns, any, sums);
         any = true;
         weight = part;
     }
     const int rest = job->order.parts - 1 - weight;
-    if (any && rest) kernels->shift(sums, rest, share->sums);
-    if (!any) memset(share->sums, 0, (size_t)sums * sizeof *share->sums);
+    if (any && rest) kernels->shift(size, rest, sums);
+    if (!any) memset(sums, 0, (size_t)size * sizeof *sums);
 }
 
 /* ---- Results ---- */
 
-static void put_row(const qs__rows_job *job, const qs__place *at, int64_t first, int64_t columns, const int32_t *sums) {
+static void put_row(const qs__rows_job *job, char *result, int64_t first, int64_t columns, const int32_t *sums) {
     job->run->kernels->settle(columns, sums, job->correction32 + first, job->factor + first, job->run->bias ? job->bias + first : NULL,
-                              job->product->result == QS__TILE_BF16, qs__result_row(job, at, first));
+                              job->product->result == QS__TILE_BF16, result + qs__result_bytes(job, first));
 }
 
-void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__place *places, const qs__share *share) {
+static void run_rows(const qs__rows_job *job, int64_t count, const uint8_t *const *left, char *const *result, int32_t *sums) {
     for (int64_t first = 0; first < job->columns; first += SUM_COLUMNS) {
-        const int64_t left = job->columns - first, columns = left < SUM_COLUMNS ? left : SUM_COLUMNS;
-        sum_parts(job, count, first, columns, share);
+        const int64_t rest = job->columns - first, columns = rest < SUM_COLUMNS ? rest : SUM_COLUMNS;
+        sum_parts(job, count, left, first, columns, sums);
         for (int64_t row = 0; row < count; row++)
-            put_row(job, &places[row], first, columns, share->sums + row * sums_stride(job));
+            put_row(job, result[row], first, columns, sums + row * sums_stride(job));
     }
+}
+
+void qs__gathered_block(const qs__rows_job *job, int64_t count, const qs__places *places, int64_t share) {
+    for (int64_t row = 0; row < count; row += SUM_ROWS)
+        run_rows(job, count - row < SUM_ROWS ? count - row : SUM_ROWS, places->left + row, places->result + row,
+                 job->sums + share * BLOCK_SUMS);
 }

@@ -7,32 +7,125 @@
 
 #include <string.h>
 
-static bool is_forward(const qs__rows_job *job) {
-    return job->product->pass == QS__FORWARD;
+enum { STRETCH = QS__SLICE / 4 }; /* quadruples of a stretch, at most */
+
+/* ---- Taps ---- */
+
+/* Distance from source × i to the source position that kernel offset k reads; false when rows of this phase do not touch it. */
+static bool tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset) {
+    const qs__product *p = job->product;
+    if (qs__rows_forward(job)) {
+        *offset = k - p->padding[axis];
+        return true;
+    }
+    int64_t distance = job->phase.first[axis] + p->padding[axis] - k, stride = p->stride[axis];
+    if ((distance % stride + stride) % stride) return false;
+    *offset = distance / stride;
+    return true;
 }
+
+bool qs__rows_tap(const qs__rows_job *job, int64_t index, qs__tap *out) {
+    const int64_t width = job->product->kernel[1], last = job->product->kernel[0] * width - 1;
+    out->kernel = qs__rows_forward(job) ? index : last - index;
+    return tap_offset(job, 0, out->kernel / width, &out->offset[0]) && tap_offset(job, 1, out->kernel % width, &out->offset[1]);
+}
+
+/* Onto the last stretch, if it goes on there. */
+static void stretch_add(qs__rows_job *job, int64_t offset, int64_t quads, bool twice) {
+    qs__stretch *last = job->stretch + job->stretches - 1;
+    if (job->stretches > 0 && !twice && offset == last->offset + 4 * last->quads && last->quads + quads <= STRETCH) {
+        last->quads += quads;
+        return;
+    }
+    do {
+        const int64_t some = quads < STRETCH ? quads : STRETCH;
+        job->stretch[job->stretches++] = (qs__stretch){offset, some, twice};
+        offset += 4 * some;
+        quads -= some;
+        twice = false;
+    } while (quads > 0);
+}
+
+/* A part without taps or channels has a stretch as well, of no length: it still doubles what is before it. */
+static void fill_stretches(qs__rows_job *job) {
+    const qs__shift_order *order = &job->order;
+    job->stretches = 0;
+    job->quads = 0;
+    for (int part = 0; part < order->parts; part++) {
+        bool none = true;
+        for (int64_t t = 0; t < job->window; t++) {
+            qs__tap tap;
+            if (order->length[part] == 0 || !qs__rows_tap(job, t, &tap)) continue;
+            const int64_t pixel = tap.offset[0] * job->staged_extent[1] + tap.offset[1];
+            stretch_add(job, pixel * order->packed + order->begin[part], order->length[part] / 4, none && part > 0);
+            job->quads += order->length[part] / 4;
+            none = false;
+        }
+        if (none) stretch_add(job, 0, 0, part > 0);
+    }
+}
+
+/* ---- Phases ---- */
+
+/* Along one axis, the rows of a phase that begins at `first`: how many, from one to the next, and the same in the source. */
+static void phase_axis(const qs__rows_job *job, int axis, int64_t first, qs__phase *phase) {
+    const qs__product *p = job->product;
+    const int64_t size[2] = {p->height, p->width}, out[2] = {p->out_height, p->out_width};
+    const bool forward = qs__rows_forward(job);
+    phase->first[axis] = first;
+    phase->step[axis] = forward ? 1 : p->stride[axis];
+    phase->count[axis] = forward ? out[axis] : (size[axis] - first + p->stride[axis] - 1) / p->stride[axis];
+    phase->source[axis] = forward ? p->stride[axis] : 1;
+}
+
+static int64_t phases(const qs__rows_job *job, int axis) {
+    const qs__product *p = job->product;
+    const int64_t size = axis ? p->width : p->height;
+    return qs__rows_forward(job) ? 1 : p->stride[axis] < size ? p->stride[axis] : size;
+}
+
+/* What windows reach beyond the source. */
+static void reach(qs__rows_job *job, int axis) {
+    int64_t low = 0, high = job->extent[axis], offset = 0;
+    for (int64_t first = 0; first < phases(job, axis); first++) {
+        phase_axis(job, axis, first, &job->phase);
+        for (int64_t k = 0; k < job->product->kernel[axis]; k++) {
+            if (!tap_offset(job, axis, k, &offset)) continue;
+            const int64_t end = (job->phase.count[axis] - 1) * job->phase.source[axis] + offset + 1;
+            low = offset < low ? offset : low;
+            high = end > high ? end : high;
+        }
+    }
+    job->border[axis] = -low;
+    job->staged_extent[axis] = high - low;
+}
+
+/* ---- Memory ---- */
 
 static int64_t padded(int64_t columns) {
     int64_t half = QS__TILE_COLUMNS / 2;
     return (columns + half - 1) / half * half;
 }
 
-/* ---- Memory ---- */
-
 static void lay_out(qs__rows_job *job, qs__pieces *pieces) {
     const qs__product *p = job->product;
-    bool forward = p->pass == QS__FORWARD;
-    int64_t inner = (forward ? p->channels : p->outputs) / p->groups, columns = (forward ? p->outputs : p->channels) / p->groups;
-    int64_t pixels = p->batch * (forward ? p->height * p->width : p->out_height * p->out_width);
-    int64_t most = qs__packed_most(inner), window = p->kernel[0] * p->kernel[1], wide = padded(columns) + QS__TILE_COLUMNS;
-    job->inner = inner;
-    job->columns = columns;
+    const bool forward = qs__rows_forward(job);
+    job->extent[0] = forward ? p->height : p->out_height;
+    job->extent[1] = forward ? p->width : p->out_width;
+    job->inner = (forward ? p->channels : p->outputs) / p->groups;
+    job->columns = (forward ? p->outputs : p->channels) / p->groups;
+    job->window = p->kernel[0] * p->kernel[1];
+    for (int axis = 0; axis < 2; axis++)
+        reach(job, axis);
+    const int64_t most = qs__packed_most(p, job->inner), wide = padded(job->columns) + QS__TILE_COLUMNS;
+    const int64_t stretches = QS__TILE_PARTS * (job->window + 1) + job->window * most / QS__SLICE;
     job->order.channel = qs__piece(pieces, most * (int64_t)sizeof *job->order.channel);
     job->order.left_power = qs__piece(pieces, most);
     job->order.right_power = qs__piece(pieces, most);
-    job->staged = qs__piece(pieces, pixels * most);
-    job->zeros = qs__piece(pieces, most);
-    job->blocks = qs__piece(pieces, job->threads * QS__BLOCK_ROWS * window * most);
-    job->right = qs__piece(pieces, padded(columns) * window * most);
+    job->power = qs__piece(pieces, job->extent[1] * most);
+    job->stretch = qs__piece(pieces, stretches * (int64_t)sizeof *job->stretch);
+    job->staged = qs__piece(pieces, p->batch * job->staged_extent[0] * job->staged_extent[1] * most);
+    job->right = qs__piece(pieces, padded(job->columns) * job->window * most);
     job->correction = qs__piece(pieces, wide * (int64_t)sizeof *job->correction);
     job->correction32 = qs__piece(pieces, wide * (int64_t)sizeof *job->correction32);
     job->factor = qs__piece(pieces, wide * (int64_t)sizeof *job->factor);
@@ -47,172 +140,108 @@ size_t qs__product_rows_scratch(const qs__product *product, int threads) {
     return pieces.used;
 }
 
-/* ---- Taps ---- */
-
-/* Distance from source × i to the source position that kernel offset k reads; false when rows of this phase do not touch it. */
-static bool tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset) {
-    const qs__product *p = job->product;
-    if (is_forward(job)) {
-        *offset = k - p->padding[axis];
-        return true;
-    }
-    int64_t distance = job->phase.first[axis] + p->padding[axis] - k, stride = p->stride[axis];
-    if ((distance % stride + stride) % stride) return false;
-    *offset = distance / stride;
-    return true;
-}
-
-static bool tap_touches(const qs__rows_job *job, int64_t kh, int64_t kw) {
-    int64_t offset;
-    return tap_offset(job, 0, kh, &offset) && tap_offset(job, 1, kw, &offset);
-}
-
-static int count_taps(const qs__rows_job *job) {
-    int taps = 0;
-    for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-        for (int64_t kw = 0; kw < job->product->kernel[1]; kw++)
-            taps += tap_touches(job, kh, kw);
-    return taps;
-}
-
 /* ---- Left factor ---- */
+
+/* One row of pixels of one image, and the borders beside it. */
+static void stage_row(const qs__rows_job *job, int64_t image, int64_t row, uint8_t *dst) {
+    const qs__product *p = job->product;
+    const int64_t packed = job->order.packed, stride = job->inner * p->groups, width = job->extent[1];
+    const int64_t before = job->border[1] * packed, behind = job->staged_extent[1] * packed - before - width * packed;
+    const int zero = qs__left_zero(p->left);
+    if (row < 0 || row >= job->extent[0]) {
+        memset(dst, zero, (size_t)(job->staged_extent[1] * packed));
+        return;
+    }
+    memset(dst, zero, (size_t)before);
+    qs__stage_left(&job->order, job->run->kernels, !p->left->is_unsigned, width, job->inner, stride, job->power,
+                   job->run->left + (image * job->extent[0] + row) * width * stride + job->group * job->inner, dst + before);
+    memset(dst + before + width * packed, zero, (size_t)behind);
+}
 
 static void stage_rows(void *context, int64_t begin, int64_t end) {
     const qs__rows_job *job = context;
-    int64_t stride = job->inner * job->product->groups;
-    qs__stage_left(&job->order, job->run->kernels, !job->product->left->is_unsigned, end - begin, job->inner, stride,
-                   job->run->left + begin * stride + job->group * job->inner, job->staged + begin * job->order.packed);
+    const int64_t height = job->staged_extent[0], bytes = job->staged_extent[1] * job->order.packed;
+    for (int64_t index = begin; index < end; index++)
+        stage_row(job, index / height, index % height - job->border[0], job->staged + index * bytes);
 }
 
 static void stage(qs__rows_job *job) {
-    memset(job->zeros, qs__left_zero(job->product->left), (size_t)job->order.packed);
-    qs_parallel(job->product->batch * job->extent[0] * job->extent[1], 1 + 16384 / job->inner, stage_rows, job);
+    for (int64_t pixel = 0; pixel < job->extent[1]; pixel++)
+        memcpy(job->power + pixel * job->order.packed, job->order.left_power, (size_t)job->order.packed);
+    qs_parallel(job->product->batch * job->staged_extent[0], 1 + 16384 / (job->extent[1] * job->inner), stage_rows, job);
 }
 
-static qs__place place_of(const qs__rows_job *job, int64_t row) {
+/* Rows of the result that lie side by side, from the phase's `line` and column j on. */
+static void fill_line(const qs__rows_job *job, int64_t line, int64_t j, int64_t count, const uint8_t **left, char **result) {
     const qs__phase *ph = &job->phase;
     const qs__product *p = job->product;
-    int64_t j = row % ph->count[1], i = row / ph->count[1] % ph->count[0], n = row / ph->count[1] / ph->count[0];
-    int64_t height = is_forward(job) ? p->out_height : p->height, width = is_forward(job) ? p->out_width : p->width;
-    return (qs__place){.image = n * job->extent[0] * job->extent[1],
-                       .corner = {i * ph->source[0], j * ph->source[1]},
-                       .result = (n * height + ph->first[0] + i * ph->step[0]) * width + ph->first[1] + j * ph->step[1]};
+    const bool forward = qs__rows_forward(job);
+    const int64_t height = forward ? p->out_height : p->height, width = forward ? p->out_width : p->width;
+    const int64_t n = line / ph->count[0], i = line % ph->count[0];
+    const int64_t y = n * job->staged_extent[0] + job->border[0] + i * ph->source[0], x = job->border[1] + j * ph->source[1];
+    const int64_t pixel = (n * height + ph->first[0] + i * ph->step[0]) * width + ph->first[1] + j * ph->step[1];
+    const int64_t left_step = ph->source[1] * job->order.packed,
+                  result_step = qs__result_bytes(job, ph->step[1] * p->groups * job->columns);
+    const uint8_t *from = job->staged + (y * job->staged_extent[1] + x) * job->order.packed;
+    char *to = (char *)job->run->result + qs__result_bytes(job, (pixel * p->groups + job->group) * job->columns);
+    for (int64_t r = 0; r < count; r++, from += left_step, to += result_step) {
+        left[r] = from;
+        result[r] = to;
+    }
 }
 
-/* Staged codes under the tap that lies `offset` from the corner. */
-static const uint8_t *source_row(const qs__rows_job *job, const qs__place *at, const int64_t *offset) {
-    int64_t h = at->corner[0] + offset[0], w = at->corner[1] + offset[1];
-    if (h < 0 || h >= job->extent[0] || w < 0 || w >= job->extent[1]) return job->zeros;
-    return job->staged + (at->image + h * job->extent[1] + w) * job->order.packed;
-}
-
-/* Twelve rows under one tap, a part of their channels. */
-static uint8_t *pack_tap(const qs__rows_job *job, int part, const qs__place *places, const int64_t *offset, uint8_t *dst) {
-    const uint8_t *row[QS__TILE_ROWS];
-    for (int r = 0; r < QS__TILE_ROWS; r++)
-        row[r] = source_row(job, &places[r], offset) + job->order.begin[part];
-    job->run->kernels->quads(job->order.length[part], row, dst);
-    return dst + job->order.length[part] * QS__TILE_ROWS;
-}
-
-static void pack_tile(const qs__rows_job *job, const qs__place *places, uint8_t *dst) {
-    for (int part = 0; part < job->order.parts; part++)
-        for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-            for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-                int64_t offset[2];
-                if (!tap_offset(job, 0, kh, &offset[0]) || !tap_offset(job, 1, kw, &offset[1])) continue;
-                dst = pack_tap(job, part, places, offset, dst);
-            }
-}
-
-/* ---- Right factor ---- */
-
-/* Weights of column j at a tap, as k runs over channels: first element and stride. */
-static const int8_t *weights_at(const qs__rows_job *job, int64_t column, int64_t kh, int64_t kw, int64_t *stride) {
+/* Of a line. A window of one pixel leaves nothing out between two lines: all of them are one. */
+static int64_t line_length(const qs__rows_job *job) {
     const qs__product *p = job->product;
-    int64_t inputs = p->channels / p->groups, outputs = p->outputs / p->groups, window = p->kernel[0] * p->kernel[1];
-    int64_t tap = kh * p->kernel[1] + kw;
-    const int8_t *group = job->run->right + job->group * outputs * window * inputs + tap * inputs;
-    *stride = is_forward(job) ? 1 : window * inputs;
-    return group + column * (is_forward(job) ? window * inputs : 1);
+    const bool all = job->window == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->padding[0] == 0 && p->padding[1] == 0;
+    return all ? job->rows : job->phase.count[1];
 }
 
-/* One part and tap of a column: the channels in the order, four at a time, `width` columns apart. Returns the sum. */
-static int64_t pack_column(const qs__rows_job *job, int part, const int8_t *weights, int64_t stride, int64_t width, int8_t *dst) {
-    const qs__shift_order *order = &job->order;
-    int64_t sum = 0, begin = order->begin[part], length = order->length[part];
-    for (int64_t k = 0; k < length; k++) {
-        int32_t channel = order->channel[begin + k];
-        int code = channel < 0 || !weights ? 0 : weights[channel * stride] * order->right_power[begin + k];
-        dst[k / 4 * 4 * width + k % 4] = (int8_t)code;
-        sum += code;
-    }
-    return sum;
-}
-
-static int64_t pack_right_column(const qs__rows_job *job, int64_t column, int64_t width, int8_t *dst) {
-    int64_t correction = 0, stride = 0;
-    for (int part = 0; part < job->order.parts; part++) {
-        correction *= 2;
-        for (int64_t kh = 0; kh < job->product->kernel[0]; kh++)
-            for (int64_t kw = 0; kw < job->product->kernel[1]; kw++) {
-                if (!tap_touches(job, kh, kw)) continue;
-                const int8_t *weights = column < job->columns ? weights_at(job, column, kh, kw, &stride) : NULL;
-                correction += pack_column(job, part, weights, stride, width, dst);
-                dst += job->order.length[part] * width;
-            }
-    }
-    return job->product->left->is_unsigned ? 0 : 128 * correction;
-}
-
-static void pack_right(void *context, int64_t begin, int64_t end) {
-    qs__rows_job *job = context;
-    for (int64_t first = begin * QS__TILE_COLUMNS; first < end * QS__TILE_COLUMNS && first < job->columns; first += QS__TILE_COLUMNS) {
-        int64_t width = qs__panel_width(job->columns - first);
-        for (int64_t j = 0; j < width; j++) {
-            int64_t correction = pack_right_column(job, first + j, width, job->right + first * 4 * job->quads + 4 * j);
-            job->correction[first + j] = correction;
-            job->correction32[first + j] = (int32_t)(uint32_t)(uint64_t)correction;
-        }
+/* Line by line: a division for each row would cost as much as a narrow row's products. */
+static void fill_places(const qs__rows_job *job, int64_t first, int64_t count, qs__places *places) {
+    const int64_t length = line_length(job);
+    int64_t line = first / length, j = first % length;
+    for (int64_t r = 0; r < count; line++, j = 0) {
+        const int64_t rest = count - r, some = length - j < rest ? length - j : rest;
+        fill_line(job, line, j, some, places->left + r, places->result + r);
+        r += some;
     }
 }
 
 /* Steps are of the whole operator's columns, or of those of a group of the convolution (weights by input channel). */
 static void fill_factors(qs__rows_job *job) {
     const qs__product_run *run = job->run;
-    for (int64_t j = 0; j < padded(job->columns) + QS__TILE_COLUMNS; j++) {
-        int64_t column = job->group * job->columns + j;
-        bool inside = j < job->columns;
-        float step = inside ? run->right_step[run->right_steps > 1 ? column % run->right_steps : 0] : 0.0f;
-        job->factor[j] = run->left_step * step / (float)(1 << (run->left_group ? job->product->shifts - 1 : 0));
-        job->bias[j] = inside && run->bias ? run->bias[column] : 0.0f;
-    }
+    const int64_t first = job->group * job->columns, room = padded(job->columns) + QS__TILE_COLUMNS;
+    const bool many = run->right_steps > 1;
+    const float *step = run->right_step + (many ? first % run->right_steps : 0);
+    const float scale = 1.0f / (float)(1 << (run->left_group ? job->product->shifts - 1 : 0));
+    for (int64_t j = 0; j < room; j++)
+        job->factor[j] = j < job->columns ? run->left_step * step[many ? j : 0] * scale : 0.0f;
+    for (int64_t j = 0; j < room && run->bias; j++)
+        job->bias[j] = j < job->columns ? run->bias[first + j] : 0.0f;
 }
 
 /* ---- Tiles ---- */
-
-char *qs__result_row(const qs__rows_job *job, const qs__place *at, int64_t column) {
-    const qs__product *p = job->product;
-    int64_t size = p->result == QS__TILE_BF16 ? 2 : 4;
-    return (char *)job->run->result + ((at->result * p->groups + job->group) * job->columns + column) * size;
-}
 
 typedef struct wide_tile {
     int64_t sum[QS__TILE_ROWS][QS__TILE_COLUMNS];
     int32_t slice[QS__TILE_ROWS][QS__TILE_COLUMNS];
 } wide_tile;
 
-static void wide_add(const qs__rows_job *job, qs__tile *tile, wide_tile *wide, int64_t quads) {
-    tile->quads[0] = quads;
-    job->run->kernels->tile(tile);
+static void wide_double(const qs__tile *tile, wide_tile *wide) {
     for (int r = 0; r < tile->rows; r++)
         for (int c = 0; c < tile->columns; c++)
-            wide->sum[r][c] += wide->slice[r][c];
-    tile->left += quads * 4 * QS__TILE_ROWS;
-    tile->right += quads * 4 * tile->width;
+            wide->sum[r][c] *= 2;
 }
 
-static void wide_put(const qs__rows_job *job, const qs__tile *tile, const wide_tile *wide, const qs__place *places, int64_t column) {
+static void wide_add(const qs__rows_job *job, const qs__tile *slice, wide_tile *wide) {
+    job->run->kernels->tile(slice);
+    for (int r = 0; r < slice->rows; r++)
+        for (int c = 0; c < slice->columns; c++)
+            wide->sum[r][c] += wide->slice[r][c];
+}
+
+static void wide_put(const qs__rows_job *job, const qs__tile *tile, const wide_tile *wide, int64_t column) {
     for (int r = 0; r < tile->rows; r++) {
         float values[QS__TILE_COLUMNS];
         for (int c = 0; c < tile->columns; c++) {
@@ -220,119 +249,120 @@ static void wide_put(const qs__rows_job *job, const qs__tile *tile, const wide_t
             values[c] = sum * tile->column_factor[c];
             if (tile->bias) values[c] += tile->bias[c];
         }
-        int64_t size = job->product->result == QS__TILE_BF16 ? 2 : 4;
-        qs_convert_from_fp32(qs_format_of(size == 2 ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0},
-                             tile->columns, values, qs__result_row(job, &places[r], column));
+        const char *format = job->product->result == QS__TILE_BF16 ? "bf16" : "fp32";
+        qs_convert_from_fp32(qs_format_of(format), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, tile->columns, values,
+                             tile->row[r]);
     }
 }
 
-/* Slices of k that fit 32 bits even with the 128 that signed codes have too many. */
-static void run_wide(const qs__rows_job *job, qs__tile tile, const qs__place *places, int64_t column) {
+/* Stretches together, as far as the sums fit 32 bits even with the 128 that signed codes have too many. Returns their quadruples. */
+static int64_t slice_take(const qs__stretch *at, const qs__stretch *end, qs__tile *slice) {
+    int64_t quads = at->quads;
+    slice->stretch = at;
+    slice->stretches = 1;
+    for (at++; at < end && !at->twice && quads + at->quads <= STRETCH; at++) {
+        quads += at->quads;
+        slice->stretches++;
+    }
+    return quads;
+}
+
+static void run_wide(const qs__rows_job *job, const qs__tile *tile, int64_t column) {
     static const int32_t none[QS__TILE_COLUMNS];
     wide_tile wide = {.sum = {{0}}};
-    qs__tile slice = tile;
-    slice.parts = 1;
+    qs__tile slice = *tile;
     slice.result = QS__TILE_INT32;
-    slice.add = false;
     slice.correction = none;
     for (int r = 0; r < QS__TILE_ROWS; r++)
         slice.row[r] = wide.slice[r];
-    for (int part = 0; part < tile.parts; part++) {
-        for (int r = 0; r < tile.rows; r++)
-            for (int c = 0; c < tile.columns; c++)
-                wide.sum[r][c] *= 2;
-        for (int64_t done = 0, most = QS__SLICE / 4; done < tile.quads[part]; done += most)
-            wide_add(job, &slice, &wide, tile.quads[part] - done < most ? tile.quads[part] - done : most);
+    const qs__stretch *end = job->stretch + job->stretches;
+    for (const qs__stretch *at = job->stretch; at < end; at += slice.stretches) {
+        const int64_t quads = slice_take(at, end, &slice);
+        if (at->twice) wide_double(tile, &wide);
+        wide_add(job, &slice, &wide);
+        slice.right += 4 * quads * slice.width;
     }
-    wide_put(job, &tile, &wide, places, column);
+    wide_put(job, tile, &wide, column);
 }
 
-static void run_tile(const qs__rows_job *job, int rows, const qs__place *places, int64_t column, const uint8_t *left) {
-    qs__tile tile = {.left = left,
-                     .right = job->right + column * 4 * job->quads,
-                     .parts = job->order.parts,
-                     .width = (int)qs__panel_width(job->columns - column),
-                     .correction = job->correction32 + column,
-                     .result = job->product->result,
-                     .column_factor = job->factor + column,
-                     .bias = job->run->bias ? job->bias + column : NULL,
-                     .row_factor = job->ones};
-    tile.rows = rows;
-    tile.columns = (int)(job->columns - column < tile.width ? job->columns - column : tile.width);
-    for (int part = 0; part < tile.parts; part++)
-        tile.quads[part] = qs__part_quads(job, part);
-    if (job->wide) {
-        run_wide(job, tile, places, column);
-        return;
-    }
-    for (int r = 0; r < tile.rows; r++)
-        tile.row[r] = qs__result_row(job, &places[r], column);
-    job->run->kernels->tile(&tile);
+static qs__tile tile_of(const qs__rows_job *job, int64_t column) {
+    const int64_t width = qs__panel_width(job->columns - column);
+    return (qs__tile){.step = QS__STEP_ROWS,
+                      .right = job->right + column * 4 * job->quads,
+                      .stretch = job->stretch,
+                      .stretches = job->stretches,
+                      .columns = (int)(job->columns - column < width ? job->columns - column : width),
+                      .width = (int)width,
+                      .correction = job->correction32 + column,
+                      .result = job->product->result,
+                      .column_factor = job->factor + column,
+                      .bias = job->run->bias ? job->bias + column : NULL,
+                      .row_factor = job->ones};
 }
 
 /* Panels of columns, each over all rows of the block. */
-static void run_panels(const qs__rows_job *job, int64_t count, const qs__place *places, const uint8_t *block) {
-    int64_t bytes = job->quads * 4 * QS__TILE_ROWS;
-    for (int64_t column = 0; column < job->columns; column += QS__TILE_COLUMNS)
+static void run_panels(const qs__rows_job *job, int64_t count, const qs__places *places) {
+    for (int64_t column = 0; column < job->columns; column += QS__TILE_COLUMNS) {
+        qs__tile tile = tile_of(job, column);
+        const int64_t before = qs__result_bytes(job, column);
         for (int64_t row = 0; row < count; row += QS__TILE_ROWS) {
-            int rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
-            run_tile(job, rows, places + row, column, block + row / QS__TILE_ROWS * bytes);
+            tile.rows = (int)(count - row < QS__TILE_ROWS ? count - row : QS__TILE_ROWS);
+            memcpy(tile.left, places->left + row, sizeof tile.left);
+            for (int r = 0; r < QS__TILE_ROWS; r++)
+                tile.row[r] = places->result[row + r] + before;
+            if (job->wide) {
+                run_wide(job, &tile, column);
+            } else {
+                job->run->kernels->tile(&tile);
+            }
         }
+    }
 }
 
 /* What is beyond the last row repeats it and is not written. */
-static void run_block(const qs__rows_job *job, int64_t first, int64_t last, const qs__share *share) {
-    int64_t bytes = job->quads * 4 * QS__TILE_ROWS, count = last - first;
-    qs__place places[QS__BLOCK_ROWS];
-    for (int64_t r = 0; r < QS__BLOCK_ROWS; r++)
-        places[r] = place_of(job, first + (r < count ? r : count - 1));
-    for (int64_t row = 0; row < count; row += QS__TILE_ROWS)
-        pack_tile(job, places + row, share->block + row / QS__TILE_ROWS * bytes);
+static void run_block(const qs__rows_job *job, int64_t first, int64_t last, int64_t share) {
+    const int64_t count = last - first, whole = (count + QS__TILE_ROWS - 1) / QS__TILE_ROWS * QS__TILE_ROWS;
+    qs__places places;
+    fill_places(job, first, count, &places);
+    for (int64_t r = count; r < whole; r++) {
+        places.left[r] = places.left[count - 1];
+        places.result[r] = places.result[count - 1];
+    }
     if (job->product->gathered && !job->wide) {
-        qs__gathered_block(job, count, places, share);
+        qs__gathered_block(job, count, &places, share);
     } else {
-        run_panels(job, count, places, share->block);
+        run_panels(job, count, &places);
     }
 }
 
-/* One share a thread: each has memory of its own. */
+/* One share a thread. */
 static void run_shares(void *context, int64_t begin, int64_t end) {
     const qs__rows_job *job = context;
-    for (int64_t index = begin; index < end; index++) {
-        qs__share share = {.block = job->blocks + index * QS__BLOCK_ROWS * job->quads * 4};
-        if (job->product->gathered) qs__gathered_share(job, index, &share);
-        int64_t blocks = (job->rows + job->block_rows - 1) / job->block_rows;
-        for (int64_t b = blocks * index / job->threads; b < blocks * (index + 1) / job->threads; b++) {
-            int64_t last = (b + 1) * job->block_rows;
-            run_block(job, b * job->block_rows, last < job->rows ? last : job->rows, &share);
+    const int64_t blocks = (job->rows + job->block_rows - 1) / job->block_rows;
+    for (int64_t share = begin; share < end; share++)
+        for (int64_t b = blocks * share / job->threads; b < blocks * (share + 1) / job->threads; b++) {
+            const int64_t last = (b + 1) * job->block_rows;
+            run_block(job, b * job->block_rows, last < job->rows ? last : job->rows, share);
         }
-    }
 }
 
-/* Rows that no tap touches (a stride larger than the kernel) are sums of nothing. */
+/* Rows that no tap touches (a stride larger than the kernel) are sums of nothing. Threads have blocks alike. */
 static void run_phase(qs__rows_job *job) {
-    job->taps = count_taps(job);
-    job->quads = job->order.packed / 4 * job->taps;
+    fill_stretches(job);
     job->rows = job->product->batch * job->phase.count[0] * job->phase.count[1];
     if (job->rows <= 0) return;
-    int64_t share = (job->rows + job->threads - 1) / job->threads;
-    int64_t tiles = (share + QS__TILE_ROWS - 1) / QS__TILE_ROWS;
-    job->block_rows = QS__TILE_ROWS * (tiles < 4 ? tiles : 4);
-    if (job->run->stages & QS__PACK) qs_parallel((job->columns + QS__TILE_COLUMNS - 1) / QS__TILE_COLUMNS, 1, pack_right, job);
+    const int64_t share = (job->rows + job->threads - 1) / job->threads, tiles = (share + QS__TILE_ROWS - 1) / QS__TILE_ROWS;
+    const int64_t most = QS__BLOCK_ROWS / QS__TILE_ROWS, blocks = (tiles + most - 1) / most;
+    job->block_rows = QS__TILE_ROWS * ((tiles + blocks - 1) / blocks);
+    if (job->run->stages & QS__PACK) qs__rows_pack_right(job);
     if (job->run->stages & QS__MULTIPLY) qs_parallel(job->threads, 1, run_shares, job);
 }
 
 static void run_phases(qs__rows_job *job) {
-    const qs__product *p = job->product;
-    if (is_forward(job)) {
-        job->phase = (qs__phase){{0, 0}, {1, 1}, {p->out_height, p->out_width}, {p->stride[0], p->stride[1]}};
-        run_phase(job);
-        return;
-    }
-    for (int64_t y = 0; y < p->stride[0] && y < p->height; y++)
-        for (int64_t x = 0; x < p->stride[1] && x < p->width; x++) {
-            int64_t rows = (p->height - y + p->stride[0] - 1) / p->stride[0], columns = (p->width - x + p->stride[1] - 1) / p->stride[1];
-            job->phase = (qs__phase){{y, x}, {p->stride[0], p->stride[1]}, {rows, columns}, {1, 1}};
+    for (int64_t y = 0; y < phases(job, 0); y++)
+        for (int64_t x = 0; x < phases(job, 1); x++) {
+            phase_axis(job, 0, y, &job->phase);
+            phase_axis(job, 1, x, &job->phase);
             run_phase(job);
         }
 }
@@ -341,9 +371,6 @@ void qs__product_rows(const qs__product *product, const qs__product_run *run, in
     qs__rows_job job = {.product = product, .run = run, .group = group, .threads = qs_threads(), .wide = !qs__product_fits(product)};
     qs__pieces pieces = {run->scratch, 0};
     lay_out(&job, &pieces);
-    bool forward = product->pass == QS__FORWARD;
-    job.extent[0] = forward ? product->height : product->out_height;
-    job.extent[1] = forward ? product->width : product->out_width;
     for (int r = 0; r < QS__TILE_ROWS; r++)
         job.ones[r] = 1.0f;
     qs__shift_order_fill(product, job.inner, run->left_group ? run->left_group + group * job.inner : NULL, &job.order);

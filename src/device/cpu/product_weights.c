@@ -147,7 +147,8 @@ static void run_wide(const weights_job *job, qs__tile tile, int64_t output, int6
 
 static void run_tile(const weights_job *job, qs__tile tile, int64_t output, int64_t tap, int64_t column) {
     int64_t rows = job->outputs - output;
-    tile.left = job->left + output * 4 * job->quads;
+    for (int r = 0; r < QS__TILE_ROWS; r++)
+        tile.left[r] = job->left + output * 4 * job->quads + 4 * r;
     tile.rows = rows < QS__TILE_ROWS ? (int)rows : QS__TILE_ROWS;
     if (job->wide) {
         run_wide(job, tile, output, tap, column);
@@ -164,7 +165,8 @@ static void run_panel(const weights_job *job, int64_t panel, int8_t *right) {
     int64_t tap = panel / job->panels, column = panel % job->panels * QS__TILE_COLUMNS, left = job->inputs - column;
     int32_t correction[QS__TILE_COLUMNS];
     bool single = job->first == 0 && job->last;
-    qs__tile tile = {.right = right, .parts = 1, .quads = {job->quads}, .correction = correction};
+    const qs__stretch chunk = {.quads = job->quads};
+    qs__tile tile = {.step = QS__STEP_PANEL, .right = right, .stretch = &chunk, .stretches = 1, .correction = correction};
     tile.width = left > QS__TILE_COLUMNS / 2 ? QS__TILE_COLUMNS : QS__TILE_COLUMNS / 2;
     tile.columns = left < tile.width ? (int)left : tile.width;
     tile.result = single ? QS__TILE_FP32 : QS__TILE_INT32;

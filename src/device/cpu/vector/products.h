@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums of products of 8-bit integers, one tile of the result at a time; one table per instruction set, equal bits in all of them.
  *
- * Operands are packed into panels: QS__TILE_ROWS rows of the left one, QS__TILE_COLUMNS (or half as many) columns of the right one, k in
- * quadruples: left [k/4][rows][4] of uint8, right [k/4][columns][4] of int8. The left one is unsigned because the instructions multiply
- * unsigned by signed bytes: signed codes are stored with 128 added (their sign bit flipped), and 128 times the sum of a column is taken off
- * at the end (`correction`). All sums are modulo 2^32, so that only the result must fit.
+ * k goes in quadruples. The right operand is packed into panels of QS__TILE_COLUMNS (or half as many) columns, [k/4][columns][4] of int8;
+ * the left one is read where it lies, QS__TILE_ROWS rows of uint8 wherever each begins: rows of memory, or panels [k/4][rows][4]. The
+ * left one is unsigned because the instructions multiply unsigned by signed bytes: signed codes are stored with 128 added (their sign
+ * bit flipped), and 128 times the sum of a column is taken off at the end (`correction`). All sums are modulo 2^32, so that only the
+ * result must fit.
  *
- * Shift groups that the operands' bytes cannot hold are parts of k: sums are doubled between parts, so that what was added first weighs
- * most. */
+ * What lies together in all rows is a stretch of k. Shift groups that the operands' bytes cannot hold are stretches of their own: sums are
+ * doubled before such ones, so that what was added first weighs most. */
 #ifndef QSYNC_DEVICE_CPU_PRODUCTS_H
 #define QSYNC_DEVICE_CPU_PRODUCTS_H
 
@@ -23,14 +24,22 @@ typedef enum qs__tile_result {
     QS__TILE_BF16   /* the same, rounded to bf16 nearest-even */
 } qs__tile_result;
 
+typedef struct qs__stretch {
+    int64_t offset, quads; /* bytes behind the beginning of every row; k/4, none is allowed */
+    bool twice;            /* what was summed before it counts twice */
+} qs__stretch;
+
+enum { QS__STEP_ROWS = 4, QS__STEP_PANEL = 4 * QS__TILE_ROWS };
+
 typedef struct qs__tile {
-    const uint8_t *left;
-    const int8_t *right;
-    int parts;
-    int64_t quads[QS__TILE_PARTS]; /* k/4 of each part */
-    int rows, columns;             /* of the result: what panels have beyond is not written */
-    int width;                     /* columns of the right panel: QS__TILE_COLUMNS or half of it */
-    const int32_t *correction;     /* [width]: subtracted */
+    const uint8_t *left[QS__TILE_ROWS]; /* where rows begin; those beyond `rows` somewhere that can be read */
+    int64_t step;                       /* from one quadruple of a row to the next: one of the two above */
+    const int8_t *right;                /* all stretches, one after the other */
+    const qs__stretch *stretch;
+    int stretches;
+    int rows, columns;         /* of the result: what panels have beyond is not written */
+    int width;                 /* columns of the right panel: QS__TILE_COLUMNS or half of it */
+    const int32_t *correction; /* [width]: subtracted */
     qs__tile_result result;
     bool add; /* QS__TILE_INT32: to what is there */
     /* Float results: [width], rows in the order of the panel; bias NULL: none. */
@@ -51,11 +60,12 @@ typedef struct qs__products {
     /* dst[i] = src[i] × power[i] (a shift, as the power of two that it is), with the sign bit flipped or not. */
     void (*lift)(int64_t count, bool flip, const uint8_t *power, const int8_t *src, uint8_t *dst);
     void (*gather)(const qs__gather *gather, int64_t rows, const int8_t *src, uint8_t *dst);
-    /* Left panel of `count` (a multiple of 4) bytes of twelve rows. */
-    void (*quads)(int64_t count, const uint8_t *const *row, uint8_t *dst);
     /* One quadruple of a panel of `width` columns from four rows, sign bits flipped or not: what is beyond `columns` becomes 0. sum[j]
      * (NULL: not wanted) grows by the four. */
     void (*interleave)(int columns, int width, bool flip, const int8_t *const *row, int32_t *sum, int8_t *dst);
+    /* The same from `columns` rows that are columns of the panel, `count` bytes of each, a multiple of 4; nothing is written beyond
+     * `columns`. */
+    void (*transpose)(int64_t count, int columns, int width, const int8_t *const *row, int32_t *sum, int8_t *dst);
     /* Sums shifted left, modulo 2^32. */
     void (*shift)(int64_t count, int by, int32_t *sum);
     /* result[i] = (sum[i] - correction[i]) × factor[i] (+ bias[i]; NULL: none) as bf16 or fp32, as tiles have it. */

@@ -15,11 +15,20 @@ static void sums_double(int32x4_t sum[QS__TILE_ROWS][VECTORS], int32x4_t column[
     }
 }
 
-static inline __attribute__((always_inline)) void add_quad(const uint8_t *left, const int8_t *right, int32x4_t sum[QS__TILE_ROWS][VECTORS],
-                                                           int32x4_t column[VECTORS]) {
+/* Quadruples of four rows; in panels they lie together. */
+static inline __attribute__((always_inline)) uint8x16_t four_rows(const uint8_t *const *left, int64_t k, bool panel) {
+    if (panel) return vld1q_u8(left[0] + k);
+    uint32_t quad[LANES];
+    for (int i = 0; i < LANES; i++)
+        __builtin_memcpy(&quad[i], left[i] + k, sizeof quad[i]);
+    return vreinterpretq_u8_u32(vld1q_u32(quad));
+}
+
+static inline __attribute__((always_inline)) void add_quad(const uint8_t *const *left, int64_t k, bool panel, const int8_t *right,
+                                                           int32x4_t sum[QS__TILE_ROWS][VECTORS], int32x4_t column[VECTORS]) {
     int8x16_t a[LEFT];
     for (int r = 0; r < LEFT; r++)
-        a[r] = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(left + 4 * LANES * r), vdupq_n_u8(0x80)));
+        a[r] = vreinterpretq_s8_u8(veorq_u8(four_rows(left + LANES * r, k, panel), vdupq_n_u8(0x80)));
     for (int v = 0; v < VECTORS; v++) {
         const int8x16_t b = vld1q_s8(right + 4 * LANES * v);
         column[v] = vdotq_s32(column[v], b, vdupq_n_s8(1));
@@ -34,15 +43,12 @@ static inline __attribute__((always_inline)) void add_quad(const uint8_t *left, 
 
 static void block_run(const qs__tile *tile, int first, uint32_t out[QS__TILE_ROWS][QS__TILE_COLUMNS]) {
     int32x4_t sum[QS__TILE_ROWS][VECTORS] = {{vdupq_n_s32(0)}}, column[VECTORS] = {vdupq_n_s32(0)};
-    const uint8_t *left = tile->left;
     const int8_t *right = tile->right + 4 * first;
-    for (int part = 0; part < tile->parts; part++) {
-        if (part) sums_double(sum, column);
-        for (int64_t quad = tile->quads[part]; quad > 0; quad--) {
-            add_quad(left, right, sum, column);
-            left += 4 * QS__TILE_ROWS;
-            right += 4 * tile->width;
-        }
+    for (int s = 0; s < tile->stretches; s++) {
+        const qs__stretch *at = &tile->stretch[s];
+        if (at->twice) sums_double(sum, column);
+        for (int64_t quad = 0; quad < at->quads; quad++, right += 4 * tile->width)
+            add_quad(tile->left, at->offset + quad * tile->step, tile->step == QS__STEP_PANEL, right, sum, column);
     }
     for (int i = 0; i < tile->rows; i++)
         for (int v = 0; v < VECTORS; v++) {

@@ -8,9 +8,9 @@
 
 typedef uint32_t sums[QS__TILE_ROWS][QS__TILE_COLUMNS];
 
-static void add_quad(int rows, int width, const uint8_t *left, const int8_t *right, sums sum) {
+static void add_quad(int rows, int width, const uint8_t *const *left, int64_t k, const int8_t *right, sums sum) {
     for (int i = 0; i < rows; i++) {
-        const int32_t a[4] = {left[4 * i], left[4 * i + 1], left[4 * i + 2], left[4 * i + 3]};
+        const int32_t a[4] = {left[i][k], left[i][k + 1], left[i][k + 2], left[i][k + 3]};
         for (int j = 0; j < width; j++) {
             const int8_t *b = right + 4 * j;
             sum[i][j] += (uint32_t)(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]);
@@ -19,17 +19,14 @@ static void add_quad(int rows, int width, const uint8_t *left, const int8_t *rig
 }
 
 static void multiply(const qs__tile *tile, sums sum) {
-    const uint8_t *left = tile->left;
     const int8_t *right = tile->right;
-    for (int part = 0; part < tile->parts; part++) {
-        for (int i = 0; part && i < tile->rows; i++)
+    for (int s = 0; s < tile->stretches; s++) {
+        const qs__stretch *at = &tile->stretch[s];
+        for (int i = 0; at->twice && i < tile->rows; i++)
             for (int j = 0; j < tile->width; j++)
                 sum[i][j] *= 2;
-        for (int64_t quad = 0; quad < tile->quads[part]; quad++) {
-            add_quad(tile->rows, tile->width, left, right, sum);
-            left += 4 * QS__TILE_ROWS;
-            right += 4 * tile->width;
-        }
+        for (int64_t quad = 0; quad < at->quads; quad++, right += 4 * tile->width)
+            add_quad(tile->rows, tile->width, tile->left, at->offset + quad * tile->step, right, sum);
     }
 }
 
