@@ -34,7 +34,7 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
                        profile->class_name, one->attributes.to->name);
     if (!row && one->op->optimizer)
         return qs_fail(QS_MISMATCH,
-                       "the profile of class %s has no kernel for %s: give the optimizer, its settings and the bucket bytes that "
+                       "the profile of class %s has no kernel for %s: give the optimizer and the bucket bytes that "
                        "it was measured with, or profile again",
                        profile->class_name, case_text);
     if (!row)

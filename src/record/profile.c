@@ -3,7 +3,6 @@
  * tensors in statistics.c. */
 #include "profile_internal.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -432,51 +431,6 @@ const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *
         if (strcmp(profile->class_[i].class_name, name) == 0) return &profile->class_[i];
     }
     return NULL;
-}
-
-static int compare_case(const void *key, const void *row) {
-    return strcmp(key, ((const qs_kernel_cost *)row)->case_text);
-}
-
-/* A case's text around the widths of its narrow accumulator, "... accumulator=fp(8,9)/chunk64/align-truncate". */
-typedef struct narrow_case {
-    size_t head;      /* characters up to the widths */
-    const char *tail; /* what follows them */
-    int exponent_bits, mantissa_bits;
-} narrow_case;
-
-static bool narrow_find(const char *case_text, narrow_case *out) {
-    static const char mark[] = " accumulator=fp(";
-    const char *at = strstr(case_text, mark);
-    int used = 0;
-    if (!at) return false;
-    out->head = (size_t)(at - case_text) + sizeof mark - 1;
-    if (sscanf(case_text + out->head, "%d,%d%n", &out->exponent_bits, &out->mantissa_bits, &used) != 2) return false;
-    out->tail = case_text + out->head + used;
-    return true;
-}
-
-/* The row of the same case whose accumulator is nearest in mantissa bits, then in exponent bits: widths are data to a kernel, which takes
- * its time whatever they are. */
-static const qs_kernel_cost *other_width(const qs_class_profile *profile, const char *case_text) {
-    const qs_kernel_cost *best = NULL;
-    narrow_case wanted, one;
-    int least = INT_MAX;
-    if (!narrow_find(case_text, &wanted)) return NULL;
-    for (int k = 0; k < profile->kernels; k++) {
-        const char *text = profile->kernel[k].case_text;
-        if (strncmp(text, case_text, wanted.head) != 0 || !narrow_find(text, &one) || strcmp(one.tail, wanted.tail) != 0) continue;
-        const int distance = 64 * abs(one.mantissa_bits - wanted.mantissa_bits) + abs(one.exponent_bits - wanted.exponent_bits);
-        if (distance < least) best = &profile->kernel[k];
-        if (distance < least) least = distance;
-    }
-    return best;
-}
-
-const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text) {
-    if (profile->kernels == 0) return NULL;
-    const qs_kernel_cost *exact = bsearch(case_text, profile->kernel, (size_t)profile->kernels, sizeof *profile->kernel, compare_case);
-    return exact ? exact : other_width(profile, case_text);
 }
 
 const char *qs_profile_signature(const qs_profile *profile, char *buffer) {

@@ -205,11 +205,26 @@ static void other_widths(void **state) {
     assert_null(qs_class_profile_kernel(&profile, "linear/forward src=a"));
 }
 
+/* Times of updates hold for all settings of their optimiser, but not for another size or optimiser, nor for other operators' values. */
+static void other_settings(void **state) {
+    (void)state;
+    qs_kernel_cost rows[] = {{.case_text = (char[]){"adam/forward src=fp32[64] value=0.9 value2=0.999"}},
+                             {.case_text = (char[]){"dropout/forward src=fp32[64] value=0.5"}},
+                             {.case_text = (char[]){"sgd/forward src=fp32[640] value2=0.1"}}};
+    const qs_class_profile profile = {.kernels = 3, .kernel = rows};
+    assert_ptr_equal(qs_class_profile_kernel(&profile, "adam/forward src=fp32[64] value=0.9 value2=0.99 value4=0.1"), &rows[0]);
+    assert_ptr_equal(qs_class_profile_kernel(&profile, "adam/forward src=fp32[64]"), &rows[0]);
+    assert_ptr_equal(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[640] value=0.9 value2=0.1"), &rows[2]);
+    assert_null(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[64] value=0.9 value2=0.1"));
+    assert_null(qs_class_profile_kernel(&profile, "adam/forward src=fp32[640] value=0.9"));
+    assert_null(qs_class_profile_kernel(&profile, "dropout/forward src=fp32[64] value=0.25"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_widths), cmocka_unit_test(round_trip), cmocka_unit_test(fields),     cmocka_unit_test(look_up),
-        cmocka_unit_test(order),        cmocka_unit_test(by_file),    cmocka_unit_test(non_finite), cmocka_unit_test(wire_of_a_row),
-        cmocka_unit_test(created),      cmocka_unit_test(refusals),
+        cmocka_unit_test(other_widths),  cmocka_unit_test(other_settings), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
+        cmocka_unit_test(look_up),       cmocka_unit_test(order),          cmocka_unit_test(by_file),    cmocka_unit_test(non_finite),
+        cmocka_unit_test(wire_of_a_row), cmocka_unit_test(created),        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -344,8 +344,8 @@ QS_API void qs_profile_release(qs_profile *profile);
 QS_API const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *name); /* NULL when absent */
 /* Sorts the kernels by case; every reader gives them sorted, whoever fills a profile by hand calls it before looking rows up. */
 QS_API void qs_class_profile_sort(qs_class_profile *profile);
-/* Row of a case, by binary search; of one with a narrow accumulator that of the nearest measured width of it, for widths are data to its
- * kernel. NULL when absent. */
+/* Row of a case, by binary search; of one with a narrow accumulator that of the nearest measured width of it, of an update that by other
+ * settings of its optimiser, for widths and settings are data to their kernels. NULL when absent. */
 QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *profile, const char *case_text);
 /* NULL when the profile knows nothing of such a local batch; also for its own one when it has no list of them. */
 QS_API const qs_profile_batch *qs_profile_batch_find(const qs_profile *profile, int64_t samples);
