@@ -281,15 +281,15 @@ static void set_places(const job *j, int64_t first, int64_t column_bytes, qs__di
     const int64_t places = places_of(j->now), all = j->count * places, bytes = image_bytes(j);
     const int64_t result_bytes = j->size[0] * j->size[1] * j->channels * (int64_t)qs__type_bytes(j->result.type);
     int64_t image = first / places, place = first % places;
-    tile->places = (int)least(all - first, QS__DIRECT_PLACES);
-    for (int i = 0; i < QS__DIRECT_PLACES; i++) {
-        if (i >= tile->places) {
-            tile->window[i] = tile->window[0];
-            continue;
-        }
+    const int count = (int)least(all - first, QS__DIRECT_PLACES);
+    for (int i = 0; i < count; i++) {
         tile->window[i] = j->frame + image * bytes + j->window[place];
         tile->result[i] = (char *)j->result.at + (j->first_image + image) * result_bytes + j->written[place] + column_bytes;
         if (++place == places) place = 0, image++;
+    }
+    for (int i = count; i < QS__DIRECT_PLACES; i++) {
+        tile->window[i] = tile->window[0];
+        tile->result[i] = tile->result[0];
     }
 }
 

@@ -24,8 +24,8 @@ typedef struct qs__direct_run {
 
 /* Σ over words of the source × weights. Of codes: (sum - excess) × factor; plus the bias. */
 typedef struct qs__direct_tile {
-    const char *window[QS__DIRECT_PLACES]; /* all of them can be read, though only `places` are written */
-    int places, vectors, runs;
+    const char *window[QS__DIRECT_PLACES]; /* where there are fewer places, the first one's again, as its result */
+    int vectors, runs;
     const qs__direct_run *run;
     const char *weights[QS__DIRECT_VECTORS];
     /* Of the channels of each vector, as many as it has lanes; bias NULL: none. */

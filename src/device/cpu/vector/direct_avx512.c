@@ -77,13 +77,19 @@ INLINE __m512 value_of(const qs__direct_tile *tile, int v, bool codes, __m512i s
     return tile->bias ? _mm512_add_ps(value, _mm512_loadu_ps(tile->bias + v * LANES)) : value;
 }
 
+/* Masked stores are slower, and rare. */
 INLINE void put(const qs__direct_tile *tile, int p, int v, __m512 value) {
     const int left = tile->channels - v * LANES;
     const __mmask16 mask = (__mmask16)(left < LANES ? (1U << left) - 1 : 0xFFFF);
-    if (tile->type == QS__FP32)
-        _mm512_mask_storeu_ps(tile->result[p] + (int64_t)v * LANES * 4, mask, value);
+    char *at = tile->result[p] + (int64_t)v * LANES * (tile->type == QS__FP32 ? 4 : 2);
+    if (tile->type == QS__FP32 && left >= LANES)
+        _mm512_storeu_ps(at, value);
+    else if (tile->type == QS__FP32)
+        _mm512_mask_storeu_ps(at, mask, value);
+    else if (left >= LANES)
+        _mm256_storeu_si256((void *)at, qs__bfloat_of(value));
     else
-        _mm256_mask_storeu_epi16(tile->result[p] + (int64_t)v * LANES * 2, mask, qs__bfloat_of(value));
+        _mm256_mask_storeu_epi16(at, mask, qs__bfloat_of(value));
 }
 
 INLINE __m512i both(bool codes, __m512i a, __m512i b) {
@@ -93,7 +99,9 @@ INLINE __m512i both(bool codes, __m512i a, __m512i b) {
 INLINE void run_tile(const qs__direct_tile *tile, int vectors, product times, bool codes) {
     __m512i sum[PLACES][VECTORS];
     multiply(tile, vectors, times, sum);
-    for (int p = 0; p < tile->places; p++)
+#pragma GCC unroll 8 /* or all sums would go through memory */
+    for (int p = 0; p < PLACES; p++)
+#pragma GCC unroll 3
         for (int v = 0; v < vectors; v++)
             put(tile, p, v, value_of(tile, v, codes, vectors == 1 ? both(codes, sum[p][0], sum[p][1]) : sum[p][v]));
 }
@@ -160,11 +168,11 @@ static void turn(int64_t bytes, const char *const *row, char *dst) {
 
 static void copy(int64_t bytes, bool flip, const char *src, char *dst) {
     const __m512i signs = _mm512_set1_epi8(flip ? (char)0x80 : 0);
-    for (int64_t at = 0; at < bytes; at += BYTES) {
-        const int64_t left = bytes - at;
-        const __mmask64 inside = left < BYTES ? ((__mmask64)1 << left) - 1 : ~(__mmask64)0;
-        _mm512_mask_storeu_epi8(dst + at, inside, _mm512_xor_si512(_mm512_maskz_loadu_epi8(inside, src + at), signs));
-    }
+    int64_t at = 0;
+    for (; at + BYTES <= bytes; at += BYTES)
+        _mm512_storeu_si512(dst + at, _mm512_xor_si512(_mm512_loadu_si512(src + at), signs));
+    const __mmask64 rest = ((__mmask64)1 << (bytes - at)) - 1;
+    _mm512_mask_storeu_epi8(dst + at, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, src + at), signs));
 }
 
 const qs__direct qs__direct_avx512 = {
