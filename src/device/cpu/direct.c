@@ -300,13 +300,13 @@ static void run_chunk(const job *j, int64_t panel, int64_t chunk) {
     qs__direct_tile tile = {.vectors = (int)(j->vectors * (panel + 1) / panels - first),
                             .runs = p->runs,
                             .run = p->run,
+                            .weights = packed_at(j, p, first, 0),
+                            .panel = p->words * QS__DIRECT_BYTES,
                             .excess = j->excess + (p - j->phase) * j->vectors * QS__DIRECT_LANES + channel,
                             .factor = j->factor + channel,
                             .bias = j->bias ? j->bias + channel : NULL,
                             .type = j->result.type};
     tile.channels = (int)least(j->channels - channel, tile.vectors * QS__DIRECT_LANES);
-    for (int v = 0; v < tile.vectors; v++)
-        tile.weights[v] = packed_at(j, p, first + v, 0);
     for (int64_t k = chunk * CHUNK; k < end; k++) {
         set_places(j, k * QS__DIRECT_PLACES, channel * (int64_t)qs__type_bytes(j->result.type), &tile);
         j->kernels->tile[j->type](&tile);

@@ -27,7 +27,8 @@ typedef struct qs__direct_tile {
     const char *window[QS__DIRECT_PLACES]; /* where there are fewer places, the first one's again, as its result */
     int vectors, runs;
     const qs__direct_run *run;
-    const char *weights[QS__DIRECT_VECTORS];
+    const char *weights; /* of the first vector */
+    int64_t panel;       /* bytes from one vector's to the next one's */
     /* Of the channels of each vector, as many as it has lanes; bias NULL: none. */
     const int32_t *excess;
     const float *factor, *bias;

@@ -11,6 +11,9 @@
 
 enum { PLACES = QS__DIRECT_PLACES, VECTORS = QS__DIRECT_VECTORS, LANES = QS__DIRECT_LANES, BYTES = QS__DIRECT_BYTES };
 
+/* Loops over sums: whole, as only then sums are registers. */
+#define EACH(i, count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
+
 /* ---- Tiles ---- */
 
 /* Registers are kept as bits: each kind of number reads them in its own way. */
@@ -34,36 +37,56 @@ INLINE __m512i word_of(const char *window) {
     return _mm512_set1_epi32(bits);
 }
 
+typedef __m512i sums[PLACES][VECTORS];
+
+/* The sum stays in its register: left to themselves, compilers copy it before every such instruction and keep some in memory. */
+INLINE __m512i added(product times, __m512i sum, __m512i word, __m512i weights) {
+    sum = times(sum, word, weights);
+    __asm__("" : "+v"(sum));
+    return sum;
+}
+
+/* The word `at` bytes before the ends, into the sums from vector `first` on. */
+INLINE void add_word(const char *const *end, const char *weights, int64_t panel, int64_t at, int vectors, int first, product times,
+                     sums sum) {
+    __m512i w[VECTORS];
+    EACH(v, vectors) {
+        w[v] = _mm512_loadu_si512(weights + v * panel);
+    }
+    EACH(p, PLACES) {
+        const __m512i word = word_of(end[p] + at);
+        EACH(v, vectors) {
+            sum[p][v + first] = added(times, sum[p][v + first], word, w[v]);
+        }
+    }
+}
+
 /* One vector alone would wait for its own sums: of its words the odd ones have sums of their own. */
-INLINE void multiply(const qs__direct_tile *tile, int vectors, product times, __m512i sum[PLACES][VECTORS]) {
+INLINE void multiply(const qs__direct_tile *tile, int vectors, product times, sums sum) {
     const int sets = vectors == 1 ? 2 : 1;
-    for (int p = 0; p < PLACES; p++)
-        for (int v = 0; v < vectors * sets; v++)
+    const char *weights = tile->weights;
+    EACH(p, PLACES) {
+        EACH(v, vectors * sets) {
             sum[p][v] = _mm512_setzero_si512();
-    int64_t at = 0;
+        }
+    }
     for (int r = 0; r < tile->runs; r++) {
-        const int64_t offset = tile->run[r].offset, words = tile->run[r].words;
-        const char *window[PLACES], *weights[VECTORS];
-        for (int p = 0; p < PLACES; p++)
-            window[p] = tile->window[p] + offset;
-        for (int v = 0; v < vectors; v++)
-            weights[v] = tile->weights[v] + at * BYTES;
-        int64_t k = 0;
-        for (; k + sets <= words; k += sets)
-            for (int set = 0; set < sets; set++) {
-                __m512i w[VECTORS];
-                for (int v = 0; v < vectors; v++)
-                    w[v] = _mm512_loadu_si512(weights[v] + (k + set) * BYTES);
-                for (int p = 0; p < PLACES; p++) {
-                    const __m512i word = word_of(window[p] + 4 * (k + set));
-                    for (int v = 0; v < vectors; v++)
-                        sum[p][v + set] = times(sum[p][v + set], word, w[v]);
-                }
+        const int64_t bytes = tile->run[r].words * 4;
+        const char *end[PLACES];
+        EACH(p, PLACES) {
+            end[p] = tile->window[p] + tile->run[r].offset + bytes;
+            __asm__("" : "+r"(end[p])); /* nothing that is worked out anew in the loop */
+        }
+        int64_t at = -bytes;
+        for (; at <= -4 * sets; at += 4 * sets)
+            EACH(set, sets) {
+                add_word(end, weights, tile->panel, at + 4 * set, vectors, set, times, sum);
+                weights += BYTES;
             }
-        if (k < words)
-            for (int p = 0; p < PLACES; p++)
-                sum[p][0] = times(sum[p][0], word_of(window[p] + 4 * k), _mm512_loadu_si512(weights[0] + k * BYTES));
-        at += words;
+        if (at < 0) {
+            add_word(end, weights, tile->panel, at, vectors, 0, times, sum);
+            weights += BYTES;
+        }
     }
 }
 
@@ -97,13 +120,13 @@ INLINE __m512i both(bool codes, __m512i a, __m512i b) {
 }
 
 INLINE void run_tile(const qs__direct_tile *tile, int vectors, product times, bool codes) {
-    __m512i sum[PLACES][VECTORS];
+    sums sum;
     multiply(tile, vectors, times, sum);
-#pragma GCC unroll 8 /* or all sums would go through memory */
-    for (int p = 0; p < PLACES; p++)
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; v++)
+    EACH(p, PLACES) {
+        EACH(v, vectors) {
             put(tile, p, v, value_of(tile, v, codes, vectors == 1 ? both(codes, sum[p][0], sum[p][1]) : sum[p][v]));
+        }
+    }
 }
 
 INLINE void run_any(const qs__direct_tile *tile, product times, bool codes) {

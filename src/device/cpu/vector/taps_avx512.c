@@ -10,6 +10,9 @@
 
 enum { OUTPUTS = QS__TAPS_OUTPUTS, VECTORS = QS__TAPS_VECTORS, LANES = QS__TAPS_LANES, BYTES = QS__TAPS_BYTES };
 
+/* Loops over sums: whole, as only then sums are registers. */
+#define EACH(i, count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
+
 /* ---- Packing ---- */
 
 /* Lanes of a block that are inside the row: `at` is the first one's element. */
@@ -115,25 +118,41 @@ INLINE __m512i product_int8(__m512i sum, __m512i vector, __m512i factor) {
     return _mm512_dpbusd_epi32(sum, vector, factor);
 }
 
-INLINE void multiply(const qs__taps_tile *tile, int vectors, product times, __m512i sum[OUTPUTS][VECTORS]) {
-    for (int o = 0; o < OUTPUTS; o++)
-        for (int v = 0; v < vectors; v++)
+typedef __m512i sums[OUTPUTS][VECTORS];
+
+/* The sum stays in its register: left to themselves, compilers copy it before every such instruction and keep some in memory. */
+INLINE __m512i added(product times, __m512i sum, __m512i vector, __m512i factor) {
+    sum = times(sum, vector, factor);
+    __asm__("" : "+v"(sum));
+    return sum;
+}
+
+/* One place of one image. */
+INLINE void add_place(const qs__taps_tile *tile, const char *window, const char *diff, int vectors, product times, sums sum) {
+    __m512i vector[VECTORS];
+    EACH(v, vectors) {
+        vector[v] = _mm512_loadu_si512(window + tile->vector[v]);
+    }
+    EACH(o, OUTPUTS) {
+        int32_t bits;
+        memcpy(&bits, diff + 4 * o, sizeof bits);
+        const __m512i factor = _mm512_set1_epi32(bits);
+        EACH(v, vectors) {
+            sum[o][v] = added(times, sum[o][v], vector[v], factor);
+        }
+    }
+}
+
+INLINE void multiply(const qs__taps_tile *tile, int vectors, product times, sums sum) {
+    EACH(o, OUTPUTS) {
+        EACH(v, vectors) {
             sum[o][v] = _mm512_setzero_si512();
+        }
+    }
     for (int64_t image = 0; image < tile->images; image++) {
         const char *src = tile->src + image * tile->src_image, *diff = tile->diff + image * tile->diff_image;
-        for (int64_t p = 0; p < tile->places; p++, diff += BYTES) {
-            const char *window = src + tile->place[p];
-            __m512i vector[VECTORS];
-            for (int v = 0; v < vectors; v++)
-                vector[v] = _mm512_loadu_si512(window + tile->vector[v]);
-            for (int o = 0; o < OUTPUTS; o++) {
-                int32_t bits;
-                memcpy(&bits, diff + 4 * o, sizeof bits);
-                const __m512i factor = _mm512_set1_epi32(bits);
-                for (int v = 0; v < vectors; v++)
-                    sum[o][v] = times(sum[o][v], vector[v], factor);
-            }
-        }
+        for (int64_t p = 0; p < tile->places; p++, diff += BYTES)
+            add_place(tile, src + tile->place[p], diff, vectors, times, sum);
     }
 }
 
@@ -145,14 +164,17 @@ INLINE void put(float *result, __mmask16 mask, bool add, bool integers, __m512i 
 }
 
 INLINE void run_tile(const qs__taps_tile *tile, int vectors, product times, bool integers) {
-    __m512i sum[OUTPUTS][VECTORS];
+    sums sum;
     for (int o = 0; o < tile->outputs; o++)
         for (int v = 0; v < vectors; v++)
             _mm_prefetch((const char *)(tile->result + o * tile->row + tile->column[v]), _MM_HINT_T0);
     multiply(tile, vectors, times, sum);
-    for (int o = 0; o < tile->outputs; o++)
-        for (int v = 0; v < vectors; v++)
+    EACH(o, OUTPUTS) {
+        if (o >= tile->outputs) return;
+        EACH(v, vectors) {
             put(tile->result + o * tile->row + tile->column[v], (__mmask16)((1U << tile->width[v]) - 1), tile->add, integers, sum[o][v]);
+        }
+    }
 }
 
 INLINE void run_any(const qs__taps_tile *tile, product times, bool integers) {
