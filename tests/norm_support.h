@@ -220,7 +220,7 @@ static inline void layer_bound(bound *b, const char *name, const char *pass, int
         const qs_role role = one.operand[i].role;
         const bool values = role == QS_SRC || role == QS_DST || role == QS_DIFF_DST || role == QS_DIFF_SRC;
         const bool of_position = role == QS_MEAN || role == one.op->norm->spread;
-        if (role == QS_MASK) continue;
+        if (role == QS_MASK || role == QS_SRC_STEP) continue;
         qs_case_bind(&one, role, values ? qs_shape_of(2, positions, channels) : qs_shape_of(1, of_position ? positions : channels),
                      qs_format_of("fp32"));
     }

@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { KINDS = 5, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES, PIECE = 4096 };
-enum { OF_L2, OF_L1, OF_L1Q, OF_LN, OF_L1LN };
-static const char *const kinds[KINDS] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8", "layer_norm", "l1_layer_norm"};
+enum { KINDS = 6, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES, PIECE = 4096 };
+enum { OF_L2, OF_L1, OF_L1Q, OF_LN, OF_L1LN, OF_L1LNQ };
+static const char *const kinds[KINDS] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8",
+                                         "layer_norm", "l1_layer_norm", "l1_layer_norm_int8"};
 static const char *const passes[PASSES] = {"forward", "backward"};
 static const char *const codes[CODES] = {"absmax", "quantize"};
 
@@ -222,9 +223,10 @@ static json_t *times(const figures *one) {
 }
 
 static json_t *figures_json(const figures *all, int count) {
-    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "l1_over_l2", ratios(all, count, OF_L1, false), "l1q_over_l2",
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "l1_over_l2", ratios(all, count, OF_L1, false), "l1q_over_l2",
                      ratios(all, count, OF_L1Q, false), "l1q_with_codes_over_l2", ratios(all, count, OF_L1Q, true), "ln_over_l2",
-                     ratios(all, count, OF_LN, false), "l1ln_over_l2", ratios(all, count, OF_L1LN, false));
+                     ratios(all, count, OF_LN, false), "l1ln_over_l2", ratios(all, count, OF_L1LN, false), "l1lnq_over_l2",
+                     ratios(all, count, OF_L1LNQ, false));
 }
 
 static qs_status json_write(const figures *all, int count) {
@@ -241,8 +243,8 @@ static qs_status json_write(const figures *all, int count) {
 }
 
 static void table_write(const figures *all, int count) {
-    printf("%-24s %12s %12s %17s %17s %17s %17s %17s\n", "speed over batch_norm", "forward", "backward", "l1bn fwd  bwd", "l1bnq fwd  bwd",
-           "l1bnq, codes made", "ln fwd  bwd", "l1ln fwd  bwd");
+    printf("%-24s %12s %12s %17s %17s %17s %17s %17s %17s\n", "speed over batch_norm", "forward", "backward", "l1bn fwd  bwd",
+           "l1bnq fwd  bwd", "l1bnq, codes made", "ln fwd  bwd", "l1ln fwd  bwd", "l1lnq fwd  bwd");
     for (int i = 0; i < count; i++) {
         const figures *one = &all[i];
         char name[64];
@@ -250,13 +252,14 @@ static void table_write(const figures *all, int count) {
         printf("%-24s %12s", name, time_text(one->us[0]));
         printf(" %12s %8.2f %8.2f %8.2f %8.2f %17.2f", time_text(one->us[1]), ratio(one, OF_L1, 0, false), ratio(one, OF_L1, 1, false),
                ratio(one, OF_L1Q, 0, false), ratio(one, OF_L1Q, 1, false), ratio(one, OF_L1Q, PASSES, true));
-        printf(" %8.2f %8.2f %8.2f %8.2f\n", ratio(one, OF_LN, 0, false), ratio(one, OF_LN, 1, false), ratio(one, OF_L1LN, 0, false),
-               ratio(one, OF_L1LN, 1, false));
+        printf(" %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n", ratio(one, OF_LN, 0, false), ratio(one, OF_LN, 1, false),
+               ratio(one, OF_L1LN, 0, false), ratio(one, OF_L1LN, 1, false), ratio(one, OF_L1LNQ, 0, false),
+               ratio(one, OF_L1LNQ, 1, false));
     }
-    printf("geometric means, both passes: l1bn %.2f, l1bnq %.2f, with its codes made %.2f, ln %.2f, l1ln %.2f\n",
+    printf("geometric means, both passes: l1bn %.2f, l1bnq %.2f, with its codes made %.2f, ln %.2f, l1ln %.2f, l1lnq %.2f\n",
            geometric_mean(all, count, OF_L1, PASSES, false), geometric_mean(all, count, OF_L1Q, PASSES, false),
            geometric_mean(all, count, OF_L1Q, PASSES, true), geometric_mean(all, count, OF_LN, PASSES, false),
-           geometric_mean(all, count, OF_L1LN, PASSES, false));
+           geometric_mean(all, count, OF_L1LN, PASSES, false), geometric_mean(all, count, OF_L1LNQ, PASSES, false));
 }
 
 qs_status bench_norm(qs_device *device, int rounds, bool json) {

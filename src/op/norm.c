@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Normalisations of every kind (qs_norm says which): parameters, rules, reference passes. What has a mean and a spread of its own is a
+/* Normalisations of every kind (qs_norm says which): rules and reference passes. What has a mean and a spread of its own is a
  * *group*: a channel in batch norms, a position in layer norms. Vectors are fp32 and sums double, whatever
  * the storage of the activations; the quantized ones work on the codes of src, in units of its step. */
 #include "norm.h"
@@ -8,59 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- The operator on paper ------------------------------------------------------------------------------------------------- */
-
-void qs__norm_defaults(qs_attributes *with) {
-    if (with->value == 0) with->value = 1e-5;
-    if (with->value2 == 0) with->value2 = 0.1;
-}
-
-void qs__norm_layer_defaults(qs_attributes *with) {
-    if (with->value == 0) with->value = 1e-5;
-}
-
-qs_status qs__norm_infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
-    (void)with, (void)outputs;
-    char text[96];
-    if (src->axes < 2) return qs_fail(QS_USAGE, "a normalisation's input %s needs the axes N,C or N,C,H,W", qs_shape_text(src, text));
-    *dst = *src;
-    return QS_OK;
-}
-
-int qs__norm_layer_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
-    (void)with, (void)outputs, (void)bias;
-    qs_shape shape = qs_shape_of(1, src->dim[1]);
-    out[0] = (qs_parameter_rule){"scale", QS_SCALE, QS_DIFF_SCALE, shape, 1, 0};
-    out[1] = (qs_parameter_rule){"shift", QS_SHIFT, QS_DIFF_SHIFT, shape, 0, 0};
-    return 2;
-}
-
-static int batch_parameters(const qs_shape *src, const char *name, qs_role running, qs_parameter_rule *out) {
-    qs_shape shape = qs_shape_of(1, src->dim[1]);
-    qs__norm_layer_parameters(NULL, src, 0, false, out);
-    out[2] = (qs_parameter_rule){"running_mean", QS_RUNNING_MEAN, QS_ROLE_COUNT, shape, 0, 0};
-    out[3] = (qs_parameter_rule){name, running, QS_ROLE_COUNT, shape, 1, 0};
-    return 4;
-}
-
-int qs__norm_variance_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
-    (void)with, (void)outputs, (void)bias;
-    return batch_parameters(src, "running_variance", QS_RUNNING_VARIANCE, out);
-}
-
-int qs__norm_deviation_parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
-    (void)with, (void)outputs, (void)bias;
-    return batch_parameters(src, "running_deviation", QS_RUNNING_DEVIATION, out);
-}
-
-qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src) {
-    return qs_shape_of(1, norm->per_position ? qs_shape_count(src) / src->dim[1] : src->dim[1]);
-}
-
-double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon) {
-    return norm->spread == QS_VARIANCE ? 1 / sqrt(spread + epsilon) : 1 / (spread + epsilon);
-}
 
 /* ---- Rules ------------------------------------------------------------------------------------------------------------------ */
 
@@ -85,9 +32,7 @@ static qs_shape shape_of(const qs_case *one, qs_role role) {
     }
 }
 
-/* Layer norms have no passes on integers. */
 static qs_status check_quantized(const qs_case *one) {
-    if (one->op->norm->per_position) return QS_OK;
     bool wanted = one->op->norm->quantized;
     if (qs__is_integer(one, QS_SRC) == wanted && qs__present(one, QS_SRC_STEP) == wanted) return QS_OK;
     return qs__refuse(one, wanted ? "src is normalised in fixed point: give it as int8 with its src_step"
@@ -184,6 +129,23 @@ static double mean_of(const work *w, int64_t group) {
     return sum / (double)w->size;
 }
 
+/* A mean of units of src that a position has for itself, where the operator is quantized. */
+static double unit_round(double value) {
+    float rounded = (float)value;
+    qs_norm_round_each(1, &rounded);
+    return (double)rounded;
+}
+
+static bool is_quantized_layer(const work *w) {
+    return w->norm->quantized && w->norm->per_position;
+}
+
+static void means_round(const work *w) {
+    if (w->norm->quantized && !w->norm->per_position) qs_norm_round_means(w->groups, w->mean);
+    for (int64_t g = 0; is_quantized_layer(w) && g < w->groups; g++)
+        w->mean[g] = unit_round(w->mean[g]);
+}
+
 /* The mean distance from the mean or the mean square of it, in units of src. */
 static double spread_of(const work *w, int64_t group, double mean) {
     double sum = 0;
@@ -207,6 +169,12 @@ static void spreads_find(const work *w, const double *exact) {
     }
 }
 
+static void spreads_round(const work *w) {
+    if (!w->norm->per_position) vector_round(w, w->spread);
+    for (int64_t g = 0; is_quantized_layer(w) && g < w->groups; g++)
+        w->spread[g] = unit_round(w->spread[g] / w->step) * w->step;
+}
+
 /* Running values follow the unrounded ones; a variance enters unbiased. */
 static void running_update(const qs_case *one, const qs_tensor *operands, const work *w, const double *exact) {
     if (w->norm->per_position) return;
@@ -225,10 +193,10 @@ static qs_status statistics(const qs_case *one, const qs_tensor *operands, const
     QS_TRY(qs_allocate((size_t)w->groups, sizeof *exact, &exact));
     for (int64_t g = 0; g < w->groups; g++)
         w->mean[g] = exact[g] = mean_of(w, g);
-    if (w->norm->quantized) qs_norm_round_means(w->groups, w->mean);
+    means_round(w);
     spreads_find(w, exact);
     if (training) running_update(one, operands, w, exact);
-    vector_round(w, w->spread);
+    spreads_round(w);
     free(exact);
     return QS_OK;
 }
@@ -458,31 +426,35 @@ const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS
 const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
 
 /* Every group of layer norms is normalised by itself in evaluation as well. */
-#define LAYER_PASSES(SPREAD)                                                                                               \
-    {                                                                                                                      \
-        {.name = "forward",                                                                                                \
-         .roles = 7,                                                                                                       \
-         .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST},                                           \
-         .optional = QS__BIT(5),                                                                                           \
-         .written = QS__BIT(3) | QS__BIT(4) | QS__BIT(5) | QS__BIT(6),                                                     \
-         .reference = forward,                                                                                             \
-         .flops = flops_forward,                                                                                           \
-         .check = check_training},                                                                                         \
-            {.name = "inference",                                                                                          \
-             .roles = 4,                                                                                                   \
-             .role = {QS_SRC, QS_SCALE, QS_SHIFT, QS_DST},                                                                 \
-             .written = QS__BIT(3),                                                                                        \
-             .reference = inference,                                                                                       \
-             .flops = flops_forward,                                                                                       \
-             .check = check},                                                                                              \
-            {.name = "backward",                                                                                           \
-             .roles = 9,                                                                                                   \
-             .role = {QS_SRC, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT}, \
-             .optional = QS__BIT(4),                                                                                       \
-             .written = QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                                                              \
-             .reference = backward,                                                                                        \
-             .flops = flops_backward,                                                                                      \
-             .check = check_training},                                                                                     \
+#define LAYER_PASSES(SPREAD)                                                                                                            \
+    {                                                                                                                                   \
+        {.name = "forward",                                                                                                             \
+         .roles = 8,                                                                                                                    \
+         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST},                                           \
+         .optional = QS__BIT(1) | QS__BIT(6),                                                                                           \
+         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7),                                                                  \
+         .reference = forward,                                                                                                          \
+         .flops = flops_forward,                                                                                                        \
+         .integer = QS__BIT(0),                                                                                                         \
+         .check = check_training},                                                                                                      \
+            {.name = "inference",                                                                                                       \
+             .roles = 5,                                                                                                                \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                                                 \
+             .optional = QS__BIT(1),                                                                                                    \
+             .written = QS__BIT(4),                                                                                                     \
+             .reference = inference,                                                                                                    \
+             .flops = flops_forward,                                                                                                    \
+             .integer = QS__BIT(0),                                                                                                     \
+             .check = check},                                                                                                           \
+            {.name = "backward",                                                                                                        \
+             .roles = 10,                                                                                                               \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT}, \
+             .optional = QS__BIT(1) | QS__BIT(5),                                                                                       \
+             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9),                                                                           \
+             .reference = backward,                                                                                                     \
+             .flops = flops_backward,                                                                                                   \
+             .integer = QS__BIT(0),                                                                                                     \
+             .check = check_training},                                                                                                  \
     }
 
 const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);

@@ -17,12 +17,12 @@
         "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" QS__NORM_WITH A
 
 /* The same of layer norms; P positions. */
-#define QS__LAYER_INFERENCE(NAME, F, S, C, A) \
-    NAME "/inference src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
-#define QS__LAYER_TRAINING(NAME, D, F, S, C, P, M, A)                                                                                \
-    NAME "/forward src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
-        "dst=" F S " value=1e-05" A,                                                                                                 \
-        NAME "/backward src=" F S " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
+#define QS__LAYER_INFERENCE(NAME, X, F, S, C, A) \
+    NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
+#define QS__LAYER_TRAINING(NAME, X, D, F, S, C, P, M, A)                                                                           \
+    NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
+        "dst=" F S " value=1e-05" A,                                                                                               \
+        NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
         "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "] value=1e-05" A
 
 /* In 8 bits. */
@@ -40,16 +40,30 @@
         QS__INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "1024", " ceiling=0.5")
 
 /* Over the channels of positions. */
-#define QS__LAYER_EVERY(NAME, D, F, S, C, P) QS__LAYER_TRAINING(NAME, D, F, S, C, P, "", ""), QS__LAYER_INFERENCE(NAME, F, S, C, "")
+#define QS__LAYER_EVERY(NAME, D, F, S, C, P) \
+    QS__LAYER_TRAINING(NAME, F S, D, F, S, C, P, "", ""), QS__LAYER_INFERENCE(NAME, F S, F, S, C, "")
 #define QS__LAYER_RELU(NAME, D, F, S, C, P, M, A) \
-    QS__LAYER_TRAINING(NAME, D, F, S, C, P, "mask=int8[" M "] ", A " relu"), QS__LAYER_INFERENCE(NAME, F, S, C, A " relu")
-#define QS__LAYER_CASES(NAME, D)                                                                                              \
-    QS__LAYER_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5", "42"),    \
-        QS__LAYER_EVERY(NAME, D, "fp32", "[16,33]", "33", "16"), QS__LAYER_EVERY(NAME, D, "fp32", "[3,257]", "257", "3"),     \
-        QS__LAYER_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"), \
-        QS__LAYER_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"), QS__LAYER_INFERENCE(NAME, "fp32", "[1,10]", "10", ""),    \
-        QS__LAYER_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                    \
-        QS__LAYER_RELU(NAME, D, "bf16", "[16,33]", "33", "16", "66", ""),                                                     \
+    QS__LAYER_TRAINING(NAME, F S, D, F, S, C, P, "mask=int8[" M "] ", A " relu"), QS__LAYER_INFERENCE(NAME, F S, F, S, C, A " relu")
+#define QS__LAYER_CASES(NAME, D)                                                                                                         \
+    QS__LAYER_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5", "42"),               \
+        QS__LAYER_EVERY(NAME, D, "fp32", "[16,33]", "33", "16"), QS__LAYER_EVERY(NAME, D, "fp32", "[3,257]", "257", "3"),                \
+        QS__LAYER_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"),            \
+        QS__LAYER_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"), QS__LAYER_INFERENCE(NAME, "fp32[1,10]", "fp32", "[1,10]", "10", ""), \
+        QS__LAYER_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                               \
+        QS__LAYER_RELU(NAME, D, "bf16", "[16,33]", "33", "16", "66", ""),                                                                \
         QS__LAYER_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5")
+
+/* In 8 bits. */
+#define QS__LAYER_INT8_EVERY(NAME, D, F, S, C, P) \
+    QS__LAYER_TRAINING(NAME, QS__INT8_SRC(S), D, F, S, C, P, "", ""), QS__LAYER_INFERENCE(NAME, QS__INT8_SRC(S), F, S, C, "")
+#define QS__LAYER_INT8_RELU(NAME, D, F, S, C, P, M, A)                                        \
+    QS__LAYER_TRAINING(NAME, QS__INT8_SRC(S), D, F, S, C, P, "mask=int8[" M "] ", A " relu"), \
+        QS__LAYER_INFERENCE(NAME, QS__INT8_SRC(S), F, S, C, A " relu")
+#define QS__LAYER_INT8_CASES(NAME, D)                                                                                                   \
+    QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16", "512"), QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5", "42"),    \
+        QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[3,577]", "577", "3"), QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), \
+        QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"), QS__LAYER_INT8_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"),  \
+        QS__LAYER_INT8_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                         \
+        QS__LAYER_INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5")
 
 #endif

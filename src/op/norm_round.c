@@ -3,6 +3,7 @@
 #include "norm.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_SHIFT = 8, MOST_CODE = 127 };
 
@@ -17,6 +18,19 @@ int qs_norm_round_means(int64_t channels, double *means) {
     for (int64_t c = 0; c < channels; c++)
         if (!isnan(means[c])) means[c] = ldexp(fmax(fmin(rint(ldexp(means[c], shift)), MOST_CODE), -MOST_CODE), -shift);
     return shift;
+}
+
+/* Seven significant bits, nearest-even, which are whole numbers of 64 to 127 of some unit; below a quarter whole numbers of 2^-8, which
+ * are what the sum with a number of that unit keeps. */
+void qs_norm_round_each(int64_t count, float *values) {
+    const float least = 0.25f, coarse = 49152.0f;
+    for (int64_t i = 0; i < count; i++) {
+        const float fine = (values[i] + coarse) - coarse;
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits = (bits + 0xFFFF + (bits >> 17 & 1)) & ~UINT32_C(0x1FFFF);
+        memcpy(&values[i], fabsf(values[i]) < least ? (const void *)&fine : (const void *)&bits, sizeof *values);
+    }
 }
 
 void qs_norm_round_vector(int64_t channels, const double *src, double *dst) {

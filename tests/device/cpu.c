@@ -69,6 +69,13 @@ static const char *const extra[] = {
     "l1_layer_norm/inference src=fp32[37,5003] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] value=1e-05",
     "l1_layer_norm/backward src=fp32[37,5003] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] diff_dst=fp32[37,5003] "
     "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] value=1e-05",
+    "l1_layer_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[9207] "
+    "deviation=fp32[9207] mask=int8[40281] dst=bf16[9,35,31,33] value=1e-05 relu",
+    "l1_layer_norm_int8/backward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] mean=fp32[9207] deviation=fp32[9207] "
+    "mask=int8[40281] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 relu",
+    "l1_layer_norm_int8/inference src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] value=1e-05",
+    "l1_layer_norm_int8/backward src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] "
+    "diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] value=1e-05",
     "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",

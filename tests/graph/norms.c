@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: l2bn l1bn l1bnq l2bnq l2bnq-std ln l1ln
+// covers: l2bn l1bn l1bnq l2bnq l2bnq-std ln l1ln l1lnq
 /* Models with another normalisation, and which relus the normalisation before them does. */
 // clang-format off
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int count_of(const qs_graph *graph, const char *op) {
 static void option(void **state) {
     (void)state;
     static const char *const op[] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8", "l2_batch_norm_int8", "l2_batch_norm_int8_std",
-                                     "layer_norm", "l1_layer_norm"};
+                                     "layer_norm", "l1_layer_norm", "l1_layer_norm_int8"};
     for (size_t i = 0; qs_norm_name_at(i); i++) {
         char name[64];
         snprintf(name, sizeof name, "resnet8:norm=%s", qs_norm_name_at(i));

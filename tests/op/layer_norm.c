@@ -55,7 +55,7 @@ static void refusals(void **state) {
     check_layer_refused("layer_norm/inference src=fp32[4,1] scale=fp32[1] shift=fp32[1] dst=fp32[4,1]", "one channel");
     check_layer_refused("layer_norm/forward src=fp32[4,2] scale=fp32[2] shift=fp32[2] mean=fp32[2] variance=fp32[4] dst=fp32[4,2]",
                         "mean is [2], the other operands need [4]");
-    check_layer_refused("layer_norm/inference src=int8[4,2] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "float format");
+    check_layer_refused("layer_norm/inference src=int8[4,2] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "as a float without src_step");
 }
 
 int main(void) {

@@ -15,18 +15,35 @@ typedef struct job {
     int64_t slot_rows, slots;
     qs__in src, diff;
     qs__out dst;
+    double step; /* of a quantized src, else 1 */
     const float *scale, *shift;
     float *mean, *spread; /* (rows); NULL in inference */
     double *sums;         /* [slots][SUMS][channels] */
     float *chunk;         /* the same, of one chunk */
 } job;
 
+/* A parameter: rounded into one of two places in scratch where the operator is quantized. */
+static const float *vector_of(const qs__chain *chain, qs_role role, int place) {
+    const float *given = qs__cpu_data(chain, role);
+    if (!chain->one.op->norm->quantized) return given;
+    const int64_t channels = qs__own_rows(&chain->one, QS_SRC).channels;
+    float *rounded = (float *)(chain->scratch + chain->offset[2]) + place * channels;
+    double *exact = (double *)(chain->scratch + chain->offset[3]);
+    for (int64_t c = 0; c < channels; c++)
+        exact[c] = (double)given[c];
+    qs_norm_round_vector(channels, exact, exact);
+    for (int64_t c = 0; c < channels; c++)
+        rounded[c] = (float)exact[c];
+    return rounded;
+}
+
 static job start(const qs__chain *chain) {
     job j = {.chain = chain, .norm = chain->one.op->norm, .size = qs__own_rows(&chain->one, QS_SRC)};
     j.slot_rows = ((j.size.rows + SLOTS - 1) / SLOTS + 7) / 8 * 8;
     j.slots = (j.size.rows + j.slot_rows - 1) / j.slot_rows;
     j.src = qs__own_in(chain, QS_SRC);
-    j.scale = qs__cpu_data(chain, QS_SCALE);
+    j.step = j.norm->quantized ? (double)*(const float *)qs__cpu_data(chain, QS_SRC_STEP) : 1;
+    j.scale = vector_of(chain, QS_SCALE, 0);
     if (qs_case_position(&chain->one, QS_MEAN) < 0) return j;
     j.mean = qs__cpu_data(chain, QS_MEAN);
     j.spread = qs__cpu_data(chain, j.norm->spread);
@@ -44,10 +61,19 @@ static qs__norm_block block_of(const job *j, int64_t row, int64_t rows, const fl
                             .absolute = j->norm->absolute};
 }
 
-/* 1 / spread of at most QS__CHUNK_ROWS rows. */
-static void inverse_find(const job *j, int64_t rows, const float *spread, float *inverse) {
-    for (int64_t r = 0; r < rows; r++)
-        inverse[r] = (float)qs_norm_inverse(j->norm, (double)spread[r], j->chain->one.attributes.value);
+/* Of at most QS__CHUNK_ROWS rows. */
+typedef struct row_terms {
+    float mean[QS__CHUNK_ROWS]; /* in units of src */
+    float inverse[QS__CHUNK_ROWS], unit[QS__CHUNK_ROWS];
+} row_terms;
+
+/* 1 / spread, and that in units of src. */
+static void inverse_find(const job *j, int64_t rows, const float *spread, row_terms *out) {
+    for (int64_t r = 0; r < rows; r++) {
+        const double inverse = qs_norm_inverse(j->norm, (double)spread[r], j->chain->one.attributes.value);
+        out->inverse[r] = (float)inverse;
+        out->unit[r] = (float)(inverse * j->step);
+    }
 }
 
 static int64_t rows_at_once(const job *j) {
@@ -57,14 +83,30 @@ static int64_t rows_at_once(const job *j) {
 
 /* ---- Forward ---- */
 
+static void worth(const job *j, int64_t rows, const float *units, float *values) {
+    for (int64_t r = 0; r < rows; r++)
+        values[r] = (float)((double)units[r] * j->step);
+}
+
+/* Means in units of src into the terms, spreads in their own ones. */
+static void statistics(const job *j, const qs__norm_block *block, row_terms *terms, float *spread) {
+    j->chain->cpu->own->position_means(block, terms->mean);
+    if (j->norm->quantized) qs_norm_round_each(block->rows, terms->mean);
+    j->chain->cpu->own->position_spreads(block, spread);
+    if (!j->norm->quantized) return;
+    qs_norm_round_each(block->rows, spread);
+    worth(j, block->rows, spread, spread);
+}
+
 static void block_normalize(const job *j, int64_t row, int64_t rows) {
-    float means[QS__CHUNK_ROWS], spreads[QS__CHUNK_ROWS], inverse[QS__CHUNK_ROWS];
-    float *mean = j->mean ? j->mean + row : means, *spread = j->spread ? j->spread + row : spreads;
-    const qs__norm_block block = block_of(j, row, rows, mean);
-    const qs__layer_terms terms = {.scale = j->scale, .shift = j->shift, .inverse = inverse};
+    float spreads[QS__CHUNK_ROWS], *spread = j->spread ? j->spread + row : spreads;
+    row_terms of;
+    const qs__norm_block block = block_of(j, row, rows, of.mean);
+    const qs__layer_terms terms = {.scale = j->scale, .shift = j->shift, .inverse = of.inverse, .unit = of.unit};
     const qs__out dst = qs__own_shift_out(j->dst, block.first);
-    j->chain->cpu->own->position_spreads(&block, mean, spread);
-    inverse_find(j, rows, spread, inverse);
+    statistics(j, &block, &of, spread);
+    inverse_find(j, rows, spread, &of);
+    if (j->mean) worth(j, rows, of.mean, j->mean + row);
     j->chain->cpu->own->position_normalize(&block, &terms, dst);
     if (j->chain->one.attributes.relu) qs__norm_relu(j->chain, block.first, rows * j->size.channels, dst);
 }
@@ -80,7 +122,7 @@ static void normalize_rows(void *context, int64_t begin, int64_t end) {
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = start(chain);
-    j.shift = qs__cpu_data(chain, QS_SHIFT);
+    j.shift = vector_of(chain, QS_SHIFT, 1);
     j.dst = qs__own_out(chain, QS_DST);
     qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), normalize_rows, &j);
     return QS_OK;
@@ -88,13 +130,21 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 
 /* ---- Gradient ---- */
 
+/* What forward stored, in units of src: whole 2^-8 where that is quantized, which fp32 hides and a sum with a number of that unit shows. */
+static void means_read(const job *j, int64_t rows, const float *mean, float *units) {
+    const float coarse = 49152.0f;
+    for (int64_t r = 0; r < rows; r++)
+        units[r] = j->norm->quantized ? ((float)((double)mean[r] / j->step) + coarse) - coarse : mean[r];
+}
+
 static void block_gradient(const job *j, int64_t row, int64_t rows, float *chunk) {
-    float inverse[QS__CHUNK_ROWS];
-    qs__norm_block block = block_of(j, row, rows, j->mean + row);
-    const qs__layer_terms terms = {.scale = j->scale, .inverse = inverse};
+    row_terms of;
+    qs__norm_block block = block_of(j, row, rows, of.mean);
+    const qs__layer_terms terms = {.scale = j->scale, .inverse = of.inverse, .unit = of.unit};
+    means_read(j, rows, j->mean + row, of.mean);
     block.diff = qs__own_shift_in(j->diff, block.first);
     block.mask = j->chain->one.attributes.relu ? qs__cpu_data(j->chain, QS_MASK) : NULL;
-    inverse_find(j, rows, j->spread + row, inverse);
+    inverse_find(j, rows, j->spread + row, &of);
     j->chain->cpu->own->position_gradient(&block, &terms, chunk, chunk + j->size.channels, qs__own_shift_out(j->dst, block.first));
 }
 
@@ -141,10 +191,14 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_layer_norm(qs__chain *chain) {
     const bool backward = strcmp(chain->one.pass->name, "backward") == 0;
-    const size_t values = SLOTS * SUMS * (size_t)qs__own_rows(&chain->one, QS_SRC).channels;
+    const size_t channels = (size_t)qs__own_rows(&chain->one, QS_SRC).channels, values = SLOTS * SUMS * channels;
     if (backward) {
         chain->offset[0] = qs__chain_reserve(chain, values * sizeof(double));
         chain->offset[1] = qs__chain_reserve(chain, values * sizeof(float));
+    }
+    if (chain->one.op->norm->quantized) {
+        chain->offset[2] = qs__chain_reserve(chain, 2 * channels * sizeof(float));
+        chain->offset[3] = qs__chain_reserve(chain, channels * sizeof(double));
     }
     return qs__own_build(chain, chain->one.op->name, backward ? run_backward : run_forward);
 }

@@ -60,6 +60,7 @@ typedef struct qs__norm_block {
 typedef struct qs__layer_terms {
     const float *scale, *shift; /* (channels); shift: forward only */
     const float *inverse;       /* (rows) */
+    const float *unit;          /* (rows): inverse times what a unit of src is worth */
 } qs__layer_terms;
 
 typedef struct qs__cpu_kernels {
@@ -85,11 +86,13 @@ typedef struct qs__cpu_kernels {
     /* dst = factor[c] (dy - offset[c] - d slope[c]) with d = x - mean[c], or its sign if absolute */
     void (*gradient_rows)(const qs__norm_block *block, const float *factor, const float *offset, const float *slope, qs__out dst);
 
-    /* Layer norms: rows by themselves. mean[r] and the mean of |x - mean| or (x - mean)² over the channels of each row. */
-    void (*position_spreads)(const qs__norm_block *block, float *mean, float *spread);
-    /* dst = (src - mean[r]) inverse[r] scale[c] + shift[c] */
+    /* Layer norms: rows by themselves. Means over the channels of each row: of x, and of |x - mean| or (x - mean)² with the block's
+     * mean. Of codes, and means that are whole 2^-8, the sums are exact. */
+    void (*position_means)(const qs__norm_block *block, float *mean);
+    void (*position_spreads)(const qs__norm_block *block, float *spread);
+    /* dst = (src - mean[r]) unit[r] scale[c] + shift[c] */
     void (*position_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst);
-    /* At most QS__CHUNK_ROWS rows, with n = (src - mean[r]) inverse[r]: the gradient of src into dst, and Σ dy n and Σ dy over the rows,
+    /* At most QS__CHUNK_ROWS rows, with n = (src - mean[r]) unit[r]: the gradient of src into dst, and Σ dy n and Σ dy over the rows,
      * added to diff_scale[c] and diff_shift[c]. */
     void (*position_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst);
 

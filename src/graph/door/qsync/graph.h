@@ -178,8 +178,8 @@ QS_API qs_status qs_model_build(const char *name, const qs_model_input *input, q
 /* Names in the order of models.def; NULL past the end. */
 QS_API const char *qs_model_name_at(size_t index);
 /* Normalisations that models can be built with (norms.def), the usual one first: "l2bn" batch_norm, "l1bn" l1_batch_norm, "l1bnq"
- * l1_batch_norm_int8, "l2bnq" l2_batch_norm_int8, "l2bnq-std" l2_batch_norm_int8_std, "ln" layer_norm, "l1ln" l1_layer_norm; NULL past
- * the end. */
+ * l1_batch_norm_int8, "l2bnq" l2_batch_norm_int8, "l2bnq-std" l2_batch_norm_int8_std, "ln" layer_norm, "l1ln" l1_layer_norm, "l1lnq"
+ * l1_layer_norm_int8; NULL past the end. */
 QS_API const char *qs_norm_name_at(size_t index);
 /* A model's own standard input. */
 QS_API qs_status qs_model_input_of(const char *name, qs_model_input *out);

@@ -246,11 +246,11 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
  *                        L1 and std have deviation and running_deviation for the variances; src_step stands where src is int8, the mask
  *                        where the attribute relu is
- *   layer_norm, l1_layer_norm
- *     forward            src scale shift mean variance mask? dst     mean.. mask written
- *     inference          src scale shift dst
- *     backward           src scale mean variance mask? diff_dst diff_src diff_scale diff_shift
- *                        L1 has deviation for the variance
+ *   layer_norm, l1_layer_norm, and quantized l1_layer_norm_int8
+ *     forward            src src_step? scale shift mean variance mask? dst     mean.. mask written
+ *     inference          src src_step? scale shift dst
+ *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
+ *                        L1 has deviation for the variance; src_step stands where src is int8
  *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
  *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
  *                        summed with it)
@@ -305,7 +305,9 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        factor, plus shift. l2_batch_norm_int8 rounds the variance, ..._std its root and divides by deviation + value.
  *                        mean, variance and deviation hold the rounded values; running ones are averages of unrounded ones, rounded
  *                        where they are used. Backward is the formula of the operator that is not quantized, at the rounded x, mean,
- *                        spread and scale (straight-through); its arithmetic is fp32, since gradients come in float formats
+ *                        spread and scale (straight-through); its arithmetic is fp32, since gradients come in float formats.
+ *                        In l1_layer_norm_int8 a position shares no step with others but src's: its mean and its deviation have a
+ *                        step of src_step / 2^p each, for the largest p up to 8 that holds it
  *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
  *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
  *                        in memory order: 1 where 0 < x < value
@@ -365,6 +367,8 @@ QS_API qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src);
 QS_API double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon);
 /* Rounds means, given in units of src_step, as the ..._int8 operators do; returns p. */
 QS_API int qs_norm_round_means(int64_t channels, double *means);
+/* The same with a p for each value by itself, of at most 8: what layer norms do to means and deviations of positions. */
+QS_API void qs_norm_round_each(int64_t count, float *values);
 /* The same for the other vectors; dst may be src. */
 QS_API void qs_norm_round_vector(int64_t channels, const double *src, double *dst);
 
