@@ -30,8 +30,8 @@ static void terms(const qs_attributes *settings, const qs_run *run, float *term)
     term[SHRINK] = (float)(run->learning_rate * settings->value4);
 }
 
-/* Moments of gradients that have become 0 shrink until they are subnormal, and rounding keeps them there: processors take some hundred
- * cycles for each such operation. As summands they are below any epsilon. */
+/* Moments of gradients that have become 0 shrink until they are subnormal, and rounding keeps them there; many processors take a hundred
+ * cycles for each such operation. The root of the smallest normal number, 1e-19, is below any epsilon. */
 INLINE float normal(float x) {
     return fabsf(x) < FLT_MIN ? 0 : x;
 }
@@ -54,7 +54,7 @@ static const qs_optimizer optimizer = {.states = 2,
                                        .rate = 1e-3,
                                        .setting = {{"beta1", 0.9, 0, 0.9999999},
                                                    {"beta2", 0.999, 0, 0.9999999},
-                                                   {"epsilon", 1e-8, 1e-30, 1},
+                                                   {"epsilon", 1e-8, 1e-18, 1},
                                                    {"weight_decay", 0.01, 0, INFINITY}},
                                        .terms = terms,
                                        .kernel = QS__UPDATE_TABLE(update)};
