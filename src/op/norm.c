@@ -129,11 +129,15 @@ static double mean_of(const work *w, int64_t group) {
     return sum / (double)w->size;
 }
 
-/* A mean of units of src that a position has for itself, where the operator is quantized. */
-static double unit_round(double value) {
-    float rounded = (float)value;
-    qs_norm_round_each(1, &rounded);
-    return (double)rounded;
+/* The vectors of quantized layer norms are rounded as the fp32 numbers that devices have, in units of src. */
+typedef void (*each_round)(int64_t count, float *values);
+
+static void positions_round(int64_t groups, each_round round_, double unit, double *values) {
+    for (int64_t g = 0; g < groups; g++) {
+        float rounded = (float)(values[g] / unit);
+        round_(1, &rounded);
+        values[g] = (double)rounded * unit;
+    }
 }
 
 static bool is_quantized_layer(const work *w) {
@@ -142,8 +146,7 @@ static bool is_quantized_layer(const work *w) {
 
 static void means_round(const work *w) {
     if (w->norm->quantized && !w->norm->per_position) qs_norm_round_means(w->groups, w->mean);
-    for (int64_t g = 0; is_quantized_layer(w) && g < w->groups; g++)
-        w->mean[g] = unit_round(w->mean[g]);
+    if (is_quantized_layer(w)) positions_round(w->groups, qs_norm_round_each, 1, w->mean);
 }
 
 /* The mean distance from the mean or the mean square of it, in units of src. */
@@ -171,8 +174,7 @@ static void spreads_find(const work *w, const double *exact) {
 
 static void spreads_round(const work *w) {
     if (!w->norm->per_position) vector_round(w, w->spread);
-    for (int64_t g = 0; is_quantized_layer(w) && g < w->groups; g++)
-        w->spread[g] = unit_round(w->spread[g] / w->step) * w->step;
+    if (is_quantized_layer(w)) positions_round(w->groups, qs_norm_round_deviations, w->step, w->spread);
 }
 
 /* Running values follow the unrounded ones; a variance enters unbiased. */

@@ -33,6 +33,13 @@ void qs_norm_round_each(int64_t count, float *values) {
     }
 }
 
+void qs_norm_round_deviations(int64_t count, float *values) {
+    const float least = 0.25f;
+    qs_norm_round_each(count, values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = values[i] < least ? least : values[i];
+}
+
 void qs_norm_round_vector(int64_t channels, const double *src, double *dst) {
     const qs_format *format = qs_format_of("int8");
     double largest = 0;

@@ -94,7 +94,7 @@ static void statistics(const job *j, const qs__norm_block *block, row_terms *ter
     if (j->norm->quantized) qs_norm_round_each(block->rows, terms->mean);
     j->chain->cpu->own->position_spreads(block, spread);
     if (!j->norm->quantized) return;
-    qs_norm_round_each(block->rows, spread);
+    qs_norm_round_deviations(block->rows, spread);
     worth(j, block->rows, spread, spread);
 }
 

@@ -307,7 +307,8 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        where they are used. Backward is the formula of the operator that is not quantized, at the rounded x, mean,
  *                        spread and scale (straight-through); its arithmetic is fp32, since gradients come in float formats.
  *                        In l1_layer_norm_int8 a position shares no step with others but src's: its mean and its deviation have a
- *                        step of src_step / 2^p each, for the largest p up to 8 that holds it
+ *                        step of src_step / 2^p each, for the largest p up to 8 that holds it. Its deviation is src_step / 4 at least,
+ *                        that of src's own rounding errors: positions whose codes are all the same would have gradients of 1 / value
  *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
  *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
  *                        in memory order: 1 where 0 < x < value
@@ -367,8 +368,10 @@ QS_API qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src);
 QS_API double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon);
 /* Rounds means, given in units of src_step, as the ..._int8 operators do; returns p. */
 QS_API int qs_norm_round_means(int64_t channels, double *means);
-/* The same with a p for each value by itself, of at most 8: what layer norms do to means and deviations of positions. */
+/* The same with a p for each value by itself, of at most 8: what layer norms do to means of positions; and to their deviations, none of
+ * which is below 1/4. */
 QS_API void qs_norm_round_each(int64_t count, float *values);
+QS_API void qs_norm_round_deviations(int64_t count, float *values);
 /* The same for the other vectors; dst may be src. */
 QS_API void qs_norm_round_vector(int64_t channels, const double *src, double *dst);
 
