@@ -24,6 +24,7 @@ static inline void relu_bound(bound *relu, const char *pass, bound *norm, qs_rol
     qs_case one = qs_case_make("relu", pass, &(qs_attributes){.value = ceiling});
     for (int i = 0; i < one.operands; i++) {
         bool mask = one.operand[i].role == QS_MASK;
+        if (one.operand[i].role == QS_ABSMAX) continue;
         qs_shape bits = qs_shape_of(1, (qs_shape_count(&src->shape) + 7) / 8);
         qs_case_bind(&one, one.operand[i].role, mask ? bits : src->shape, mask ? qs_format_of("int8") : src->format);
     }
@@ -220,7 +221,7 @@ static inline void layer_bound(bound *b, const char *name, const char *pass, int
         const qs_role role = one.operand[i].role;
         const bool values = role == QS_SRC || role == QS_DST || role == QS_DIFF_DST || role == QS_DIFF_SRC;
         const bool of_position = role == QS_MEAN || role == one.op->norm->spread;
-        if (role == QS_MASK || role == QS_SRC_STEP) continue;
+        if (role == QS_MASK || role == QS_SRC_STEP || role == QS_ABSMAX) continue;
         qs_case_bind(&one, role, values ? qs_shape_of(2, positions, channels) : qs_shape_of(1, of_position ? positions : channels),
                      qs_format_of("fp32"));
     }

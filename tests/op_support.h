@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beside.h"
 #include "compare.h"
 #include "hadamard.h"
 #include "qsync/op.h"
@@ -261,6 +262,7 @@ static inline void check_one_case(const char *text) {
     assert_true(qs_case_bytes(&b.one) > 0);
     bound_parse(&again, text, 5);
     bound_run(&b);
+    check_absmax_beside(&b.one, b.operands, text);
     assert_ok(qs_threads_set(3));
     bound_run(&again);
     assert_ok(qs_threads_set(1));
@@ -307,7 +309,7 @@ static inline void check_one_storage(const char *text) {
     bound_run(&wide);
     for (int i = 0; i < twin.operands; i++) {
         const qs_format *format = narrow.one.operand[i].format;
-        if (!(twin.pass->written >> i & 1) || !format) continue;
+        if (!(twin.pass->written >> i & 1) || !format || is_absmax_beside(&twin, i)) continue;
         if (twin.operand[i].role == QS_MASK && twin.attributes.relu) continue; /* of rounded values: roundings to the ceiling differ */
         float *expected = tensor_values(&wide.operands[i]), *got = tensor_values(&narrow.operands[i]);
         int64_t count = qs_shape_count(&wide.operands[i].shape);
@@ -462,7 +464,7 @@ static inline void check_one_gradient(const char *text) {
     bound_run(&backward);
     for (int i = 0; i < backward.one.operands; i++) {
         qs_role gradient = backward.one.operand[i].role;
-        if (!(backward.one.pass->written >> i & 1) || !backward.one.operand[i].format) continue;
+        if (!(backward.one.pass->written >> i & 1) || !backward.one.operand[i].format || gradient == QS_ABSMAX) continue;
         check_direction(&forward, output, r, differentiated(gradient), bound_fp32(&backward, gradient), text);
     }
     bound_release(&backward);

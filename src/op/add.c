@@ -17,7 +17,8 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
 
 static qs_status check(const qs_case *one) {
     QS_TRY(qs__need_same(one, QS_SRC2, QS_SRC));
-    return qs__need_same(one, QS_DST, QS_SRC);
+    QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
+    return qs__check_absmax(one);
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
@@ -31,14 +32,20 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
         left[i] += right[i];
     }
     qs__write(qs__operand(one, operands, QS_DST), left);
+    status = qs__deliver_absmax(one, operands, QS_DST);
 done:
     free(left);
     free(right);
     return status;
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward", .roles = 3, .role = {QS_SRC, QS_SRC2, QS_DST}, .written = QS__BIT(2), .reference = forward, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  .roles = 4,
+                                  .role = {QS_SRC, QS_SRC2, QS_DST, QS_ABSMAX},
+                                  .optional = QS__BIT(3),
+                                  .written = QS__BIT(2) | QS__BIT(3),
+                                  .reference = forward,
+                                  .check = check}};
 
 #define SUM(F, S) "add/forward src=" F S " src2=" F S " dst=" F S
 
@@ -48,6 +55,10 @@ static const char *const cases[] = {SUM("fp32", "[4,16,8,8]"),
                                     SUM("bf16", "[4,16,8,8]"),
                                     SUM("bf16", "[1,3,5,7]"),
                                     SUM("fp16", "[2,8,4,4]"),
+                                    SUM("fp32", "[5,19,7,3]") " absmax=fp32[1]",
+                                    SUM("bf16", "[4,16,8,8]") " absmax=fp32[1]",
+                                    SUM("bf16", "[7,5,31,33]") " absmax=fp32[1]",
+                                    SUM("fp16", "[2,5,3,3]") " absmax=fp32[1]",
                                     "add/forward src=bf16[2,5,3,3] src2=bf16[2,5,3,3] dst=fp32[2,5,3,3]",
                                     "add/forward src=bf16[2,5,3,3] src2=fp32[2,5,3,3] dst=fp32[2,5,3,3]",
                                     NULL};

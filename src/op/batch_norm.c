@@ -7,6 +7,7 @@
 #define INFERENCE(F, S, C, A) QS__NORM_INFERENCE("batch_norm", F S, "variance", F, S, C, A)
 #define TRAINING(F, S, C, M, A) QS__NORM_TRAINING("batch_norm", F S, "variance", F, S, C, M, A)
 #define EVERY(F, S, C) TRAINING(F, S, C, "", ""), INFERENCE(F, S, C, "")
+#define DELIVERS(F, S, C, M, A) QS__NORM_TRAINING_WITH("batch_norm", F S, "variance", F, S, C, M, QS__NORM_ABSMAX, A)
 #define RELU(F, S, C, M, A) TRAINING(F, S, C, "mask=int8[" M "] ", A " relu"), INFERENCE(F, S, C, A " relu")
 
 static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"),
@@ -23,6 +24,11 @@ static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"),
                                     RELU("bf16", "[16,33]", "33", "66", ""),
                                     RELU("bf16", "[8,16,8,8]", "16", "1024", " ceiling=0.5"),
                                     RELU("fp16", "[2,16,4,4]", "16", "64", ""),
+                                    DELIVERS("fp32", "[3,23,9,7]", "23", "", ""),
+                                    DELIVERS("fp32", "[8,16,8,8]", "16", "mask=int8[1024] ", " relu"),
+                                    DELIVERS("bf16", "[8,48,8,8]", "48", "", ""),
+                                    DELIVERS("bf16", "[5,5,31,3]", "5", "mask=int8[291] ", " relu"),
+                                    DELIVERS("fp16", "[2,16,4,4]", "16", "mask=int8[64] ", " relu"),
                                     NULL};
 
 static const qs_norm norm = {.spread = QS_VARIANCE, .running = QS_RUNNING_VARIANCE};

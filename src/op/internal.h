@@ -87,6 +87,12 @@ void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask)
 /* values become 0 where the mask says so. */
 void qs__relu_mask_values(int64_t count, const uint8_t *mask, float *values);
 
+/* ---- The largest magnitude of what a pass writes: its optional operand absmax ---- */
+
+qs_status qs__check_absmax(const qs_case *one);
+/* Fills it, where it is present, from the written operand as it is stored. */
+qs_status qs__deliver_absmax(const qs_case *one, const qs_tensor *operands, qs_role written);
+
 /* ---- Operands of reference kernels (reference.c) ---- */
 
 /* The tensor of a role; asserts that the pass has it. */

@@ -22,6 +22,7 @@ static qs_shape shape_of(const qs_case *one, qs_role role) {
     case QS_MASK:
         return qs__relu_mask(src);
     case QS_SRC_STEP:
+    case QS_ABSMAX:
         return qs_shape_of(1, (int64_t)1);
     case QS_MEAN:
     case QS_VARIANCE:
@@ -244,6 +245,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     if (status == QS_OK) {
         statistics_save(one, operands, &w);
         normalize(one, operands, &w, one->attributes.relu ? qs__operand(one, operands, QS_MASK)->data : NULL);
+        status = qs__deliver_absmax(one, operands, QS_DST);
     }
     work_release(&w);
     return status;
@@ -328,6 +330,7 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     vector_write(w.channels, diff_scale, qs__fp32(one, operands, QS_DIFF_SCALE));
     vector_write(w.channels, diff_scale + w.channels, qs__fp32(one, operands, QS_DIFF_SHIFT));
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), w.diff);
+    status = qs__deliver_absmax(one, operands, QS_DIFF_SRC);
 done:
     free(diff_scale);
     work_release(&w);
@@ -393,70 +396,72 @@ static double flops_backward(const qs_case *one) {
     return 8 * elements(one);
 }
 
-#define PASSES(SPREAD, RUNNING)                                                                                                         \
-    {                                                                                                                                   \
-        {.name = "forward",                                                                                                             \
-         .roles = 10,                                                                                                                   \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_RUNNING_MEAN, RUNNING, QS_MASK, QS_DST},                 \
-         .optional = QS__BIT(1) | QS__BIT(8),                                                                                           \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8) | QS__BIT(9),                                        \
-         .reference = forward,                                                                                                          \
-         .flops = flops_forward,                                                                                                        \
-         .integer = QS__BIT(0),                                                                                                         \
-         .check = check_training},                                                                                                      \
-            {.name = "inference",                                                                                                       \
-             .roles = 7,                                                                                                                \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, RUNNING, QS_DST},                                       \
-             .optional = QS__BIT(1),                                                                                                    \
-             .written = QS__BIT(6),                                                                                                     \
-             .reference = inference,                                                                                                    \
-             .flops = flops_inference,                                                                                                  \
-             .integer = QS__BIT(0),                                                                                                     \
-             .check = check},                                                                                                           \
-            {.name = "backward",                                                                                                        \
-             .roles = 10,                                                                                                               \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT}, \
-             .optional = QS__BIT(1) | QS__BIT(5),                                                                                       \
-             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9),                                                                           \
-             .reference = backward,                                                                                                     \
-             .flops = flops_backward,                                                                                                   \
-             .integer = QS__BIT(0),                                                                                                     \
-             .check = check_training},                                                                                                  \
+#define PASSES(SPREAD, RUNNING)                                                                                                        \
+    {                                                                                                                                  \
+        {.name = "forward",                                                                                                            \
+         .roles = 11,                                                                                                                  \
+         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_RUNNING_MEAN, RUNNING, QS_MASK, QS_DST, QS_ABSMAX},     \
+         .optional = QS__BIT(1) | QS__BIT(8) | QS__BIT(10),                                                                            \
+         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                         \
+         .reference = forward,                                                                                                         \
+         .flops = flops_forward,                                                                                                       \
+         .integer = QS__BIT(0),                                                                                                        \
+         .check = check_training},                                                                                                     \
+            {.name = "inference",                                                                                                      \
+             .roles = 7,                                                                                                               \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, RUNNING, QS_DST},                                      \
+             .optional = QS__BIT(1),                                                                                                   \
+             .written = QS__BIT(6),                                                                                                    \
+             .reference = inference,                                                                                                   \
+             .flops = flops_inference,                                                                                                 \
+             .integer = QS__BIT(0),                                                                                                    \
+             .check = check},                                                                                                          \
+            {.name = "backward",                                                                                                       \
+             .roles = 11,                                                                                                              \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, \
+                      QS_ABSMAX},                                                                                                      \
+             .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10),                                                                        \
+             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                                                            \
+             .reference = backward,                                                                                                    \
+             .flops = flops_backward,                                                                                                  \
+             .integer = QS__BIT(0),                                                                                                    \
+             .check = check_training},                                                                                                 \
     }
 
 const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS_RUNNING_VARIANCE);
 const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
 
 /* Every group of layer norms is normalised by itself in evaluation as well. */
-#define LAYER_PASSES(SPREAD)                                                                                                            \
-    {                                                                                                                                   \
-        {.name = "forward",                                                                                                             \
-         .roles = 8,                                                                                                                    \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST},                                           \
-         .optional = QS__BIT(1) | QS__BIT(6),                                                                                           \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7),                                                                  \
-         .reference = forward,                                                                                                          \
-         .flops = flops_forward,                                                                                                        \
-         .integer = QS__BIT(0),                                                                                                         \
-         .check = check_training},                                                                                                      \
-            {.name = "inference",                                                                                                       \
-             .roles = 5,                                                                                                                \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                                                 \
-             .optional = QS__BIT(1),                                                                                                    \
-             .written = QS__BIT(4),                                                                                                     \
-             .reference = inference,                                                                                                    \
-             .flops = flops_forward,                                                                                                    \
-             .integer = QS__BIT(0),                                                                                                     \
-             .check = check},                                                                                                           \
-            {.name = "backward",                                                                                                        \
-             .roles = 10,                                                                                                               \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT}, \
-             .optional = QS__BIT(1) | QS__BIT(5),                                                                                       \
-             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9),                                                                           \
-             .reference = backward,                                                                                                     \
-             .flops = flops_backward,                                                                                                   \
-             .integer = QS__BIT(0),                                                                                                     \
-             .check = check_training},                                                                                                  \
+#define LAYER_PASSES(SPREAD)                                                                                                           \
+    {                                                                                                                                  \
+        {.name = "forward",                                                                                                            \
+         .roles = 9,                                                                                                                   \
+         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST, QS_ABSMAX},                               \
+         .optional = QS__BIT(1) | QS__BIT(6) | QS__BIT(8),                                                                             \
+         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                                                    \
+         .reference = forward,                                                                                                         \
+         .flops = flops_forward,                                                                                                       \
+         .integer = QS__BIT(0),                                                                                                        \
+         .check = check_training},                                                                                                     \
+            {.name = "inference",                                                                                                      \
+             .roles = 5,                                                                                                               \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                                                \
+             .optional = QS__BIT(1),                                                                                                   \
+             .written = QS__BIT(4),                                                                                                    \
+             .reference = inference,                                                                                                   \
+             .flops = flops_forward,                                                                                                   \
+             .integer = QS__BIT(0),                                                                                                    \
+             .check = check},                                                                                                          \
+            {.name = "backward",                                                                                                       \
+             .roles = 11,                                                                                                              \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, \
+                      QS_ABSMAX},                                                                                                      \
+             .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10),                                                                        \
+             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                                                            \
+             .reference = backward,                                                                                                    \
+             .flops = flops_backward,                                                                                                  \
+             .integer = QS__BIT(0),                                                                                                    \
+             .check = check_training},                                                                                                 \
     }
 
 const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);

@@ -3,27 +3,31 @@
 #ifndef QSYNC_OP_NORM_CASES_H
 #define QSYNC_OP_NORM_CASES_H
 
-/* Text of cases: F format, S shape, C channels, X how src is given, D the spread's name, M mask (or nothing), A further attributes. */
+/* Text of cases: F format, S shape, C channels, X how src is given, D the spread's name, M mask (or nothing), E absmax (or nothing), A
+ * further attributes. */
+#define QS__NORM_ABSMAX " absmax=fp32[1]"
 #define QS__NORM_VECTOR(C) "=fp32[" C "] "
 #define QS__NORM_WITH " value=1e-05 value2=0.1"
 #define QS__NORM_INFERENCE(NAME, X, D, F, S, C, A)                                                                                 \
     NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "running_mean" QS__NORM_VECTOR(C) "running_" D \
     QS__NORM_VECTOR(C) "dst=" F S QS__NORM_WITH A
-#define QS__NORM_TRAINING(NAME, X, D, F, S, C, M, A)                                                                           \
+#define QS__NORM_TRAINING_WITH(NAME, X, D, F, S, C, M, E, A)                                                                   \
     NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR( \
         C) "running_mean" QS__NORM_VECTOR(C) "running_" D                                                                      \
-    QS__NORM_VECTOR(C) M "dst=" F S QS__NORM_WITH A,                                                                           \
+    QS__NORM_VECTOR(C) M "dst=" F S E QS__NORM_WITH A,                                                                         \
         NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(C) M                   \
-        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" QS__NORM_WITH A
+        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" E QS__NORM_WITH A
+#define QS__NORM_TRAINING(NAME, X, D, F, S, C, M, A) QS__NORM_TRAINING_WITH(NAME, X, D, F, S, C, M, "", A)
 
 /* The same of layer norms; P positions. */
 #define QS__LAYER_INFERENCE(NAME, X, F, S, C, A) \
     NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
-#define QS__LAYER_TRAINING(NAME, X, D, F, S, C, P, M, A)                                                                           \
+#define QS__LAYER_TRAINING_WITH(NAME, X, D, F, S, C, P, M, E, A)                                                                   \
     NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
-        "dst=" F S " value=1e-05" A,                                                                                               \
+        "dst=" F S E " value=1e-05" A,                                                                                             \
         NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
-        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "] value=1e-05" A
+        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" E " value=1e-05" A
+#define QS__LAYER_TRAINING(NAME, X, D, F, S, C, P, M, A) QS__LAYER_TRAINING_WITH(NAME, X, D, F, S, C, P, M, "", A)
 
 /* In 8 bits. */
 #define QS__INT8_SRC(S) "int8" S " src_step=fp32[1]"
@@ -36,6 +40,7 @@
     QS__INT8_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16"), QS__INT8_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5"),                  \
         QS__INT8_EVERY(NAME, D, "fp32", "[16,33]", "33"), QS__INT8_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16"),               \
         QS__INT8_EVERY(NAME, D, "bf16", "[16,33]", "33"), QS__INT8_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16"),               \
+        QS__NORM_TRAINING_WITH(NAME, QS__INT8_SRC("[6,24,7,5]"), D, "bf16", "[6,24,7,5]", "24", "", QS__NORM_ABSMAX, ""),    \
         QS__INT8_INFERENCE(NAME, D, "fp32", "[1,10]", "10", ""), QS__INT8_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "27", ""), \
         QS__INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "1024", " ceiling=0.5")
 
@@ -51,7 +56,9 @@
         QS__LAYER_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"), QS__LAYER_INFERENCE(NAME, "fp32[1,10]", "fp32", "[1,10]", "10", ""), \
         QS__LAYER_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                               \
         QS__LAYER_RELU(NAME, D, "bf16", "[16,33]", "33", "16", "66", ""),                                                                \
-        QS__LAYER_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5")
+        QS__LAYER_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5"),                                              \
+        QS__LAYER_TRAINING_WITH(NAME, "fp32[5,37,7,5]", D, "fp32", "[5,37,7,5]", "37", "175", "", QS__NORM_ABSMAX, ""),                  \
+        QS__LAYER_TRAINING_WITH(NAME, "bf16[16,33]", D, "bf16", "[16,33]", "33", "16", "mask=int8[66] ", QS__NORM_ABSMAX, " relu")
 
 /* In 8 bits. */
 #define QS__LAYER_INT8_EVERY(NAME, D, F, S, C, P) \
@@ -64,6 +71,7 @@
         QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[3,577]", "577", "3"), QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), \
         QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"), QS__LAYER_INT8_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"),  \
         QS__LAYER_INT8_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                         \
-        QS__LAYER_INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5")
+        QS__LAYER_INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5"),                                        \
+        QS__LAYER_TRAINING_WITH(NAME, QS__INT8_SRC("[16,33]"), D, "bf16", "[16,33]", "33", "16", "", QS__NORM_ABSMAX, "")
 
 #endif

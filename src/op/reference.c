@@ -45,6 +45,16 @@ qs_status qs__write_double(const qs_tensor *tensor, const double *values) {
     return QS_OK;
 }
 
+qs_status qs__deliver_absmax(const qs_case *one, const qs_tensor *operands, qs_role written) {
+    const qs_tensor *tensor = qs__operand(one, operands, written);
+    float *values;
+    if (qs_case_position(one, QS_ABSMAX) < 0 || !qs__present(one, QS_ABSMAX)) return QS_OK;
+    QS_TRY(qs__read(tensor, &values));
+    *qs__fp32(one, operands, QS_ABSMAX) = qs_absmax_array(qs_shape_count(&tensor->shape), values);
+    free(values);
+    return QS_OK;
+}
+
 static qs_status move(const qs_case *one, const qs_tensor *operands, qs_role from, qs_role to, bool taking, qs__place place) {
     const qs_shape *whole = qs__shape(one, taking ? from : to), *part = qs__shape(one, taking ? to : from);
     float *src = NULL, *values = NULL;

@@ -19,11 +19,13 @@ static qs_status check_ceiling(const qs_case *one) {
 
 static qs_status check_forward(const qs_case *one) {
     QS_TRY(check_ceiling(one));
+    QS_TRY(qs__check_absmax(one));
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
     return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_SRC)));
 }
 
 static qs_status check_backward(const qs_case *one) {
+    QS_TRY(qs__check_absmax(one));
     QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST));
     return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_DIFF_DST)));
 }
@@ -55,7 +57,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     qs__relu_values(qs_shape_count(qs__shape(one, QS_SRC)), (float)one->attributes.value, values, mask);
     qs__write(qs__operand(one, operands, QS_DST), values);
     free(values);
-    return QS_OK;
+    return qs__deliver_absmax(one, operands, QS_DST);
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
@@ -65,21 +67,22 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     qs__relu_mask_values(qs_shape_count(qs__shape(one, QS_DIFF_DST)), qs__operand(one, operands, QS_MASK)->data, values);
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
     free(values);
-    return QS_OK;
+    return qs__deliver_absmax(one, operands, QS_DIFF_SRC);
 }
 
 static const qs_pass passes[] = {
     {.name = "forward",
-     .roles = 3,
-     .role = {QS_SRC, QS_MASK, QS_DST},
-     .optional = QS__BIT(1),
-     .written = QS__BIT(1) | QS__BIT(2),
+     .roles = 4,
+     .role = {QS_SRC, QS_MASK, QS_DST, QS_ABSMAX},
+     .optional = QS__BIT(1) | QS__BIT(3),
+     .written = QS__BIT(1) | QS__BIT(2) | QS__BIT(3),
      .reference = forward,
      .check = check_forward},
     {.name = "backward",
-     .roles = 3,
-     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(2),
+     .roles = 4,
+     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_ABSMAX},
+     .optional = QS__BIT(3),
+     .written = QS__BIT(2) | QS__BIT(3),
      .reference = backward,
      .check = check_backward},
 };
@@ -87,6 +90,9 @@ static const qs_pass passes[] = {
 #define EVERY_TO(F, S, M, A) \
     "relu/forward src=" F S " mask=int8[" M "] dst=" F S A, "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S A
 #define EVERY(F, S, M) EVERY_TO(F, S, M, "")
+#define DELIVERS(F, S, M, A)                                                  \
+    "relu/forward src=" F S " mask=int8[" M "] dst=" F S " absmax=fp32[1]" A, \
+        "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S " absmax=fp32[1]" A
 
 static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     EVERY("fp32", "[1,3,5,5]", "10"),
@@ -105,6 +111,10 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     "relu/forward src=fp32[2,9,3,3] mask=int8[21] dst=bf16[2,9,3,3] value=0.5",
                                     "relu/forward src=bf16[2,9,3,3] dst=fp32[2,9,3,3] value=1.01171875",
                                     "relu/forward src=bf16[8,9,3,3] mask=int8[81] dst=bf16[8,9,3,3] value=1.01171875",
+                                    DELIVERS("fp32", "[5,19,7,3]", "250", ""),
+                                    DELIVERS("bf16", "[4,16,8,8]", "512", ""),
+                                    DELIVERS("bf16", "[7,5,31,33]", "4476", " value=0.5"),
+                                    DELIVERS("fp16", "[2,5,3,3]", "12", ""),
                                     NULL};
 
 const qs_op qs__op_relu = {.name = "relu",

@@ -77,6 +77,10 @@ qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values) {
     return qs__need_shape(one, steps, qs_shape_of(1, many ? shape->dim[axis] : 1));
 }
 
+qs_status qs__check_absmax(const qs_case *one) {
+    return qs__need_shape(one, QS_ABSMAX, qs_shape_of(1, (int64_t)1));
+}
+
 qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out) {
     if (kernel < 1 || stride < 0 || padding < 0) {
         return qs_fail(QS_USAGE, "kernel %d, stride %d, padding %d along %s: kernel and stride must be positive, padding not negative",
@@ -159,7 +163,8 @@ static qs_status check_hadamard(const qs_case *one) {
     if (block == 0) return QS_OK;
     if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
         return qs__refuse(one, "hadamard=%d: blocks are of 2, 4, 8 ... %d", block, QS_MOST_HADAMARD);
-    if (qs_case_position(one, QS_ABSMAX) >= 0 || qs_case_position(one, QS_DIFF_WEIGHTS) >= 0) return QS_OK;
+    const bool quantizes = one->op->kind == QS_AUXILIARY && qs_case_position(one, QS_ABSMAX) >= 0;
+    if (quantizes || qs_case_position(one, QS_DIFF_WEIGHTS) >= 0) return QS_OK;
     return qs__refuse(one, "hadamard=%d: absmax, quantize and weight gradients know transforms", block);
 }
 

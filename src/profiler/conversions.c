@@ -2,12 +2,13 @@
 /* Fits of conversions (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10 to 2^24
  * that are not the model's own.
  *
- * Memory as a step leaves it. A conversion follows the kernel that made its source; its destination is memory that the arena gave away some
- * kernels ago. So sources are copied from elsewhere before each run, as by a kernel that reads and writes, and between two runs as much is
- * moved as kernels move between two uses of the same memory: a part of what a whole step holds, which is how small batches come to run in
- * caches. Layers come in rows of equal ones: sizes of activations are run a few times in a row and the last run counts. Quantization comes
- * behind absmax, which has just read the source. What was left long before is not made fresh: saved codes, weights with a step per channel,
- * the older one of two gradients. `in_steps` of a profile tells how well that holds.
+ * Memory as a step leaves it. A conversion follows the kernel that made its source; its destination is memory that the arena gave away
+ * some kernels ago. So sources are copied from elsewhere before each run, as by a kernel that reads and writes, and between two runs as
+ * much is moved as kernels move between two uses of the same memory: a part of what a whole step holds, which is how small batches come to
+ * run in caches. Layers come in rows of equal ones: sizes of activations are run a few times in a row and the last run counts.
+ * Quantization comes behind absmax, which has just read the source, or behind the kernel that delivered its maximum: whole steps show the
+ * same time. What was left long before is not made fresh: saved codes, weights with a step per channel, the older one of two gradients.
+ * `in_steps` of a profile tells how well that holds.
  *
  * Time. All sizes are run once, then all again, so that a machine that drifts drifts under all of them, and small operands have left the
  * caches when their turn comes again. A size is done when its median is known (samples.c), a kind when its sizes are or its time is up. */

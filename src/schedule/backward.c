@@ -185,6 +185,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
     case QS_LABELS:
         qs__pending_bind(pending, role, qs_shape_of(1, draft->in.batch), draft->fp32, draft->frame->labels, 0);
         return QS_OK;
+    case QS_ABSMAX:
+        return qs__gradient_delivers(draft, n) ? qs__absmax_bind(draft, pending, QS_SLOT_DIFF_ABSMAX, "diff_src") : QS_OK;
     case QS_DIFF_SRC:
     case QS_DIFF_SRC2:
         return diff_src_bind(draft, pending, n, role, diff_src);

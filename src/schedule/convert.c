@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Explicit conversions: casts between floats, absmax + quantize to fixed point, dequantize on the way back. A converted value is made once
- * per form, by the first reader that wants it, and shared; the paper casts per edge, sharing saves both time and the saved copy. */
+/* Explicit conversions: casts between floats, absmax + quantize to fixed point (quantize alone where the absmax was delivered, absmax.c),
+ * dequantize on the way back. A converted value is made once per form, by the first reader that wants it, and shared; the paper casts per
+ * edge, sharing saves both time and the saved copy. */
 #include "schedule_internal.h"
 
 typedef struct conversion {
@@ -14,6 +15,7 @@ typedef struct conversion {
     qs_quantizer to;
     bool batched, channels_are_input; /* the latter of the reader: its input's channels, not its output's */
     const qs_place *target;           /* where the result goes; NULL: a buffer of its own */
+    const int *absmax;                /* the buffer of its largest magnitude; NULL or -1: to be found */
 } conversion;
 
 static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs_place *out) {
@@ -67,9 +69,9 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     const bool shifts = one->to.granularity == QS_SHIFT_GROUPS;
     const qs_shape maxima = qs_shape_of(1, attributes.per_channel ? one->shape.dim[attributes.axis] : (int64_t)1),
                    steps = shifts ? qs_shape_of(1, (int64_t)1) : maxima;
-    int absmax = -1, step_buffer = -1, group = -1;
+    int absmax = one->absmax ? *one->absmax : -1, step_buffer = -1, group = -1;
     qs_place codes;
-    QS_TRY(absmax_emit(draft, one, maxima, &absmax));
+    if (absmax < 0) QS_TRY(absmax_emit(draft, one, maxima, &absmax));
     QS_TRY(target_find(draft, one, &codes));
     QS_TRY(part_make(draft, one, QS_PART_STEP, qs_tensor_bytes(&steps, draft->fp32), "step", &step_buffer));
     if (shifts) QS_TRY(part_make(draft, one, QS_PART_GROUP, (size_t)qs_shape_count(&maxima), "group", &group));
@@ -129,6 +131,7 @@ static int copy_owner(const qs_schedule_draft *draft, int value, const qs_quanti
 }
 
 static qs_status value_convert(qs_schedule_draft *draft, int value, int input, const qs_quantizer *want, int forms, qs_copy *out) {
+    const int absmax = qs__value_absmax(draft, value, want);
     const conversion one = {.node = value,
                             .slot = QS_SLOT_INPUT + QS_PARTS * input,
                             .stream = QS_STREAM_VALUE,
@@ -138,7 +141,8 @@ static qs_status value_convert(qs_schedule_draft *draft, int value, int input, c
                             .place = {qs__value_number(draft, value), 0},
                             .to = *want,
                             .batched = true,
-                            .channels_are_input = true};
+                            .channels_are_input = true,
+                            .absmax = &absmax};
     return copy_make(draft, &one, forms, out);
 }
 
@@ -164,6 +168,8 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
 
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_build *build = &draft->build;
+    const qs_quantizer form = qs__operand_form(draft, node, quantizer);
+    const int absmax = qs__gradient_absmax(draft, node, &form);
     const conversion one = {.node = node,
                             .slot = QS_SLOT_GRADIENT + QS_PARTS * build->gradient_copies,
                             .stream = QS_STREAM_GRADIENT,
@@ -171,8 +177,9 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
                             .shape = qs_graph_shape(draft->graph, node, draft->in.batch),
                             .from = draft->facts[node].value,
                             .place = {qs__gradient_of(draft, node).buffer, 0},
-                            .to = qs__operand_form(draft, node, quantizer),
-                            .batched = true};
+                            .to = form,
+                            .batched = true,
+                            .absmax = &absmax};
     if (quantizer->format == one.from) {
         *out = (qs_copy){{.format = one.from}, one.place.buffer, -1, -1};
         return QS_OK;

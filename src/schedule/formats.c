@@ -108,6 +108,7 @@ static qs_status wants_update(qs_schedule_draft *draft) {
         const qs_node *node = &draft->graph->node[n];
         qs__unmark(&draft->changed, n);
         node_dirty(draft, n);
+        qs__absmax_dirty(draft, n);
         QS_TRY(facts_keep(draft, n));
         for (int i = 0; i < node->inputs; i++) {
             qs_quantizer *want = &draft->facts[n].want[i];

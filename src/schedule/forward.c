@@ -97,6 +97,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
         qs__pending_bind(pending, role, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value, qs__value_number(draft, n),
                          0);
         return QS_OK;
+    case QS_ABSMAX:
+        return qs__value_delivers(draft, n) ? qs__absmax_bind(draft, pending, QS_SLOT_VALUE_ABSMAX, "dst") : QS_OK;
     case QS_MASK:
         return mask_bind(draft, pending, n);
     case QS_LABELS:
@@ -118,9 +120,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int
 
 static qs_status other_emit(qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
-    const bool evaluation = draft->in.mode == QS_MODE_EVALUATION;
-    const qs_pass *pass = evaluation ? qs_op_pass(node->op, "inference") : NULL;
-    if (!pass) pass = qs_op_pass(node->op, "forward");
+    const qs_pass *pass = qs__forward_pass(&draft->in, n);
     const qs_attributes attributes = qs__attributes_of(&draft->in, n);
     qs_pending pending = qs__pending_make(n, node->op, pass, &attributes);
     for (int i = 0; i < pass->roles; i++)

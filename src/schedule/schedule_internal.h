@@ -31,14 +31,16 @@ typedef enum qs_slot {
     QS_SLOT_MASK,
     QS_SLOT_MEAN,
     QS_SLOT_SPREAD, /* variance or deviation */
-    QS_SLOT_INPUT,  /* parts for each input that this node is the first to want in some form */
+    QS_SLOT_VALUE_ABSMAX,
+    QS_SLOT_INPUT, /* parts for each input that this node is the first to want in some form */
     QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_PARTS * QS_MAX_INPUTS,
     QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_PARTS, /* src, weights, diff_dst */
     QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,       /* parts twice: for the weight gradient, for the input gradient */
     QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_PARTS,
     QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_PARTS,
-    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_PARTS, /* these by input */
-    QS_SLOT_DIFF_CAST = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS,
+    QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_PARTS,    /* these by input */
+    QS_SLOT_DIFF_ABSMAX = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS, /* of the gradient of the first input */
+    QS_SLOT_DIFF_CAST,
     QS_SLOT_DIFF_SUM = QS_SLOT_DIFF_CAST + QS_MAX_INPUTS,
     QS_SLOT_PACKED = QS_SLOT_DIFF_SUM + QS_MAX_INPUTS, /* the output in its saved format */
     QS_SLOT_UNPACKED,                                  /* an input that was saved packed, for this node's backward pass */
@@ -233,6 +235,8 @@ qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm ge
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
 void qs__topology_release(qs_topology *topology);
 bool qs__is_alias(const qs_lowering *in, int node);
+/* The forward pass of a node in this mode. */
+const qs_pass *qs__forward_pass(const qs_lowering *in, int node);
 /* A node's attributes in its cases: a normalisation takes over those of the relu that it does. */
 qs_attributes qs__attributes_of(const qs_lowering *in, int node);
 /* Whether a node's forward part writes a mask in training. */
@@ -260,6 +264,18 @@ qs_status qs__saved_make(qs_schedule_draft *draft, int reader);
  * gradient comes first; else in a buffer of its own. */
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
 
+/* absmax.c: largest magnitudes that the passes deliver which write outputs and gradients. */
+/* The node's forward pass delivers that of its output; the backward pass of `reader` that of the gradient of its first input. */
+bool qs__value_delivers(const qs_schedule_draft *draft, int node);
+bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader);
+/* The buffer in which a quantizer of the output, or of its gradient, finds it; -1: a step must look for it. */
+int qs__value_absmax(const qs_schedule_draft *draft, int value, const qs_quantizer *quantizer);
+int qs__gradient_absmax(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+/* The operand absmax of a pass of the segment's node; `what` it is of. */
+qs_status qs__absmax_bind(qs_schedule_draft *draft, qs_pending *pending, int slot, const char *what);
+/* Marks the segments that deliver, or not, by what this node wants. */
+void qs__absmax_dirty(qs_schedule_draft *draft, int node);
+
 /* transform.c: Hadamard transforms (Xi et al.), which both factors of a product take along its inner dimension: input channels
  * forward, output channels in the input gradient, samples in the weight gradient. */
 /* QS_UNSUPPORTED where the recipe of a node transforms one factor only, or the two unlike. */
@@ -284,6 +300,8 @@ qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parame
 /* Where a pass reads a parameter: its master, or its rounded form. in_gradient: the forward pass' form still stands, or may be made, in the
  * place of the gradient. */
 qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out);
+/* The plan gives the output or its gradient a format of its own, to which a step behind its writer rounds. */
+bool qs__has_own_format(const qs_schedule_draft *draft, int node);
 /* What rounds a parameter; NULL: nothing does. */
 const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, const qs_parameter *parameter);
 /* The buffer from which a backward pass reads an input that is stored in fp32: decoded where it was packed. */

@@ -87,6 +87,10 @@ static const qs_tensor_choice *value_tensor(const qs_schedule_draft *draft, int 
     return is_rounded(draft) ? draft->in.tensors->value[node] : NULL;
 }
 
+bool qs__has_own_format(const qs_schedule_draft *draft, int node) {
+    return value_tensor(draft, node) != NULL;
+}
+
 static const qs_tensor_choice *parameter_tensor(const qs_schedule_draft *draft, const qs_parameter *parameter) {
     return is_rounded(draft) ? draft->in.tensors->parameter[parameter - draft->graph->parameter] : NULL;
 }

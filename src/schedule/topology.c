@@ -31,6 +31,12 @@ qs_attributes qs__attributes_of(const qs_lowering *in, int node) {
     return attributes;
 }
 
+const qs_pass *qs__forward_pass(const qs_lowering *in, int node) {
+    const qs_op *op = in->graph->node[node].op;
+    const qs_pass *inference = in->mode == QS_MODE_EVALUATION ? qs_op_pass(op, "inference") : NULL;
+    return inference ? inference : qs_op_pass(op, "forward");
+}
+
 bool qs__writes_mask(const qs_lowering *in, int node) {
     return in->graph->node[node].op->saves_mask || fused_relu(in, node) >= 0;
 }

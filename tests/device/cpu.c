@@ -25,6 +25,9 @@ static const char *const extra[] = {
     "relu/backward mask=int8[24] diff_dst=bf16[3,7,3,3] diff_src=fp32[3,7,3,3]",
     "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] value=0.5",
     "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] absmax=fp32[1]",
+    "relu/backward mask=int8[18513] diff_dst=fp32[8,17,33,33] diff_src=fp32[8,17,33,33] absmax=fp32[1]",
+    "add/forward src=bf16[8,17,33,33] src2=bf16[8,17,33,33] dst=bf16[8,17,33,33] absmax=fp32[1]",
     "concat/forward src=bf16[8,17,33,33] src2=bf16[8,24,33,33] dst=bf16[8,41,33,33]",
     "concat/backward diff_dst=fp32[8,41,33,33] diff_src=fp32[8,17,33,33] diff_src2=fp32[8,24,33,33]",
     "slice/forward src=fp32[8,41,33,33] dst=fp32[8,24,33,33] offset=17",
@@ -54,6 +57,12 @@ static const char *const extra[] = {
     "diff_dst=bf16[9,48,31,33] diff_src=bf16[9,48,31,33] diff_scale=fp32[48] diff_shift=fp32[48] value=1e-05 value2=0.1 relu",
     "l2_batch_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] "
     "running_mean=fp32[35] running_variance=fp32[35] dst=fp32[9,35,31,33] value=1e-05 value2=0.1",
+    "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
+    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05",
     "layer_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[9207] variance=fp32[9207] dst=bf16[9,48,31,33] "
     "value=1e-05",
     "layer_norm/backward src=fp32[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
@@ -323,6 +332,10 @@ static void test_special_values(void **state) {
                                         "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=1",
                                         "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=6",
                                         "relu/forward src=bf16[5,13] mask=int8[9] dst=fp32[5,13] value=1.01171875",
+                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13] absmax=fp32[1]",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] absmax=fp32[1] value=1",
+                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp16[5,13] absmax=fp32[1]",
+                                        "add/forward src=bf16[5,13] src2=bf16[5,13] dst=bf16[5,13] absmax=fp32[1]",
                                         "cast/forward src=fp32[5,13] dst=bf16[5,13]",
                                         "cast/forward src=bf16[5,13] dst=fp32[5,13]",
                                         "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",

@@ -8,6 +8,7 @@ typedef struct job {
     const qs__cpu_kernels *kernels;
     qs__in src, src2;
     qs__out dst;
+    float *absmax; /* of dst; NULL: not wanted */
     uint8_t *mask;
     uint64_t key, first;
     float threshold, ceiling;
@@ -16,18 +17,26 @@ typedef struct job {
 
 static void relu_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
+    uint32_t largest = 0;
     j->kernels->relu(end - begin, qs__own_shift_in(j->src, begin), j->ceiling, j->mask ? j->mask + begin / 8 : NULL,
-                     qs__own_shift_out(j->dst, begin));
+                     qs__own_shift_out(j->dst, begin), j->absmax ? &largest : NULL);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 static void relu_gradient_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    j->kernels->relu_gradient(end - begin, j->mask + begin / 8, qs__own_shift_in(j->src, begin), qs__own_shift_out(j->dst, begin));
+    uint32_t largest = 0;
+    j->kernels->relu_gradient(end - begin, j->mask + begin / 8, qs__own_shift_in(j->src, begin), qs__own_shift_out(j->dst, begin),
+                              j->absmax ? &largest : NULL);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 static void add_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    j->kernels->add(end - begin, qs__own_shift_in(j->src, begin), qs__own_shift_in(j->src2, begin), qs__own_shift_out(j->dst, begin));
+    uint32_t largest = 0;
+    j->kernels->add(end - begin, qs__own_shift_in(j->src, begin), qs__own_shift_in(j->src2, begin), qs__own_shift_out(j->dst, begin),
+                    j->absmax ? &largest : NULL);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 /* The high half of a counter is part of the key: a range is cut where it changes. */
@@ -48,7 +57,8 @@ static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
              .src = qs__own_in(chain, QS_SRC),
              .ceiling = (float)chain->one.attributes.value,
              .mask = qs__cpu_data(chain, QS_MASK),
-             .dst = qs__own_out(chain, QS_DST)};
+             .dst = qs__own_out(chain, QS_DST),
+             .absmax = qs__own_absmax(chain, QS_DST)};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, relu_range, &j);
     return QS_OK;
 }
@@ -58,7 +68,8 @@ static qs_status run_relu_gradient(const qs__chain *chain, const qs_run *run) {
     job j = {.kernels = chain->cpu->own,
              .src = qs__own_in(chain, QS_DIFF_DST),
              .mask = qs__cpu_data(chain, QS_MASK),
-             .dst = qs__own_out(chain, QS_DIFF_SRC)};
+             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .absmax = qs__own_absmax(chain, QS_DIFF_SRC)};
     qs_parallel(qs__cpu_count(&chain->one, QS_DIFF_DST), QS__GRAIN, relu_gradient_range, &j);
     return QS_OK;
 }
@@ -68,7 +79,8 @@ static qs_status run_add(const qs__chain *chain, const qs_run *run) {
     job j = {.kernels = chain->cpu->own,
              .src = qs__own_in(chain, QS_SRC),
              .src2 = qs__own_in(chain, QS_SRC2),
-             .dst = qs__own_out(chain, QS_DST)};
+             .dst = qs__own_out(chain, QS_DST),
+             .absmax = qs__own_absmax(chain, QS_DST)};
     qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, add_range, &j);
     return QS_OK;
 }

@@ -15,7 +15,8 @@ typedef struct job {
     int64_t slot_rows, slots;
     qs__in src, diff;
     qs__out dst;
-    double step; /* of a quantized src, else 1 */
+    float *absmax; /* of dst; NULL: not wanted */
+    double step;   /* of a quantized src, else 1 */
     const float *scale, *shift;
     float *mean, *spread; /* (rows); NULL in inference */
     double *sums;         /* [slots][SUMS][channels] */
@@ -104,11 +105,14 @@ static void block_normalize(const job *j, int64_t row, int64_t rows) {
     const qs__norm_block block = block_of(j, row, rows, of.mean);
     const qs__layer_terms terms = {.scale = j->scale, .shift = j->shift, .inverse = of.inverse, .unit = of.unit};
     const qs__out dst = qs__own_shift_out(j->dst, block.first);
+    const bool relu = j->chain->one.attributes.relu;
+    uint32_t largest = 0, *wanted = j->absmax ? &largest : NULL;
     statistics(j, &block, &of, spread);
     inverse_find(j, rows, spread, &of);
     if (j->mean) worth(j, rows, of.mean, j->mean + row);
-    j->chain->cpu->own->position_normalize(&block, &terms, dst);
-    if (j->chain->one.attributes.relu) qs__norm_relu(j->chain, block.first, rows * j->size.channels, dst);
+    j->chain->cpu->own->position_normalize(&block, &terms, dst, relu ? NULL : wanted);
+    if (relu) qs__norm_relu(j->chain, block.first, rows * j->size.channels, dst, wanted);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
@@ -124,6 +128,7 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     job j = start(chain);
     j.shift = vector_of(chain, QS_SHIFT, 1);
     j.dst = qs__own_out(chain, QS_DST);
+    j.absmax = qs__own_absmax(chain, QS_DST);
     qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), normalize_rows, &j);
     return QS_OK;
 }
@@ -144,8 +149,11 @@ static void block_gradient(const job *j, int64_t row, int64_t rows, float *chunk
     means_read(j, rows, j->mean + row, of.mean);
     block.diff = qs__own_shift_in(j->diff, block.first);
     block.mask = j->chain->one.attributes.relu ? qs__cpu_data(j->chain, QS_MASK) : NULL;
+    uint32_t largest = 0;
     inverse_find(j, rows, j->spread + row, &of);
-    j->chain->cpu->own->position_gradient(&block, &terms, chunk, chunk + j->size.channels, qs__own_shift_out(j->dst, block.first));
+    j->chain->cpu->own->position_gradient(&block, &terms, chunk, chunk + j->size.channels, qs__own_shift_out(j->dst, block.first),
+                                          j->absmax ? &largest : NULL);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 static void gradient_slots(void *context, int64_t begin, int64_t end) {
@@ -182,6 +190,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     job j = start(chain);
     j.diff = qs__own_in(chain, QS_DIFF_DST);
     j.dst = qs__own_out(chain, QS_DIFF_SRC);
+    j.absmax = qs__own_absmax(chain, QS_DIFF_SRC);
     j.sums = (double *)(chain->scratch + chain->offset[0]);
     j.chunk = (float *)(chain->scratch + chain->offset[1]);
     qs_parallel(j.slots, 1, gradient_slots, &j);

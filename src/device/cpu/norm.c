@@ -25,6 +25,7 @@ typedef struct job {
     double step; /* of a quantized src, else 1 */
     qs__in src, diff;
     qs__out dst;
+    float *absmax; /* of dst; NULL: not wanted */
     uint8_t *mask;
     chunk_sums chunk;
     int sums;               /* that the chunk has */
@@ -247,24 +248,29 @@ int64_t qs__norm_cache_rows(int64_t channels) {
     return rows < 8 ? 8 : rows;
 }
 
-void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst) {
+void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst, uint32_t *largest) {
     const qs_format *format = qs__cpu_format(&chain->one, QS_DST);
     const int mask = qs_case_position(&chain->one, QS_MASK);
     uint8_t *bits = mask >= 0 ? qs__cpu_data(chain, QS_MASK) : NULL;
     if (dst.type == QS__FP32 && format->bits < 32)
         qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, dst.at, dst.at);
-    chain->cpu->own->relu(count, (qs__in){dst.type, dst.at}, (float)chain->one.attributes.ceiling, bits ? bits + at / 8 : NULL, dst);
+    chain->cpu->own->relu(count, (qs__in){dst.type, dst.at}, (float)chain->one.attributes.ceiling, bits ? bits + at / 8 : NULL, dst,
+                          largest);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t most = j->chain->one.attributes.relu ? qs__norm_cache_rows(j->size.channels) : end - begin;
+    const bool relu = j->chain->one.attributes.relu;
+    const int64_t most = relu ? qs__norm_cache_rows(j->size.channels) : end - begin;
+    uint32_t largest = 0, *wanted = j->absmax ? &largest : NULL;
     for (int64_t row = begin; row < end; row += most) {
         const int64_t at = row * j->size.channels, rows = end - row < most ? end - row : most;
         const qs__out dst = qs__own_shift_out(j->dst, at);
-        j->kernels->normalize(rows, j->size.channels, qs__own_shift_in(j->src, at), j->mean, j->factor, j->offset, dst);
-        if (j->chain->one.attributes.relu) qs__norm_relu(j->chain, at, rows * j->size.channels, dst);
+        j->kernels->normalize(rows, j->size.channels, qs__own_shift_in(j->src, at), j->mean, j->factor, j->offset, dst,
+                              relu ? NULL : wanted);
+        if (relu) qs__norm_relu(j->chain, at, rows * j->size.channels, dst, wanted);
     }
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 int64_t qs__norm_grain(int64_t channels) {
@@ -284,6 +290,7 @@ static void normalize(job *j) {
     j->factor = factor;
     j->offset = offset;
     j->dst = qs__own_out(j->chain, QS_DST);
+    j->absmax = qs__own_absmax(j->chain, QS_DST);
     qs_parallel(j->size.rows, qs__norm_grain(j->size.channels), normalize_rows, j);
 }
 
@@ -354,7 +361,10 @@ static void finish_gradient(job *j) {
 static void gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const qs__norm_block block = block_of(j, begin, end - begin);
-    j->kernels->gradient_rows(&block, j->factor, j->offset, j->slope, qs__own_shift_out(j->dst, begin * j->size.channels));
+    uint32_t largest = 0;
+    j->kernels->gradient_rows(&block, j->factor, j->offset, j->slope, qs__own_shift_out(j->dst, begin * j->size.channels),
+                              j->absmax ? &largest : NULL);
+    qs__own_absmax_raise(j->absmax, largest);
 }
 
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
@@ -365,6 +375,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     sum_rows(&j, j.norm->absolute ? 3 : 2, chunk_gradients);
     finish_gradient(&j);
     j.dst = qs__own_out(chain, QS_DIFF_SRC);
+    j.absmax = qs__own_absmax(chain, QS_DIFF_SRC);
     qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), gradient_rows, &j);
     return QS_OK;
 }

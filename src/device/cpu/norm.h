@@ -10,7 +10,7 @@ int64_t qs__norm_cache_rows(int64_t channels);
 /* A thread's share in rows: pieces are multiples of it, hence of 8 rows. */
 int64_t qs__norm_grain(int64_t channels);
 /* The relu behind, on `count` elements of dst from element `at` on; `dst` points at that one. A format that our kernels do not store is
- * rounded before relu looks at it. */
-void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst);
+ * rounded before relu looks at it. largest: as the vector kernels have it. */
+void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst, uint32_t *largest);
 
 #endif

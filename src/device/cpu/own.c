@@ -2,6 +2,8 @@
 /* Operands of our own kernels, see own.h. */
 #include "own.h"
 
+#include <string.h>
+
 static bool is_native(const qs_format *format) {
     qs__type type = qs__cpu_type(format);
     return format->kind == QS_KIND_INTEGER || type == QS__FP32 || type == QS__BF16;
@@ -34,6 +36,50 @@ static qs_status round_back(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
+/* ---- The largest magnitude of what was written ---- */
+
+static bool has_absmax(const qs_case *one) {
+    return qs_case_position(one, QS_ABSMAX) >= 0 && qs__cpu_has(one, QS_ABSMAX);
+}
+
+float *qs__own_absmax(const qs__chain *chain, qs_role written) {
+    if (!has_absmax(&chain->one) || !is_native(qs__cpu_format(&chain->one, written))) return NULL;
+    float *absmax = qs__cpu_data(chain, QS_ABSMAX);
+    *absmax = 0;
+    return absmax;
+}
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+void qs__own_absmax_raise(float *absmax, uint32_t largest) {
+    float found, known;
+    if (!absmax) return;
+    memcpy(&found, &largest, sizeof found);
+    __atomic_load(absmax, &known, __ATOMIC_RELAXED);
+    while (largest > bits_of(known) && !__atomic_compare_exchange(absmax, &known, &found, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* Behind round_back: its fp32 scratch takes the rounded values. */
+static qs_status absmax_of_rounded(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    float *absmax = qs__cpu_data(chain, QS_ABSMAX);
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format || is_native(operand->format) || !is_written(one, i)) continue;
+        const int64_t count = qs_shape_count(&operand->shape);
+        float *wide = (float *)(chain->scratch + chain->wide[i]);
+        qs_convert_to_fp32(operand->format, count, chain->data[i], wide);
+        *absmax = qs_absmax_array(count, wide);
+    }
+    return QS_OK;
+}
+
 qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
     const qs_case *one = &chain->one;
     bool reads = false, writes = false;
@@ -46,6 +92,7 @@ qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
     if (reads) qs__chain_call(chain, widen);
     qs__chain_call(chain, call);
     if (writes) qs__chain_call(chain, round_back);
+    if (writes && has_absmax(one)) qs__chain_call(chain, absmax_of_rounded);
     snprintf(chain->name, sizeof chain->name, "own:%s:%s", family, chain->cpu->own->name);
     return QS_OK;
 }

@@ -17,6 +17,12 @@ qs__out qs__own_out(const qs__chain *chain, qs_role role);
 qs__in qs__own_shift_in(qs__in array, int64_t elements);
 qs__out qs__own_shift_out(qs__out array, int64_t elements);
 
+/* The optional operand absmax, set to 0; NULL where it is absent, or where `written` goes through fp32 scratch: what is stored in the end
+ * is looked at then. */
+float *qs__own_absmax(const qs__chain *chain, qs_role written);
+/* Raises it, unless it is NULL, to the bits of a magnitude (vector/kernels.h: `largest`); whichever thread comes first, the end is one. */
+void qs__own_absmax_raise(float *absmax, uint32_t largest);
+
 /* Rows × channels of an activation: channels-last storage. */
 typedef struct qs__rows {
     int64_t rows, channels;

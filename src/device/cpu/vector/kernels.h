@@ -65,11 +65,14 @@ typedef struct qs__layer_terms {
 
 typedef struct qs__cpu_kernels {
     const char *name;
+    /* Where a kernel has `largest` and it is not NULL, it is raised to the bits of the largest magnitude that the kernel stores in dst (or
+     * diff_src); a NaN counts as larger than infinity. */
+
     /* Elementwise; masks hold one bit an element, `count` but the last call's is a multiple of 16. mask may be NULL in relu, whose ceiling
      * is 0 for none. */
-    void (*relu)(int64_t count, qs__in src, float ceiling, uint8_t *mask, qs__out dst);
-    void (*relu_gradient)(int64_t count, const uint8_t *mask, qs__in diff_dst, qs__out diff_src);
-    void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst);
+    void (*relu)(int64_t count, qs__in src, float ceiling, uint8_t *mask, qs__out dst, uint32_t *largest);
+    void (*relu_gradient)(int64_t count, const uint8_t *mask, qs__in diff_dst, qs__out diff_src, uint32_t *largest);
+    void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
     /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */
     void (*dropout)(int64_t count, uint64_t key, uint32_t counter, float threshold, double scale, qs__in src, qs__out dst);
 
@@ -80,21 +83,24 @@ typedef struct qs__cpu_kernels {
     void (*column_sums)(int64_t rows, int64_t channels, qs__in src, float *sum);
     void (*distances)(const qs__norm_block *block, float *sum);
     /* dst = (src - mean[c]) factor[c] + shift[c] */
-    void (*normalize)(int64_t rows, int64_t channels, qs__in src, const float *mean, const float *factor, const float *shift, qs__out dst);
+    void (*normalize)(int64_t rows, int64_t channels, qs__in src, const float *mean, const float *factor, const float *shift, qs__out dst,
+                      uint32_t *largest);
     /* At most QS__CHUNK_ROWS rows: sum[c] = Σ dy, product[c] = Σ dy (x - mean[c]), and if absolute signs[c] = Σ sign(x - mean[c]) */
     void (*gradient_sums)(const qs__norm_block *block, float *sum, float *product, float *signs);
     /* dst = factor[c] (dy - offset[c] - d slope[c]) with d = x - mean[c], or its sign if absolute */
-    void (*gradient_rows)(const qs__norm_block *block, const float *factor, const float *offset, const float *slope, qs__out dst);
+    void (*gradient_rows)(const qs__norm_block *block, const float *factor, const float *offset, const float *slope, qs__out dst,
+                          uint32_t *largest);
 
     /* Layer norms: rows by themselves. Means over the channels of each row: of x, and of |x - mean| or (x - mean)² with the block's
      * mean. Of codes, and means that are whole 2^-8, the sums are exact. */
     void (*position_means)(const qs__norm_block *block, float *mean);
     void (*position_spreads)(const qs__norm_block *block, float *spread);
     /* dst = (src - mean[r]) unit[r] scale[c] + shift[c] */
-    void (*position_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst);
+    void (*position_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst, uint32_t *largest);
     /* At most QS__CHUNK_ROWS rows, with n = (src - mean[r]) unit[r]: the gradient of src into dst, and Σ dy n and Σ dy over the rows,
      * added to diff_scale[c] and diff_shift[c]. */
-    void (*position_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst);
+    void (*position_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst,
+                              uint32_t *largest);
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */

@@ -41,7 +41,7 @@
     X(QS_DST_STEP, "dst_step")   /* fp32 [1] or [channels]: step a quantize pass used */                               \
     X(QS_DST_GROUP, "dst_group") /* int8 [C]: shift groups a quantize pass found */                                    \
     X(QS_LOSS, "loss")           /* fp32 [2]: sum of the losses, count of correct answers */                           \
-    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels] */                                                          \
+    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels]; beside a result: [1], the largest magnitude of it */       \
     X(QS_DIFF_DST, "diff_dst")                                                                                         \
     X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                   \
     X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                \
@@ -62,7 +62,7 @@ typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
 QS_API const char *qs_role_name(qs_role role);
 
-#define QS_MAX_OPERANDS 10
+#define QS_MAX_OPERANDS 11
 
 typedef struct qs_operand {
     qs_role role;
@@ -241,19 +241,19 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *     input_gradient     weights weights_step? diff_dst diff_dst_step? diff_dst_group? diff_src
  *     weight_gradient    src src_step? src_group? diff_dst diff_dst_step? diff_dst_group? diff_weights diff_bias?
  *   batch_norm, l1_batch_norm, and quantized l1_batch_norm_int8, l2_batch_norm_int8, l2_batch_norm_int8_std
- *     forward            src src_step? scale shift mean variance running_mean running_variance mask? dst     mean.. mask written
+ *     forward            src src_step? scale shift mean variance running_mean running_variance mask? dst absmax?   mean.. mask written
  *     inference          src src_step? scale shift running_mean running_variance dst
- *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
+ *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift absmax?
  *                        L1 and std have deviation and running_deviation for the variances; src_step stands where src is int8, the mask
  *                        where the attribute relu is
  *   layer_norm, l1_layer_norm, and quantized l1_layer_norm_int8
- *     forward            src src_step? scale shift mean variance mask? dst     mean.. mask written
+ *     forward            src src_step? scale shift mean variance mask? dst absmax?   mean.. mask written
  *     inference          src src_step? scale shift dst
- *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift
+ *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift absmax?
  *                        L1 has deviation for the variance; src_step stands where src is int8
- *   relu                 forward src mask? dst;  backward mask diff_dst diff_src
- *   add                  forward src src2 dst    (dst may be src's memory; its backward needs no kernel; gradients of shared values are
- *                        summed with it)
+ *   relu                 forward src mask? dst absmax?;  backward mask diff_dst diff_src absmax?
+ *   add                  forward src src2 dst absmax?    (dst may be src's memory; its backward needs no kernel; gradients of shared
+ *                        values are summed with it)
  *   concat               forward src src2 dst;  backward diff_dst diff_src diff_src2
  *   slice                forward src dst;  backward diff_dst diff_src
  *   channel_shuffle      forward src dst;  backward diff_dst diff_src
@@ -324,6 +324,7 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
+ *   absmax (operand)     beside dst or diff_src: what absmax of that operand gives, of the values as they are stored
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed
  *                        along `axis` in blocks of B, which divides that extent
  *   quantize             step = qs_step_of_absmax; one step, or with per_channel one for each index of `axis`. With `shifts` G (axis 1):

@@ -9,7 +9,8 @@
  * consumers need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32 where no
  * adjustable consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the value's
  * format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value, quantizer)
- * and shared by its readers.
+ * and shared by its readers. A quantizer with one step for the tensor needs its absmax: the pass that writes the tensor delivers it where
+ * it can (optional operand absmax), else a step looks for it.
  *
  * Tensors (fp-assignment.md §2). A plan may say in which format each tensor of a gradient computation stands. Operators then compute in
  * fp32 and a `round` step behind each rounds what it wrote, in place: outputs behind the forward pass, the finished gradient of an output

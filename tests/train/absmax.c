@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* Kernels that deliver the largest magnitude of what they write: in a training step of each device, with one thread and two, every
+ * quantizer finds the very bits that an absmax of its source gives, so that it makes no difference to a run where they come from. */
+#include "train_support.h"
+
+static const qs_tensor *operand_at(const qs_executor *executor, const qs_step *step, qs_role role, qs_tensor *out) {
+    const int position = qs_case_position(&step->case_, role);
+    const qs_operand *operand = &step->case_.operand[position];
+    char *buffer = qs_executor_buffer(executor, step->place[position].buffer);
+    *out = (qs_tensor){.shape = operand->shape, .format = operand->format, .data = buffer + step->place[position].offset};
+    return out;
+}
+
+typedef struct watch {
+    const qs_executor *executor;
+    int quantized, searched;
+} watch;
+
+/* Neither source nor absmax is written while it is quantized. */
+static void step_check(void *context, const qs_schedule *schedule, int index, double seconds) {
+    watch *here = context;
+    const qs_step *step = &schedule->step[index];
+    qs_tensor src, absmax;
+    (void)seconds;
+    if (step->kind != QS_STEP_KERNEL || step->case_.attributes.per_channel) return;
+    if (strcmp(step->case_.op->name, "absmax") == 0) here->searched++;
+    if (strcmp(step->case_.op->name, "quantize") != 0) return;
+    operand_at(here->executor, step, QS_SRC, &src);
+    operand_at(here->executor, step, QS_ABSMAX, &absmax);
+    const int64_t count = qs_shape_count(&src.shape);
+    float *values = malloc((size_t)count * sizeof *values);
+    assert_non_null(values);
+    qs_convert_to_fp32(src.format, count, src.data, values);
+    const float expected = qs_absmax_array(count, values);
+    free(values);
+    if (memcmp(absmax.data, &expected, sizeof expected))
+        fail_msg("step %d, %s: absmax is %.9g, of its source %.9g", index, step->case_text, (double)*(float *)absmax.data,
+                 (double)expected);
+    here->quantized++;
+}
+
+static qs_schedule *lowered(const bench *here, const qs_graph *graph, qs_device *device, const char *recipe_name) {
+    qs_recipe recipe;
+    qs_schedule *schedule = NULL;
+    const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
+    assert_non_null(list);
+    assert_ok(qs_recipe_builtin(recipe_name, &recipe));
+    for (int n = 1; n < graph->nodes; n++)
+        list[n] = &recipe;
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = here->job.batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = &here->job,
+                                  .recipe = list,
+                                  .half = qs_format_of("bf16"),
+                                  .lookup = qs_lookup_device,
+                                  .context = device};
+    assert_ok(qs_schedule_lower(&lowering, &schedule));
+    free(list);
+    return schedule;
+}
+
+static void step_watch(const bench *here, const qs_graph *graph, qs_device *device, const char *recipe) {
+    const qs_run run = {.samples = here->job.batch, .global_samples = here->job.batch, .loss_scale = 1, .learning_rate = 0.01};
+    qs_schedule *schedule = lowered(here, graph, device, recipe);
+    qs_arena arena;
+    qs_executor *executor = NULL;
+    assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
+    assert_ok(qs_executor_create(schedule, device, here->comm, arena.memory, &executor));
+    qs_graph_initialize(graph, 3, qs_executor_buffer(executor, schedule->masters), qs_executor_buffer(executor, schedule->running));
+    memset(qs_executor_buffer(executor, schedule->state[0]), 0, schedule->buffer[schedule->state[0]].bytes);
+    float *images = qs_executor_buffer(executor, schedule->images);
+    int32_t *labels = qs_executor_buffer(executor, schedule->labels);
+    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
+        images[i] = qs_random_normal(11, i);
+    for (int64_t i = 0; i < schedule->batch; i++)
+        labels[i] = (int32_t)(i % 10);
+    watch note = {.executor = executor};
+    qs_executor_observe(executor, step_check, &note);
+    assert_ok(qs_executor_run(executor, &run));
+    assert_true(note.quantized > note.searched); /* some came from where they were written */
+    qs_executor_release(executor);
+    qs_arena_release(&arena);
+    qs_schedule_release(schedule);
+}
+
+static void device_check(const char *backend, const char *model, int threads, int64_t batch) {
+    bench here;
+    qs_graph *graph = NULL;
+    qs_device *device = NULL;
+    if (!backend_exists(backend)) skip();
+    bench_open(&here, backend, "self", model, batch);
+    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = threads, .speed = 1}, &device));
+    step_watch(&here, graph, device, "int8:tensor");
+    qs_device_close(device);
+    qs_graph_release(graph);
+    bench_close(&here);
+}
+
+static void on_ref(void **state) {
+    (void)state;
+    device_check("ref", "resnet8:width=0.25", 1, 2);
+}
+static void on_cpu(void **state) {
+    (void)state;
+    device_check("cpu", "resnet8", 1, 7);
+    device_check("cpu", "vgg11_bn:width=0.25", 1, 5);
+}
+static void on_two_threads(void **state) {
+    (void)state;
+    device_check("cpu", "resnet8", 2, 16);
+    device_check("cpu", "mobilenet_v2:width=0.25", 2, 8);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu), cmocka_unit_test(on_two_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
