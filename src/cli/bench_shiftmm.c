@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 9, KINDS = 9 };
-enum { FP32, BF16, INT8, INT4, INT6, OWN8, OWN4, OWN6, GATHERED };
+enum { ROUNDS = 9, KINDS = 11 };
+enum { FP32, BF16, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, GATHERED };
 
-static const char *const kinds[KINDS] = {"fp32", "bf16", "int8", "int4", "int6", "own int8", "own int4", "own int6", "gathered"};
+static const char *const kinds[KINDS] = {"fp32",     "bf16",     "int8",     "int4",         "int6",    "hadamard",
+                                         "own int8", "own int4", "own int6", "own hadamard", "gathered"};
 static const double least_time = 0.002; /* of a measurement */
 
 static const struct {
@@ -116,6 +117,13 @@ static json_t *speed(double over, const double *time) {
     return json_pack("{s:o,s:o}", "int4", number(over / best_of(time, INT4)), "int6", number(over / best_of(time, INT6)));
 }
 
+/* The whole way, also with a transform in place of groups. */
+static json_t *speed_whole(const figures *f) {
+    json_t *out = speed(f->whole[BF16], f->whole);
+    json_object_set_new(out, "hadamard", number(f->whole[BF16] / best_of(f->whole, HADAMARD)));
+    return out;
+}
+
 static double beyond(const double *stage, int kind) {
     return fmax(stage[kind] - stage[INT8], 1e-12);
 }
@@ -138,7 +146,7 @@ static json_t *row_of(size_t i, const figures *f, double peak) {
         json_object_set_new(rates, kinds[k], number(2e-9 * work / f->product[k]));
     return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
                      speed(best_of(f->product, INT8), f->product), "speedup_over_bf16", speed(f->product[BF16], f->product),
-                     "speedup_end_to_end", speed(f->whole[BF16], f->whole), "share_grouping", shares(f->groups, f->whole), "share_shifting",
+                     "speedup_end_to_end", speed_whole(f), "share_grouping", shares(f->groups, f->whole), "share_shifting",
                      shares(f->quantize, f->whole), "fraction_of_peak", speed(work / peak, f->product), "gemm_over_shiftmm", gemm_over(f),
                      "share_gathering", number(f->gather[GATHERED] / f->product[GATHERED]));
 }
@@ -161,29 +169,42 @@ static json_t *means(const json_t *rows, const char *figure) {
     return json_pack("{s:o,s:o}", "int4", number(mean_of(rows, figure, "int4")), "int6", number(mean_of(rows, figure, "int6")));
 }
 
+static json_t *means_whole(const json_t *rows) {
+    json_t *out = means(rows, "speedup_end_to_end");
+    json_object_set_new(out, "hadamard", number(mean_of(rows, "speedup_end_to_end", "hadamard")));
+    return out;
+}
+
+/* The product behind a transform is that of int4 without groups: the table leaves it out. */
+static bool is_column(int kind) {
+    return kind != HADAMARD && kind != OWN_HADAMARD;
+}
+
 static void head_print(void) {
     printf("%-20s", "GOP/s");
     for (int k = 0; k < KINDS; k++)
-        printf(" %8s", kinds[k]);
-    printf(" %9s %9s %9s %9s %9s %9s %9s\n", "int4/int8", "int6/int8", "int4/bf16", "whole", "of peak", "gemm/own4", "gathering");
+        if (is_column(k)) printf(" %8s", kinds[k]);
+    printf(" %9s %9s %9s %9s %9s %9s %9s %9s\n", "int4/int8", "int6/int8", "int4/bf16", "whole", "hadamard", "of peak", "gemm/own4",
+           "gathering");
 }
 
 static void row_print(const json_t *row) {
     printf("%-20s", json_string_value(json_object_get(row, "shape")));
     for (int k = 0; k < KINDS; k++)
-        printf(" %8.0f", in(row, "gop_per_s", kinds[k]));
-    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
-           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "fraction_of_peak", "int4"),
-           in(row, "gemm_over_shiftmm", "own"), in(row, "share_gathering", NULL));
+        if (is_column(k)) printf(" %8.0f", in(row, "gop_per_s", kinds[k]));
+    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
+           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "speedup_end_to_end", "hadamard"),
+           in(row, "fraction_of_peak", "int4"), in(row, "gemm_over_shiftmm", "own"), in(row, "share_gathering", NULL));
     fflush(stdout);
 }
 
 static void means_print(const json_t *rows) {
     printf(
-        "geometric means: int4 %.3f and int6 %.3f of int8's speed, %.2f and %.2f times bf16's, %.2f and %.2f with quantizing and packing\n",
+        "geometric means: int4 %.3f and int6 %.3f of int8's speed, %.2f and %.2f times bf16's, %.2f and %.2f with quantizing and packing, "
+        "int4 behind transforms %.2f\n",
         mean_of(rows, "ratio_to_int8", "int4"), mean_of(rows, "ratio_to_int8", "int6"), mean_of(rows, "speedup_over_bf16", "int4"),
         mean_of(rows, "speedup_over_bf16", "int6"), mean_of(rows, "speedup_end_to_end", "int4"),
-        mean_of(rows, "speedup_end_to_end", "int6"));
+        mean_of(rows, "speedup_end_to_end", "int6"), mean_of(rows, "speedup_end_to_end", "hadamard"));
     printf("a product for each group takes %.2f times as long as one with shifts inside, by the same kernels (%.2f times the "
            "fastest), %.0f %% of it gathering\n",
            mean_of(rows, "gemm_over_shiftmm", "own"), mean_of(rows, "gemm_over_shiftmm", "taken"),
@@ -194,7 +215,7 @@ static json_t *summary(json_t *rows, double peak) {
     json_t *gemm = json_pack("{s:o,s:o}", "own", number(mean_of(rows, "gemm_over_shiftmm", "own")), "taken",
                              number(mean_of(rows, "gemm_over_shiftmm", "taken")));
     return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
-                     means(rows, "speedup_over_bf16"), "speedup_end_to_end", means(rows, "speedup_end_to_end"), "gemm_over_shiftmm", gemm,
+                     means(rows, "speedup_over_bf16"), "speedup_end_to_end", means_whole(rows), "gemm_over_shiftmm", gemm,
                      "share_gathering", number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes",
                      rows);
 }

@@ -9,6 +9,7 @@ jq -e 'def mean: map(log) | add / length | exp;
     def near($b): . / $b | . > 0.999999 and . < 1.000001;
     (.shapes | length == 15)
     and ([.shapes[].gop_per_s | .fp32, .["own int4"], .gathered] | all(. > 0))
+    and ([.shapes[].speedup_end_to_end | .int4, .int6, .hadamard] | all(. == null or . > 0))
     and ([.shapes[].gemm_over_shiftmm.own, .shapes[].share_gathering] | all(. > 0))
     and (.gemm_over_shiftmm.own | near($f[0].shapes | map(.gop_per_s["own int4"] / .gop_per_s.gathered) | mean))
     and (.share_gathering | near($f[0].shapes | map(.share_gathering) | mean))' --slurpfile f "$work/figures" "$work/figures" > "$work/said" || {

@@ -15,15 +15,17 @@ typedef void (*use_values)(job *j, int64_t row, int64_t at, int64_t count, const
 struct job {
     const qs__transformed *in;
     use_values use;
+    const qs_format *bfloat; /* looked up once */
     const qs_quantizing *quantizing;
     int8_t *dst;
     _Atomic uint32_t largest; /* bits of a magnitude */
 };
 
-static void values_load(const qs__transformed *in, int64_t row, int64_t at, int64_t count, float *values) {
+static void values_load(const job *j, int64_t row, int64_t at, int64_t count, float *values) {
+    const qs__transformed *in = j->in;
     const void *from = qs__own_shift_in(in->src, row * in->rows.per_row + at).at;
     if (in->src.type == QS__BF16) {
-        qs_convert_to_fp32(qs_format_of("bf16"), count, from, values);
+        qs_convert_to_fp32(j->bfloat, count, from, values);
     } else {
         memcpy(values, from, (size_t)count * sizeof *values);
     }
@@ -43,7 +45,7 @@ static void tile_use(job *j, int64_t tile) {
     const int64_t first = tile / tiles * rows, rest = in->rows.per_row - at, count = rest < tile_columns(in) ? rest : tile_columns(in);
     float values[TILE];
     for (int64_t r = 0; r < rows; r++)
-        values_load(in, first + r, at, count, values + r * count);
+        values_load(j, first + r, at, count, values + r * count);
     if (in->down) {
         qs_hadamard_rows(in->block, count, values);
     } else {
@@ -74,7 +76,7 @@ static void raise_largest(job *j, int64_t row, int64_t at, int64_t count, const 
 }
 
 float qs__transformed_absmax(const qs__transformed *values) {
-    job j = {.in = values, .use = raise_largest};
+    job j = {.in = values, .use = raise_largest, .bfloat = qs_format_of("bf16")};
     float largest;
     job_run(&j);
     const uint32_t bits = atomic_load_explicit(&j.largest, memory_order_relaxed);
@@ -90,7 +92,7 @@ static void write_codes(job *j, int64_t row, int64_t at, int64_t count, const fl
 }
 
 void qs__transformed_quantize(const qs__transformed *values, const qs_quantizing *quantizing, int8_t *dst) {
-    job j = {.in = values, .use = write_codes, .quantizing = quantizing, .dst = dst};
+    job j = {.in = values, .use = write_codes, .bfloat = qs_format_of("bf16"), .quantizing = quantizing, .dst = dst};
     job_run(&j);
 }
 

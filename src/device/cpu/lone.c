@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One product by itself, see device.h: weights in the layout that the library asks for, results scaled and stored as in a training step. */
+#include "hadamard.h"
 #include "lone.h"
 #include "product.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHIFTS = 4, KEY = 11 };
+enum { SHIFTS = 4, HADAMARD = 16, KEY = 11 };
 
 struct qs_lone_product {
     qs__cpu *cpu;
     qs_lone_shape shape;
     const qs_format *format;
     bool integer;
-    int shifts;
-    qs__product own; /* by our own kernels; shifts 0: not this kind */
+    int shifts, hadamard; /* hadamard: block of the transform; 1: none */
+    qs__product own;      /* by our own kernels; shifts 0: not this kind */
     int64_t input_count, weights_count;
     qs__work *product, *pack;
     qs__work *direct; /* of matrices: takes weights as they lie, which is faster than packing them for one product */
@@ -153,11 +154,27 @@ static qs_channel_layout input_layout(const qs_lone_product *p) {
     return (qs_channel_layout){p->input_count / p->shape.channels, p->shape.channels, 1};
 }
 
+/* Values in blocks along the channels, which are last in memory. */
+static qs__transformed transformed_of(const qs_lone_product *p, qs__type type, const void *values, int64_t count) {
+    return (qs__transformed){.src = {type, values}, .rows = {.rows = 1, .per_row = count, .key = KEY}, .block = p->hadamard};
+}
+
+static float input_absmax(const qs_lone_product *p) {
+    if (p->hadamard == 1) return qs_absmax_bf16_array(p->input_count, p->input);
+    const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
+    return qs__transformed_absmax(&values);
+}
+
+static void transformed_quantize(const qs_lone_product *p, const qs__transformed *values, float step, int8_t *dst) {
+    const qs_quantizing quantizing = {.rounding = QS_STOCHASTIC, .channels = 1, .steps = &step, .codes = {.format = p->format}};
+    qs__transformed_quantize(values, &quantizing, dst);
+}
+
 static void find_groups(qs_lone_product *p) {
     if (p->shifts == 1) {
         for (int64_t c = 0; c < p->shape.channels; c++)
             p->range[c] = 0;
-        p->range[0] = qs_absmax_bf16_array(p->input_count, p->input);
+        p->range[0] = input_absmax(p);
     } else {
         qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
     }
@@ -172,7 +189,11 @@ static void find_groups(qs_lone_product *p) {
 static void write_operand(qs_lone_product *p) {
     if (p->integer && p->shifts == 1) {
         const float step = qs_step_of_absmax(p->format, p->range[0]);
-        qs_quantize_bf16_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, p->input_count, p->input, p->operand);
+        const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
+        if (p->hadamard > 1)
+            transformed_quantize(p, &values, step, p->operand);
+        else
+            qs_quantize_bf16_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, p->input_count, p->input, p->operand);
     } else if (p->integer) {
         float step = qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
         const qs_shift_codes codes = {.format = p->format, .step = step, .group = p->group, .lift = p->lift};
@@ -184,12 +205,25 @@ static qs_status pack_weights(const qs_lone_product *p) {
     return p->direct || p->own.shifts ? QS_OK : qs__work_run(p->cpu->library, p->pack);
 }
 
+/* One step for all, as the recipe has it. */
+static void write_transformed_weights(qs_lone_product *p) {
+    const qs__transformed values = transformed_of(p, QS__FP32, p->weights, p->weights_count);
+    const float step = qs_step_of_absmax(p->format, qs__transformed_absmax(&values));
+    for (int64_t o = 0; o < p->shape.outputs; o++)
+        p->factors[o] = step;
+    transformed_quantize(p, &values, step, p->codes);
+}
+
 /* Weights of int6 take the last shift of the narrow channels' partners: their codes have the room, the time is that of any codes. */
 static qs_status write_weights(qs_lone_product *p) {
     const int64_t row = p->weights_count / p->shape.outputs;
     if (!p->integer) {
         qs_convert_from_fp32(p->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, p->weights_count, p->weights,
                              p->codes);
+        return pack_weights(p);
+    }
+    if (p->hadamard > 1) {
+        write_transformed_weights(p);
         return pack_weights(p);
     }
     for (int64_t o = 0; o < p->shape.outputs; o++) {
@@ -234,9 +268,16 @@ qs_status qs__lone_run(qs_lone_product *p, int stages) {
 
 /* ---- Life ---- */
 
-/* Of eight bits there are none: one step for all. */
-static int shifts_of(const qs_format *format) {
-    return format->kind == QS_KIND_INTEGER && format->bits < 8 ? SHIFTS : 1;
+/* "hadamard" is int4 with a transform, the others are formats. Of eight bits, and behind a transform, there are no groups: one step for
+ * all. */
+static qs_status fill_format(qs_lone_product *p, const char *kind) {
+    const bool transform = strcmp(kind, "hadamard") == 0;
+    QS_TRY(qs_format_find(transform ? "int4" : kind, &p->format));
+    QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
+    p->integer = p->format->kind == QS_KIND_INTEGER;
+    p->shifts = p->integer && p->format->bits < 8 && !transform ? SHIFTS : 1;
+    p->hadamard = transform ? qs_hadamard_block(HADAMARD, p->shape.channels) : 1;
+    return QS_OK;
 }
 
 void qs__lone_close(qs_lone_product *p) {
@@ -251,13 +292,10 @@ void qs__lone_close(qs_lone_product *p) {
     free(p);
 }
 
-static qs_status fill_own(qs_lone_product *p, const char *format, bool gathered) {
+static qs_status fill_own(qs_lone_product *p, const char *kind, bool gathered) {
     const qs_lone_shape *s = &p->shape;
     const int64_t height = out_extent(s, s->height), width = out_extent(s, s->width), padding = padding_of(s);
-    QS_TRY(qs_format_find(format, &p->format));
-    QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
-    p->integer = true;
-    p->shifts = shifts_of(p->format);
+    QS_TRY(fill_format(p, kind));
     p->own = (qs__product){.pass = QS__FORWARD,
                            .batch = s->batch,
                            .channels = s->channels,
@@ -287,10 +325,7 @@ static qs_status fill_own(qs_lone_product *p, const char *format, bool gathered)
 static qs_status fill(qs_lone_product *p, const char *kind) {
     if (!strncmp(kind, "own ", 4)) return fill_own(p, kind + 4, false);
     if (!strcmp(kind, "gathered")) return fill_own(p, "int4", true);
-    QS_TRY(qs_format_find(kind, &p->format));
-    QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
-    p->integer = p->format->kind == QS_KIND_INTEGER;
-    p->shifts = shifts_of(p->format);
+    QS_TRY(fill_format(p, kind));
     qs__type type = qs__cpu_type(p->format), dst = type == QS__FP32 || !p->cpu->bf16 ? QS__FP32 : QS__BF16;
     const layouts l = is_matrix(&p->shape) ? matrix_layouts(&p->shape, type, dst) : image_layouts(&p->shape, type, dst);
     QS_TRY(draw(p));
