@@ -96,14 +96,22 @@ static void stage_gathered(const qs__shift_order *order, const qs__products *ker
         kernels->gather(&gather, rows - row < most ? rows - row : most, src + row * stride, dst + row * order->packed);
 }
 
+static void stage_joined(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, const int8_t *src,
+                         uint8_t *dst) {
+    for (int64_t pixel = 0; pixel < pixels; pixel += order->repeat) {
+        const int64_t some = pixels - pixel < order->repeat ? pixels - pixel : order->repeat, at = pixel * order->packed;
+        kernels->lift(some * order->packed, flip, order->powers, src + at, dst + at);
+    }
+}
+
 void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, int64_t channels, int64_t stride,
-                    const uint8_t *power, const int8_t *src, uint8_t *dst) {
+                    const int8_t *src, uint8_t *dst) {
     if (!in_order(order) && !order->lifted) {
         stage_gathered(order, kernels, flip, pixels, channels, stride, src, dst);
         return;
     }
     if (in_order(order) && channels == order->packed && channels == stride) {
-        kernels->lift(pixels * channels, flip, power, src, dst);
+        stage_joined(order, kernels, flip, pixels, src, dst);
         return;
     }
     for (int64_t pixel = 0; pixel < pixels; pixel++, src += stride, dst += order->packed) {

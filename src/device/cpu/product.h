@@ -77,6 +77,8 @@ typedef struct qs__shift_order {
     bool lifted, right_lifted;                             /* a power is not 1 */
     int32_t *channel;                                      /* [packed]; -1: padding */
     uint8_t *left_power, *right_power;                     /* [packed]: shifts, as powers of two */
+    uint8_t *powers;                                       /* left_power over and over, for `repeat` pixels: for whoever stages them */
+    int64_t repeat;
 } qs__shift_order;
 
 /* Bits by which the largest code can be shifted in an int8. */
@@ -94,9 +96,9 @@ typedef struct qs__pieces {
 void *qs__piece(qs__pieces *pieces, int64_t bytes);
 
 /* Pixels of the left factor, `channels` codes each, `stride` from one to the next: one byte a code, in the order's channels, lifted, with
- * the sign bit flipped where the format is signed. `power` is the order's left_power, over and over for as many pixels. */
+ * the sign bit flipped where the format is signed. */
 void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, int64_t channels, int64_t stride,
-                    const uint8_t *power, const int8_t *src, uint8_t *dst);
+                    const int8_t *src, uint8_t *dst);
 /* The byte that stands for 0. */
 static inline uint8_t qs__left_zero(const qs_format *format) {
     return format->is_unsigned ? 0 : 0x80;

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { STRETCH = QS__SLICE / 4 }; /* quadruples of a stretch, at most */
+enum {
+    STRETCH = QS__SLICE / 4, /* quadruples of a stretch, at most */
+    JOINED = 2048            /* bytes that are staged at a time where pixels are narrow, about */
+};
 
 /* ---- Taps ---- */
 
@@ -122,7 +125,8 @@ static void lay_out(qs__rows_job *job, qs__pieces *pieces) {
     job->order.channel = qs__piece(pieces, most * (int64_t)sizeof *job->order.channel);
     job->order.left_power = qs__piece(pieces, most);
     job->order.right_power = qs__piece(pieces, most);
-    job->power = qs__piece(pieces, job->extent[1] * most);
+    job->order.repeat = 1 + JOINED / most;
+    job->order.powers = qs__piece(pieces, job->order.repeat * most);
     job->stretch = qs__piece(pieces, stretches * (int64_t)sizeof *job->stretch);
     job->staged = qs__piece(pieces, p->batch * job->staged_extent[0] * job->staged_extent[1] * most);
     job->right = qs__piece(pieces, padded(job->columns) * job->window * most);
@@ -142,32 +146,42 @@ size_t qs__product_rows_scratch(const qs__product *product, int threads) {
 
 /* ---- Left factor ---- */
 
+/* Pixels from one on. */
+static void stage_pixels(const qs__rows_job *job, int64_t first, int64_t pixels, uint8_t *dst) {
+    const int64_t stride = job->inner * job->product->groups;
+    qs__stage_left(&job->order, job->run->kernels, !job->product->left->is_unsigned, pixels, job->inner, stride,
+                   job->run->left + first * stride + job->group * job->inner, dst);
+}
+
 /* One row of pixels of one image, and the borders beside it. */
 static void stage_row(const qs__rows_job *job, int64_t image, int64_t row, uint8_t *dst) {
-    const qs__product *p = job->product;
-    const int64_t packed = job->order.packed, stride = job->inner * p->groups, width = job->extent[1];
+    const int64_t packed = job->order.packed, width = job->extent[1];
     const int64_t before = job->border[1] * packed, behind = job->staged_extent[1] * packed - before - width * packed;
-    const int zero = qs__left_zero(p->left);
+    const int zero = qs__left_zero(job->product->left);
     if (row < 0 || row >= job->extent[0]) {
         memset(dst, zero, (size_t)(job->staged_extent[1] * packed));
         return;
     }
     memset(dst, zero, (size_t)before);
-    qs__stage_left(&job->order, job->run->kernels, !p->left->is_unsigned, width, job->inner, stride, job->power,
-                   job->run->left + (image * job->extent[0] + row) * width * stride + job->group * job->inner, dst + before);
+    stage_pixels(job, (image * job->extent[0] + row) * width, width, dst + before);
     memset(dst + before + width * packed, zero, (size_t)behind);
 }
 
+/* Without borders rows are one piece. */
 static void stage_rows(void *context, int64_t begin, int64_t end) {
     const qs__rows_job *job = context;
     const int64_t height = job->staged_extent[0], bytes = job->staged_extent[1] * job->order.packed;
+    if (height == job->extent[0] && job->staged_extent[1] == job->extent[1]) {
+        stage_pixels(job, begin * job->extent[1], (end - begin) * job->extent[1], job->staged + begin * bytes);
+        return;
+    }
     for (int64_t index = begin; index < end; index++)
         stage_row(job, index / height, index % height - job->border[0], job->staged + index * bytes);
 }
 
 static void stage(qs__rows_job *job) {
-    for (int64_t pixel = 0; pixel < job->extent[1]; pixel++)
-        memcpy(job->power + pixel * job->order.packed, job->order.left_power, (size_t)job->order.packed);
+    for (int64_t pixel = 0; pixel < job->order.repeat; pixel++)
+        memcpy(job->order.powers + pixel * job->order.packed, job->order.left_power, (size_t)job->order.packed);
     qs_parallel(job->product->batch * job->staged_extent[0], 1 + 16384 / (job->extent[1] * job->inner), stage_rows, job);
 }
 

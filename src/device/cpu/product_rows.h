@@ -27,8 +27,8 @@ typedef struct qs__rows_job {
     qs__phase phase;
     int64_t rows, quads; /* of a phase; quadruples of a row of the left factor */
     qs__shift_order order;
-    uint8_t *staged, *power; /* power: of a row of pixels */
-    qs__stretch *stretch;    /* of the rows of a phase: part by part, taps that lie together joined */
+    uint8_t *staged;
+    qs__stretch *stretch; /* of the rows of a phase: part by part, taps that lie together joined */
     int stretches;
     int8_t *right;
     int64_t *correction; /* exact */
