@@ -38,7 +38,7 @@ typedef struct job {
     /* scratch */
     char *packed_src, *packed_diff;
     int32_t *place, *excess; /* excess: 128 × the sums of the gradients' codes */
-    float *factor;           /* of each lane */
+    float *factor, *scale;   /* of codes: what sums are multiplied with, for each lane and each output */
 } job;
 
 /* ---- Sizes ---- */
@@ -58,6 +58,11 @@ static int64_t src_bytes(const job *j, int64_t rows) {
 
 static int64_t diff_bytes(const job *j, int64_t rows) {
     return out_blocks(j) * rows * j->out_width * QS__TAPS_BYTES;
+}
+
+/* Numbers of one output's weights. */
+static int64_t row_of(const job *j) {
+    return j->view.taps[0] * j->view.taps[1] * j->view.lanes;
 }
 
 static int64_t side_of(qs__type type) {
@@ -189,12 +194,19 @@ static void set_vector(const job *j, int64_t index, int at, qs__taps_tile *tile)
     tile->width[at] = left < QS__TAPS_LANES ? (int)left : QS__TAPS_LANES;
 }
 
+/* Codes whose places are all in one part: their sums are settled at once. */
+static bool is_whole(const job *j) {
+    return j->type == QS__INT8 && j->most_images * j->side >= j->batch && j->most_rows == j->out_height;
+}
+
 static void run_outputs(const job *j, qs__taps_tile *tile) {
-    const int64_t row = j->view.taps[0] * j->view.taps[1] * j->view.lanes;
+    const int64_t row = row_of(j);
     for (int64_t o = 0; o < j->outputs; o += QS__TAPS_OUTPUTS) {
         tile->diff = j->packed_diff + (o / QS__TAPS_LANES * tile->places * QS__TAPS_BYTES) + o % QS__TAPS_LANES * 4;
         tile->outputs = (int)(j->outputs - o < QS__TAPS_OUTPUTS ? j->outputs - o : QS__TAPS_OUTPUTS);
         tile->result = j->result + o * row;
+        tile->excess = j->excess + o;
+        tile->scale = is_whole(j) ? j->scale + o : NULL;
         j->kernels->tile[j->type](tile);
     }
 }
@@ -211,7 +223,8 @@ static void run_tiles(void *context, int64_t begin, int64_t end) {
                               .src_image = src_bytes(j, j->rows),
                               .diff_image = diff_bytes(j, j->rows),
                               .vectors = (int)(vectors * (k + 1) / tiles - first),
-                              .row = j->view.taps[0] * j->view.taps[1] * j->view.lanes,
+                              .row = row_of(j),
+                              .factor = j->factor,
                               .add = j->first_image > 0 || j->first_row > 0};
         for (int v = 0; v < tile.vectors; v++)
             set_vector(j, first + v, v, &tile);
@@ -252,13 +265,18 @@ static float power_of(const qs__chain *chain, qs_role role, int64_t channel) {
 }
 
 /* Sums × src_step 2^-src_group[i] × diff_dst_step 2^-diff_dst_group[o], multiplied in this order. */
-static void settle_outputs(const qs__chain *chain, const job *j) {
-    const int64_t row = j->view.taps[0] * j->view.taps[1] * j->view.lanes;
+static void fill_factors(const qs__chain *chain, const job *j) {
     const float step = *(const float *)qs__cpu_data(chain, QS_DIFF_DST_STEP), src_step = *(const float *)qs__cpu_data(chain, QS_SRC_STEP);
-    for (int64_t k = 0; k < row; k++)
+    for (int64_t k = 0; k < row_of(j); k++)
         j->factor[k] = src_step * power_of(chain, QS_SRC_GROUP, k % j->channels);
     for (int64_t o = 0; o < j->outputs; o++)
-        j->kernels->settle(row, j->flip ? j->excess[o] : 0, j->factor, step * power_of(chain, QS_DIFF_DST_GROUP, o), j->result + o * row);
+        j->scale[o] = step * power_of(chain, QS_DIFF_DST_GROUP, o);
+}
+
+static void settle_outputs(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    for (int64_t o = begin; o < end; o++)
+        j->kernels->settle(row_of(j), j->excess[o], j->factor, j->scale[o], j->result + o * row_of(j));
 }
 
 /* ---- Building ---- */
@@ -275,9 +293,11 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.place = (int32_t *)(void *)(chain->scratch + chain->offset[1]);
     j.excess = (int32_t *)(void *)(chain->scratch + chain->offset[2]);
     j.factor = (float *)(void *)(chain->scratch + chain->offset[3]);
+    j.scale = j.factor + row_of(&j);
     memset(j.excess, 0, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof *j.excess);
+    if (j.type == QS__INT8) fill_factors(chain, &j);
     run_parts(&j);
-    if (j.type == QS__INT8) settle_outputs(chain, &j);
+    if (j.type == QS__INT8 && !is_whole(&j)) qs_parallel(j.outputs, 1, settle_outputs, &j);
     return QS_OK;
 }
 
@@ -311,13 +331,12 @@ qs_status qs__build_taps(qs__chain *chain) {
     QS_TRY(check(chain));
     const job j = job_of(&chain->one);
     chain->behind = is_behind(&j);
-    const int64_t row = j.view.taps[0] * j.view.taps[1] * j.view.lanes;
     if (j.type == QS__INT8 && (qs__cpu_format(&chain->one, QS_DIFF_DST)->is_unsigned || !sums_fit(&chain->one, &j)))
         return qs_fail(QS_UNSUPPORTED, "tiles of taps are for signed gradients whose sums fit 32 bits");
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.most_images * (src_bytes(&j, j.most_rows) + diff_bytes(&j, j.most_rows))));
     chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.out_width) * sizeof(int32_t));
     chain->offset[2] = qs__chain_reserve(chain, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof(int32_t));
-    chain->offset[3] = qs__chain_reserve(chain, (size_t)row * sizeof(float));
+    chain->offset[3] = qs__chain_reserve(chain, (size_t)(row_of(&j) + j.outputs) * sizeof(float));
     qs__chain_call(chain, run);
     snprintf(chain->name, sizeof chain->name, "own:taps:%s", chain->cpu->taps->name);
     return QS_OK;

@@ -41,6 +41,10 @@ typedef struct qs__taps_tile {
     int64_t row, column[QS__TAPS_VECTORS];
     int width[QS__TAPS_VECTORS];
     bool add; /* to what is there */
+    /* Of codes, where the sums are whole (scale NULL: they are not): they are settled, with the excess and scale of each output and the
+     * factors of an output's row. */
+    const int32_t *excess;
+    const float *scale, *factor;
 } qs__taps_tile;
 
 typedef struct qs__taps {

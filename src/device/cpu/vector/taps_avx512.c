@@ -156,6 +156,12 @@ INLINE void multiply(const qs__taps_tile *tile, int vectors, product times, sums
     }
 }
 
+/* 32-bit sums of one output as fp32. */
+INLINE __m512i settled(__m512i sum, int32_t excess, __m512 factor, float scale) {
+    const __m512 value = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(excess)));
+    return _mm512_castps_si512(_mm512_mul_ps(_mm512_mul_ps(value, factor), _mm512_set1_ps(scale)));
+}
+
 INLINE void put(float *result, __mmask16 mask, bool add, bool integers, __m512i sum) {
     const __m512i before = add ? _mm512_maskz_loadu_epi32(mask, result) : _mm512_setzero_si512();
     if (add && integers) sum = _mm512_add_epi32(before, sum);
@@ -172,7 +178,11 @@ INLINE void run_tile(const qs__taps_tile *tile, int vectors, product times, bool
     EACH(o, OUTPUTS) {
         if (o >= tile->outputs) return;
         EACH(v, vectors) {
-            put(tile->result + o * tile->row + tile->column[v], (__mmask16)((1U << tile->width[v]) - 1), tile->add, integers, sum[o][v]);
+            const __mmask16 inside = (__mmask16)((1U << tile->width[v]) - 1);
+            if (integers && tile->scale)
+                sum[o][v] =
+                    settled(sum[o][v], tile->excess[o], _mm512_maskz_loadu_ps(inside, tile->factor + tile->column[v]), tile->scale[o]);
+            put(tile->result + o * tile->row + tile->column[v], inside, tile->add, integers, sum[o][v]);
         }
     }
 }
@@ -208,9 +218,8 @@ static void excess(int64_t places, const void *diff, int32_t *sum) {
 static void settle(int64_t count, int32_t too_much, const float *factor, float scale, float *sum) {
     for (int64_t i = 0; i < count; i += LANES) {
         const __mmask16 mask = (__mmask16)(count - i < LANES ? (1U << (count - i)) - 1 : 0xFFFF);
-        const __m512i exact = _mm512_sub_epi32(_mm512_maskz_loadu_epi32(mask, sum + i), _mm512_set1_epi32(too_much));
-        const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(exact), _mm512_maskz_loadu_ps(mask, factor + i));
-        _mm512_mask_storeu_ps(sum + i, mask, _mm512_mul_ps(value, _mm512_set1_ps(scale)));
+        const __m512i value = settled(_mm512_maskz_loadu_epi32(mask, sum + i), too_much, _mm512_maskz_loadu_ps(mask, factor + i), scale);
+        _mm512_mask_storeu_epi32(sum + i, mask, value);
     }
 }
 
