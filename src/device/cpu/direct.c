@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions and their input gradients by our own tiles (vector/direct.h): the source is copied into a frame of zeros, as many images at
+/* Convolutions of floats and their input gradients by our own tiles (vector/direct.h): the source is copied into a frame of zeros, as many images at
  * a time as the second cache holds, and weights are packed once a run. With stride s the gradient of the input is s × s convolutions, one
  * for the results of each remainder of row and column by s: these are the *phases*; a forward pass is one. */
 #include "gemm.h"
@@ -28,7 +28,7 @@ typedef struct job {
     const qs__direct *kernels;
     const qs__taps *rows; /* packs what instructions add up from rows of weights */
     qs__type type;
-    bool gradient, flip;
+    bool gradient;
     int side;                                                    /* channels in a word */
     int64_t batch, src_channels, src_size[2], channels, size[2]; /* of source and result: rows, columns */
     int kernel[2], stride[2], padding[2];
@@ -41,8 +41,7 @@ typedef struct job {
     qs__out result;
     /* scratch */
     char *frame, *packed;
-    int32_t *excess;           /* of each phase, vectors × 16 */
-    float *factor, *bias;      /* bias NULL: none */
+    float *bias;               /* NULL: none */
     int64_t *window, *written; /* of the phase's places: bytes from an image's begin */
     /* of this moment */
     const phase *now;
@@ -138,8 +137,7 @@ static job job_of(const qs_case *one) {
     const qs_format *format = qs__cpu_format(one, gradient ? QS_DIFF_DST : QS_SRC);
     job j = {
         .type = qs__cpu_type(format), .gradient = gradient, .batch = src->dim[0], .src_channels = src->dim[1], .channels = dst->dim[1]};
-    j.flip = j.type == QS__INT8 && !format->is_unsigned;
-    j.side = j.type == QS__FP32 ? 1 : j.type == QS__BF16 ? 2 : 4;
+    j.side = j.type == QS__FP32 ? 1 : 2;
     j.vectors = (j.channels + QS__DIRECT_LANES - 1) / QS__DIRECT_LANES;
     for (int axis = 0; axis < 2; axis++) {
         j.src_size[axis] = src->dim[2 + axis];
@@ -206,32 +204,21 @@ static void pack_weights(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void add_excess(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    for (int64_t k = begin; k < end; k++) {
-        const phase *p = &j->phase[k / j->vectors];
-        int32_t *sum = j->excess + k * QS__DIRECT_LANES;
-        memset(sum, 0, QS__DIRECT_LANES * sizeof *sum);
-        if (j->flip) j->rows->excess(p->words, packed_at(j, p, k % j->vectors, 0), sum);
-    }
-}
-
 /* ---- Source ---- */
 
 static void copy_row(const job *j, const char *src, char *dst) {
     const int64_t bytes = j->src_channels * bytes_of(j), room = j->framed[1] - j->before[1];
     const int64_t columns = least(j->src_size[1], room);
-    const int zero = j->flip ? 0x80 : 0;
     char *at = dst + j->before[1] * j->pitch;
-    memset(dst, zero, (size_t)(j->before[1] * j->pitch));
+    memset(dst, 0, (size_t)(j->before[1] * j->pitch));
     if (bytes == j->pitch) {
-        j->kernels->copy(columns * bytes, j->flip, src, at);
+        memcpy(at, src, (size_t)(columns * bytes));
     } else {
-        memset(at, zero, (size_t)(columns * j->pitch));
+        memset(at, 0, (size_t)(columns * j->pitch));
         for (int64_t c = 0; c < columns; c++)
-            j->kernels->copy(bytes, j->flip, src + c * bytes, at + c * j->pitch);
+            memcpy(at + c * j->pitch, src + c * bytes, (size_t)bytes);
     }
-    memset(at + columns * j->pitch, zero, (size_t)((room - columns) * j->pitch));
+    memset(at + columns * j->pitch, 0, (size_t)((room - columns) * j->pitch));
 }
 
 static void copy_rows(void *context, int64_t begin, int64_t end) {
@@ -241,7 +228,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end) {
         const int64_t image = k / j->framed[0], row = k % j->framed[0] - j->before[0];
         char *dst = j->frame + k * bytes;
         if (row < 0 || row >= j->src_size[0])
-            memset(dst, j->flip ? 0x80 : 0, (size_t)bytes);
+            memset(dst, 0, (size_t)bytes);
         else
             copy_row(j, j->src + ((j->first_image + image) * j->src_size[0] + row) * row_bytes, dst);
     }
@@ -302,8 +289,6 @@ static void run_chunk(const job *j, int64_t panel, int64_t chunk) {
                             .run = p->run,
                             .weights = packed_at(j, p, first, 0),
                             .panel = p->words * QS__DIRECT_BYTES,
-                            .excess = j->excess + (p - j->phase) * j->vectors * QS__DIRECT_LANES + channel,
-                            .factor = j->factor + channel,
                             .bias = j->bias ? j->bias + channel : NULL,
                             .type = j->result.type};
     tile.channels = (int)least(j->channels - channel, tile.vectors * QS__DIRECT_LANES);
@@ -343,8 +328,6 @@ static size_t lay_out(job *j, char *base) {
         int64_t bytes;
     } pieces[] = {{(void **)&j->frame, j->images * image_bytes(j)},
                   {(void **)&j->packed, j->packed_bytes},
-                  {(void **)&j->excess, j->phases * lanes * (int64_t)sizeof(int32_t)},
-                  {(void **)&j->factor, lanes * (int64_t)sizeof(float)},
                   {(void **)&j->bias, lanes * (int64_t)sizeof(float)},
                   {(void **)&j->window, j->places * (int64_t)sizeof(int64_t)},
                   {(void **)&j->written, j->places * (int64_t)sizeof(int64_t)}};
@@ -355,16 +338,8 @@ static size_t lay_out(job *j, char *base) {
     return at;
 }
 
-/* Of codes: what their sums are multiplied with. */
-static void fill_factors(const qs__chain *chain, job *j) {
-    const qs_case *one = &chain->one;
-    const bool codes = j->type == QS__INT8;
-    const float *steps = codes ? qs__cpu_data(chain, QS_WEIGHTS_STEP) : NULL;
-    const float step = codes ? *(const float *)qs__cpu_data(chain, j->gradient ? QS_DIFF_DST_STEP : QS_SRC_STEP) : 0;
-    const bool many = codes && qs__cpu_count(one, QS_WEIGHTS_STEP) > 1;
-    for (int64_t c = 0; c < j->vectors * QS__DIRECT_LANES; c++)
-        j->factor[c] = codes && c < j->channels ? step * steps[many ? c : 0] : 0;
-    if (j->gradient || !qs__cpu_has(one, QS_BIAS)) {
+static void fill_bias(const qs__chain *chain, job *j) {
+    if (j->gradient || !qs__cpu_has(&chain->one, QS_BIAS)) {
         j->bias = NULL;
         return;
     }
@@ -383,9 +358,8 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.weights = qs__cpu_data(chain, QS_WEIGHTS);
     j.result.at = qs__cpu_data(chain, j.gradient ? QS_DIFF_SRC : QS_DST);
     j.result.type = qs__cpu_type(qs__cpu_format(one, j.gradient ? QS_DIFF_SRC : QS_DST));
-    fill_factors(chain, &j);
+    fill_bias(chain, &j);
     qs_parallel(j.gradient ? j.pitch / 4 : j.vectors, 1, pack_weights, &j);
-    qs_parallel(j.phases * j.vectors, 1, add_excess, &j);
     run_images(&j);
     return QS_OK;
 }
@@ -399,26 +373,16 @@ static qs_status check_formats(const qs__chain *chain, bool gradient) {
         QS_TRY(qs__gemm_forward_types(chain, &types));
     const qs__type result = qs__cpu_type(qs__cpu_format(one, gradient ? QS_DIFF_SRC : QS_DST));
     if (result != QS__FP32 && result != QS__BF16) return qs_fail(QS_UNSUPPORTED, "direct convolutions write fp32 or bf16");
-    if (types.operands == QS__INT8 && (!qs__library_has("avx512_core_vnni") || qs__cpu_format(one, QS_WEIGHTS)->is_unsigned))
-        return qs_fail(QS_UNSUPPORTED, "direct convolutions of codes need AVX-512 VNNI and signed weights");
+    if (types.operands == QS__INT8) return qs_fail(QS_UNSUPPORTED, "direct convolutions are of fp32 or bf16");
     return QS_OK;
 }
 
-/* Whether 32 bits hold every sum of codes. */
-static bool sums_fit(const qs_case *one, const job *j) {
-    const int64_t terms = j->src_channels * j->kernel[0] * j->kernel[1];
-    return terms * qs__cpu_format(one, j->gradient ? QS_DIFF_DST : QS_SRC)->max * qs__cpu_format(one, QS_WEIGHTS)->max <= INT32_MAX;
-}
-
-/* Measured on Zen 5 beside oneDNN's, which pack weights slowly, those of codes most of all: a result of few places waits for that. Words
- * of few channels are mostly empty. oneDNN has no gradients of codes with a stride. */
+/* Measured on Zen 5 beside oneDNN's, which pack weights slowly: a result of few places waits for that. Words of few channels are mostly
+ * empty. */
 static bool is_behind(const job *j) {
     const bool strided = j->stride[0] > 1 || j->stride[1] > 1, single = j->kernel[0] * j->kernel[1] == 1;
     const int64_t places = j->batch * (j->gradient ? j->src_size[0] * j->src_size[1] : j->size[0] * j->size[1]);
-    if (j->type == QS__INT8 && j->gradient && strided) return false;
-    if (j->src_channels < 16) return true;
-    if (j->type == QS__INT8) return places > (j->gradient ? 2048 : 1024);
-    return places > (single && !j->gradient ? 256 : strided && !single ? 1024 : 128);
+    return j->src_channels < 16 || places > (single && !j->gradient ? 256 : strided && !single ? 1024 : 128);
 }
 
 qs_status qs__build_direct(qs__chain *chain) {
@@ -427,11 +391,10 @@ qs_status qs__build_direct(qs__chain *chain) {
     const bool gradient = !strcmp(one->pass->name, "input_gradient");
     if (!gradient && strcmp(one->pass->name, "forward")) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
     QS_TRY(check_formats(chain, gradient));
-    if (!chain->cpu->direct || with->groups > 1 || with->shifts > 0 || with->kernel[0] > MOST_RUNS ||
+    if (!chain->cpu->direct || with->groups > 1 || with->kernel[0] > MOST_RUNS ||
         (gradient && with->stride[0] * with->stride[1] > MOST_PHASES))
-        return qs_fail(QS_UNSUPPORTED, "direct convolutions need AVX-512, one group without shifts, and gradients a stride of 4 at most");
+        return qs_fail(QS_UNSUPPORTED, "direct convolutions need AVX-512, one group, and gradients a stride of 4 at most");
     job j = job_of(one);
-    if (j.type == QS__INT8 && !sums_fit(one, &j)) return qs_fail(QS_UNSUPPORTED, "direct convolutions of codes add in 32 bits");
     chain->behind = is_behind(&j);
     chain->offset[0] = qs__chain_reserve(chain, lay_out(&j, NULL));
     qs__chain_call(chain, run);

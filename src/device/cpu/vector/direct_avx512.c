@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tiles of direct convolutions on AVX-512: 8 × 3 registers of sums. Kernels of bf16 and of codes are run only where the processor has their
+/* Tiles of direct convolutions on AVX-512: 8 × 3 registers of sums. Those of bf16 are run only where the processor has the
  * instructions. */
 #include <immintrin.h>
 #include <string.h>
@@ -16,31 +16,26 @@ enum { PLACES = QS__DIRECT_PLACES, VECTORS = QS__DIRECT_VECTORS, LANES = QS__DIR
 
 /* ---- Tiles ---- */
 
-/* Registers are kept as bits: each kind of number reads them in its own way. */
-typedef __m512i (*product)(__m512i sum, __m512i word, __m512i weights);
+typedef __m512 (*product)(__m512 sum, __m512 word, __m512 weights);
 
-INLINE __m512i product_fp32(__m512i sum, __m512i word, __m512i weights) {
-    return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(word), _mm512_castsi512_ps(weights), _mm512_castsi512_ps(sum)));
+INLINE __m512 product_fp32(__m512 sum, __m512 word, __m512 weights) {
+    return _mm512_fmadd_ps(word, weights, sum);
 }
 
-INLINE __m512i product_bf16(__m512i sum, __m512i word, __m512i weights) {
-    return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)word, (__m512bh)weights));
+INLINE __m512 product_bf16(__m512 sum, __m512 word, __m512 weights) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)word, (__m512bh)weights);
 }
 
-INLINE __m512i product_int8(__m512i sum, __m512i word, __m512i weights) {
-    return _mm512_dpbusd_epi32(sum, word, weights);
-}
-
-INLINE __m512i word_of(const char *window) {
+INLINE __m512 word_of(const char *window) {
     int32_t bits;
     memcpy(&bits, window, sizeof bits);
-    return _mm512_set1_epi32(bits);
+    return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
 }
 
-typedef __m512i sums[PLACES][VECTORS];
+typedef __m512 sums[PLACES][VECTORS];
 
 /* The sum stays in its register: left to themselves, compilers copy it before every such instruction and keep some in memory. */
-INLINE __m512i added(product times, __m512i sum, __m512i word, __m512i weights) {
+INLINE __m512 added(product times, __m512 sum, __m512 word, __m512 weights) {
     sum = times(sum, word, weights);
     __asm__("" : "+v"(sum));
     return sum;
@@ -49,12 +44,12 @@ INLINE __m512i added(product times, __m512i sum, __m512i word, __m512i weights) 
 /* The word `at` bytes before the ends, into the sums from vector `first` on. */
 INLINE void add_word(const char *const *end, const char *weights, int64_t panel, int64_t at, int vectors, int first, product times,
                      sums sum) {
-    __m512i w[VECTORS];
+    __m512 w[VECTORS];
     EACH(v, vectors) {
-        w[v] = _mm512_loadu_si512(weights + v * panel);
+        w[v] = _mm512_loadu_ps(weights + v * panel);
     }
     EACH(p, PLACES) {
-        const __m512i word = word_of(end[p] + at);
+        const __m512 word = word_of(end[p] + at);
         EACH(v, vectors) {
             sum[p][v + first] = added(times, sum[p][v + first], word, w[v]);
         }
@@ -67,7 +62,7 @@ INLINE void multiply(const qs__direct_tile *tile, int vectors, product times, su
     const char *weights = tile->weights;
     EACH(p, PLACES) {
         EACH(v, vectors * sets) {
-            sum[p][v] = _mm512_setzero_si512();
+            sum[p][v] = _mm512_setzero_ps();
         }
     }
     for (int r = 0; r < tile->runs; r++) {
@@ -90,16 +85,6 @@ INLINE void multiply(const qs__direct_tile *tile, int vectors, product times, su
     }
 }
 
-/* Sixteen channels of a place, from its sums: fp32 as they are. */
-INLINE __m512 value_of(const qs__direct_tile *tile, int v, bool codes, __m512i sum) {
-    __m512 value = _mm512_castsi512_ps(sum);
-    if (codes) {
-        const __m512i exact = _mm512_sub_epi32(sum, _mm512_loadu_si512(tile->excess + v * LANES));
-        value = _mm512_mul_ps(_mm512_cvtepi32_ps(exact), _mm512_loadu_ps(tile->factor + v * LANES));
-    }
-    return tile->bias ? _mm512_add_ps(value, _mm512_loadu_ps(tile->bias + v * LANES)) : value;
-}
-
 /* Masked stores are slower, and rare. */
 INLINE void put(const qs__direct_tile *tile, int p, int v, __m512 value) {
     const int left = tile->channels - v * LANES;
@@ -115,36 +100,29 @@ INLINE void put(const qs__direct_tile *tile, int p, int v, __m512 value) {
         _mm256_mask_storeu_epi16(at, mask, qs__bfloat_of(value));
 }
 
-INLINE __m512i both(bool codes, __m512i a, __m512i b) {
-    return codes ? _mm512_add_epi32(a, b) : _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)));
-}
-
-INLINE void run_tile(const qs__direct_tile *tile, int vectors, product times, bool codes) {
+INLINE void run_tile(const qs__direct_tile *tile, int vectors, product times) {
     sums sum;
     multiply(tile, vectors, times, sum);
     EACH(p, PLACES) {
         EACH(v, vectors) {
-            put(tile, p, v, value_of(tile, v, codes, vectors == 1 ? both(codes, sum[p][0], sum[p][1]) : sum[p][v]));
+            const __m512 value = vectors == 1 ? _mm512_add_ps(sum[p][0], sum[p][1]) : sum[p][v];
+            put(tile, p, v, tile->bias ? _mm512_add_ps(value, _mm512_loadu_ps(tile->bias + v * LANES)) : value);
         }
     }
 }
 
-INLINE void run_any(const qs__direct_tile *tile, product times, bool codes) {
-    if (tile->vectors == 3) run_tile(tile, 3, times, codes);
-    if (tile->vectors == 2) run_tile(tile, 2, times, codes);
-    if (tile->vectors == 1) run_tile(tile, 1, times, codes);
+INLINE void run_any(const qs__direct_tile *tile, product times) {
+    if (tile->vectors == 3) run_tile(tile, 3, times);
+    if (tile->vectors == 2) run_tile(tile, 2, times);
+    if (tile->vectors == 1) run_tile(tile, 1, times);
 }
 
 static void tile_fp32(const qs__direct_tile *tile) {
-    run_any(tile, product_fp32, false);
+    run_any(tile, product_fp32);
 }
 
 static void tile_bf16(const qs__direct_tile *tile) {
-    run_any(tile, product_bf16, false);
-}
-
-static void tile_int8(const qs__direct_tile *tile) {
-    run_any(tile, product_int8, true);
+    run_any(tile, product_bf16);
 }
 
 /* ---- Packing ---- */
@@ -189,18 +167,8 @@ static void turn(int64_t bytes, const char *const *row, char *dst) {
     }
 }
 
-static void copy(int64_t bytes, bool flip, const char *src, char *dst) {
-    const __m512i signs = _mm512_set1_epi8(flip ? (char)0x80 : 0);
-    int64_t at = 0;
-    for (; at + BYTES <= bytes; at += BYTES)
-        _mm512_storeu_si512(dst + at, _mm512_xor_si512(_mm512_loadu_si512(src + at), signs));
-    const __mmask64 rest = ((__mmask64)1 << (bytes - at)) - 1;
-    _mm512_mask_storeu_epi8(dst + at, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, src + at), signs));
-}
-
 const qs__direct qs__direct_avx512 = {
     .name = "avx512",
-    .tile = {tile_fp32, tile_bf16, tile_int8},
+    .tile = {tile_fp32, tile_bf16},
     .turn = turn,
-    .copy = copy,
 };
