@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions of floats and their input gradients by our own tiles (vector/direct.h): the source is copied into a frame of zeros, as many images at
- * a time as the second cache holds, and weights are packed once a run. With stride s the gradient of the input is s × s convolutions, one
- * for the results of each remainder of row and column by s: these are the *phases*; a forward pass is one. */
+/* Convolutions of floats and their input gradients by our own tiles (vector/direct.h): the source is copied into a frame of zeros, as many
+ * images at a time as the second cache holds, and weights are packed once a run. With stride s the gradient of the input is s × s
+ * convolutions, one for the results of each remainder of row and column by s: these are the *phases*; a forward pass is one. */
 #include "gemm.h"
 #include "qsync/base.h"
 
