@@ -286,11 +286,17 @@ static void test_preference(void **state) {
     qs_kernel_fact all[QS_MOST_CANDIDATES], fact;
     qs_kernel_choice choice[2] = {{.case_text = linear, .kernel = "a kernel of another day"}, {.case_text = text}};
     qs_case one, other;
+    qs_device_info info;
     int count = 0;
     assert_ok(qs_case_parse(convolution, &one));
     assert_ok(qs_case_parse(linear, &other));
     qs_case_text(&one, text);
     assert_ok(qs_device_candidates(device, &one, all, &count));
+    qs_device_describe(device, &info);
+    if (count == 1 && !strcmp(info.library, "own kernels")) { /* built without oneDNN: nothing to prefer */
+        qs_device_close(device);
+        skip();
+    }
     assert_true(count >= 2 && !all[0].tuned);
     memcpy(choice[1].kernel, all[count - 1].kernel, sizeof choice[1].kernel);
     assert_ok(qs_device_prefer(device, 2, choice));
