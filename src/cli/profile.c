@@ -170,7 +170,7 @@ typedef struct profile_work {
     qs_profile_options options;
     job_options job;
     session_options where;
-    const char *out, *class_name, *context, *batches;
+    const char *out, *class_name, *context, *batches, *recipes;
     const char *check;
     profile_checks checks;
     const char *statistics_from; /* of --estimate */
@@ -187,6 +187,12 @@ static qs_status context_read(profile_work *work) {
         return QS_OK;
     }
     return work->context ? qs_fail(QS_USAGE, "--kernels %s: must be steps, cold or hot", work->context) : QS_OK;
+}
+
+static qs_status recipe_add(void *context, const char *name) {
+    qs_profile_options *out = context;
+    if (out->recipes == QS_MAX_FORMATS) return qs_fail(QS_USAGE, "--recipes: at most %d", QS_MAX_FORMATS);
+    return qs_recipe_builtin(name, &out->recipe[out->recipes++]);
 }
 
 /* "auto", or a list of numbers with commas; the job's own batch may stand in it. */
@@ -249,6 +255,8 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     options_add(&table,
                 (option_row){"batches", OPTION_TEXT, &work->batches, "LIST",
                              "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves", 0});
+    options_add(&table, (option_row){"recipes", OPTION_TEXT, &work->recipes, "LIST",
+                                     "also what these take, for plans by hand: int4:hadamard,int8:tensor; planners choose as before", 0});
     options_add(&table,
                 (option_row){"check", OPTION_TEXT, &work->check, "PLAN,...",
                              "time these plans in turn with the profile's own, take no figure from them, and tell how well they are "
@@ -274,6 +282,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     work->where.class_name = work->class_name;
     if (work->estimate && !option_given(&table, "all-reduce")) work->job.all_reduce = "ring"; /* as libraries for GPUs do it */
     QS_TRY(job_options_finish(&work->job));
+    if (work->recipes) QS_TRY(names_each(work->recipes, recipe_add, options));
     return batches_read(work->batches, work->job.job.batch, options);
 }
 

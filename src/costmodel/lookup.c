@@ -38,7 +38,9 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
                        "it was measured with, or profile again",
                        profile->class_name, case_text);
     if (!row)
-        return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile this model at this batch again",
+        return qs_fail(QS_MISMATCH,
+                       "the profile of class %s has no kernel for %s: profile this model at this batch again, "
+                       "with --recipes where the plan is by hand",
                        profile->class_name, case_text);
     return row_fill(row->kernel, row->scratch_bytes, row->allocates, out);
 }

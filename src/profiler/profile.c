@@ -77,11 +77,31 @@ static qs_status data_load(qs__profiler *profiler) {
     return QS_OK;
 }
 
+static bool has_recipe(const qs__profiler *profiler, const char *name) {
+    for (int r = 0; r < profiler->recipes; r++)
+        if (strcmp(profiler->recipe[r].name, name) == 0) return true;
+    return false;
+}
+
+/* The class's own, which planners choose from, and those that were asked for. */
+static qs_status recipes_list(qs__profiler *profiler) {
+    const qs_profile_options *options = profiler->options;
+    QS_TRY(qs_class_recipes(profiler->class_, QS__MOST_RECIPES, profiler->recipe, &profiler->recipes));
+    for (int i = 0; i < options->recipes; i++) {
+        if (has_recipe(profiler, options->recipe[i].name)) continue;
+        if (profiler->recipes == QS__MOST_RECIPES)
+            return qs_fail(QS_UNSUPPORTED, "class %s: at most %d recipes with those that were asked for: name fewer",
+                           profiler->class_->name, QS__MOST_RECIPES);
+        profiler->recipe[profiler->recipes++] = options->recipe[i];
+    }
+    return QS_OK;
+}
+
 static qs_status profiler_start(qs__profiler *profiler) {
     QS_TRY(options_check(profiler));
     profiler->class_ = &profiler->options->cluster->class_[qs_cluster_class_of(profiler->options->cluster, profiler->rank)];
     QS_TRY(qs_job_model(profiler->job, &profiler->graph));
-    QS_TRY(qs_class_recipes(profiler->class_, QS__MOST_RECIPES, profiler->recipe, &profiler->recipes));
+    QS_TRY(recipes_list(profiler));
     QS_TRY(qs_comm_open("self", &profiler->self));
     QS_TRY(data_load(profiler));
     qs__progress(profiler, 0, "cases");

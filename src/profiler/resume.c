@@ -36,6 +36,8 @@ static qs_status signature_text(const qs__profiler *profiler, char **out) {
     uint64_t checks = 0;
     qs_device_describe(profiler->device, &info);
     QS_TRY(checks_hash(options, &checks));
+    for (int i = 0; i < options->recipes; i++)
+        checks = qs_hash(options->recipe[i].name, strlen(options->recipe[i].name), checks);
     return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu %" PRIx64, qs_cluster_signature(options->cluster, cluster),
                           qs_job_signature(profiler->job, job), qs_graph_signature(profiler->graph, graph), info.cpu, info.isa,
                           info.library, __VERSION__, info.threads, options->repetitions, (int)options->context,

@@ -21,6 +21,17 @@ if jq -e '[.classes.single.kernels[].case | select(test("int8")) | select(test("
     jq -e 'any(.classes.single.conversions[]; .in_steps > 0)' "$one" > "$work/out" || fail "no fit is held against steps"
 fi
 
+# Recipes of plans by hand: their kernels, conversions and products stand beside the class's own.
+if jq -e '[.classes.single.kernels[].case | select(test("int8")) | select(test("bf16"))] | length > 0' "$one" > "$work/out"; then
+    jq -e '[.classes.single.kernels[].case | select(test("int4"))] | length == 0' "$one" > "$work/out" || fail "nobody asked for 4 bits"
+    profile --recipes int4:hadamard --out "$work/hand.json" || { cat "$work/err"; fail "profile --recipes"; }
+    jq -e '[.classes.single.kernels[].case | select(test("hadamard=")) | split("/")[0]] | unique | contains(["absmax", "quantize"])' \
+        "$work/hand.json" > "$work/out" || fail "no kernel of the recipe that was asked for"
+    jq -e 'any(.classes.single.kernels[].case; test("^linear/weight_gradient.*int4"))' "$work/hand.json" > "$work/out" || fail "no product of it"
+fi
+profile --recipes int4:hadamar --out "$work/none.json"
+[ $? -eq 2 ] || fail "a recipe that there is not was taken"
+
 # Interrupted after the first stage: exit code 75, the way out is told, the same command goes on.
 "$QSYNC" profile $job --out "$work/two.json" > "$work/out" 2> "$work/err" &
 process=$!

@@ -43,6 +43,8 @@ typedef struct qs_profile_options {
     int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
     int batches;               /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
+    int recipes; /* 0; whose kernels and conversions are measured beside those of the class's recipes: for plans by hand */
+    qs_recipe recipe[QS_MAX_FORMATS];
     int checks; /* 0; plans to time beside those that figures are taken from, see below */
     const qs_plan *check;
     const char *const *check_name;
