@@ -396,72 +396,62 @@ static double flops_backward(const qs_case *one) {
     return 8 * elements(one);
 }
 
-#define PASSES(SPREAD, RUNNING)                                                                                                        \
-    {                                                                                                                                  \
-        {.name = "forward",                                                                                                            \
-         .roles = 11,                                                                                                                  \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_RUNNING_MEAN, RUNNING, QS_MASK, QS_DST, QS_ABSMAX},     \
-         .optional = QS__BIT(1) | QS__BIT(8) | QS__BIT(10),                                                                            \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                         \
-         .reference = forward,                                                                                                         \
-         .flops = flops_forward,                                                                                                       \
-         .integer = QS__BIT(0),                                                                                                        \
-         .check = check_training},                                                                                                     \
-            {.name = "inference",                                                                                                      \
-             .roles = 7,                                                                                                               \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, RUNNING, QS_DST},                                      \
-             .optional = QS__BIT(1),                                                                                                   \
-             .written = QS__BIT(6),                                                                                                    \
-             .reference = inference,                                                                                                   \
-             .flops = flops_inference,                                                                                                 \
-             .integer = QS__BIT(0),                                                                                                    \
-             .check = check},                                                                                                          \
-            {.name = "backward",                                                                                                       \
-             .roles = 11,                                                                                                              \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, \
-                      QS_ABSMAX},                                                                                                      \
-             .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10),                                                                        \
-             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                                                            \
-             .reference = backward,                                                                                                    \
-             .flops = flops_backward,                                                                                                  \
-             .integer = QS__BIT(0),                                                                                                    \
-             .check = check_training},                                                                                                 \
+#define BACKWARD(SPREAD)                                                                                                     \
+    {                                                                                                                        \
+        .name = "backward", .roles = 11, .role = {QS_SRC,      QS_SRC_STEP, QS_SCALE,      QS_MEAN,       SPREAD,   QS_MASK, \
+                                                  QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, QS_ABSMAX},        \
+        .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10), .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),    \
+        .reference = backward, .flops = flops_backward, .integer = QS__BIT(0), .check = check_training                       \
+    }
+
+#define PASSES(SPREAD, RUNNING)                                                                                                    \
+    {                                                                                                                              \
+        {.name = "forward",                                                                                                        \
+         .roles = 11,                                                                                                              \
+         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_RUNNING_MEAN, RUNNING, QS_MASK, QS_DST, QS_ABSMAX}, \
+         .optional = QS__BIT(1) | QS__BIT(8) | QS__BIT(10),                                                                        \
+         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                     \
+         .reference = forward,                                                                                                     \
+         .flops = flops_forward,                                                                                                   \
+         .integer = QS__BIT(0),                                                                                                    \
+         .check = check_training},                                                                                                 \
+            {.name = "inference",                                                                                                  \
+             .roles = 7,                                                                                                           \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, RUNNING, QS_DST},                                  \
+             .optional = QS__BIT(1),                                                                                               \
+             .written = QS__BIT(6),                                                                                                \
+             .reference = inference,                                                                                               \
+             .flops = flops_inference,                                                                                             \
+             .integer = QS__BIT(0),                                                                                                \
+             .check = check},                                                                                                      \
+            BACKWARD(SPREAD),                                                                                                      \
     }
 
 const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS_RUNNING_VARIANCE);
 const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
 
 /* Every group of layer norms is normalised by itself in evaluation as well. */
-#define LAYER_PASSES(SPREAD)                                                                                                           \
-    {                                                                                                                                  \
-        {.name = "forward",                                                                                                            \
-         .roles = 9,                                                                                                                   \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST, QS_ABSMAX},                               \
-         .optional = QS__BIT(1) | QS__BIT(6) | QS__BIT(8),                                                                             \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                                                    \
-         .reference = forward,                                                                                                         \
-         .flops = flops_forward,                                                                                                       \
-         .integer = QS__BIT(0),                                                                                                        \
-         .check = check_training},                                                                                                     \
-            {.name = "inference",                                                                                                      \
-             .roles = 5,                                                                                                               \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                                                \
-             .optional = QS__BIT(1),                                                                                                   \
-             .written = QS__BIT(4),                                                                                                    \
-             .reference = inference,                                                                                                   \
-             .flops = flops_forward,                                                                                                   \
-             .integer = QS__BIT(0),                                                                                                    \
-             .check = check},                                                                                                          \
-            {.name = "backward",                                                                                                       \
-             .roles = 11,                                                                                                              \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_MEAN, SPREAD, QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, \
-                      QS_ABSMAX},                                                                                                      \
-             .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10),                                                                        \
-             .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                                                            \
-             .reference = backward,                                                                                                    \
-             .flops = flops_backward,                                                                                                  \
-             .integer = QS__BIT(0),                                                                                                    \
-             .check = check_training},                                                                                                 \
+#define LAYER_PASSES(SPREAD)                                                                             \
+    {                                                                                                    \
+        {.name = "forward",                                                                              \
+         .roles = 9,                                                                                     \
+         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST, QS_ABSMAX}, \
+         .optional = QS__BIT(1) | QS__BIT(6) | QS__BIT(8),                                               \
+         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                      \
+         .reference = forward,                                                                           \
+         .flops = flops_forward,                                                                         \
+         .integer = QS__BIT(0),                                                                          \
+         .check = check_training},                                                                       \
+            {.name = "inference",                                                                        \
+             .roles = 5,                                                                                 \
+             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                  \
+             .optional = QS__BIT(1),                                                                     \
+             .written = QS__BIT(4),                                                                      \
+             .reference = inference,                                                                     \
+             .flops = flops_forward,                                                                     \
+             .integer = QS__BIT(0),                                                                      \
+             .check = check},                                                                            \
+            BACKWARD(SPREAD),                                                                            \
     }
 
 const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);

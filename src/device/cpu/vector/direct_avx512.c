@@ -6,13 +6,11 @@
 
 #include "cpu/vector/bfloat_avx512.h"
 #include "cpu/vector/direct.h"
+#include "cpu/vector/sums_avx512.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum { PLACES = QS__DIRECT_PLACES, VECTORS = QS__DIRECT_VECTORS, LANES = QS__DIRECT_LANES, BYTES = QS__DIRECT_BYTES };
-
-/* Loops over sums: whole, as only then sums are registers. */
-#define EACH(i, count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
 
 /* ---- Tiles ---- */
 
@@ -34,10 +32,9 @@ INLINE __m512 word_of(const char *window) {
 
 typedef __m512 sums[PLACES][VECTORS];
 
-/* The sum stays in its register: left to themselves, compilers copy it before every such instruction and keep some in memory. */
 INLINE __m512 added(product times, __m512 sum, __m512 word, __m512 weights) {
     sum = times(sum, word, weights);
-    __asm__("" : "+v"(sum));
+    QS__PINNED(sum);
     return sum;
 }
 
@@ -45,12 +42,12 @@ INLINE __m512 added(product times, __m512 sum, __m512 word, __m512 weights) {
 INLINE void add_word(const char *const *end, const char *weights, int64_t panel, int64_t at, int vectors, int first, product times,
                      sums sum) {
     __m512 w[VECTORS];
-    EACH(v, vectors) {
+    QS__EACH(v, vectors) {
         w[v] = _mm512_loadu_ps(weights + v * panel);
     }
-    EACH(p, PLACES) {
+    QS__EACH(p, PLACES) {
         const __m512 word = word_of(end[p] + at);
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             sum[p][v + first] = added(times, sum[p][v + first], word, w[v]);
         }
     }
@@ -60,21 +57,21 @@ INLINE void add_word(const char *const *end, const char *weights, int64_t panel,
 INLINE void multiply(const qs__direct_tile *tile, int vectors, product times, sums sum) {
     const int sets = vectors == 1 ? 2 : 1;
     const char *weights = tile->weights;
-    EACH(p, PLACES) {
-        EACH(v, vectors * sets) {
+    QS__EACH(p, PLACES) {
+        QS__EACH(v, vectors * sets) {
             sum[p][v] = _mm512_setzero_ps();
         }
     }
     for (int r = 0; r < tile->runs; r++) {
         const int64_t bytes = tile->run[r].words * 4;
         const char *end[PLACES];
-        EACH(p, PLACES) {
+        QS__EACH(p, PLACES) {
             end[p] = tile->window[p] + tile->run[r].offset + bytes;
             __asm__("" : "+r"(end[p])); /* nothing that is worked out anew in the loop */
         }
         int64_t at = -bytes;
         for (; at <= -4 * sets; at += 4 * sets)
-            EACH(set, sets) {
+            QS__EACH(set, sets) {
                 add_word(end, weights, tile->panel, at + 4 * set, vectors, set, times, sum);
                 weights += BYTES;
             }
@@ -103,8 +100,8 @@ INLINE void put(const qs__direct_tile *tile, int p, int v, __m512 value) {
 INLINE void run_tile(const qs__direct_tile *tile, int vectors, product times) {
     sums sum;
     multiply(tile, vectors, times, sum);
-    EACH(p, PLACES) {
-        EACH(v, vectors) {
+    QS__EACH(p, PLACES) {
+        QS__EACH(v, vectors) {
             const __m512 value = vectors == 1 ? _mm512_add_ps(sum[p][0], sum[p][1]) : sum[p][v];
             put(tile, p, v, tile->bias ? _mm512_add_ps(value, _mm512_loadu_ps(tile->bias + v * LANES)) : value);
         }

@@ -4,19 +4,17 @@
 
 #include "cpu/vector/bfloat_avx512.h"
 #include "cpu/vector/products.h"
+#include "cpu/vector/sums_avx512.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 16, BYTES = 64, WIDEST = QS__TILE_COLUMNS / LANES };
 
-/* Loops over sums: whole, as only then sums are registers. */
-#define EACH(i, count) _Pragma("GCC unroll 12") for (int i = 0; i < (count); i++)
-
 typedef __m512i sums[QS__TILE_ROWS][WIDEST];
 
 INLINE void sums_double(int rows, int vectors, sums sum) {
-    EACH(i, rows) {
-        EACH(v, vectors) {
+    QS__EACH(i, rows) {
+        QS__EACH(v, vectors) {
             sum[i][v] = _mm512_add_epi32(sum[i][v], sum[i][v]);
         }
     }
@@ -32,7 +30,7 @@ INLINE __m512i quad_of(const uint8_t *left) {
  * half of the speed. */
 INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
     sum = _mm512_dpbusd_epi32(sum, a, b);
-    __asm__("" : "+v"(sum));
+    QS__PINNED(sum);
     return sum;
 }
 
@@ -40,18 +38,18 @@ INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
 INLINE void add_stretch(const qs__tile *tile, const qs__stretch *at, const int8_t *right, int64_t step, int rows, int vectors, sums sum) {
     const int64_t bytes = at->quads * step;
     const uint8_t *end[QS__TILE_ROWS];
-    EACH(i, rows) {
+    QS__EACH(i, rows) {
         end[i] = tile->left[i] + at->offset + bytes;
         __asm__("" : "+r"(end[i])); /* nothing that is worked out anew in the loop */
     }
     for (int64_t k = -bytes; k < 0; k += step, right += 64 * vectors) {
         __m512i b[WIDEST];
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             b[v] = _mm512_loadu_si512(right + 64 * v);
         }
-        EACH(i, rows) {
+        QS__EACH(i, rows) {
             const __m512i a = quad_of(end[i] + k);
-            EACH(v, vectors) {
+            QS__EACH(v, vectors) {
                 sum[i][v] = dot(sum[i][v], a, b[v]);
             }
         }
@@ -60,8 +58,8 @@ INLINE void add_stretch(const qs__tile *tile, const qs__stretch *at, const int8_
 
 INLINE void multiply(const qs__tile *tile, int64_t step, int rows, int vectors, sums sum) {
     const int8_t *right = tile->right;
-    EACH(i, rows) {
-        EACH(v, vectors) {
+    QS__EACH(i, rows) {
+        QS__EACH(v, vectors) {
             sum[i][v] = _mm512_setzero_si512();
         }
     }
@@ -87,9 +85,9 @@ INLINE __mmask32 columns_mask(const qs__tile *tile) {
 
 INLINE void put_sums(const qs__tile *tile, int rows, int vectors, sums sum) {
     const __mmask32 mask = columns_mask(tile);
-    EACH(i, rows) {
+    QS__EACH(i, rows) {
         if (i >= tile->rows) return;
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             int32_t *at = (int32_t *)tile->row[i] + LANES * v;
             const __mmask16 here = (__mmask16)(mask >> LANES * v);
             __m512i value = _mm512_sub_epi32(sum[i][v], _mm512_loadu_si512(tile->correction + LANES * v));
@@ -108,9 +106,9 @@ INLINE __m512 value_of(const qs__tile *tile, int i, int v, __m512i sum) {
 
 INLINE void put_floats(const qs__tile *tile, int rows, int vectors, sums sum) {
     const __mmask32 mask = columns_mask(tile);
-    EACH(i, rows) {
+    QS__EACH(i, rows) {
         if (i >= tile->rows) return;
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             _mm512_mask_storeu_ps((float *)tile->row[i] + LANES * v, (__mmask16)(mask >> LANES * v), value_of(tile, i, v, sum[i][v]));
         }
     }
@@ -118,7 +116,7 @@ INLINE void put_floats(const qs__tile *tile, int rows, int vectors, sums sum) {
 
 INLINE void put_bfloats(const qs__tile *tile, int rows, int vectors, sums sum) {
     const __mmask32 mask = columns_mask(tile);
-    EACH(i, rows) {
+    QS__EACH(i, rows) {
         if (i >= tile->rows) return;
         const __m512i low = qs__bfloat_upper(value_of(tile, i, 0, sum[i][0]));
         const __m512i high = vectors > 1 ? qs__bfloat_upper(value_of(tile, i, vectors - 1, sum[i][vectors - 1])) : low;

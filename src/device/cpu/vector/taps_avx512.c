@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "cpu/vector/taps.h"
+#include "cpu/vector/sums_avx512.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum { OUTPUTS = QS__TAPS_OUTPUTS, VECTORS = QS__TAPS_VECTORS, LANES = QS__TAPS_LANES, BYTES = QS__TAPS_BYTES };
-
-/* Loops over sums: whole, as only then sums are registers. */
-#define EACH(i, count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
 
 /* ---- Packing ---- */
 
@@ -120,32 +118,31 @@ INLINE __m512i product_int8(__m512i sum, __m512i vector, __m512i factor) {
 
 typedef __m512i sums[OUTPUTS][VECTORS];
 
-/* The sum stays in its register: left to themselves, compilers copy it before every such instruction and keep some in memory. */
 INLINE __m512i added(product times, __m512i sum, __m512i vector, __m512i factor) {
     sum = times(sum, vector, factor);
-    __asm__("" : "+v"(sum));
+    QS__PINNED(sum);
     return sum;
 }
 
 /* One place of one image. */
 INLINE void add_place(const qs__taps_tile *tile, const char *window, const char *diff, int vectors, product times, sums sum) {
     __m512i vector[VECTORS];
-    EACH(v, vectors) {
+    QS__EACH(v, vectors) {
         vector[v] = _mm512_loadu_si512(window + tile->vector[v]);
     }
-    EACH(o, OUTPUTS) {
+    QS__EACH(o, OUTPUTS) {
         int32_t bits;
         memcpy(&bits, diff + 4 * o, sizeof bits);
         const __m512i factor = _mm512_set1_epi32(bits);
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             sum[o][v] = added(times, sum[o][v], vector[v], factor);
         }
     }
 }
 
 INLINE void multiply(const qs__taps_tile *tile, int vectors, product times, sums sum) {
-    EACH(o, OUTPUTS) {
-        EACH(v, vectors) {
+    QS__EACH(o, OUTPUTS) {
+        QS__EACH(v, vectors) {
             sum[o][v] = _mm512_setzero_si512();
         }
     }
@@ -175,9 +172,9 @@ INLINE void run_tile(const qs__taps_tile *tile, int vectors, product times, bool
         for (int v = 0; v < vectors; v++)
             _mm_prefetch((const char *)(tile->result + o * tile->row + tile->column[v]), _MM_HINT_T0);
     multiply(tile, vectors, times, sum);
-    EACH(o, OUTPUTS) {
+    QS__EACH(o, OUTPUTS) {
         if (o >= tile->outputs) return;
-        EACH(v, vectors) {
+        QS__EACH(v, vectors) {
             const __mmask16 inside = (__mmask16)((1U << tile->width[v]) - 1);
             if (integers && tile->scale)
                 sum[o][v] =
