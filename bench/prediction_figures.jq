@@ -9,6 +9,7 @@ def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length 
 def summary(f): map(f | abs) | if length == 0 then null else {mean: (add / length | hundredths), worst: (max | hundredths), cells: length} end;
 def is_unseen: .plan | test("^(mix|partial)");
 def is_mixed: .plan | startswith("mix");
+def known: if length == 0 then null else . end; # nothing was trained later: nothing is said of it
 def error(f): .rounds | map(100 * (f / .median_us - 1)) | median;
 def undisturbed_error: .rounds | map(100 * (.predicted_us / .measured_us - 1)) | median;
 def later_error: 100 * (.predicted_us / .later.measured_us - 1);
@@ -47,8 +48,8 @@ group_by([.group, .model, .plan])
     contexts: ($single | map(select(.rounds[0].contexts != null))
         | {steps: summary(.error), steps_without_cold_bytes: summary(error(.contexts.mean)), by_themselves_cold: summary(error(.contexts.cold)),
            by_themselves_hot: summary(error(.contexts.hot))}),
-    rss_error: {worst: ([$later[].later.rss[] | select(. != null) | abs] | max | hundredths)},
-    arena_exact: ([$later[].later.arena[] | .predicted == .reserved] | all),
+    rss_error: ([$later[].later.rss[] | select(. != null) | abs] | known | if . then {worst: (max | hundredths)} else null end),
+    arena_exact: ([$later[].later.arena[] | .predicted == .reserved] | known | if . then all else null end),
     noise: {
         median_known_to: ([$cells[].rounds[]] | summary(100 * .confidence)),
         least_steps: ([$cells[].rounds[].steps] | min),

@@ -115,10 +115,11 @@ static int every_size(void (*look)(bound *from)) {
                 bound from, out;
                 make_case(&sizes[s], pass, formats[f], s % 2, s % 3 ? "fp32" : "bf16", 90 + s, &from);
                 qs_kernel_fact fact;
-                if (qs_device_fact(device, &from.one, &fact) == QS_OK && run_by(device, passes[pass].family, &from, &out)) {
+                if (qs_device_fact(device, &from.one, &fact) == QS_OK) {
+                    const bool ours = run_by(device, passes[pass].family, &from, &out);
                     bound_release(&out);
-                    look(&from);
-                    seen++;
+                    if (ours) look(&from);
+                    seen += ours;
                 }
                 bound_release(&from);
             }

@@ -157,7 +157,7 @@ static void turn(int64_t bytes, const char *const *row, char *dst) {
         const int words = left < BYTES ? (int)(left + 3) / 4 : LANES;
         __m512i word[LANES];
         for (int i = 0; i < LANES; i++)
-            word[i] = _mm512_maskz_loadu_epi8(row[i] ? inside : 0, row[i] + at);
+            word[i] = row[i] ? _mm512_maskz_loadu_epi8(inside, row[i] + at) : _mm512_setzero_si512();
         turn_words(word);
         for (int i = 0; i < words; i++)
             _mm512_storeu_si512(dst + (at / 4 + i) * BYTES, word[i]);

@@ -30,14 +30,19 @@ INLINE __mmask16 mask_of(const qs__taps_line *line, int image, __mmask16 inside)
     return line->row[image] ? inside : 0;
 }
 
+/* Where element `at` of an image's row lies, or would: masked loads may begin before a row, and a row may be NULL. */
+INLINE const void *element(const qs__taps_line *line, int image, int64_t at, int bytes) {
+    return (const void *)((uintptr_t)line->row[image] + (uintptr_t)(at * bytes));
+}
+
 INLINE __m512i join_fp32(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside) {
-    const float *from = (const float *)line->row[0] + at;
+    const void *from = element(line, 0, at, 4);
     return whole ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi32(mask_of(line, 0, inside), from);
 }
 
 INLINE __m256i half_bf16(const qs__taps_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
-    const uint16_t *from = (const uint16_t *)line->row[image] + at;
-    return whole ? _mm256_loadu_si256((const void *)from) : _mm256_maskz_loadu_epi16(mask_of(line, image, inside), from);
+    const void *from = element(line, image, at, 2);
+    return whole ? _mm256_loadu_si256(from) : _mm256_maskz_loadu_epi16(mask_of(line, image, inside), from);
 }
 
 INLINE __m512i join_bf16(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside) {
@@ -47,8 +52,8 @@ INLINE __m512i join_bf16(const qs__taps_line *line, int64_t at, bool whole, __mm
 }
 
 INLINE __m128i quarter_int8(const qs__taps_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
-    const int8_t *from = (const int8_t *)line->row[image] + at;
-    return whole ? _mm_loadu_si128((const void *)from) : _mm_maskz_loadu_epi8(mask_of(line, image, inside), from);
+    const void *from = element(line, image, at, 1);
+    return whole ? _mm_loadu_si128(from) : _mm_maskz_loadu_epi8(mask_of(line, image, inside), from);
 }
 
 /* Four images side by side are quarters of a register, whose dwords and then bytes change places. */
