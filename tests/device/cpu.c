@@ -61,6 +61,18 @@ static const char *const extra[] = {
     "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] absmax=fp32[1] value=1e-05 value2=0.1 relu",
     "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
     "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "batch_norm/forward src=bf16[9,16,32,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
+    "running_variance=fp32[16] mask=int8[19008] dst=bf16[9,16,32,33] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "batch_norm/backward src=bf16[9,16,32,33] scale=fp32[16] mean=fp32[16] variance=fp32[16] mask=int8[19008] diff_dst=bf16[9,16,32,33] "
+    "diff_src=bf16[9,16,32,33] diff_scale=fp32[16] diff_shift=fp32[16] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "batch_norm/forward src=bf16[9,64,31,33] scale=fp32[64] shift=fp32[64] mean=fp32[64] variance=fp32[64] running_mean=fp32[64] "
+    "running_variance=fp32[64] mask=int8[73656] dst=bf16[9,64,31,33] value=1e-05 value2=0.1 ceiling=1 relu",
+    "batch_norm/backward src=bf16[9,64,31,33] scale=fp32[64] mean=fp32[64] variance=fp32[64] diff_dst=bf16[9,64,31,33] "
+    "diff_src=bf16[9,64,31,33] diff_scale=fp32[64] diff_shift=fp32[64] value=1e-05 value2=0.1",
+    "l1_batch_norm/forward src=bf16[9,32,31,33] scale=fp32[32] shift=fp32[32] mean=fp32[32] deviation=fp32[32] running_mean=fp32[32] "
+    "running_deviation=fp32[32] dst=bf16[9,32,31,33] value=1e-05 value2=0.1",
+    "l1_batch_norm/backward src=bf16[9,32,31,33] scale=fp32[32] mean=fp32[32] deviation=fp32[32] mask=int8[36828] "
+    "diff_dst=bf16[9,32,31,33] diff_src=bf16[9,32,31,33] diff_scale=fp32[32] diff_shift=fp32[32] value=1e-05 value2=0.1 relu",
     "layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
     "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05",
     "layer_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[9207] variance=fp32[9207] dst=bf16[9,48,31,33] "
@@ -88,6 +100,8 @@ static const char *const extra[] = {
     "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",
+    "max_pool/forward src=bf16[3,32,9,9] mask=int8[3,32,5,5] dst=bf16[3,32,5,5] kernel=3x3 stride=2x2 padding=1x1",
+    "max_pool/backward mask=int8[3,64,5,5] diff_dst=bf16[3,64,5,5] diff_src=bf16[3,64,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "average_pool/backward diff_dst=fp32[2,20,4,4] diff_src=fp32[2,20,11,11] kernel=2x2 stride=3x3",
     "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] value=0.9 value2=0.999 value3=1e-08 "
     "value4=0.01",
@@ -346,6 +360,9 @@ static void test_special_values(void **state) {
                                         "cast/forward src=bf16[5,13] dst=fp32[5,13]",
                                         "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",
                                         "max_pool/forward src=bf16[1,17,4,4] mask=int8[1,17,2,2] dst=bf16[1,17,2,2] kernel=2x2 stride=2x2",
+                                        "max_pool/forward src=bf16[2,32,6,6] mask=int8[2,32,3,3] dst=bf16[2,32,3,3] kernel=2x2 stride=2x2",
+                                        "max_pool/backward mask=int8[2,32,3,3] diff_dst=bf16[2,32,3,3] diff_src=bf16[2,32,6,6] kernel=2x2 "
+                                        "stride=2x2",
                                         "quantize/forward src=fp32[5,13] absmax=fp32[1] dst=int8[5,13] dst_step=fp32[1]",
                                         "absmax/forward src=fp32[5,13] absmax=fp32[1]",
                                         "finite_check/forward src=bf16[5,13] flag=fp32[1]",
@@ -359,13 +376,14 @@ static void test_special_values(void **state) {
             bound_kernel kernel;
             bound_parse(&expected, texts[t], 31);
             bound_parse(&got, texts[t], 31);
-            float *mixed = tensor_values(bound_tensor(&expected, QS_SRC));
+            const qs_role role = qs_case_position(&expected.one, QS_SRC) < 0 ? QS_DIFF_DST : QS_SRC;
+            float *mixed = tensor_values(bound_tensor(&expected, role));
             size_t first = skipped == 2 ? 3 : skipped;
-            for (int64_t i = 0; i < bound_count(&expected, QS_SRC); i++) {
+            for (int64_t i = 0; i < bound_count(&expected, role); i++) {
                 if (i % 3 == 0) mixed[i] = values[first + (size_t)(i / 3) % (VALUES - first)];
             }
-            tensor_store(bound_tensor(&expected, QS_SRC), mixed);
-            tensor_store(bound_tensor(&got, QS_SRC), mixed);
+            tensor_store(bound_tensor(&expected, role), mixed);
+            tensor_store(bound_tensor(&got, role), mixed);
             free(mixed);
             bound_run(&expected);
             kernel_make(&kernel, device, &got);

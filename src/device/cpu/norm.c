@@ -258,11 +258,18 @@ void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out ds
                           largest);
 }
 
+static bool normalize_relu(const job *j, int64_t begin, int64_t end, uint32_t *largest) {
+    const qs__norm_block block = block_of(j, begin, end - begin);
+    return j->kernels->normalize_relu(&block, j->factor, j->offset, (float)j->chain->one.attributes.ceiling,
+                                      j->mask ? j->mask + block.first / 8 : NULL, qs__own_shift_out(j->dst, block.first), largest);
+}
+
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const bool relu = j->chain->one.attributes.relu;
     const int64_t most = relu ? qs__norm_cache_rows(j->size.channels) : end - begin;
     uint32_t largest = 0, *wanted = j->absmax ? &largest : NULL;
+    if (relu && normalize_relu(j, begin, end, wanted)) begin = end;
     for (int64_t row = begin; row < end; row += most) {
         const int64_t at = row * j->size.channels, rows = end - row < most ? end - row : most;
         const qs__out dst = qs__own_shift_out(j->dst, at);

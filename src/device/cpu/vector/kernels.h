@@ -85,6 +85,10 @@ typedef struct qs__cpu_kernels {
     /* dst = (src - mean[c]) factor[c] + shift[c] */
     void (*normalize)(int64_t rows, int64_t channels, qs__in src, const float *mean, const float *factor, const float *shift, qs__out dst,
                       uint32_t *largest);
+    /* normalize and relu in one pass, `mask` that of the block's rows; false, and nothing done, where there is no such kernel (bf16 in
+     * rows of whole pairs has one). */
+    bool (*normalize_relu)(const qs__norm_block *block, const float *factor, const float *shift, float ceiling, uint8_t *mask, qs__out dst,
+                           uint32_t *largest);
     /* At most QS__CHUNK_ROWS rows: sum[c] = Σ dy, product[c] = Σ dy (x - mean[c]), and if absolute signs[c] = Σ sign(x - mean[c]) */
     void (*gradient_sums)(const qs__norm_block *block, float *sum, float *product, float *signs);
     /* dst = factor[c] (dy - offset[c] - d slope[c]) with d = x - mean[c], or its sign if absolute */
