@@ -2,7 +2,7 @@
 /* Products in narrow accumulators on the device cpu: the bits of the scalar reference, for every adder, kind of lanes and pass, whatever
  * the instruction set and the number of threads; what is not finite; and sums that can be told in advance. */
 // labels: short
-#include "device_support.h"
+#include "narrow_support.h"
 
 /* Every adder, with and without chunks that fit the lengths below and that do not, rounded products, subnormal sums (few exponents),
  * saturated ones, and both sides of what floats can carry. */
@@ -72,29 +72,6 @@ static void put_value(bound *b, int64_t every, const float *values, int64_t coun
         tensor_store(&b->operands[i], mixed);
         free(mixed);
     }
-}
-
-static void check_bits(qs_device *device, bound *expected, const char *text) {
-    bound got;
-    bound_kernel kernel;
-    bound_copy(&got, &expected->one, expected);
-    kernel_make(&kernel, device, &got);
-    if (strncmp(kernel.fact.kernel, "own:narrow", 10) != 0 || kernel.fact.allocates) fail_msg("%s is run by %s", text, kernel.fact.kernel);
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
-    for (int i = 0; i < got.one.operands; i++) {
-        if (!got.one.operand[i].format) continue;
-        if (!memcmp(got.operands[i].data, expected->operands[i].data, tensor_bytes(&got.operands[i]))) continue;
-        float *a = tensor_values(&got.operands[i]), *b = tensor_values(&expected->operands[i]);
-        for (int64_t k = 0; k < qs_shape_count(&got.operands[i].shape); k++)
-            if (memcmp(&a[k], &b[k], sizeof *a))
-                fail_msg("%s, %s: %s[%d] is %.9g, expected %.9g", text, kernel.fact.kernel, qs_role_name(got.one.operand[i].role), (int)k,
-                         (double)a[k], (double)b[k]);
-        free(a);
-        free(b);
-        fail_msg("%s: %s differs", text, qs_role_name(got.one.operand[i].role));
-    }
-    kernel_release(&kernel);
-    bound_release(&got);
 }
 
 static void test_bits(void **state) {

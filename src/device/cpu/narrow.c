@@ -13,7 +13,7 @@ typedef struct job {
     const qs_case *one;
     const qs_run *run;
     const qs__cpu_kernels *kernels;
-    qs__in src, other; /* what rows are made of, and the other factor: weights, or gradients of weight gradients */
+    qs__in in[2]; /* what rows are made of, and the other factor: weights, or gradients of weight gradients */
     qs__out dst;
     const float *bias;
     float *diff_bias;
@@ -33,45 +33,58 @@ static char *place(const qs__narrow_plan *plan, void *array, int64_t index) {
 }
 
 static void copy_element(const qs__narrow_plan *plan, void *dst, int64_t to, const void *src, int64_t from) {
-    if (plan->rule.wide) {
+    if (plan->rule.lanes == QS__NARROW_DOUBLES) {
         ((double *)dst)[to] = ((const double *)src)[from];
     } else {
         ((float *)dst)[to] = ((const float *)src)[from];
     }
 }
 
-/* False where some are not finite. */
-static bool read_factors(const job *j, qs__in from, int64_t first, int64_t count, void *to) {
-    return j->kernels->narrow_read[j->plan->rule.wide](count, qs__own_shift_in(from, first), to);
+enum { ROWS, OTHER }; /* the factors, as in qs__narrow_rule.scale */
+
+/* Elements from `first` on; false where some are not finite. */
+static bool read_factors(const job *j, int factor, int64_t first, int64_t count, void *to) {
+    const qs__narrow_rule *rule = &j->plan->rule;
+    return j->kernels->narrow_read[rule->lanes](count, qs__own_shift_in(j->in[factor], first), rule->scale[factor], to);
 }
 
 /* ---- Weights: blocks of columns, [group][block][product][QS__NARROW_COLUMNS] --------------------------------------------------------- */
 
-/* Element of the weights [output][tap][input] that product k of a column of a group meets. */
-static int64_t weight_of(const qs__narrow_plan *p, int64_t group, int64_t k, int64_t column) {
-    if (p->pass == QS__NARROW_FORWARD) return (group * p->group_outputs + column) * p->length + k;
+/* Columns of weights [output][tap][input] that a product of a block meets: the first one, and how far apart they are. */
+typedef struct weight_columns {
+    int64_t first, step;
+} weight_columns;
+
+static weight_columns columns_of(const qs__narrow_plan *p, int64_t group, int64_t k, int64_t column) {
+    if (p->pass == QS__NARROW_FORWARD) return (weight_columns){(group * p->group_outputs + column) * p->length + k, p->length};
     const int64_t tap = k / p->group_outputs, output = group * p->group_outputs + k % p->group_outputs;
-    return (output * p->taps + tap) * p->group_inputs + column;
+    return (weight_columns){(output * p->taps + tap) * p->group_inputs + column, 1};
+}
+
+static void pack_product(const qs__narrow_plan *p, const void *flat, weight_columns from, int64_t width, void *to) {
+    memset(place(p, to, width), 0, (size_t)(QS__NARROW_COLUMNS - width) * p->element);
+    if (from.step == 1) {
+        memcpy(to, element(p, flat, from.first), (size_t)width * p->element);
+        return;
+    }
+    for (int64_t c = 0; c < width; c++)
+        copy_element(p, to, c, flat, from.first + c * from.step);
 }
 
 static void pack_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const qs__narrow_plan *p = j->plan;
-    const void *flat = j->scratch + p->flat;
-    char *packed = j->scratch + p->packed;
     for (int64_t at = begin; at < end; at++) {
         const int64_t k = at % p->length, block = at / p->length % p->blocks, group = at / p->length / p->blocks;
         const int64_t first = block * QS__NARROW_COLUMNS, left = p->group_columns - first;
-        const int64_t width = left < QS__NARROW_COLUMNS ? left : QS__NARROW_COLUMNS;
-        memset(place(p, packed, at * QS__NARROW_COLUMNS), 0, QS__NARROW_COLUMNS * p->element);
-        for (int64_t c = 0; c < width; c++)
-            copy_element(p, packed, at * QS__NARROW_COLUMNS + c, flat, weight_of(p, group, k, first + c));
+        pack_product(p, j->scratch + p->flat, columns_of(p, group, k, first), left < QS__NARROW_COLUMNS ? left : QS__NARROW_COLUMNS,
+                     place(p, j->scratch + p->packed, at * QS__NARROW_COLUMNS));
     }
 }
 
 static void read_range(void *context, int64_t begin, int64_t end) {
     job *j = context;
-    if (!read_factors(j, j->other, begin, end - begin, place(j->plan, j->scratch + j->plan->flat, begin))) j->weights_differ = true;
+    if (!read_factors(j, OTHER, begin, end - begin, place(j->plan, j->scratch + j->plan->flat, begin))) j->weights_differ = true;
 }
 
 static void pack_weights(job *j) {
@@ -84,14 +97,14 @@ static void pack_weights(job *j) {
 
 /* Lines begin .. end - 1 of the padded image of a sample: what lies inside is copied, the rest is zero and stays so. False where some
  * values are not finite. */
-static bool read_lines(const job *j, qs__in from, int64_t sample, int64_t begin, int64_t end, void *image) {
+static bool read_lines(const job *j, int64_t sample, int64_t begin, int64_t end, void *image) {
     const qs__narrow_image *g = &j->plan->image;
     const int64_t line = g->width * g->channels;
     bool finite = true;
     for (int64_t h = begin - g->top; h < end - g->top; h++) {
         if (h < 0 || h >= g->height) continue;
         const int64_t to = ((h + g->top) * g->padded_width + g->left) * g->channels;
-        finite &= read_factors(j, from, (sample * g->height + h) * line, line, place(j->plan, image, to));
+        finite &= read_factors(j, ROWS, (sample * g->height + h) * line, line, place(j->plan, image, to));
     }
     return finite;
 }
@@ -137,18 +150,18 @@ static void block_sums(const job *j, const pixels *rows, int64_t group, int64_t 
     const qs__narrow_plan *p = j->plan;
     _Alignas(64) char sum[QS__NARROW_ROWS * QS__NARROW_COLUMNS * sizeof(double)], total[sizeof sum];
     const int64_t first = group * p->group_columns + block * QS__NARROW_COLUMNS, left = p->group_columns - block * QS__NARROW_COLUMNS;
-    memset(sum, 0, sizeof sum);
-    memset(total, 0, sizeof total);
+    memset(sum, 0, QS__NARROW_ROWS * QS__NARROW_COLUMNS * p->element);
+    if (p->chunk) memset(total, 0, QS__NARROW_ROWS * QS__NARROW_COLUMNS * p->element);
     for (int r = 0; r < QS__NARROW_ROWS; r++)
         tile.a[r] = element(p, tile.a[r], group * p->group_products);
     tile.b = element(p, j->scratch + p->packed, (group * p->blocks + block) * p->length * QS__NARROW_COLUMNS);
     tile.sum = sum, tile.total = total;
     tile.counter = (uint32_t)first;
-    j->kernels->narrow_tile[p->rule.wide](&tile);
+    j->kernels->narrow_tile[p->rule.lanes](&tile);
     for (int64_t r = 0; r < rows->rows; r++)
-        j->kernels->narrow_write[p->rule.wide](left < QS__NARROW_COLUMNS ? left : QS__NARROW_COLUMNS,
-                                               element(p, p->chunk ? total : sum, r * QS__NARROW_COLUMNS), j->bias ? j->bias + first : NULL,
-                                               j->dst, rows->row[r] * p->columns + first);
+        j->kernels->narrow_write[p->rule.lanes](left < QS__NARROW_COLUMNS ? left : QS__NARROW_COLUMNS,
+                                                element(p, p->chunk ? total : sum, r * QS__NARROW_COLUMNS), p->rule.result,
+                                                j->bias ? j->bias + first : NULL, j->dst, rows->row[r] * p->columns + first);
 }
 
 /* A band of a grid's lines. */
@@ -158,7 +171,7 @@ static void grid_sums(const job *j, const qs__narrow_grid *grid, int64_t sample,
     const int64_t count = (end - begin) * grid->width;
     for (int64_t first = 0; first < count; first += QS__NARROW_ROWS) {
         qs__narrow_tile tile = {.rule = &p->rule, .piece = j->piece + grid->piece, .pieces = grid->pieces, .a_step = 1};
-        tile.b_step = QS__NARROW_COLUMNS, tile.finite = finite;
+        tile.b_step = QS__NARROW_COLUMNS, tile.variant = p->rule.variant, tile.variant.finite = finite;
         const pixels rows = gather_pixels(j, grid, sample, begin, first, count, image, &tile);
         for (int64_t group = 0; group < p->groups; group++)
             for (int64_t block = 0; block < p->blocks; block++)
@@ -175,7 +188,7 @@ static void image_slots(void *context, int64_t slot, int64_t end) {
     for (int64_t unit = units * slot / p->slots; unit < units * end / p->slots; unit++) {
         const int64_t sample = unit / p->bands, band = unit % p->bands;
         const int64_t first = p->grid_lines * band / p->bands, last = p->grid_lines * (band + 1) / p->bands;
-        const bool finite = read_lines(j, j->src, sample, first * p->read_step, (last - 1) * p->read_step + p->read_lines, image);
+        const bool finite = read_lines(j, sample, first * p->read_step, (last - 1) * p->read_step + p->read_lines, image);
         for (int64_t g = 0; g < p->grids; g++) {
             const qs__narrow_grid grid = qs__narrow_grid_at(p, g);
             grid_sums(j, &grid, sample, first < grid.height ? first : grid.height, last < grid.height ? last : grid.height, image,
@@ -217,11 +230,11 @@ static void unit_advance(const job *j, int64_t index, const void *image, const v
         draw_keys(j, r, row, &tile);
     }
     tile.b = element(p, diff, first);
-    tile.finite = finite;
+    tile.variant = p->rule.variant, tile.variant.finite = finite;
     tile.sum = unit_sums(j, index);
     tile.total = place(p, tile.sum, QS__NARROW_ROWS * QS__NARROW_COLUMNS);
     tile.counter = (uint32_t)first;
-    j->kernels->narrow_tile[p->rule.wide](&tile);
+    j->kernels->narrow_tile[p->rule.lanes](&tile);
 }
 
 static void unit_write(const job *j, int64_t index) {
@@ -232,7 +245,7 @@ static void unit_write(const job *j, int64_t index) {
     for (int64_t r = 0; r < u.rows; r++) {
         float row[QS__NARROW_COLUMNS];
         const qs__out out = {.type = QS__FP32, .at = row};
-        j->kernels->narrow_write[p->rule.wide](QS__NARROW_COLUMNS, element(p, sums, r * QS__NARROW_COLUMNS), NULL, out, 0);
+        j->kernels->narrow_write[p->rule.lanes](QS__NARROW_COLUMNS, element(p, sums, r * QS__NARROW_COLUMNS), p->rule.result, NULL, out, 0);
         for (int64_t c = 0; c < QS__NARROW_COLUMNS && c < left; c++)
             ((float *)j->dst.at)[(u.group * p->group_columns + first + c) * p->rows + u.row + r] = row[c];
     }
@@ -241,12 +254,12 @@ static void unit_write(const job *j, int64_t index) {
 /* Bias gradients are plain sums in double, pixel after pixel, of the gradients as they are. */
 static void add_bias(const job *j, int64_t sample, double *bias) {
     const qs__narrow_plan *p = j->plan;
-    const qs_format *format = qs_format_of(j->other.type == QS__BF16 ? "bf16" : "fp32");
+    const qs_format *format = qs_format_of(j->in[OTHER].type == QS__BF16 ? "bf16" : "fp32");
     float value[QS__NARROW_COLUMNS];
     for (int64_t pixel = sample * p->pixels; pixel < (sample + 1) * p->pixels; pixel++)
         for (int64_t c = 0; c < p->columns; c += QS__NARROW_COLUMNS) {
             const int64_t count = p->columns - c < QS__NARROW_COLUMNS ? p->columns - c : QS__NARROW_COLUMNS;
-            qs_convert_to_fp32(format, count, qs__own_shift_in(j->other, pixel * p->columns + c).at, value);
+            qs_convert_to_fp32(format, count, qs__own_shift_in(j->in[OTHER], pixel * p->columns + c).at, value);
             for (int64_t i = 0; i < count; i++)
                 bias[c + i] += (double)value[i];
         }
@@ -265,8 +278,8 @@ static void weight_slots(void *context, int64_t slot, int64_t end) {
     bool finite = true; /* of all samples so far: sums stay NaN */
     for (int64_t sample = 0; sample < p->batch; sample++) {
         const int64_t pieces = qs__narrow_sample_pieces(p, sample, piece);
-        finite &= read_lines(j, j->src, sample, 0, p->image.padded_height, image);
-        finite &= read_factors(j, j->other, sample * p->pixels * p->columns, p->pixels * p->columns, diff);
+        finite &= read_lines(j, sample, 0, p->image.padded_height, image);
+        finite &= read_factors(j, OTHER, sample * p->pixels * p->columns, p->pixels * p->columns, diff);
         for (int64_t u = first; u < last; u++)
             unit_advance(j, u, image, diff, piece, pieces, finite);
         if (bias) add_bias(j, sample, bias);
@@ -277,18 +290,58 @@ static void weight_slots(void *context, int64_t slot, int64_t end) {
         j->diff_bias[c] = (float)bias[c];
 }
 
+/* ---- Sizes of factors ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct magnitudes {
+    const qs__cpu_kernels *kernels;
+    qs__in in;
+    _Atomic uint32_t largest, least; /* bits; least: 0 where there is none yet */
+} magnitudes;
+
+static void magnitudes_range(void *context, int64_t begin, int64_t end) {
+    magnitudes *m = context;
+    uint32_t largest = 0, least = 0, known = m->largest;
+    m->kernels->magnitudes(end - begin, qs__own_shift_in(m->in, begin), &largest, &least);
+    while (largest > known && !atomic_compare_exchange_weak(&m->largest, &known, largest))
+        ;
+    known = m->least;
+    while (least - 1 < known - 1 && !atomic_compare_exchange_weak(&m->least, &known, least))
+        ;
+}
+
+static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
+    magnitudes m = {.kernels = chain->cpu->own, .in = qs__own_in(chain, role)};
+    qs_parallel(qs_shape_count(&qs__cpu_operand(&chain->one, role)->shape), QS__GRAIN, magnitudes_range, &m);
+    return qs__narrow_range_of(m.largest, m.least);
+}
+
+/* The plan for the values at hand: where fused lanes do not fit them, doubles do. */
+static qs__narrow_plan settle(const qs__chain *chain, qs_role rows, qs_role other) {
+    const int threads = (int)chain->offset[1];
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->own);
+    qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes, threads);
+    if (lanes != QS__NARROW_FUSED) return plan;
+    const qs__narrow_range range[2] = {range_of(chain, rows), range_of(chain, other)};
+    if (qs__narrow_fit(&chain->one.attributes.accumulator, plan.length, range, &plan.rule)) return plan;
+    return qs__narrow_plan_of(&chain->one, QS__NARROW_DOUBLES, threads);
+}
+
 /* ---- Building ------------------------------------------------------------------------------------------------------------------------ */
 
-static job start_job(const qs__chain *chain, const qs_run *run, const qs__narrow_plan *plan) {
-    return (job){.plan = plan, .one = &chain->one, .run = run, .kernels = chain->cpu->own, .scratch = chain->scratch + chain->offset[0]};
+static job start_job(const qs__chain *chain, const qs_run *run, const qs__narrow_plan *plan, qs_role rows, qs_role other) {
+    return (job){.plan = plan,
+                 .one = &chain->one,
+                 .run = run,
+                 .kernels = chain->cpu->own,
+                 .in = {qs__own_in(chain, rows), qs__own_in(chain, other)},
+                 .scratch = chain->scratch + chain->offset[0]};
 }
 
 static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
     const bool forward = qs__cpu_is(&chain->one, chain->one.op->name, "forward");
-    const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, (int)chain->offset[1]);
-    job j = start_job(chain, run, &plan);
-    j.src = qs__own_in(chain, forward ? QS_SRC : QS_DIFF_DST);
-    j.other = qs__own_in(chain, QS_WEIGHTS);
+    const qs_role rows = forward ? QS_SRC : QS_DIFF_DST;
+    const qs__narrow_plan plan = settle(chain, rows, QS_WEIGHTS);
+    job j = start_job(chain, run, &plan, rows, QS_WEIGHTS);
     j.dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC);
     j.bias = forward ? qs__cpu_data(chain, QS_BIAS) : NULL;
     qs__narrow_piece *piece = (qs__narrow_piece *)(j.scratch + plan.pieces);
@@ -300,10 +353,8 @@ static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
 }
 
 static qs_status run_weight_pass(const qs__chain *chain, const qs_run *run) {
-    const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, (int)chain->offset[1]);
-    job j = start_job(chain, run, &plan);
-    j.src = qs__own_in(chain, QS_SRC);
-    j.other = qs__own_in(chain, QS_DIFF_DST);
+    const qs__narrow_plan plan = settle(chain, QS_SRC, QS_DIFF_DST);
+    job j = start_job(chain, run, &plan, QS_SRC, QS_DIFF_DST);
     j.dst = qs__own_out(chain, QS_DIFF_WEIGHTS);
     j.diff_bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     qs_parallel(plan.slots, 1, weight_slots, &j);
@@ -311,11 +362,13 @@ static qs_status run_weight_pass(const qs__chain *chain, const qs_run *run) {
 }
 
 qs_status qs__build_narrow(qs__chain *chain) {
+    static const char *const families[QS__NARROW_KINDS] = {"narrow", "narrow_fused", "narrow_wide"};
     if (!chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "no narrow accumulator");
     const int threads = qs_threads();
-    const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, threads);
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->own);
+    /* Doubles, where fused lanes may come to be those, take the most. */
+    const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes == QS__NARROW_FLOATS ? lanes : QS__NARROW_DOUBLES, threads);
     chain->offset[0] = qs__chain_reserve(chain, plan.scratch_bytes);
     chain->offset[1] = (size_t)threads; /* the number that scratch is made for */
-    return qs__own_build(chain, plan.rule.wide ? "narrow_wide" : "narrow",
-                         plan.pass == QS__NARROW_WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
+    return qs__own_build(chain, families[lanes], plan.pass == QS__NARROW_WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
 }

@@ -68,25 +68,36 @@ static bool rounds_well(int places, int mantissa_bits, int fraction) {
     return places <= mantissa_bits + 1 && places < fraction - mantissa_bits && mantissa_bits + 1 < fraction - mantissa_bits;
 }
 
-static qs__narrow_adder adder_of(const qs_case *one, bool wide) {
+static qs__narrow_adder adder_of(const qs_case *one, qs__narrow_lanes lanes) {
     const qs_narrow *narrow = &one->attributes.accumulator;
     const char *name = qs_adder_name(narrow->adder);
+    const int fraction = lanes == QS__NARROW_DOUBLES ? 52 : 23;
     if (strcmp(name, "align-truncate") == 0) return QS__NARROW_ALIGN_TRUNCATE;
     if (strcmp(name, "toward-zero") == 0) return QS__NARROW_TOWARD_ZERO;
     if (strcmp(name, "stochastic") == 0) return QS__NARROW_STOCHASTIC;
-    return rounds_well(product_places(one), narrow->mantissa_bits, wide ? 52 : 23) ? QS__NARROW_NEAREST : QS__NARROW_NEAREST_EXACT;
+    return rounds_well(product_places(one), narrow->mantissa_bits, fraction) ? QS__NARROW_NEAREST : QS__NARROW_NEAREST_EXACT;
 }
 
-static qs__narrow_rule rule_of(const qs_case *one, int64_t length) {
+static qs__narrow_rule rule_of(const qs_case *one, qs__narrow_lanes lanes) {
     const qs_narrow *narrow = &one->attributes.accumulator;
-    const bool wide = !fits_floats(one, length);
-    return (qs__narrow_rule){.adder = adder_of(one, wide),
-                             .wide = wide,
+    const bool rounds = rounds_products(one);
+    return (qs__narrow_rule){.adder = adder_of(one, lanes),
+                             .lanes = lanes,
                              .guarded = narrow->mantissa_bits <= QS_WIDEST_GUARDED,
                              .mantissa_bits = narrow->mantissa_bits,
                              .least_exponent = 2 - (1 << (narrow->exponent_bits - 1)),
-                             .product_bits = rounds_products(one) ? narrow->product_bits : 0,
-                             .largest = wide ? qs_narrow_largest(narrow) : fmin(qs_narrow_largest(narrow), FLT_MAX)};
+                             .product_bits = rounds ? narrow->product_bits : 0,
+                             .largest = fmin(qs_narrow_largest(narrow), lanes == QS__NARROW_DOUBLES ? INFINITY : FLT_MAX),
+                             .variant = {.rounds = rounds},
+                             .scale = {{1, 0}, {1, 0}},
+                             .unit = 1,
+                             .result = 1};
+}
+
+qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *kernels) {
+    const bool fused = kernels->narrow_tile[QS__NARROW_FUSED] && qs__narrow_fuses(&one->attributes.accumulator, rounds_products(one));
+    const int64_t length = qs__narrow_plan_of(one, QS__NARROW_FLOATS, 1).length;
+    return fits_floats(one, length) ? QS__NARROW_FLOATS : fused ? QS__NARROW_FUSED : QS__NARROW_DOUBLES;
 }
 
 /* ---- Shapes -------------------------------------------------------------------------------------------------------------------------- */
@@ -190,7 +201,7 @@ static void divide_weights(int threads, qs__narrow_plan *p) {
     p->bias = reserve(p, (size_t)p->columns * sizeof(double));
 }
 
-qs__narrow_plan qs__narrow_plan_of(const qs_case *one, int threads) {
+qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads) {
     qs__narrow_plan p = {.pass = pass_of(one), .groups = one->attributes.groups, .taps = 1};
     const extents src = extents_of(one, p.pass == QS__NARROW_INPUT_GRADIENT ? QS_DIFF_SRC : QS_SRC);
     const extents dst = extents_of(one, p.pass == QS__NARROW_FORWARD ? QS_DST : QS_DIFF_DST);
@@ -208,8 +219,8 @@ qs__narrow_plan qs__narrow_plan_of(const qs_case *one, int threads) {
     if (p.pass == QS__NARROW_WEIGHT_GRADIENT) set_weight_gradient(&src, &dst, &p);
     p.group_columns = p.columns / p.groups;
     p.blocks = ceiling(p.group_columns, QS__NARROW_COLUMNS);
-    p.rule = rule_of(one, p.length);
-    p.element = p.rule.wide ? sizeof(double) : sizeof(float);
+    p.rule = rule_of(one, lanes);
+    p.element = lanes == QS__NARROW_DOUBLES ? sizeof(double) : sizeof(float);
     p.chunk = one->attributes.accumulator.chunk < p.length ? one->attributes.accumulator.chunk : 0;
     if (p.pass == QS__NARROW_WEIGHT_GRADIENT) {
         divide_weights(threads, &p);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a case with a narrow accumulator comes to before any value is known: the kind of lanes, the shapes of the work, the order of the
- * products as runs in memory, and places in scratch. A pure function of case and threads. */
+/* What a case with a narrow accumulator comes to before any value is known: the shapes of the work, the order of the products as runs in
+ * memory, and places in scratch. A pure function of case, kind of lanes and threads. */
 #ifndef QSYNC_DEVICE_CPU_NARROW_PLAN_H
 #define QSYNC_DEVICE_CPU_NARROW_PLAN_H
 
+#include "narrow_scale.h"
 #include "own.h"
 
 typedef enum qs__narrow_pass { QS__NARROW_FORWARD, QS__NARROW_INPUT_GRADIENT, QS__NARROW_WEIGHT_GRADIENT } qs__narrow_pass;
@@ -45,7 +46,9 @@ typedef struct qs__narrow_plan {
     int64_t rows, units, pixels, out_width; /* weights of an output; tiles in all; results of a sample, and of a line */
 } qs__narrow_plan;
 
-qs__narrow_plan qs__narrow_plan_of(const qs_case *one, int threads);
+/* The kind of lanes that does; fused ones only for operands that qs__narrow_fit finds to. */
+qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *kernels);
+qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads);
 /* Grid number g, its pieces counted from those of grid 0 on. */
 qs__narrow_grid qs__narrow_grid_at(const qs__narrow_plan *plan, int64_t g);
 /* Writes the pieces of all grids. */

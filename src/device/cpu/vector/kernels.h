@@ -120,11 +120,14 @@ typedef struct qs__cpu_kernels {
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
     void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
 
-    /* By the kind of lanes: floats, doubles (qs__narrow_rule.wide). A tile of sums; fp32 or bf16 to its factors, true where all are finite;
-     * the first `width` of a row of sums, plus the bias where it is not NULL, into elements index, index + 1, ... of dst. */
-    void (*narrow_tile[2])(const qs__narrow_tile *tile);
-    bool (*narrow_read[2])(int64_t count, qs__in src, void *dst);
-    void (*narrow_write[2])(int64_t width, const void *sum, const float *bias, qs__out dst, int64_t index);
+    /* By the kind of lanes; NULL where the instruction set has no fused ones. A tile of sums; fp32 or bf16 to its factors, true where all
+     * are finite; the first `width` of a row of sums, times a power of two, plus the bias where it is not NULL, into elements index,
+     * index + 1, ... of dst. */
+    void (*narrow_tile[QS__NARROW_KINDS])(const qs__narrow_tile *tile);
+    bool (*narrow_read[QS__NARROW_KINDS])(int64_t count, qs__in src, qs__narrow_scale scale, void *dst);
+    void (*narrow_write[QS__NARROW_KINDS])(int64_t width, const void *sum, float scale, const float *bias, qs__out dst, int64_t index);
+    /* Raises *largest to the bits of the largest magnitude, lowers *least (0: none yet) to those of the least one that is not 0. */
+    void (*magnitudes)(int64_t count, qs__in src, uint32_t *largest, uint32_t *least);
 } qs__cpu_kernels;
 
 extern const qs__cpu_kernels qs__cpu_kernels_portable, qs__cpu_kernels_avx2, qs__cpu_kernels_avx512;
