@@ -119,7 +119,7 @@ static bool is_behind(const qs__chain *chain, const qs__product *product) {
     const int64_t channels = (forward ? product->channels : product->outputs) / product->groups;
     const int64_t products = product->kernel[0] * product->kernel[1] * channels;
     const int64_t places = product->batch * product->out_height * product->out_width;
-    if (chain->cpu->products != &qs__products_avx512_vnni || channels < FEW) return true;
+    if (strcmp(chain->cpu->products->name, "avx512_vnni") != 0 || channels < FEW) return true;
     if (!strcmp(chain->one.op->name, "linear")) return products > SHORT;
     return products > SHORT && places > (forward ? FEW_PLACES : 2 * FEW_PLACES) && (forward || !strided);
 }
