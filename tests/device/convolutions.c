@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions by our own tiles, direct ones of floats and weight gradients by taps, of codes as well: beside the scalar reference for
- * shapes that fill neither lanes nor words nor tiles, and for those that take several parts; bits for any threads; codes bit for bit as by
- * the other products of ours. */
+/* Convolutions by our own tiles, direct ones of floats, Winograd's and weight gradients by taps, of codes as well: beside the scalar
+ * reference for shapes that fill neither lanes nor words nor tiles, and for those that take several parts; bits for any threads; codes bit
+ * for bit as by the other products of ours. */
 // labels: short
 #include "device_support.h"
 
@@ -17,16 +17,28 @@ static const size sizes[] = {
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
+/* For Winograd's tiles: results in whole ones and not, more than are transformed at a time, every number of vectors in a panel. */
+static const size tiled[] = {
+    {2, 16, 8, 8, 16, {3, 3}, 1, 1}, {3, 32, 9, 7, 48, {3, 3}, 1, 1},    {5, 48, 6, 11, 32, {3, 3}, 1, 0},
+    {1, 16, 5, 4, 80, {3, 3}, 1, 2}, {2, 64, 12, 13, 112, {3, 3}, 1, 1}, {9, 16, 34, 30, 64, {3, 3}, 1, 1},
+};
+enum { TILED = sizeof tiled / sizeof tiled[0] };
+
 static int out_of(int extent, int kernel, const size *s) {
     return (extent + 2 * s->padding - kernel) / s->stride + 1;
 }
 
-/* Passes, and the family of kernels that has each. */
-static const struct {
-    const char *family;
-    qs_role result;
-} passes[] = {{"direct", QS_DST}, {"direct", QS_DIFF_SRC}, {"taps", QS_DIFF_WEIGHTS}};
+/* Passes, and the families of kernels that have them. */
 enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PASSES };
+static const qs_role results[PASSES] = {QS_DST, QS_DIFF_SRC, QS_DIFF_WEIGHTS};
+static const struct {
+    const char *name;
+    int pass, sizes;
+    const size *size;
+} families[] = {{"direct", FORWARD, SIZES, sizes},          {"direct", INPUT_GRADIENT, SIZES, sizes},
+                {"taps", WEIGHT_GRADIENT, SIZES, sizes},    {"winograd", FORWARD, TILED, tiled},
+                {"winograd", INPUT_GRADIENT, TILED, tiled}, {"winograd", WEIGHT_GRADIENT, TILED, tiled}};
+enum { FAMILIES = sizeof families / sizeof families[0] };
 
 /* Codes with a step for all, or with as many as there can be; shapes in four numbers. */
 static int put_codes(const char *role, const char *format, const int shape[4], const char *steps, char *text) {
@@ -74,12 +86,8 @@ static qs_device *open_family(const char *family, int threads) {
 
 static qs_tensor *result_of(bound *b) {
     for (int pass = 0; pass < PASSES; pass++)
-        if (bound_tensor(b, passes[pass].result)) return bound_tensor(b, passes[pass].result);
+        if (bound_tensor(b, results[pass])) return bound_tensor(b, results[pass]);
     return NULL;
-}
-
-static const char *family_of(bound *b) {
-    return bound_tensor(b, QS_DIFF_WEIGHTS) ? "taps" : "direct";
 }
 
 /* Twice in the same scratch: nothing is left over. False where the device has no such kernel. */
@@ -104,35 +112,37 @@ static void expect_bits(bound *got, bound *expected, const char *what) {
     if (memcmp(a->data, b->data, tensor_bytes(a))) fail_msg("%s: %s: other bits", qs_case_text(&got->one, text), what);
 }
 
-/* Every size in every pass and format; what is found is for `look`. */
-static int every_size(void (*look)(bound *from)) {
+/* Every size of every family in every format; what is found is for `look`. Returns how many by Winograd's tiles, *others of all others. */
+static int every_size(void (*look)(const char *family, bound *from), int *others) {
     static const char *const formats[] = {"fp32", "bf16", "int8", "int4"};
-    int seen = 0;
-    for (int pass = 0; pass < PASSES; pass++) {
-        qs_device *device = open_family(passes[pass].family, 1);
+    int by_tiles = 0;
+    *others = 0;
+    for (int i = 0; i < FAMILIES; i++) {
+        const char *family = families[i].name;
+        qs_device *device = open_family(family, 1);
         for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++)
-            for (size_t s = 0; s < SIZES; s++) {
+            for (int s = 0; s < families[i].sizes; s++) {
                 bound from, out;
-                make_case(&sizes[s], pass, formats[f], s % 2, s % 3 ? "fp32" : "bf16", 90 + s, &from);
+                make_case(&families[i].size[s], families[i].pass, formats[f], s % 2, s % 3 ? "fp32" : "bf16", 90 + (uint64_t)s, &from);
                 qs_kernel_fact fact;
                 if (qs_device_fact(device, &from.one, &fact) == QS_OK) {
-                    const bool ours = run_by(device, passes[pass].family, &from, &out);
+                    const bool ours = run_by(device, family, &from, &out);
                     bound_release(&out);
-                    if (ours) look(&from);
-                    seen += ours;
+                    if (ours) look(family, &from);
+                    *(families[i].size == tiled ? &by_tiles : others) += ours;
                 }
                 bound_release(&from);
             }
         qs_device_close(device);
     }
-    return seen;
+    return by_tiles;
 }
 
-static void against_reference(bound *from) {
+static void against_reference(const char *family, bound *from) {
     bound got, expected;
     char text[QS_CASE_TEXT];
-    qs_device *device = open_family(family_of(from), 1);
-    assert_true(run_by(device, family_of(from), from, &got));
+    qs_device *device = open_family(family, 1);
+    assert_true(run_by(device, family, from, &got));
     bound_copy(&expected, &from->one, from);
     bound_run(&expected);
     compare_written(&got, &expected, qs_case_text(&from->one, text));
@@ -141,14 +151,14 @@ static void against_reference(bound *from) {
     qs_device_close(device);
 }
 
-static void with_threads(bound *from) {
+static void with_threads(const char *family, bound *from) {
     bound one, many;
     for (int threads = 2; threads <= 3; threads++) {
-        qs_device *single = open_family(family_of(from), 1);
-        assert_true(run_by(single, family_of(from), from, &one));
+        qs_device *single = open_family(family, 1);
+        assert_true(run_by(single, family, from, &one));
         qs_device_close(single);
-        qs_device *device = open_family(family_of(from), threads);
-        assert_true(run_by(device, family_of(from), from, &many));
+        qs_device *device = open_family(family, threads);
+        assert_true(run_by(device, family, from, &many));
         expect_bits(&many, &one, "more threads");
         bound_release(&one);
         bound_release(&many);
@@ -156,12 +166,12 @@ static void with_threads(bound *from) {
     }
 }
 
-static void as_other_products(bound *from) {
+static void as_other_products(const char *family, bound *from) {
     bound got, expected;
     const qs_tensor *factor = bound_tensor(from, QS_SRC) ? bound_tensor(from, QS_SRC) : bound_tensor(from, QS_DIFF_DST);
     if (!strstr(factor->format->name, "int")) return;
-    qs_device *device = open_family(family_of(from), 1), *other = open_family("integer", 1);
-    assert_true(run_by(device, family_of(from), from, &got) && run_by(other, "integer", from, &expected));
+    qs_device *device = open_family(family, 1), *other = open_family("integer", 1);
+    assert_true(run_by(device, family, from, &got) && run_by(other, "integer", from, &expected));
     expect_bits(&got, &expected, "beside the other products of codes");
     bound_release(&got);
     bound_release(&expected);
@@ -169,29 +179,36 @@ static void as_other_products(bound *from) {
     qs_device_close(other);
 }
 
-/* Formats whose tiles there may be at each ceiling; a processor may have fewer. */
-static void expect_seen(int seen) {
-    static const int formats[CEILINGS] = {8, 5, 3, 0, 0}; /* of all passes */
+/* Formats whose tiles there may be at each ceiling; a processor may have fewer. Winograd's are of three passes in two formats. */
+static void expect_seen(int by_tiles, int others) {
+    static const int formats[CEILINGS] = {8, 5, 3, 0, 0}, tile_formats[CEILINGS] = {6, 3, 3, 0, 0}; /* of all passes */
     int ceiling = 0;
     while (strcmp(ceilings[ceiling], test_ceiling))
         ceiling++;
-    if (seen % SIZES || seen > formats[ceiling] * SIZES)
-        fail_msg("%s: %d cases, expected %d", test_ceiling, seen, formats[ceiling] * SIZES);
+    if (others % SIZES || others > formats[ceiling] * SIZES || by_tiles % TILED || by_tiles > tile_formats[ceiling] * TILED)
+        fail_msg("%s: %d cases, expected %d; %d by Winograd's tiles, expected %d", test_ceiling, others, formats[ceiling] * SIZES, by_tiles,
+                 tile_formats[ceiling] * TILED);
+}
+
+static void expect_all(void (*look)(const char *family, bound *from)) {
+    int others;
+    const int by_tiles = every_size(look, &others);
+    expect_seen(by_tiles, others);
 }
 
 static void test_reference(void **state) {
     (void)state;
-    expect_seen(every_size(against_reference));
+    expect_all(against_reference);
 }
 
 static void test_threads(void **state) {
     (void)state;
-    expect_seen(every_size(with_threads));
+    expect_all(with_threads);
 }
 
 static void test_codes(void **state) {
     (void)state;
-    expect_seen(every_size(as_other_products));
+    expect_all(as_other_products);
 }
 
 /* The largest codes: sums just within 32 bits, though 128 too many of each source code are far outside; sums beyond are left to others. */
@@ -222,9 +239,46 @@ static void test_headroom(void **state) {
     qs_device_close(device);
 }
 
+/* Root mean square of a family's errors in units of 2^-24 Σ|a·b|; 0 where it has no kernel. */
+static double error_of(const char *family, bound *from, bound *expected, const float *terms) {
+    bound got;
+    qs_device *device = open_family(family, 1);
+    double total = 0;
+    const qs_tensor *right = result_of(expected);
+    const int64_t count = qs_shape_count(&right->shape);
+    if (run_by(device, family, from, &got)) {
+        float *values = tensor_values(result_of(&got)), *exact = tensor_values(right);
+        for (int64_t i = 0; i < count; i++)
+            total += pow(((double)values[i] - (double)exact[i]) / (0x1p-24 * (double)terms[i]), 2);
+        free(values);
+        free(exact);
+    }
+    bound_release(&got);
+    qs_device_close(device);
+    return sqrt(total / (double)count);
+}
+
+/* Winograd's tiles beside direct sums, inside an image: the points 2 and -1/2 have a third of the error of 2 and -2, which fail here. */
+static void test_tile_errors(void **state) {
+    (void)state;
+    for (int pass = FORWARD; pass <= INPUT_GRADIENT; pass++) {
+        bound from, expected;
+        make_case(&(size){2, 64, 16, 16, 64, {3, 3}, 1, 1}, pass, "fp32", false, "fp32", 5, &from);
+        bound_copy(&expected, &from.one, &from);
+        bound_run(&expected);
+        float *terms = absolute_terms(&expected, qs_case_position(&from.one, results[pass]));
+        spread_over_tiles(result_of(&expected), terms);
+        const double tiles = error_of("winograd", &from, &expected, terms), direct = error_of("direct", &from, &expected, terms);
+        if (tiles > 0 && direct > 0 && tiles > 4 * direct) fail_msg("errors %.2f by tiles, %.2f direct", tiles, direct);
+        free(terms);
+        bound_release(&from);
+        bound_release(&expected);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_threads), cmocka_unit_test(test_codes),
-                                       cmocka_unit_test(test_headroom)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tile_errors), cmocka_unit_test(test_reference), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_codes), cmocka_unit_test(test_headroom)};
     if (!built("cpu")) return 77;
     return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
 }

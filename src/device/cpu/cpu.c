@@ -78,6 +78,7 @@ static void set_convolutions(qs__cpu *cpu) {
     if (strcmp(cpu->own->name, "avx512")) return;
     cpu->direct = &qs__direct_avx512;
     cpu->taps = &qs__taps_avx512;
+    cpu->winograd = &qs__winograd_avx512;
 #endif
 }
 

@@ -10,6 +10,7 @@
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products.h"
 #include "cpu/vector/taps.h"
+#include "cpu/vector/winograd.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
@@ -19,8 +20,9 @@ typedef struct qs__cpu {
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
     const qs__cpu_kernels *own;
     const qs__products *products;
-    const qs__direct *direct; /* NULL, as the next: none for this instruction set */
+    const qs__direct *direct; /* NULL, as the next two: none for this instruction set */
     const qs__taps *taps;
+    const qs__winograd *winograd;
 } qs__cpu;
 
 /* ---- Chains (chain.c) ---- */

@@ -377,8 +377,8 @@ static qs_status check_formats(const qs__chain *chain, bool gradient) {
     return QS_OK;
 }
 
-/* Measured on Zen 5 beside oneDNN's, which pack weights slowly: a result of few places waits for that. Words of few channels are mostly
- * empty. */
+/* Measured on Zen 5 (qsync bench --tune) beside oneDNN's, which pack weights slowly: a result of few places waits for that. Words of few
+ * channels are mostly empty. */
 static bool is_behind(const job *j) {
     const bool strided = j->stride[0] > 1 || j->stride[1] > 1, single = j->kernel[0] * j->kernel[1] == 1;
     const int64_t places = j->batch * (j->gradient ? j->src_size[0] * j->src_size[1] : j->size[0] * j->size[1]);

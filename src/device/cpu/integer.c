@@ -109,10 +109,10 @@ static qs_status run_gathered(const qs__chain *chain, const qs_run *step) {
     return run_product(chain, true);
 }
 
-/* Measured on Zen 5 in training steps: ours take 0.4 to 0.9 of the library's time up to 288 products a sum, as much or up to a tenth more
- * from 576 on, unless results of convolutions have few places: then it waits for its packing of weights, most of all in gradients, and of
- * gradients with a stride it has none. Three channels leave a fourth of every quadruple empty. Without 512-bit dot products it is faster
- * at all of them. */
+/* Measured on Zen 5 in training steps (qsync bench --tune): ours take 0.4 to 0.9 of the library's time up to 288 products a sum, as much
+ * or up to a tenth more from 576 on, unless results of convolutions have few places: then it waits for its packing of weights, most of all
+ * in gradients, and of gradients with a stride it has none. Three channels leave a fourth of every quadruple empty. Without 512-bit dot
+ * products it is faster at all of them. */
 static bool is_behind(const qs__chain *chain, const qs__product *product) {
     enum { SHORT = 512, FEW = 4, FEW_PLACES = 1024 };
     const bool forward = product->pass == QS__FORWARD, strided = product->stride[0] > 1 || product->stride[1] > 1;

@@ -322,7 +322,7 @@ static qs_status check(const qs__chain *chain) {
     return QS_OK;
 }
 
-/* Measured on Zen 5 beside oneDNN's: floats of few channels leave lanes empty. */
+/* Measured on Zen 5 (qsync bench --tune) beside oneDNN's: floats of few channels leave lanes empty. */
 static bool is_behind(const job *j) {
     return j->type != QS__INT8 && j->channels < (j->type == QS__FP32 ? 2 : 1) * QS__TAPS_LANES;
 }
