@@ -17,7 +17,8 @@ static const size sizes[] = {
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* For Winograd's tiles: results in whole ones and not, more than are transformed at a time, every number of vectors in a panel. */
+/* For Winograd's tiles: results in whole ones and not, more than are transformed at a time, weights by panels, every number of
+ * vectors in one's rows. */
 static const size tiled[] = {
     {2, 16, 8, 8, 16, {3, 3}, 1, 1}, {3, 32, 9, 7, 48, {3, 3}, 1, 1},    {5, 48, 6, 11, 32, {3, 3}, 1, 0},
     {1, 16, 5, 4, 80, {3, 3}, 1, 2}, {2, 64, 12, 13, 112, {3, 3}, 1, 1}, {9, 16, 34, 30, 64, {3, 3}, 1, 1},

@@ -2,7 +2,8 @@
 /* Convolutions 3 × 3 of fp32 or bf16 with stride 1 and their gradients by Winograd's tiles (vector/winograd.h). The input gradient is a
  * forward convolution of diff_dst with the weights turned around and input and output channels exchanged. Weights are transformed once a
  * run; tiles some at a time: the source's transform, 36 products of matrices, the results' transform. Weight gradients add up products of
- * the transforms of source and diff_dst over all tiles, in their order for any threads. */
+ * the transforms of source and diff_dst over all tiles, in their order for any threads. Where there are few tiles and large weights all
+ * tiles are transformed at once and weights in panels, each of some channels of the tiles of 4 × 4. */
 #include "gemm.h"
 #include "qsync/base.h"
 
@@ -13,7 +14,9 @@ enum {
     POINTS = QS__WINOGRAD_POINTS,
     TAPS = QS__WINOGRAD_TAPS,
     TILE_BYTES = 3 << 18,    /* that transformed tiles take at a time, where that are not too few for the weights' sake */
-    MOST_WEIGHTS = 20 << 20, /* bytes of transformed weights */
+    PANEL_BYTES = 8 << 20,   /* of transformed weights */
+    MOST_WEIGHTS = 20 << 20, /* bytes, where panels would need the source's tiles again and again */
+    MOST_SOURCE = 16 << 20,  /* bytes of all tiles of the source at once */
     FEWEST_TILES = 96,
     MOST_TILES = 384
 };
@@ -32,15 +35,17 @@ typedef struct job {
     int64_t batch, depth, channels;               /* of the source; of the tiles of 4 × 4 */
     int64_t src[2], dst[2], padding[2], tiles[2]; /* dst: what tiles of 4 × 4 are cut of */
     int64_t most;                                 /* tiles at a time, a multiple of QS__WINOGRAD_ROWS */
+    int64_t panel;                                /* channels of one at most; 0: weights are too large */
     qs__in source, other;
     qs__out result;
     /* scratch */
     float *transformed;  /* weights: [point][vector][depth][16] */
-    float *totals;       /* of weight gradients in the place of transformed: [point][channels][depth] */
-    float *input, *sums; /* [point][most][depth], [point][most][channels]: results, or transforms of gradients */
+    float *totals;       /* of weight gradients in the place of transformed: [point][panel][depth] */
+    float *input, *sums; /* [point][most][depth], [point][most][panel]: results, or transforms of gradients */
     float *zeros, *bias; /* for pixels outside; of channels, NULL: none */
     /* of this moment */
-    int64_t first, count;
+    int64_t first, count;  /* tiles */
+    int64_t channel, wide; /* the panel */
 } job;
 
 /* ---- Sizes ---- */
@@ -65,18 +70,37 @@ static int64_t source_point(const job *j) {
 }
 
 static int64_t sums_point(const job *j) {
-    return point_of(j->most * pitch_of(j->channels));
+    return point_of(j->most * pitch_of(j->panel));
 }
 
 static int64_t weights_point(const job *j) {
-    return point_of(j->depth * j->channels);
+    return point_of(j->depth * j->panel);
+}
+
+static int64_t all_tiles(const job *j) {
+    return j->batch * tiles_of(j);
+}
+
+static int64_t bytes_of_points(int64_t floats) {
+    return POINTS * (int64_t)sizeof(float) * floats;
 }
 
 static int64_t tiles_at_a_time(const job *j) {
-    const int64_t all = j->batch * tiles_of(j), fitting = TILE_BYTES / (POINTS * (int64_t)sizeof(float) * (j->depth + j->channels));
-    int64_t most = fitting < FEWEST_TILES ? FEWEST_TILES : fitting > MOST_TILES ? MOST_TILES : fitting;
-    if (most > all) most = all;
-    return (most + QS__WINOGRAD_ROWS - 1) / QS__WINOGRAD_ROWS * QS__WINOGRAD_ROWS;
+    const int64_t all = all_tiles(j), fitting = TILE_BYTES / bytes_of_points(j->depth + j->channels);
+    const int64_t most = fitting < FEWEST_TILES ? FEWEST_TILES : fitting > MOST_TILES ? MOST_TILES : fitting;
+    return most < all ? most : all;
+}
+
+static void set_parts(job *j) {
+    const int64_t whole = bytes_of_points(j->depth * j->channels), vectors = PANEL_BYTES / bytes_of_points(j->depth * LANES);
+    const bool at_once = bytes_of_points(all_tiles(j) * j->depth) <= MOST_SOURCE;
+    j->panel = whole <= MOST_WEIGHTS ? j->channels : 0;
+    j->most = tiles_at_a_time(j);
+    if (whole > PANEL_BYTES && at_once && vectors) {
+        j->panel = vectors * LANES;
+        j->most = all_tiles(j);
+    }
+    j->most = (j->most + QS__WINOGRAD_ROWS - 1) / QS__WINOGRAD_ROWS * QS__WINOGRAD_ROWS;
 }
 
 static qs__type type_of(const qs_case *one, qs_role role) {
@@ -99,7 +123,7 @@ static job job_of(const qs_case *one, pass_kind pass) {
         j.padding[axis] = pass == INPUT_GRADIENT ? 2 - one->attributes.padding[axis] : one->attributes.padding[axis];
         j.tiles[axis] = (j.dst[axis] + QS__WINOGRAD_EDGE - 1) / QS__WINOGRAD_EDGE;
     }
-    j.most = tiles_at_a_time(&j);
+    set_parts(&j);
     return j;
 }
 
@@ -120,7 +144,7 @@ static void turn_vector(const job *j, int64_t vector, float *points) {
     for (int64_t tap = 0; tap < TAPS; tap++) {
         const char *row[LANES];
         for (int64_t i = 0; i < LANES; i++) {
-            const int64_t at = ((vector * LANES + i) * TAPS + tap) * j->depth;
+            const int64_t at = ((j->channel + vector * LANES + i) * TAPS + tap) * j->depth;
             float *wide = points + (ROWS_AT + tap) * weights_point(j) + i * j->depth;
             if (j->other.type == QS__BF16) widen(j->depth, (const uint16_t *)j->other.at + at, wide);
             row[i] = (const char *)(j->other.type == QS__BF16 ? wide : (const float *)j->other.at + at);
@@ -139,7 +163,7 @@ static void transform_vectors(void *context, int64_t begin, int64_t end) {
         if (turned) turn_vector(j, v, points);
         for (int64_t t = 0; t < TAPS; t++)
             tap[t] = turned ? (const char *)(points + (TURNED_AT + t) * weights_point(j))
-                            : (const char *)j->other.at + ((TAPS - 1 - t) * j->channels + v * LANES) * bytes;
+                            : (const char *)j->other.at + ((TAPS - 1 - t) * j->channels + j->channel + v * LANES) * bytes;
         j->kernels->weights[turned ? QS__FP32 : j->other.type](tap, turned ? LANES : TAPS * j->channels, j->depth, weights_point(j),
                                                                points);
     }
@@ -179,9 +203,9 @@ static void multiply_points(void *context, int64_t begin, int64_t end) {
     for (int64_t point = begin; point < end; point++) {
         const qs__winograd_product product = {.rows = (j->count + QS__WINOGRAD_ROWS - 1) / QS__WINOGRAD_ROWS * QS__WINOGRAD_ROWS,
                                               .depth = j->depth,
-                                              .vectors = j->channels / LANES,
+                                              .vectors = j->wide / LANES,
                                               .source_pitch = pitch_of(j->depth),
-                                              .pitch = pitch_of(j->channels),
+                                              .pitch = pitch_of(j->panel),
                                               .source = j->input + point * source_point(j),
                                               .weights = j->transformed + point * weights_point(j),
                                               .result = j->sums + point * sums_point(j)};
@@ -193,15 +217,16 @@ static void transform_results(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     for (int64_t i = begin; i < end; i++) {
         const place at = place_of(j, j->first + i);
-        const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->result.type);
-        char *image = (char *)j->result.at + at.image * j->dst[0] * j->dst[1] * bytes, *result[QS__WINOGRAD_RESULTS];
+        const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->result.type), skipped = bytes / j->channels * j->channel;
+        char *image = (char *)j->result.at + at.image * j->dst[0] * j->dst[1] * bytes + skipped, *result[QS__WINOGRAD_RESULTS];
         for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
             for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
                 const int64_t row = at.begin[0] + y, column = at.begin[1] + x;
                 const bool inside = row < j->dst[0] && column < j->dst[1];
                 result[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * bytes : NULL;
             }
-        j->kernels->result[j->result.type](j->sums + i * pitch_of(j->channels), j->channels, sums_point(j), j->bias, result);
+        j->kernels->result[j->result.type](j->sums + i * pitch_of(j->panel), j->wide, sums_point(j), j->bias ? j->bias + j->channel : NULL,
+                                           result);
     }
 }
 
@@ -209,17 +234,17 @@ static void transform_results(void *context, int64_t begin, int64_t end) {
 
 static void transform_gradients(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->other.type);
+    const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->other.type), skipped = bytes / j->channels * j->channel;
     for (int64_t i = begin; i < end; i++) {
         const place at = place_of(j, j->first + i);
-        const char *image = (const char *)j->other.at + at.image * j->dst[0] * j->dst[1] * bytes, *pixel[QS__WINOGRAD_RESULTS];
+        const char *image = (const char *)j->other.at + at.image * j->dst[0] * j->dst[1] * bytes + skipped, *pixel[QS__WINOGRAD_RESULTS];
         for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
             for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
                 const int64_t row = at.begin[0] + y, column = at.begin[1] + x;
                 const bool inside = row < j->dst[0] && column < j->dst[1];
                 pixel[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * bytes : (const char *)j->zeros;
             }
-        j->kernels->gradient[j->other.type](pixel, j->channels, sums_point(j), j->sums + i * pitch_of(j->channels));
+        j->kernels->gradient[j->other.type](pixel, j->wide, sums_point(j), j->sums + i * pitch_of(j->panel));
     }
 }
 
@@ -227,15 +252,15 @@ static void accumulate_points(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     for (int64_t point = begin; point < end; point++) {
         float *totals = j->totals + point * weights_point(j);
-        const qs__winograd_product product = {.rows = j->channels,
+        const qs__winograd_product product = {.rows = j->wide,
                                               .depth = j->count,
                                               .vectors = j->depth / LANES,
-                                              .source_pitch = pitch_of(j->channels),
+                                              .source_pitch = pitch_of(j->panel),
                                               .pitch = pitch_of(j->depth),
                                               .source = j->sums + point * sums_point(j),
                                               .weights = j->input + point * source_point(j),
                                               .result = totals};
-        if (j->first == 0) memset(totals, 0, (size_t)(j->channels * j->depth) * sizeof(float));
+        if (j->first == 0) memset(totals, 0, (size_t)(j->wide * j->depth) * sizeof(float));
         j->kernels->accumulate(&product);
     }
 }
@@ -245,7 +270,7 @@ static void transform_totals(void *context, int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; o++) {
         float *tap[TAPS];
         for (int64_t t = 0; t < TAPS; t++)
-            tap[t] = (float *)j->result.at + (o * TAPS + t) * j->depth;
+            tap[t] = (float *)j->result.at + ((j->channel + o) * TAPS + t) * j->depth;
         j->kernels->taps(j->totals + o * j->depth, j->depth, weights_point(j), tap);
     }
 }
@@ -269,8 +294,9 @@ static size_t lay_out(job *j, char *base) {
     return at;
 }
 
+/* Of several panels each has all tiles, of which only the first transforms the source. */
 static void run_tiles(job *j) {
-    qs_parallel(j->count, 8, transform_sources, j);
+    if (j->channel == 0) qs_parallel(j->count, 8, transform_sources, j);
     if (j->pass == WEIGHT_GRADIENT) {
         qs_parallel(j->count, 8, transform_gradients, j);
         qs_parallel(POINTS, 1, accumulate_points, j);
@@ -278,6 +304,16 @@ static void run_tiles(job *j) {
         qs_parallel(POINTS, 1, multiply_points, j);
         qs_parallel(j->count, 8, transform_results, j);
     }
+}
+
+static void run_panel(job *j) {
+    const int64_t all = all_tiles(j);
+    if (j->pass != WEIGHT_GRADIENT) qs_parallel(j->wide / LANES, 1, transform_vectors, j);
+    for (j->first = 0; j->first < all; j->first += j->most) {
+        j->count = all - j->first < j->most ? all - j->first : j->most;
+        run_tiles(j);
+    }
+    if (j->pass == WEIGHT_GRADIENT) qs_parallel(j->wide, 8, transform_totals, j);
 }
 
 static pass_kind pass_of(const qs_case *one) {
@@ -300,13 +336,10 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.result.at = qs__cpu_data(chain, roles[j.pass].result);
     if (j.pass == FORWARD && qs__cpu_has(one, QS_BIAS)) j.bias = qs__cpu_data(chain, QS_BIAS);
     memset(j.zeros, 0, (size_t)(j.depth > j.channels ? j.depth : j.channels) * sizeof(float));
-    if (j.pass != WEIGHT_GRADIENT) qs_parallel(j.channels / LANES, 1, transform_vectors, &j);
-    const int64_t all = j.batch * tiles_of(&j);
-    for (j.first = 0; j.first < all; j.first += j.most) {
-        j.count = all - j.first < j.most ? all - j.first : j.most;
-        run_tiles(&j);
+    for (j.channel = 0; j.channel < j.channels; j.channel += j.panel) {
+        j.wide = j.channels - j.channel < j.panel ? j.channels - j.channel : j.panel;
+        run_panel(&j);
     }
-    if (j.pass == WEIGHT_GRADIENT) qs_parallel(j.channels, 8, transform_totals, &j);
     return QS_OK;
 }
 
@@ -328,7 +361,7 @@ static qs_status check_sizes(const qs_case *one, const job *j) {
             return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are 3 x 3 with stride 1");
     if (with->groups > 1 || j->depth % LANES || j->channels % LANES || qs__cpu_has(one, QS_DIFF_BIAS))
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions have one group, channels by sixteen, and no gradient of a bias");
-    if (POINTS * j->depth * j->channels * (int64_t)sizeof(float) > MOST_WEIGHTS)
+    if (!j->panel)
         return qs_fail(QS_UNSUPPORTED, "Winograd's weights, four times as large, would take more than %d MiB", MOST_WEIGHTS >> 20);
     return QS_OK;
 }
