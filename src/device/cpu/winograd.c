@@ -366,16 +366,16 @@ static qs_status check_sizes(const qs_case *one, const job *j) {
     return QS_OK;
 }
 
-enum { FEWEST = 16, FEWEST_BF16 = 64, NARROWEST_BF16 = 64 };
+enum { FEWEST = 16, NARROWEST_BF16 = 64 };
 
 /* A tile's products are a quarter of a direct convolution's: with fewer than half of its results inside, that is lost again; so it is where
- * few tiles share the transformed weights. Instructions of bf16 have half of the gain themselves: of few channels the transforms take
+ * few tiles share the transformed weights. Instructions of bf16 have half of the gain themselves, and of few channels the transforms take
  * the rest. Measured on Zen 5 (qsync bench --tune). */
 static bool is_behind(const qs__chain *chain, const job *j) {
-    const int64_t tiles = j->batch * tiles_of(j), narrow = j->depth < j->channels ? j->depth : j->channels;
-    const bool pairs = chain->cpu->bf16 && j->source.type == QS__BF16;
-    return j->dst[0] * j->dst[1] * 2 < tiles_of(j) * QS__WINOGRAD_RESULTS || tiles < (pairs ? FEWEST_BF16 : FEWEST) ||
-           (pairs && narrow < NARROWEST_BF16);
+    const int64_t results = j->dst[0] * j->dst[1], room = tiles_of(j) * QS__WINOGRAD_RESULTS;
+    if (all_tiles(j) < FEWEST) return true;
+    if (!chain->cpu->bf16 || j->source.type == QS__FP32) return 2 * results < room;
+    return 4 * results < 3 * room || j->depth < NARROWEST_BF16 || j->channels < NARROWEST_BF16;
 }
 
 qs_status qs__build_winograd(qs__chain *chain) {
