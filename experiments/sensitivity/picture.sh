@@ -13,7 +13,7 @@ panels=$(echo "$models" | wc -l)
 panel() {
     awk -F, -v model="$1" -v work="$work" '
         $1 != model { next }
-        $7 != "fp32" { print 1 * $11, 100 * $9 > (work "/" model "-" $7); if (1 * $11 > right) right = 1 * $11 }
+        $7 != "fp32" { print 1 * $10, 100 * $9 > (work "/" model "-" $7); if (1 * $10 > right) right = 1 * $10 }
         $7 == "fp32" { if (!oracles++ || 100 * $9 < low) low = 100 * $9; if (100 * $9 > high) high = 100 * $9 }
         { if (!all++ || 100 * $9 < bottom) bottom = 100 * $9; if (100 * $9 > top) top = 100 * $9 }
         END {
