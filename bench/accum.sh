@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Milliseconds of the formula of variance retention for a sum of 10^9 products: one evaluation at the slowest width (vrr_ms), and the search
 # for the width that is enough (bits_ms). Several runs, the median of each figure is kept. Then how fast the device's kernels with narrow
-# accumulators are: fp32's time over theirs (kernel_ratio.MODE, and by shape), one thread, the least of KERNEL_ROUNDS.
+# accumulators are: the time of the fp32 kernel that forms the same products over theirs (kernel_ratio.MODE, and by shape), and that of the
+# kernel that the device takes, which may form fewer (taken_ratio.MODE); one thread, the least of KERNEL_ROUNDS.
 # BENCH_ROUNDS (5), KERNEL_ROUNDS (12).
 set -eu
 cd "$(dirname "$0")/.."

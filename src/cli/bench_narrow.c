@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The speed of narrow accumulators. Fp32 and narrow kernels of a shape run in turn, so that what else the machine does meets both; of each
- * the least time counts. Batches are small: a run takes a millisecond or a few. */
+/* The speed of narrow accumulators, beside two fp32 kernels: the first that forms the same products, and the one that the device takes:
+ * Winograd's convolutions form fewer, which sums in a stated order cannot. Kernels of a shape run in turn, so that what else the machine
+ * does meets all; of each the least time counts. Batches are small: a run takes a millisecond or a few. */
 #include "bench_narrow.h"
 
 #include <math.h>
@@ -52,8 +53,10 @@ enum {
     SHAPES = sizeof shapes / sizeof *shapes,
     PASSES = sizeof passes / sizeof *passes,
     MODES = sizeof modes / sizeof *modes,
-    FP32 = MODES, /* the kernel without a narrow accumulator */
-    KERNELS
+    FP32 = MODES, /* without a narrow accumulator: the device's choice */
+    PRODUCTS,     /* one that forms all products */
+    KERNELS,
+    BASELINES = KERNELS - FP32
 };
 
 typedef struct bound_kernel {
@@ -65,10 +68,10 @@ typedef struct bound_kernel {
 typedef struct bench {
     qs_device *device;
     int rounds;
-    bound_kernel kernel[KERNELS];       /* of the shape and pass at hand */
-    double log_ratio[SHAPES][MODES];    /* sums over a shape's passes */
-    int count[SHAPES];                  /* of passes */
-    double gigaproducts[SHAPES][MODES]; /* multiply-adds a second, sums over a shape's passes */
+    bound_kernel kernel[KERNELS];               /* of the shape and pass at hand */
+    double log_ratio[BASELINES][SHAPES][MODES]; /* sums over a shape's passes */
+    int count[SHAPES];                          /* of passes */
+    double gigaproducts[SHAPES][MODES];         /* multiply-adds a second, sums over a shape's passes */
 } bench;
 
 /* ---- Cases ---- */
@@ -106,14 +109,28 @@ static qs_status operand_make(const qs_operand *operand, uint64_t key, void **ou
     return *out ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "operands of a benchmark");
 }
 
+/* The kernel that a device prefers, or prefers among those that form all products. */
+static qs_status kernel_choose(qs_device *device, const qs_case *one, bool all_products, qs_kernel_fact *out) {
+    qs_kernel_fact candidates[QS_MOST_CANDIDATES];
+    int count;
+    if (!all_products) return qs_device_fact(device, one, out);
+    QS_TRY(qs_device_candidates(device, one, candidates, &count));
+    for (int i = 0; i < count; i++)
+        if (!strstr(candidates[i].kernel, "winograd")) {
+            *out = candidates[i];
+            return QS_OK;
+        }
+    return qs_fail(QS_UNSUPPORTED, "no fp32 kernel forms all products");
+}
+
 static qs_status kernel_make(bench *all, const convolution *shape, const char *pass, int index) {
     bound_kernel *to = &all->kernel[index];
-    const mode *how = index == FP32 ? NULL : &modes[index];
+    const mode *how = index < MODES ? &modes[index] : NULL;
     qs_case one = case_of(shape, pass, how);
     qs_kernel_fact fact;
     *to = (bound_kernel){.least_s = INFINITY};
     if (how) QS_TRY(qs_narrow_find(how->accumulator, &one.attributes.accumulator));
-    QS_TRY(qs_device_fact(all->device, &one, &fact));
+    QS_TRY(kernel_choose(all->device, &one, index == PRODUCTS, &fact));
     for (int i = 0; i < one.operands; i++)
         if (one.operand[i].format) QS_TRY(operand_make(&one.operand[i], (uint64_t)one.operand[i].role, &to->data[i]));
     to->scratch = aligned_alloc(64, (fact.scratch_bytes + 127) / 64 * 64);
@@ -141,18 +158,20 @@ static qs_status kernel_time(bound_kernel *one) {
     return QS_OK;
 }
 
-/* Before each narrow kernel the fp32 one runs: it is as warm, and has as many chances, as the fastest of them. */
+/* Before each narrow kernel the fp32 ones run: they are as warm, and have as many chances, as the fastest of them. */
 static qs_status pass_measure(bench *all, int shape, const char *pass) {
     for (int k = 0; k < KERNELS; k++)
         QS_TRY(kernel_make(all, &shapes[shape], pass, k));
     for (int round = 0; round < all->rounds; round++)
         for (int k = 0; k < MODES; k++) {
             QS_TRY(kernel_time(&all->kernel[FP32]));
+            QS_TRY(kernel_time(&all->kernel[PRODUCTS]));
             QS_TRY(kernel_time(&all->kernel[k]));
         }
     const qs_case one = case_of(&shapes[shape], pass, NULL);
     for (int k = 0; k < MODES; k++) {
-        all->log_ratio[shape][k] += log(all->kernel[FP32].least_s / all->kernel[k].least_s);
+        for (int b = 0; b < BASELINES; b++)
+            all->log_ratio[b][shape][k] += log(all->kernel[FP32 + b].least_s / all->kernel[k].least_s);
         all->gigaproducts[shape][k] += qs_case_flops(&one) / 2e9 / all->kernel[k].least_s;
     }
     all->count[shape]++;
@@ -172,39 +191,44 @@ static qs_status measure(bench *all) {
 
 /* ---- Output ---- */
 
-static double ratio_of(const bench *all, int m) {
+static double ratio_of(const bench *all, int baseline, int m) {
     double sum = 0;
     int count = 0;
     for (int s = 0; s < SHAPES; s++)
-        sum += all->log_ratio[s][m], count += all->count[s];
+        sum += all->log_ratio[baseline - FP32][s][m], count += all->count[s];
     return exp(sum / count);
 }
 
-static double shape_ratio(const bench *all, int shape, int m) {
-    return exp(all->log_ratio[shape][m] / all->count[shape]);
+static double shape_ratio(const bench *all, int baseline, int shape, int m) {
+    return exp(all->log_ratio[baseline - FP32][shape][m] / all->count[shape]);
 }
 
 static qs_status print_figures(const bench *all, int threads) {
-    json_t *ratios = json_object(), *by_shape = json_object();
-    for (int m = 0; m < MODES; m++)
-        json_object_set_new(ratios, modes[m].name, json_real(ratio_of(all, m)));
+    json_t *ratios = json_object(), *taken = json_object(), *by_shape = json_object();
+    for (int m = 0; m < MODES; m++) {
+        json_object_set_new(ratios, modes[m].name, json_real(ratio_of(all, PRODUCTS, m)));
+        json_object_set_new(taken, modes[m].name, json_real(ratio_of(all, FP32, m)));
+    }
     for (int s = 0; s < SHAPES; s++) {
         json_t *row = json_object();
         for (int m = 0; m < MODES; m++)
-            json_object_set_new(
-                row, modes[m].name,
-                json_pack("{s:f,s:f}", "ratio", shape_ratio(all, s, m), "gigaproducts_per_s", all->gigaproducts[s][m] / all->count[s]));
+            json_object_set_new(row, modes[m].name,
+                                json_pack("{s:f,s:f,s:f}", "ratio", shape_ratio(all, PRODUCTS, s, m), "taken_ratio",
+                                          shape_ratio(all, FP32, s, m), "gigaproducts_per_s", all->gigaproducts[s][m] / all->count[s]));
         json_object_set_new(by_shape, shapes[s].name, row);
     }
-    return json_print(json_pack("{s:i,s:o,s:o}", "threads", threads, "kernel_ratio", ratios, "shapes", by_shape));
+    return json_print(json_pack("{s:i,s:o,s:o,s:o}", "threads", threads, "kernel_ratio", ratios, "taken_ratio", taken, "shapes", by_shape));
 }
 
 static void print_table(const bench *all) {
-    printf("Speed of narrow accumulators, fp(6,9), over fp32's: geometric means over the passes of a shape, and over all\n");
+    printf("Speed of narrow accumulators, fp(6,9), over fp32's: geometric means over the passes of a shape, and over all\n\n"
+           "%-42s %15s %15s\n",
+           "", "all products", "kernel it takes");
     for (int m = 0; m < MODES; m++) {
-        printf("\n%-42s %6.3f\n", modes[m].name, ratio_of(all, m));
+        printf("\n%-42s %15.3f %15.3f\n", modes[m].name, ratio_of(all, PRODUCTS, m), ratio_of(all, FP32, m));
         for (int s = 0; s < SHAPES; s++)
-            printf("  %-40s %6.3f %8.1f G products/s\n", shapes[s].name, shape_ratio(all, s, m), all->gigaproducts[s][m] / all->count[s]);
+            printf("  %-40s %15.3f %15.3f %8.1f G products/s\n", shapes[s].name, shape_ratio(all, PRODUCTS, s, m),
+                   shape_ratio(all, FP32, s, m), all->gigaproducts[s][m] / all->count[s]);
     }
 }
 
