@@ -213,18 +213,25 @@ static void multiply_points(void *context, int64_t begin, int64_t end) {
     }
 }
 
+/* Where the panel's channels of the pixels of a tile of 4 × 4 begin, in bytes of an array; -1: outside its image. */
+static void find_pixels(const job *j, int64_t tile, qs__type type, int64_t *at) {
+    const place first = place_of(j, tile);
+    const int64_t element = (int64_t)qs__type_bytes(type);
+    for (int64_t i = 0; i < QS__WINOGRAD_RESULTS; i++) {
+        const int64_t row = first.begin[0] + i / QS__WINOGRAD_EDGE, column = first.begin[1] + i % QS__WINOGRAD_EDGE;
+        const int64_t pixel = (first.image * j->dst[0] + row) * j->dst[1] + column;
+        at[i] = row < j->dst[0] && column < j->dst[1] ? (pixel * j->channels + j->channel) * element : -1;
+    }
+}
+
 static void transform_results(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     for (int64_t i = begin; i < end; i++) {
-        const place at = place_of(j, j->first + i);
-        const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->result.type), skipped = bytes / j->channels * j->channel;
-        char *image = (char *)j->result.at + at.image * j->dst[0] * j->dst[1] * bytes + skipped, *result[QS__WINOGRAD_RESULTS];
-        for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
-            for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
-                const int64_t row = at.begin[0] + y, column = at.begin[1] + x;
-                const bool inside = row < j->dst[0] && column < j->dst[1];
-                result[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * bytes : NULL;
-            }
+        int64_t at[QS__WINOGRAD_RESULTS];
+        char *result[QS__WINOGRAD_RESULTS];
+        find_pixels(j, j->first + i, j->result.type, at);
+        for (int k = 0; k < QS__WINOGRAD_RESULTS; k++)
+            result[k] = at[k] < 0 ? NULL : (char *)j->result.at + at[k];
         j->kernels->result[j->result.type](j->sums + i * pitch_of(j->panel), j->wide, sums_point(j), j->bias ? j->bias + j->channel : NULL,
                                            result);
     }
@@ -234,16 +241,12 @@ static void transform_results(void *context, int64_t begin, int64_t end) {
 
 static void transform_gradients(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t bytes = j->channels * (int64_t)qs__type_bytes(j->other.type), skipped = bytes / j->channels * j->channel;
     for (int64_t i = begin; i < end; i++) {
-        const place at = place_of(j, j->first + i);
-        const char *image = (const char *)j->other.at + at.image * j->dst[0] * j->dst[1] * bytes + skipped, *pixel[QS__WINOGRAD_RESULTS];
-        for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
-            for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
-                const int64_t row = at.begin[0] + y, column = at.begin[1] + x;
-                const bool inside = row < j->dst[0] && column < j->dst[1];
-                pixel[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * bytes : (const char *)j->zeros;
-            }
+        int64_t at[QS__WINOGRAD_RESULTS];
+        const char *pixel[QS__WINOGRAD_RESULTS];
+        find_pixels(j, j->first + i, j->other.type, at);
+        for (int k = 0; k < QS__WINOGRAD_RESULTS; k++)
+            pixel[k] = at[k] < 0 ? (const char *)j->zeros : (const char *)j->other.at + at[k];
         j->kernels->gradient[j->other.type](pixel, j->wide, sums_point(j), j->sums + i * pitch_of(j->panel));
     }
 }
