@@ -216,12 +216,14 @@ static void multiply_points(void *context, int64_t begin, int64_t end) {
 /* Where the panel's channels of the pixels of a tile of 4 × 4 begin, in bytes of an array; -1: outside its image. */
 static void find_pixels(const job *j, int64_t tile, qs__type type, int64_t *at) {
     const place first = place_of(j, tile);
-    const int64_t element = (int64_t)qs__type_bytes(type);
-    for (int64_t i = 0; i < QS__WINOGRAD_RESULTS; i++) {
-        const int64_t row = first.begin[0] + i / QS__WINOGRAD_EDGE, column = first.begin[1] + i % QS__WINOGRAD_EDGE;
-        const int64_t pixel = (first.image * j->dst[0] + row) * j->dst[1] + column;
-        at[i] = row < j->dst[0] && column < j->dst[1] ? (pixel * j->channels + j->channel) * element : -1;
-    }
+    const int64_t element = (int64_t)qs__type_bytes(type), step = j->channels * element;
+    const int64_t image = first.image * j->dst[0] * j->dst[1] * step + j->channel * element;
+    for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
+        for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
+            const int64_t row = first.begin[0] + y, column = first.begin[1] + x;
+            const bool inside = row < j->dst[0] && column < j->dst[1];
+            at[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * step : -1;
+        }
 }
 
 static void transform_results(void *context, int64_t begin, int64_t end) {
