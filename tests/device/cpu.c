@@ -361,8 +361,8 @@ static void test_special_values(void **state) {
                                         "max_pool/forward src=fp32[1,5,4,4] mask=int8[1,5,2,2] dst=fp32[1,5,2,2] kernel=2x2 stride=2x2",
                                         "max_pool/forward src=bf16[1,17,4,4] mask=int8[1,17,2,2] dst=bf16[1,17,2,2] kernel=2x2 stride=2x2",
                                         "max_pool/forward src=bf16[2,32,6,6] mask=int8[2,32,3,3] dst=bf16[2,32,3,3] kernel=2x2 stride=2x2",
-                                        "max_pool/backward mask=int8[2,32,3,3] diff_dst=bf16[2,32,3,3] diff_src=bf16[2,32,6,6] kernel=2x2 "
-                                        "stride=2x2",
+                                        ("max_pool/backward mask=int8[2,32,3,3] diff_dst=bf16[2,32,3,3] diff_src=bf16[2,32,6,6] kernel=2x2 "
+                                         "stride=2x2"),
                                         "quantize/forward src=fp32[5,13] absmax=fp32[1] dst=int8[5,13] dst_step=fp32[1]",
                                         "absmax/forward src=fp32[5,13] absmax=fp32[1]",
                                         "finite_check/forward src=bf16[5,13] flag=fp32[1]",
