@@ -114,6 +114,35 @@ static qs_status read_storages(const qs__place *member, qs_class *out) {
     return QS_OK;
 }
 
+static qs_status read_recipe(const qs__place *element, qs_class *out) {
+    char *name = out->recipe[out->recipes];
+    qs_recipe recipe;
+    QS_TRY(qs__take_text(element, name, QS_NAME));
+    if (qs_recipe_builtin(name, &recipe) != QS_OK) return qs__refuse_field(element, "%s", qs_message());
+    snprintf(name, QS_NAME, "%s", recipe.name);
+    const qs_format *const used[] = {recipe.forward.src.format, recipe.weight_gradient.diff_dst.format};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (!has_format(out->formats, out->format, used[i]))
+            return qs__refuse_field(element, "\"%s\" computes in %s, which is not among the class's formats", name, used[i]->name);
+    for (int i = 0; i < out->recipes; i++)
+        if (strcmp(out->recipe[i], name) == 0) return qs__refuse_field(element, "\"%s\" stands there twice", name);
+    out->recipes++;
+    return QS_OK;
+}
+
+static qs_status read_recipes(const qs__place *member, qs_class *out) {
+    qs__place list = qs__field(member, "recipes");
+    if (!list.value) return QS_OK;
+    QS_TRY(qs__expect_array(&list, 1, QS_MAX_FORMATS));
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        qs__place element = qs__element(&list, i);
+        QS_TRY(read_recipe(&element, out));
+    }
+    for (int i = 0; i < out->recipes; i++)
+        if (strcmp(out->recipe[i], "fp32") == 0) return QS_OK;
+    return qs__refuse_field(&list, "must contain \"fp32\": plans go back to it where nothing lower is needed");
+}
+
 static qs_status read_hosts(const qs__place *member, qs_class *out) {
     qs__place list = qs__field(member, "hosts");
     if (!list.value) return QS_OK;
@@ -141,7 +170,8 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     double share = 1;
     *out = (qs_class){.count = 1, .threads = 1, .isa = "all"};
     QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    QS_TRY(qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage accumulator"));
+    QS_TRY(
+        qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage recipes accumulator"));
     QS_TRY(read_role(member, &out->inference));
     QS_TRY(qs__get_name(member, "backend", out->backend, sizeof out->backend));
     QS_TRY(qs__get_name(member, "device", out->device, sizeof out->device));
@@ -155,6 +185,7 @@ static qs_status read_class(const qs__place *member, int index, void *context) {
     QS_TRY(read_memory(member, share, out));
     QS_TRY(read_formats(member, "formats", &out->formats, out->format));
     QS_TRY(read_storages(member, out));
+    QS_TRY(read_recipes(member, out));
     QS_TRY(qs__accumulator_read(member, qs_format_of("fp32"), &out->accumulator));
     cluster->classes = index + 1;
     return QS_OK;
@@ -253,6 +284,13 @@ qs_status qs_cluster_parse(const char *json, const char *source, qs_cluster *out
 
 /* ---- Writing --------------------------------------------------------------------------------------------------------------- */
 
+static void write_recipes(qs__writer *writer, const qs_class *one) {
+    qs__open_array(writer, "recipes", QS__ONE_LINE);
+    for (int i = 0; i < one->recipes; i++)
+        qs__put_text(writer, NULL, one->recipe[i]);
+    qs__close(writer);
+}
+
 static void write_class(qs__writer *writer, const qs_class *one) {
     qs__open_object(writer, one->name, QS__LINES);
     qs__put_text(writer, "role", one->inference ? "inference" : "training");
@@ -276,6 +314,7 @@ static void write_class(qs__writer *writer, const qs_class *one) {
     }
     qs__put_names(writer, "formats", one->formats, one->format);
     qs__put_names(writer, "storage", one->storages, one->storage);
+    if (one->recipes > 0) write_recipes(writer, one);
     if (one->accumulator.adder) qs__accumulator_write(writer, qs_format_of("fp32"), &one->accumulator);
     qs__close(writer);
 }

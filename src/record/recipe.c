@@ -120,30 +120,36 @@ static void accumulate_all(const qs_narrow *narrow, qs_recipe *recipe) {
     }
 }
 
+static bool is_higher_recipe(const qs_recipe *a, const qs_recipe *b) {
+    const qs_format *forward[] = {a->forward.src.format, b->forward.src.format};
+    if (forward[0] != forward[1]) return is_higher(forward[0], forward[1]);
+    return is_higher(a->weight_gradient.diff_dst.format, b->weight_gradient.diff_dst.format);
+}
+
+static qs_status recipe_of_format(const qs_class *one, const qs_format *format, qs_recipe *out) {
+    char name[QS_NAME];
+    if (format->kind == QS_KIND_FLOAT)
+        snprintf(name, sizeof name, "%s", format->name);
+    else if (format->bits == 8)
+        snprintf(name, sizeof name, "%s/%s", format->name, gradient_format(one)->name);
+    else
+        snprintf(name, sizeof name, "%s:shift4", format->name);
+    return qs_recipe_builtin(name, out);
+}
+
 qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count) {
-    const qs_format *sorted[QS_MAX_FORMATS];
-    if (one->formats > capacity)
-        return qs_fail(QS_USAGE, "class %s has %d recipes, there is room for %d", one->name, one->formats, capacity);
-    for (int i = 0; i < one->formats; i++) {
+    const int recipes = one->recipes > 0 ? one->recipes : one->formats;
+    if (recipes > capacity) return qs_fail(QS_USAGE, "class %s has %d recipes, there is room for %d", one->name, recipes, capacity);
+    for (int i = 0; i < recipes; i++) {
+        qs_recipe recipe;
+        QS_TRY(one->recipes > 0 ? qs_recipe_builtin(one->recipe[i], &recipe) : recipe_of_format(one, one->format[i], &recipe));
+        accumulate_all(&one->accumulator, &recipe);
         int at = i;
-        for (; at > 0 && is_higher(one->format[i], sorted[at - 1]); at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = one->format[i];
+        for (; at > 0 && is_higher_recipe(&recipe, &out[at - 1]); at--)
+            out[at] = out[at - 1];
+        out[at] = recipe;
     }
-    const qs_format *gradient = gradient_format(one);
-    for (int i = 0; i < one->formats; i++) {
-        char name[QS_NAME];
-        const char *format = sorted[i]->name;
-        if (sorted[i]->kind == QS_KIND_FLOAT)
-            snprintf(name, sizeof name, "%s", format);
-        else if (sorted[i]->bits == 8)
-            snprintf(name, sizeof name, "%s/%s", format, gradient->name);
-        else
-            snprintf(name, sizeof name, "%s:shift4", format);
-        QS_TRY(qs_recipe_builtin(name, &out[i]));
-        accumulate_all(&one->accumulator, &out[i]);
-    }
-    *count = one->formats;
+    *count = recipes;
     return QS_OK;
 }
 

@@ -135,10 +135,14 @@ static void unknown(void **state) {
     }
 }
 
+static void class_text(const char *formats, char *text, size_t capacity) {
+    snprintf(text, capacity,
+             "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}", formats);
+}
+
 static void expect_recipes(const char *formats, const char *expected) {
     char text[512], names[256] = "";
-    snprintf(text, sizeof text,
-             "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}", formats);
+    class_text(formats, text, sizeof text);
     qs_cluster cluster;
     qs_recipe recipes[QS_MAX_FORMATS];
     int count;
@@ -162,10 +166,53 @@ static void of_class(void **state) {
     expect_recipes("[\"fp32\", \"int8\", \"fp16\"]", "fp32 fp16 int8/fp16 ");
 }
 
+/* By forward products first, by gradients then, whatever the order of the file; the file that is written says the same. */
+static void of_class_by_name(void **state) {
+    (void)state;
+    static const char listed[] =
+        "[\"fp32\",\"bf16\",\"int8\",\"int4\"],\"recipes\":[\"int4:shift2\",\"int8:tensor\",\"fp32\",\"int8/bf16\",\"int8/fp32\"]";
+    expect_recipes(listed, "fp32 int8/fp32 int8/bf16 int8:tensor int4:shift2 ");
+    char text[512], *again, *twice;
+    qs_cluster cluster;
+    class_text(listed, text, sizeof text);
+    assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_OK);
+    assert_int_equal(qs_cluster_text(&cluster, &again), QS_OK);
+    qs_cluster_release(&cluster);
+    assert_int_equal(qs_cluster_parse(again, "again", &cluster), QS_OK);
+    assert_int_equal(cluster.class_[0].recipes, 5);
+    assert_int_equal(qs_cluster_text(&cluster, &twice), QS_OK);
+    assert_string_equal(twice, again);
+    free(again);
+    free(twice);
+    qs_cluster_release(&cluster);
+}
+
+static void of_class_refused(void **state) {
+    (void)state;
+    static const char *const refused[][2] = {
+        {"[]", "recipes"},
+        {"[\"bf16\"]", "must contain \"fp32\""},
+        {"[\"fp32\", \"fp32\"]", "stands there twice"},
+        {"[\"fp32\", \"int4:shift4\"]", "computes in int4, which is not among the class's formats"},
+        {"[\"fp32\", \"int8/fp16\"]", "computes in fp16"},
+        {"[\"fp32\", \"int8:column\"]", "no recipe \"int8:column\""},
+        {"[\"fp32\", 8]", "recipes"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char formats[256], text[512];
+        qs_cluster cluster;
+        snprintf(formats, sizeof formats, "[\"fp32\",\"bf16\",\"int8\"],\"recipes\":%s", refused[i][0]);
+        class_text(formats, text, sizeof text);
+        assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_BAD_FILE);
+        expect_message(refused[i][1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe), cmocka_unit_test(all_in_integers), cmocka_unit_test(transformed),
-        cmocka_unit_test(in_a_plan),    cmocka_unit_test(unknown),        cmocka_unit_test(of_class),
+        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe),   cmocka_unit_test(all_in_integers),
+        cmocka_unit_test(transformed),  cmocka_unit_test(in_a_plan),        cmocka_unit_test(unknown),
+        cmocka_unit_test(of_class),     cmocka_unit_test(of_class_by_name), cmocka_unit_test(of_class_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,9 @@ typedef struct qs_class {
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
     int storages;                            /* formats it may store activations in; defaults to the float compute formats */
     const qs_format *storage[QS_MAX_FORMATS];
-    qs_narrow accumulator; /* what its GEMMs of floats add in; adder NULL: fp32 */
+    int recipes;                          /* built-in recipes that planners try, in the file's order; 0: those of its formats */
+    char recipe[QS_MAX_FORMATS][QS_NAME]; /* "fp32" is always among them */
+    qs_narrow accumulator;                /* what its GEMMs of floats add in; adder NULL: fp32 */
 } qs_class;
 
 typedef struct qs_link {
@@ -139,8 +141,8 @@ typedef struct qs_recipe {
     qs_narrow accumulator[QS_GEMMS]; /* adder NULL: what the device has, fp32 or, of integers, int32 */
 } qs_recipe;
 
-/* Built-in recipes that planners try on a class, by its formats, from the highest precision to the lowest: "fp32", "bf16" / "fp16",
- * "int8/<half or fp32>", "int6:shift4", "int4:shift4"; in its accumulator. */
+/* Built-in recipes that planners try on a class, from the highest precision to the lowest (forward first, then gradients): those that it
+ * names, else by its formats "fp32", "bf16" / "fp16", "int8/<half or fp32>", "int6:shift4", "int4:shift4"; in its accumulator. */
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
 /* The operands of one of its GEMMs that are multiplied: the first two of the pass. */
 QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b);
