@@ -113,10 +113,8 @@ static qs_tensor_choice choice_of(const qs__assignment *one, int tensor, unsigne
     snprintf(choice.name, sizeof choice.name, "%s", qs_graph_tensor_name(one->draft->graph, what));
     if (what->parameter < 0) choice.saved = choice.value.format;
     if (what->gradient) choice.gradient = rounded_to(with, low & QS__GRADIENT ? with->low_gradient : with->high, true);
-    if (is_low && one->promote_at > 0) {
-        choice.promote_at = one->promote_at;
-        choice.promote_to = rounded_to(with, with->high, false);
-    }
+    if (is_low) choice.promote_at = one->promote_at;
+    if (one->promote_at > 0) choice.promote_to = rounded_to(with, with->high, false); /* says of a high one that it stays */
     return choice;
 }
 

@@ -18,8 +18,8 @@ static qs_quantizer higher_of(const qs_tensor_choice *tensor) {
     return higher;
 }
 
-static bool is_high(const qs_tensor_choice *tensor) {
-    return !tensor->value.format || tensor->value.format == higher_of(tensor).format;
+bool qs__tensor_is_low(const qs_tensor_choice *tensor) {
+    return tensor->value.format && tensor->value.format != higher_of(tensor).format;
 }
 
 /* Outputs and parameters; -1: the model has no such tensor. */
@@ -46,7 +46,7 @@ static void class_raise(const qs_graph *graph, const bool *raise, qs_class_plan 
     bool raised = false;
     for (int t = 0; t < one->tensors; t++) {
         const int place = place_of(graph, one->tensor[t].name);
-        if (place < 0 || !raise[place] || is_high(&one->tensor[t])) continue;
+        if (place < 0 || !raise[place] || !qs__tensor_is_low(&one->tensor[t])) continue;
         tensor_raise(&one->tensor[t]);
         raised = true;
     }
@@ -77,14 +77,14 @@ static qs_status raised_text(const qs__trainer *trainer, const bool *raise, char
 /* The underflow threshold is the run's, overflow thresholds are the plan's. */
 static bool exceeds(const qs__trainer *trainer, const qs_tensor_choice *tensor, const qs__rounding_sums *step) {
     const double underflow = trainer->options->promote_underflow;
-    if (is_high(tensor)) return false;
+    if (!qs__tensor_is_low(tensor)) return false;
     if (tensor->promote_at > 0 && qs__rounding_share(step->overflows, step->elements) > tensor->promote_at) return true;
     return underflow > 0 && qs__rounding_share(step->underflows, step->elements) > underflow;
 }
 
 /* The choice of the first class whose tensor goes too far, whichever class this rank is of: ranks decide alike. NULL: none does. */
 static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int place) {
-    const qs__rounding_sums *step = &trainer->rounding.step[place];
+    const qs__rounding_sums *step = &trainer->rounding.lower[place];
     if (step->overflows + step->underflows == 0 || trainer->rounding.refused[place]) return NULL;
     for (int c = 0; c < trainer->plan->classes; c++) {
         const qs_tensor_choice *tensor = qs_class_plan_tensor(&trainer->plan->class_[c], qs__rounding_name(trainer->graph, place));
@@ -95,7 +95,7 @@ static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int plac
 
 static int candidates_find(const qs__trainer *trainer, bool *raise) {
     int count = 0;
-    for (int place = 0; place < trainer->graph->nodes + trainer->graph->parameters; place++)
+    for (int place = 0; place < trainer->rounding.values; place++)
         count += raise[place] = candidate_at(trainer, place) != NULL;
     return count;
 }
@@ -104,10 +104,10 @@ static int candidates_find(const qs__trainer *trainer, bool *raise) {
 
 /* What the log says of a promoted tensor: taken down before the plan changes. */
 static qs_status promotion_describe(qs__trainer *trainer, int place, qs__promotion *out) {
-    const qs__rounding_sums *step = &trainer->rounding.step[place];
+    const qs__rounding_sums *step = &trainer->rounding.lower[place], *own = &trainer->rounding.own[place];
     const qs_tensor_choice *tensor = candidate_at(trainer, place);
     const qs_quantizer higher = higher_of(tensor);
-    double share = trainer->rounding.own[place], most = share, rank;
+    double share = qs__rounding_share(own->overflows, own->elements), most = share, rank;
     *out = (qs__promotion){.tensor = qs__rounding_name(trainer->graph, place),
                            .overflow_ratio = qs__rounding_share(step->overflows, step->elements),
                            .underflow_ratio = qs__rounding_share(step->underflows, step->elements)};
@@ -142,7 +142,7 @@ static double bytes_added(const qs__trainer *trainer, int place) {
     const qs_graph *graph = trainer->graph;
     const char *name = qs__rounding_name(graph, place);
     const qs_tensor_choice *own = trainer->class_plan ? qs_class_plan_tensor(trainer->class_plan, name) : NULL;
-    if (!own || is_high(own)) return 0;
+    if (!own || !trainer->rounding.low[place]) return 0;
     const qs_shape shape =
         place < graph->nodes ? qs_graph_shape(graph, place, trainer->batch[trainer->rank]) : graph->parameter[place - graph->nodes].shape;
     const int64_t elements = qs_shape_count(&shape);
@@ -150,7 +150,7 @@ static double bytes_added(const qs__trainer *trainer, int place) {
 }
 
 static qs_status attempt_describe(qs__trainer *trainer, const bool *raise, attempt *out) {
-    const int places = trainer->graph->nodes + trainer->graph->parameters;
+    const int places = trainer->rounding.values;
     QS_TRY(qs_comm_agree(trainer->comm, qs_allocate((size_t)places, sizeof *out->one, &out->one)));
     for (int place = 0; place < places; place++)
         if (raise[place]) {
@@ -183,7 +183,7 @@ static qs_status attempt_take(qs__trainer *trainer, const bool *raise, qs__repla
 }
 
 static void refused_note(qs__trainer *trainer, const bool *raise) {
-    for (int place = 0; place < trainer->graph->nodes + trainer->graph->parameters; place++)
+    for (int place = 0; place < trainer->rounding.values; place++)
         if (raise[place]) trainer->rounding.refused[place] = true;
 }
 
@@ -214,7 +214,7 @@ static qs_status attempt_run(qs__trainer *trainer, int64_t epoch, const bool *ra
 
 /* Together where memory allows, else one by one, those that overflow most first. */
 static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
-    const int places = trainer->graph->nodes + trainer->graph->parameters;
+    const int places = trainer->rounding.values;
     bool *alone = NULL;
     qs_status status = qs_allocate((size_t)places, sizeof *alone, &alone);
     status = qs_comm_agree(trainer->comm, status);
@@ -222,7 +222,7 @@ static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
         int most = -1;
         double share = -1;
         for (int p = 0; p < places; p++) {
-            const double own = qs__rounding_share(trainer->rounding.step[p].overflows, trainer->rounding.step[p].elements);
+            const double own = qs__rounding_share(trainer->rounding.lower[p].overflows, trainer->rounding.lower[p].elements);
             if (!raise[p] || own <= share) continue;
             most = p;
             share = own;
@@ -243,8 +243,7 @@ qs_status qs__promote(qs__trainer *trainer, int64_t epoch) {
     bool *raise = NULL, taken = false;
     if (!trainer->plan || !trainer->rounding.counted) return QS_OK;
     trainer->rounding.counted = false;
-    QS_TRY(qs_comm_agree(trainer->comm,
-                         qs_allocate((size_t)trainer->graph->nodes + (size_t)trainer->graph->parameters, sizeof *raise, &raise)));
+    QS_TRY(qs_comm_agree(trainer->comm, qs_allocate((size_t)trainer->rounding.values, sizeof *raise, &raise)));
     const int count = candidates_find(trainer, raise);
     qs_status status = QS_OK;
     if (count > 0) status = attempt_run(trainer, epoch, raise, &taken);

@@ -52,6 +52,7 @@ static void move_in(qs__trainer *trainer, const qs__trainer *next) {
     *trainer = *next;
     trainer->arena = arena;
     trainer->plan_step = trainer->step;
+    qs__rounding_follow(trainer);
     (void)qs_arena_resize(&trainer->arena, trainer->main.schedule->arena_bytes); /* never larger than it is */
     qs_device_trim(trainer->device);
     qs_heap_trim();

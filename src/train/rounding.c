@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts of rounded tensors: added up over ranks after every step, so that all ranks see the same figures and decide alike. */
+/* Counts of rounded tensors: added up over ranks after every step, so that all ranks see the same figures and decide alike. Promotion looks
+ * at the ranks where a value is low: those where it stands in its higher format already would only dilute the share. */
 #include "train_internal.h"
 
 #include <stdlib.h>
@@ -7,13 +8,27 @@
 
 qs_status qs__rounding_create(qs__trainer *trainer) {
     qs__rounding *all = &trainer->rounding;
-    const size_t places = 2 * (size_t)trainer->graph->nodes + (size_t)trainer->graph->parameters;
+    const size_t values = (size_t)trainer->graph->nodes + (size_t)trainer->graph->parameters;
+    const size_t places = values + (size_t)trainer->graph->nodes;
     all->places = (int)places;
-    QS_TRY(qs_allocate(places, sizeof *all->step, &all->step));
+    all->values = (int)values;
+    QS_TRY(qs_allocate(places + values, sizeof *all->step, &all->step));
+    all->lower = all->step + places;
+    QS_TRY(qs_allocate(values, sizeof *all->own, &all->own));
     QS_TRY(qs_allocate(places, sizeof *all->epoch, &all->epoch));
     QS_TRY(qs_allocate(places, sizeof *all->worst, &all->worst));
-    QS_TRY(qs_allocate(places, sizeof *all->own, &all->own));
-    return qs_allocate(places, sizeof *all->refused, &all->refused);
+    QS_TRY(qs_allocate(values, sizeof *all->low, &all->low));
+    QS_TRY(qs_allocate(values, sizeof *all->refused, &all->refused));
+    qs__rounding_follow(trainer);
+    return QS_OK;
+}
+
+void qs__rounding_follow(qs__trainer *trainer) {
+    for (int i = 0; i < trainer->rounding.values; i++) {
+        const char *name = qs__rounding_name(trainer->graph, i);
+        const qs_tensor_choice *own = trainer->class_plan ? qs_class_plan_tensor(trainer->class_plan, name) : NULL;
+        trainer->rounding.low[i] = own && qs__tensor_is_low(own);
+    }
 }
 
 void qs__rounding_release(qs__rounding *rounding) {
@@ -21,6 +36,7 @@ void qs__rounding_release(qs__rounding *rounding) {
     free(rounding->epoch);
     free(rounding->worst);
     free(rounding->own);
+    free(rounding->low);
     free(rounding->refused);
     *rounding = (qs__rounding){0};
 }
@@ -83,11 +99,12 @@ static void step_keep(qs__rounding *all) {
 qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, int64_t count) {
     qs__rounding *all = &trainer->rounding;
     if (!plan_rounds(trainer->plan)) return QS_OK;
-    memset(all->step, 0, (size_t)all->places * sizeof *all->step);
+    memset(all->step, 0, (size_t)(all->places + all->values) * sizeof *all->step);
     if (count > 0 && program->schedule->counts >= 0) step_count(program, all->step);
-    for (int i = 0; i < all->places; i++)
-        all->own[i] = qs__rounding_share(all->step[i].overflows, all->step[i].elements);
-    QS_TRY(qs_comm_sum(trainer->comm, (double *)all->step, 3 * (int64_t)all->places));
+    for (int i = 0; i < all->values; i++)
+        if (all->low[i]) all->lower[i] = all->step[i];
+    memcpy(all->own, all->lower, (size_t)all->values * sizeof *all->own);
+    QS_TRY(qs_comm_sum(trainer->comm, (double *)all->step, 3 * (int64_t)(all->places + all->values)));
     step_keep(all);
     all->counted = true;
     return QS_OK;

@@ -115,11 +115,14 @@ typedef struct qs__rounding_sums {
 /* Counts of all rounded tensors; places as in the buffer of counts: outputs, parameters, gradients of outputs. No plan changes this. */
 typedef struct qs__rounding {
     int places;               /* 0: never asked for */
+    int values;               /* the first of them, which promotion is about: outputs and parameters */
     qs__rounding_sums *step;  /* (places) of the last step */
+    qs__rounding_sums *lower; /* (values) of ranks where the value is low, only; it lies behind `step` */
+    qs__rounding_sums *own;   /* (values) this rank's part of `lower` */
     qs__rounding_sums *epoch; /* (places) so far */
     double *worst;            /* (places) largest share of overflows in a step of this epoch */
-    double *own;              /* (places) this rank's share of overflows in the last step */
-    bool *refused;            /* (places) promotion was tried and refused */
+    bool *low;                /* (values) it is low on this rank, under the present plan */
+    bool *refused;            /* (values) promotion was tried and refused */
     bool counted;             /* the last step was counted and not looked at yet */
     int promotions, refusals;
     double added;        /* counted bytes that promotions added to the tensors of this rank */
@@ -224,6 +227,8 @@ qs_status qs__replan_gather(qs__trainer *trainer, const qs__replan_figures *mine
 
 /* rounding.c: counts of rounded tensors. After every step, collective; nothing where the plan rounds nothing. */
 qs_status qs__rounding_create(qs__trainer *trainer);
+/* Another plan is the present one. */
+void qs__rounding_follow(qs__trainer *trainer);
 void qs__rounding_release(qs__rounding *rounding);
 qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, int64_t count);
 const char *qs__rounding_name(const qs_graph *graph, int place);
@@ -234,6 +239,8 @@ double qs__rounding_share(double part, double elements);
 
 /* promote.c: before a step, from the counts of the one behind; collective. */
 qs_status qs__promote(qs__trainer *trainer, int64_t epoch);
+/* Whether a value stands below its higher format. */
+bool qs__tensor_is_low(const qs_tensor_choice *tensor);
 /* A copy of the plan with the thresholds that the options ask for, as the trainer's own. */
 qs_status qs__thresholds_set(qs__trainer *trainer);
 

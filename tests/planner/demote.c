@@ -260,7 +260,7 @@ static void baselines(void **state) {
     (void)state;
     setting one = model_setting("lenet5");
     qs_plan uniform = setting_plan(&one, "uniform-fp"), op = setting_plan(&one, "op"), op_io = setting_plan(&one, "op-io"),
-            all = demoted(&one, 1);
+            all = demoted(&one, 1), none = demoted(&one, 0);
     low_check(&uniform, (const char *const[][2]){
                             {"input", "v"}, {"conv1", "vg"}, {"relu1", "vg"}, {"pool2", "vg"}, {"fc", "vg"}, {"fc.bias", "v"}, {NULL, ""}});
     low_check(&op, (const char *const[][2]){{"input", "v"},
@@ -291,10 +291,13 @@ static void baselines(void **state) {
     }
     assert_true(named(&uniform, "relu1")->promote_at == 0 && named(&all, "relu1")->promote_at == 0.01);
     assert_ptr_equal(named(&all, "relu1")->promote_to.format, qs_format_of("fp(6,9,0)"));
+    assert_ptr_equal(named(&none, "relu1")->promote_to.format, named(&none, "relu1")->value.format);
+    assert_true(named(&none, "relu1")->promote_at == 0);
     qs_plan_release(&uniform);
     qs_plan_release(&op);
     qs_plan_release(&op_io);
     qs_plan_release(&all);
+    qs_plan_release(&none);
     setting_end(&one);
 }
 

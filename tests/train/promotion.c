@@ -22,8 +22,8 @@ static void log_note(void *context, qs_log_level level, const char *line) {
     snprintf(here->warning, sizeof here->warning, "%s", line);
 }
 
-/* `weak`: the tensors of the second class; the first one has none. */
-static void pair_open(pair *here, const char *weak) {
+/* The tensors of both classes. */
+static void pair_open_both(pair *here, const char *big, const char *weak) {
     char *text = NULL;
     memset(here, 0, sizeof *here);
     bench_open(&here->bench, "ref", NULL, "lenet5", 4);
@@ -36,9 +36,9 @@ static void pair_open(pair *here, const char *weak) {
         snprintf(here->cluster.class_[i].name, sizeof here->cluster.class_[i].name, "%s", class_names[i]);
     }
     assert_ok(qs_format_text(&text,
-                             "{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},"
-                             "\"tensors\":{%s}}}}",
-                             weak));
+                             "{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{},\"tensors\":{%s}},"
+                             "\"weak\":{\"operators\":{},\"tensors\":{%s}}}}",
+                             big, weak));
     assert_ok(qs_plan_parse(text, "plan", &here->plan));
     free(text);
     here->bench.options.cluster = &here->cluster;
@@ -48,6 +48,10 @@ static void pair_open(pair *here, const char *weak) {
     here->bench.options.plan = &here->plan;
     here->bench.options.run_folder = here->bench.folder;
     qs_log_set(log_note, here);
+}
+
+static void pair_open(pair *here, const char *weak) {
+    pair_open_both(here, "", weak);
 }
 
 static void pair_close(pair *here) {
@@ -123,6 +127,42 @@ static void both_promote_in_one_step(void **state) {
     result_release(&result);
     pair_close(&here);
     free(text);
+}
+
+/* More than nine tenths of rank 1's images overflow, so less than 0.7 of all: where they are in the higher format already they neither thin
+ * the share nor change. */
+static void high_ranks_do_not_dilute(const char *high) {
+    pair here;
+    qs_train_result result;
+    char *big = NULL, *weak = NULL, *metrics = NULL, *plan = NULL;
+    assert_ok(qs_format_text(&big, "\"input\": {\"value\": \"%s\", \"saved\": \"%s\", \"promote_to\": \"%s\"}", high, high, high));
+    assert_ok(qs_format_text(&weak, "\"input\":" NARROW, "0.7"));
+    pair_open_both(&here, big, weak);
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    assert_int_equal(result.promotions, 1);
+    if (is_first(&here)) {
+        double all = 0, own = 0;
+        file_text(here.bench.folder, "metrics.jsonl", &metrics);
+        const char *line = strstr(metrics, "\"type\":\"promotion\",\"epoch\":1,\"step\":2,\"tensor\":\"input\"");
+        assert_non_null(line);
+        assert_int_equal(sscanf(strstr(line, "\"overflow_ratio\":"), "\"overflow_ratio\":%lf", &all), 1);
+        assert_int_equal(sscanf(strstr(line, "\"rank\":1,"), "\"rank\":1,\"rank_overflow_ratio\":%lf", &own), 1);
+        assert_true(all > 0.7 && all == own);
+        file_text(here.bench.folder, "plan.json", &plan);
+        assert_non_null(strstr(strstr(plan, "\"big\""), big));
+        free(metrics);
+        free(plan);
+    }
+    result_release(&result);
+    pair_close(&here);
+    free(big);
+    free(weak);
+}
+
+static void shares_are_of_low_ranks(void **state) {
+    (void)state;
+    high_ranks_do_not_dilute("fp(6,9,0)");
+    high_ranks_do_not_dilute("bf16");
 }
 
 /* The options' threshold goes before the plan's. */
@@ -291,6 +331,7 @@ int main(void) {
     qs_comm *world = NULL;
     if (qs_comm_open(NULL, &world) != QS_OK) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(both_promote_in_one_step),
+                                       cmocka_unit_test(shares_are_of_low_ranks),
                                        cmocka_unit_test(never_promoted),
                                        cmocka_unit_test(refused_for_want_of_memory),
                                        cmocka_unit_test(both_skip),

@@ -231,7 +231,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
 /* Promotion (fp-assignment.md §6). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
- * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above:
+ * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above
+ * (elements and overflows of the ranks where it stands below that format: classes need not be alike):
  * lowered again, held against the memory limits, all or none; where all together do not fit, one by one, those that overflow most first.
  * What any rank refuses is logged and not tried again. Gradients are loss scaling's matter: give them overflow=inf and the job dynamic loss
  * scaling; a sum that is not finite is so on all ranks, and all skip that update. */
