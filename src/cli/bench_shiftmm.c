@@ -4,13 +4,19 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 9, KINDS = 11 };
-enum { FP32, BF16, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, GATHERED };
+enum { ROUNDS = 9 };
+enum { FP32, BF16, TAKEN, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, OWN_SHIFT8, GATHERED, GATHERED8, KINDS };
 
-static const char *const kinds[KINDS] = {"fp32",     "bf16",     "int8",     "int4",         "int6",    "hadamard",
-                                         "own int8", "own int4", "own int6", "own hadamard", "gathered"};
+static const char *const kinds[KINDS] = {"fp32",          "bf16",
+                                         "taken bf16",    "int8",
+                                         "int4",          "int6",
+                                         "hadamard",      "own int8",
+                                         "own int4",      "own int6",
+                                         "own hadamard",  "own int8:shift4",
+                                         "gathered int4", "gathered int8:shift4"};
 static const double least_time = 0.002; /* of a measurement */
 
 static const struct {
@@ -78,9 +84,17 @@ static qs_status stages_time(const qs_device *device, qs_lone_product *const *pr
 }
 
 /* The rearranging alone; of the others nothing is done then, and nothing is timed. */
-static qs_status gather_time(const qs_device *device, qs_lone_product *gathered, figures *out) {
-    qs_lone_product *const alone[KINDS] = {[GATHERED] = gathered};
+static qs_status gather_time(const qs_device *device, qs_lone_product *const *products, figures *out) {
+    qs_lone_product *const alone[KINDS] = {[GATHERED] = products[GATHERED]};
     return stages_time(device, alone, QS_LONE_GATHER, out->gather);
+}
+
+/* What follows is not measured with a product for each group. */
+static void gathered_close(const qs_device *device, qs_lone_product **products) {
+    for (int k = GATHERED; k <= GATHERED8; k++) {
+        qs_lone_close(device, products[k]);
+        products[k] = NULL;
+    }
 }
 
 static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figures *out) {
@@ -91,9 +105,8 @@ static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figur
         if (status == QS_UNSUPPORTED && k != FP32) status = QS_OK;
     }
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_PRODUCT, out->product);
-    if (status == QS_OK) status = gather_time(device, products[GATHERED], out);
-    qs_lone_close(device, products[GATHERED]);
-    products[GATHERED] = NULL;
+    if (status == QS_OK) status = gather_time(device, products, out);
+    gathered_close(device, products);
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_ALL, out->whole);
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_GROUPS, out->groups);
     if (status == QS_OK) status = stages_time(device, products, QS_LONE_QUANTIZE, out->quantize);
@@ -112,31 +125,55 @@ static json_t *number(double value) {
     return isfinite(value) && value > 0 ? json_real(value) : json_null();
 }
 
-/* {"int4": over / time of int4, ...} */
-static json_t *speed(double over, const double *time) {
-    return json_pack("{s:o,s:o}", "int4", number(over / best_of(time, INT4)), "int6", number(over / best_of(time, INT6)));
+/* The faster of the library's kernel and the one that the device takes, which packs its weights in every run. */
+static double half_of(const double *time) {
+    return time[TAKEN] > 0 && time[TAKEN] < time[BF16] ? time[TAKEN] : time[BF16];
 }
 
-/* The whole way, also with a transform in place of groups. */
-static json_t *speed_whole(const figures *f) {
-    json_t *out = speed(f->whole[BF16], f->whole);
-    json_object_set_new(out, "hadamard", number(f->whole[BF16] / best_of(f->whole, HADAMARD)));
+/* Products in shift groups, as the figures name them; 8 bits are our own kernels' alone. */
+enum { WIDTHS = 3 };
+static const struct {
+    const char *name;
+    int kind, reference; /* reference: one step for all, by the same kernels */
+} widths[WIDTHS] = {{"int4", INT4, INT8}, {"int6", INT6, INT8}, {"int8:shift4", OWN_SHIFT8, OWN8}};
+
+static double time_of(const double *time, int kind) {
+    return kind == OWN_SHIFT8 ? time[kind] : best_of(time, kind);
+}
+
+/* {"int4": over / time of int4, ...} */
+static json_t *speed(double over, const double *time) {
+    json_t *out = json_object();
+    for (int w = 0; w < WIDTHS; w++)
+        json_object_set_new(out, widths[w].name, number(over / time_of(time, widths[w].kind)));
     return out;
 }
 
-static double beyond(const double *stage, int kind) {
-    return fmax(stage[kind] - stage[INT8], 1e-12);
+/* The whole way, also with a transform in place of groups. */
+static json_t *speed_whole(double over, const figures *f) {
+    json_t *out = speed(over, f->whole);
+    json_object_set_new(out, "hadamard", number(over / best_of(f->whole, HADAMARD)));
+    return out;
 }
 
-/* What finding groups, and shifting the codes, takes beyond one step for the whole tensor, of the whole way; by the library's kinds. */
+/* What finding groups, and shifting the codes, takes beyond one step for the whole tensor, of the whole way; where the library has the
+ * product, by the library's. */
 static json_t *shares(const double *stage, const double *whole) {
-    return json_pack("{s:o,s:o}", "int4", number(beyond(stage, INT4) / whole[INT4]), "int6", number(beyond(stage, INT6) / whole[INT6]));
+    json_t *out = json_object();
+    for (int w = 0; w < WIDTHS; w++) {
+        const int kind = widths[w].kind;
+        const double beyond = fmax(stage[kind] - stage[widths[w].reference], 1e-12);
+        json_object_set_new(out, widths[w].name, number(beyond / whole[kind]));
+    }
+    return out;
 }
 
-/* Time with a product for each group over the time of one product for all: our own kernels in both, and the fastest. */
+/* Time with a product for each group over the time of one product for all: our own kernels in both, in 4 and in 8 bits, and over the
+ * fastest in 4 bits. */
 static json_t *gemm_over(const figures *f) {
     const double gathered = f->product[GATHERED];
-    return json_pack("{s:o,s:o}", "own", number(gathered / f->product[OWN4]), "taken", number(gathered / best_of(f->product, INT4)));
+    return json_pack("{s:o,s:o,s:o}", "own", number(gathered / f->product[OWN4]), "taken", number(gathered / best_of(f->product, INT4)),
+                     "int8:shift4", number(f->product[GATHERED8] / f->product[OWN_SHIFT8]));
 }
 
 static json_t *row_of(size_t i, const figures *f, double peak) {
@@ -144,11 +181,12 @@ static json_t *row_of(size_t i, const figures *f, double peak) {
     json_t *rates = json_object();
     for (int k = 0; k < KINDS; k++)
         json_object_set_new(rates, kinds[k], number(2e-9 * work / f->product[k]));
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "shape", shapes[i].name, "gop_per_s", rates, "ratio_to_int8",
                      speed(best_of(f->product, INT8), f->product), "speedup_over_bf16", speed(f->product[BF16], f->product),
-                     "speedup_end_to_end", speed_whole(f), "share_grouping", shares(f->groups, f->whole), "share_shifting",
-                     shares(f->quantize, f->whole), "fraction_of_peak", speed(work / peak, f->product), "gemm_over_shiftmm", gemm_over(f),
-                     "share_gathering", number(f->gather[GATHERED] / f->product[GATHERED]));
+                     "taken_speedup", speed(half_of(f->product), f->product), "speedup_end_to_end", speed_whole(f->whole[BF16], f),
+                     "taken_speedup_end_to_end", speed_whole(half_of(f->whole), f), "share_grouping", shares(f->groups, f->whole),
+                     "share_shifting", shares(f->quantize, f->whole), "fraction_of_peak", speed(work / peak, f->product),
+                     "gemm_over_shiftmm", gemm_over(f), "share_gathering", number(f->gather[GATHERED] / f->product[GATHERED]));
 }
 
 /* A figure of a row; kind NULL: it has no kinds. */
@@ -165,13 +203,11 @@ static double mean_of(const json_t *rows, const char *figure, const char *kind) 
     return exp(sum / (double)json_array_size(rows));
 }
 
+/* Means of a figure over the rows, of all the kinds that it has. */
 static json_t *means(const json_t *rows, const char *figure) {
-    return json_pack("{s:o,s:o}", "int4", number(mean_of(rows, figure, "int4")), "int6", number(mean_of(rows, figure, "int6")));
-}
-
-static json_t *means_whole(const json_t *rows) {
-    json_t *out = means(rows, "speedup_end_to_end");
-    json_object_set_new(out, "hadamard", number(mean_of(rows, "speedup_end_to_end", "hadamard")));
+    json_t *out = json_object(), *first = json_object_get(json_array_get(rows, 0), figure), *value;
+    const char *kind;
+    json_object_foreach(first, kind, value) json_object_set_new(out, kind, number(mean_of(rows, figure, kind)));
     return out;
 }
 
@@ -180,44 +216,50 @@ static bool is_column(int kind) {
     return kind != HADAMARD && kind != OWN_HADAMARD;
 }
 
+static int width_of(int kind) {
+    return (int)strlen(kinds[kind]) > 8 ? (int)strlen(kinds[kind]) : 8;
+}
+
 static void head_print(void) {
     printf("%-20s", "GOP/s");
     for (int k = 0; k < KINDS; k++)
-        if (is_column(k)) printf(" %8s", kinds[k]);
-    printf(" %9s %9s %9s %9s %9s %9s %9s %9s\n", "int4/int8", "int6/int8", "int4/bf16", "whole", "hadamard", "of peak", "gemm/own4",
-           "gathering");
+        if (is_column(k)) printf(" %*s", width_of(k), kinds[k]);
+    printf(" %9s %9s %9s %10s %9s %9s %9s %9s %9s\n", "int4/int8", "int6/int8", "int4/bf16", "over taken", "whole", "hadamard", "of peak",
+           "gemm/own4", "gathering");
 }
 
 static void row_print(const json_t *row) {
     printf("%-20s", json_string_value(json_object_get(row, "shape")));
     for (int k = 0; k < KINDS; k++)
-        if (is_column(k)) printf(" %8.0f", in(row, "gop_per_s", kinds[k]));
-    printf(" %9.3f %9.3f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
-           in(row, "speedup_over_bf16", "int4"), in(row, "speedup_end_to_end", "int4"), in(row, "speedup_end_to_end", "hadamard"),
-           in(row, "fraction_of_peak", "int4"), in(row, "gemm_over_shiftmm", "own"), in(row, "share_gathering", NULL));
+        if (is_column(k)) printf(" %*.0f", width_of(k), in(row, "gop_per_s", kinds[k]));
+    printf(" %9.3f %9.3f %9.2f %10.2f %9.2f %9.2f %9.2f %9.2f %9.2f\n", in(row, "ratio_to_int8", "int4"), in(row, "ratio_to_int8", "int6"),
+           in(row, "speedup_over_bf16", "int4"), in(row, "taken_speedup", "int4"), in(row, "speedup_end_to_end", "int4"),
+           in(row, "speedup_end_to_end", "hadamard"), in(row, "fraction_of_peak", "int4"), in(row, "gemm_over_shiftmm", "own"),
+           in(row, "share_gathering", NULL));
     fflush(stdout);
 }
 
 static void means_print(const json_t *rows) {
-    printf(
-        "geometric means: int4 %.3f and int6 %.3f of int8's speed, %.2f and %.2f times bf16's, %.2f and %.2f with quantizing and packing, "
-        "int4 behind transforms %.2f\n",
-        mean_of(rows, "ratio_to_int8", "int4"), mean_of(rows, "ratio_to_int8", "int6"), mean_of(rows, "speedup_over_bf16", "int4"),
-        mean_of(rows, "speedup_over_bf16", "int6"), mean_of(rows, "speedup_end_to_end", "int4"),
-        mean_of(rows, "speedup_end_to_end", "int6"), mean_of(rows, "speedup_end_to_end", "hadamard"));
-    printf("a product for each group takes %.2f times as long as one with shifts inside, by the same kernels (%.2f times the "
-           "fastest), %.0f %% of it gathering\n",
-           mean_of(rows, "gemm_over_shiftmm", "own"), mean_of(rows, "gemm_over_shiftmm", "taken"),
-           100 * mean_of(rows, "share_gathering", NULL));
+    static const char *const figure[] = {"ratio_to_int8",      "speedup_over_bf16",        "taken_speedup",
+                                         "speedup_end_to_end", "taken_speedup_end_to_end", "gemm_over_shiftmm"};
+    printf("geometric means\n");
+    for (size_t i = 0; i < sizeof figure / sizeof *figure; i++) {
+        json_t *row = means(rows, figure[i]), *value;
+        const char *kind;
+        printf("%-26s", figure[i]);
+        json_object_foreach(row, kind, value) printf(" %s %.3f", kind, json_number_value(value));
+        printf("\n");
+        json_decref(row);
+    }
+    printf("%-26s %.3f\n", "share_gathering", mean_of(rows, "share_gathering", NULL));
 }
 
 static json_t *summary(json_t *rows, double peak) {
-    json_t *gemm = json_pack("{s:o,s:o}", "own", number(mean_of(rows, "gemm_over_shiftmm", "own")), "taken",
-                             number(mean_of(rows, "gemm_over_shiftmm", "taken")));
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
-                     means(rows, "speedup_over_bf16"), "speedup_end_to_end", means_whole(rows), "gemm_over_shiftmm", gemm,
-                     "share_gathering", number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes",
-                     rows);
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ratio_to_int8", means(rows, "ratio_to_int8"), "speedup_over_bf16",
+                     means(rows, "speedup_over_bf16"), "taken_speedup", means(rows, "taken_speedup"), "speedup_end_to_end",
+                     means(rows, "speedup_end_to_end"), "taken_speedup_end_to_end", means(rows, "taken_speedup_end_to_end"),
+                     "gemm_over_shiftmm", means(rows, "gemm_over_shiftmm"), "share_gathering",
+                     number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes", rows);
 }
 
 qs_status bench_shiftmm(qs_device *device, int threads, bool json) {

@@ -16,6 +16,7 @@ struct qs_lone_product {
     bool integer;
     int shifts, hadamard; /* hadamard: block of the transform; 1: none */
     qs__product own;      /* by our own kernels; shifts 0: not this kind */
+    qs__chain *taken;     /* what the device chooses; NULL: not this kind */
     int64_t input_count, weights_count;
     qs__work *product, *pack;
     qs__work *direct; /* of matrices: takes weights as they lie, which is faster than packing them for one product */
@@ -23,6 +24,7 @@ struct qs_lone_product {
     uint16_t *input; /* bf16 */
     void *operand, *codes, *packed, *result, *scratch, *direct_scratch;
     uint8_t *group, *lift;
+    uint8_t *power; /* of a row of weights: what it is multiplied by, where the input has no room for all shifts */
     char name[64];
 };
 
@@ -137,6 +139,7 @@ static qs_status draw(qs_lone_product *p) {
     QS_TRY(room((size_t)s->outputs * sizeof(float), (void **)&p->factors));
     QS_TRY(room((size_t)s->channels, (void **)&p->group));
     QS_TRY(room((size_t)s->channels, (void **)&p->lift));
+    QS_TRY(room((size_t)(p->weights_count / s->outputs), (void **)&p->power));
     QS_TRY(room((size_t)p->input_count * sizeof(float), (void **)&values));
     for (int64_t i = 0; i < p->weights_count; i++)
         p->weights[i] = (float)qs_random_uniform(KEY, (uint64_t)i) - 0.5f;
@@ -170,6 +173,19 @@ static void transformed_quantize(const qs_lone_product *p, const qs__transformed
     qs__transformed_quantize(values, &quantizing, dst);
 }
 
+/* What the input's codes have no room for goes to the weights, whose last axis in memory is the input's channel. */
+static void share_shifts(qs_lone_product *p) {
+    const int64_t row = p->weights_count / p->shape.outputs, channels = p->shape.channels;
+    const int spare = qs__spare_bits(p->format);
+    for (int64_t c = 0; c < channels; c++) {
+        const int shift = p->shifts - 1 - p->group[c];
+        p->lift[c] = (uint8_t)(shift < spare ? shift : spare);
+        p->power[c] = (uint8_t)(1 << (shift - p->lift[c]));
+    }
+    for (int64_t k = channels; k < row; k++)
+        p->power[k] = p->power[k - channels];
+}
+
 static void find_groups(qs_lone_product *p) {
     if (p->shifts == 1) {
         for (int64_t c = 0; c < p->shape.channels; c++)
@@ -179,10 +195,10 @@ static void find_groups(qs_lone_product *p) {
         qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
     }
     (void)qs_shift_groups(p->format, false, p->shifts, p->shape.channels, p->range, p->group);
-    int spare = p->own.shifts ? 0 : qs__spare_bits(p->format); /* our own kernels lift for themselves */
-    for (int64_t c = 0; c < p->shape.channels; c++) {
-        int shift = p->shifts - 1 - p->group[c];
-        p->lift[c] = (uint8_t)(shift < spare ? shift : spare); /* the rest, if any, goes to the weights */
+    if (p->own.shifts) {
+        memset(p->lift, 0, (size_t)p->shape.channels); /* our own kernels lift for themselves */
+    } else {
+        share_shifts(p);
     }
 }
 
@@ -202,7 +218,7 @@ static void write_operand(qs_lone_product *p) {
 }
 
 static qs_status pack_weights(const qs_lone_product *p) {
-    return p->direct || p->own.shifts ? QS_OK : qs__work_run(p->cpu->library, p->pack);
+    return p->pack && !p->direct ? qs__work_run(p->cpu->library, p->pack) : QS_OK;
 }
 
 /* One step for all, as the recipe has it. */
@@ -214,7 +230,10 @@ static void write_transformed_weights(qs_lone_product *p) {
     transformed_quantize(p, &values, step, p->codes);
 }
 
-/* Weights of int6 take the last shift of the narrow channels' partners: their codes have the room, the time is that of any codes. */
+static bool lifts_weights(const qs_lone_product *p) {
+    return !p->own.shifts && p->shifts - 1 > qs__spare_bits(p->format);
+}
+
 static qs_status write_weights(qs_lone_product *p) {
     const int64_t row = p->weights_count / p->shape.outputs;
     if (!p->integer) {
@@ -228,9 +247,10 @@ static qs_status write_weights(qs_lone_product *p) {
     }
     for (int64_t o = 0; o < p->shape.outputs; o++) {
         const float step = qs_step_of_absmax(p->format, qs_absmax_array(row, p->weights + o * row));
+        int8_t *codes = (int8_t *)p->codes + o * row;
         p->factors[o] = step;
-        qs_quantize_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, row, p->weights + o * row,
-                          (int8_t *)p->codes + o * row);
+        qs_quantize_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, row, p->weights + o * row, codes);
+        if (lifts_weights(p)) p->cpu->products->lift(row, false, p->power, codes, (uint8_t *)codes);
     }
     return pack_weights(p);
 }
@@ -254,6 +274,11 @@ static void run_own(qs_lone_product *p, int stages) {
     if (run.stages) qs__product_execute(&p->own, &run);
 }
 
+/* As in a training step: weights are packed, or transformed, inside. */
+static qs_status run_taken(const qs_lone_product *p) {
+    return qs__chain_run(p->taken, &(qs_run){.samples = p->shape.batch, .global_samples = p->shape.batch, .loss_scale = 1});
+}
+
 qs_status qs__lone_run(qs_lone_product *p, int stages) {
     if (stages & QS_LONE_GROUPS && p->integer) find_groups(p);
     if (stages & QS_LONE_QUANTIZE) write_operand(p);
@@ -262,31 +287,34 @@ qs_status qs__lone_run(qs_lone_product *p, int stages) {
         run_own(p, stages);
         return QS_OK;
     }
+    if (p->taken) return stages & QS_LONE_PRODUCT ? run_taken(p) : QS_OK;
     const bool fresh = stages & QS_LONE_WEIGHTS && p->direct;
     return stages & QS_LONE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
 }
 
 /* ---- Life ---- */
 
-/* "hadamard" is int4 with a transform, the others are formats. Of eight bits, and behind a transform, there are no groups: one step for
- * all. */
+/* "hadamard" is int4 with a transform, "int8:shift4" has groups, the others are formats. Otherwise of eight bits, and behind a transform,
+ * there are no groups: one step for all. */
 static qs_status fill_format(qs_lone_product *p, const char *kind) {
-    const bool transform = strcmp(kind, "hadamard") == 0;
-    QS_TRY(qs_format_find(transform ? "int4" : kind, &p->format));
+    const bool transform = strcmp(kind, "hadamard") == 0, shifted = strcmp(kind, "int8:shift4") == 0;
+    QS_TRY(qs_format_find(transform ? "int4" : shifted ? "int8" : kind, &p->format));
     QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
     p->integer = p->format->kind == QS_KIND_INTEGER;
-    p->shifts = p->integer && p->format->bits < 8 && !transform ? SHIFTS : 1;
+    p->shifts = p->integer && (p->format->bits < 8 || shifted) && !transform ? SHIFTS : 1;
     p->hadamard = transform ? qs_hadamard_block(HADAMARD, p->shape.channels) : 1;
     return QS_OK;
 }
 
 void qs__lone_close(qs_lone_product *p) {
     if (!p) return;
-    void *const rooms[] = {p->weights, p->range,  p->factors, p->input,          p->operand, p->codes,
-                           p->packed,  p->result, p->scratch, p->direct_scratch, p->group,   p->lift};
+    void *const rooms[] = {p->weights, p->range,   p->factors,        p->input, p->operand, p->codes, p->packed,
+                           p->result,  p->scratch, p->direct_scratch, p->group, p->lift,    p->power};
     qs__work_release(p->product);
     qs__work_release(p->pack);
     qs__work_release(p->direct);
+    if (p->taken) qs__chain_release(p->taken);
+    free(p->taken);
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         free(rooms[i]);
     free(p);
@@ -322,10 +350,46 @@ static qs_status fill_own(qs_lone_product *p, const char *kind, bool gathered) {
     return qs__lone_run(p, QS_LONE_ALL);
 }
 
+/* Forward, between operands of one format. */
+static qs_case case_of(const qs_lone_product *p) {
+    const qs_lone_shape *s = &p->shape;
+    const int kernel = (int)s->kernel, stride = (int)s->stride, padding = (int)padding_of(s);
+    const qs_attributes window = {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
+    const bool matrix = is_matrix(s);
+    const int64_t height = out_extent(s, s->height), width = out_extent(s, s->width);
+    qs_case one = qs_case_make(matrix ? "linear" : "conv2d", "forward", matrix ? NULL : &window);
+    const int axes = matrix ? 2 : 4;
+    qs_case_bind(&one, QS_SRC, qs_shape_of(axes, s->batch, s->channels, s->height, s->width), p->format);
+    qs_case_bind(&one, QS_WEIGHTS, qs_shape_of(axes, s->outputs, s->channels, s->kernel, s->kernel), p->format);
+    qs_case_bind(&one, QS_DST, qs_shape_of(axes, s->batch, s->outputs, height, width), p->format);
+    return one;
+}
+
+static qs_status fill_taken(qs_lone_product *p) {
+    QS_TRY(fill_format(p, "bf16"));
+    const qs_case one = case_of(p);
+    void *data[QS_MAX_OPERANDS] = {NULL};
+    QS_TRY(qs_allocate(1, sizeof *p->taken, &p->taken));
+    QS_TRY(qs__choose(p->cpu, &one, NULL, p->taken));
+    snprintf(p->name, sizeof p->name, "%s", p->taken->name);
+    QS_TRY(draw(p));
+    QS_TRY(room((size_t)p->weights_count * sizeof(uint16_t), &p->codes));
+    QS_TRY(room((size_t)qs__cpu_count(&one, QS_DST) * sizeof(uint16_t), &p->result));
+    QS_TRY(room(p->taken->scratch_bytes, &p->scratch));
+    data[qs_case_position(&one, QS_SRC)] = p->input;
+    data[qs_case_position(&one, QS_WEIGHTS)] = p->codes;
+    data[qs_case_position(&one, QS_DST)] = p->result;
+    QS_TRY(qs__chain_prepare(p->taken, data, p->scratch));
+    return qs__lone_run(p, QS_LONE_ALL);
+}
+
 static qs_status fill(qs_lone_product *p, const char *kind) {
     if (!strncmp(kind, "own ", 4)) return fill_own(p, kind + 4, false);
-    if (!strcmp(kind, "gathered")) return fill_own(p, "int4", true);
+    if (!strncmp(kind, "gathered ", 9)) return fill_own(p, kind + 9, true);
+    if (!strcmp(kind, "taken bf16")) return fill_taken(p);
     QS_TRY(fill_format(p, kind));
+    if (p->shifts - 1 > 2 * qs__spare_bits(p->format))
+        return qs_fail(QS_UNSUPPORTED, "%s by the kernel library: its codes fill their bytes", kind);
     qs__type type = qs__cpu_type(p->format), dst = type == QS__FP32 || !p->cpu->bf16 ? QS__FP32 : QS__BF16;
     const layouts l = is_matrix(&p->shape) ? matrix_layouts(&p->shape, type, dst) : image_layouts(&p->shape, type, dst);
     QS_TRY(draw(p));

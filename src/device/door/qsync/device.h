@@ -97,13 +97,14 @@ enum {
     QS_LONE_WEIGHTS = 4,  /* fp32 weights to the format, packed */
     QS_LONE_PRODUCT = 8,
     QS_LONE_ALL = 15,
-    QS_LONE_GATHER = 16 /* the part of "gathered"'s product that rearranges codes, by itself; nothing elsewhere */
+    QS_LONE_GATHER = 16 /* the part of a gathered product that rearranges codes, by itself; nothing elsewhere */
 };
 typedef struct qs_lone_product qs_lone_product;
 /* kind: "fp32", "bf16"; "int8" (one step for the whole input); "int4", "int6" (four shift groups); "hadamard" (4 bits, one step for each
  * factor behind a transform of blocks of at most 16 channels), all by the kernel library. "own int8" and so on, integers only, are the same
- * by our own kernels, and "gathered" is int4 with a product for each shift group, by the same tiles. QS_UNSUPPORTED where the device lacks
- * it. */
+ * by our own kernels, which have "own int8:shift4" (8 bits in four shift groups) too; "gathered int4" and the like have a product for each
+ * shift group, by the same tiles. "taken bf16" is the kernel that the device takes in a training step: it packs bf16 weights in each
+ * product. QS_UNSUPPORTED where the device lacks it. */
 QS_API qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
 QS_API qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages);
 QS_API const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product);
