@@ -66,6 +66,9 @@ static void by_the_formula(void **state) {
     rule.bits_more = -2;
     recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
     text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,5)/align-truncate");
+    rule.bits_more = 2;
+    recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
+    text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,9)/align-truncate");
     /* The stem has no input gradient; products of fp32 need more than fp32 has. */
     recipe = chosen(&rule, "stem.conv", "e5m2");
     assert_null(recipe.accumulator[QS_GEMM_INPUT_GRADIENT].adder);

@@ -131,4 +131,26 @@ holds '.ranks == 32'
 }
 jq -e '[.classes.t4.operators | to_entries[] | select(.value | type == "object" and .pin and .recipe == "int8/fp16") | .key] == ["conv1", "fc"]' \
     "$work/ends.json" > /dev/null || fail "the ends are not pinned"
+
+# Narrow accumulators: every GEMM gets so many bits more or fewer than its length asks for.
+cat > "$work/narrow.json" << 'END'
+{"schema": "qsync/cluster/1", "classes": {"narrow": {"role": "training", "backend": "cpu", "formats": ["fp32"],
+  "accumulator": "fp(8,9)/product(5)/nearest-even"}}}
+END
+ask profile --cluster "$work/narrow.json" --model mlp --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 \
+    --conversion-seconds 0.1 --out "$work/narrow-profile.json"
+narrow="--cluster $work/narrow.json --profile $work/narrow-profile.json --dataset shapes --planner fp32"
+# widths BITS_OFF: of all GEMMs.
+widths() {
+    # shellcheck disable=SC2086
+    ask plan $narrow --accumulate "fp(8,auto)/product(5)/nearest-even" --accumulator-bits-off="$1" --json
+    jq -c '[.classes.narrow.operators[].accumulator[] | capture("^fp\\(8,(?<bits>[0-9]+)\\)/product\\(5\\)/nearest-even$").bits | tonumber]' "$work/json"
+}
+by_length=$(widths 0)
+echo "$by_length" | jq -e 'length == 9 and min == 5 and max > 6' > "$work/out" || fail "widths of an mlp's GEMMs: $by_length"
+for off in -2 2; do
+    [ "$(widths $off)" = "$(echo "$by_length" | jq -c "map(. + $off)")" ] || fail "$off bits off $by_length: $(widths $off)"
+done
+# shellcheck disable=SC2086
+refuse 2 'go with --accumulate' plan $narrow --accumulator-bits-off=-1
 finish
