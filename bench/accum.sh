@@ -3,7 +3,8 @@
 # Milliseconds of the formula of variance retention for a sum of 10^9 products: one evaluation at the slowest width (vrr_ms), and the search
 # for the width that is enough (bits_ms). Several runs, the median of each figure is kept. Then how fast the device's kernels with narrow
 # accumulators are: the time of the fp32 kernel that forms the same products over theirs (kernel_ratio.MODE, and by shape), and that of the
-# kernel that the device takes, which may form fewer (taken_ratio.MODE); one thread, the least of KERNEL_ROUNDS.
+# kernel that the device takes, which may form fewer (taken_ratio.MODE), over convolutions; beside the one that it takes over linear layers
+# (linear_ratio.MODE). avx2: all of that below the instruction sets that add in fused fp32 lanes. One thread, the least of KERNEL_ROUNDS.
 # BENCH_ROUNDS (5), KERNEL_ROUNDS (12).
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,6 +22,7 @@ done
 jq -s 'def median: sort | .[length / 2 | floor];
     . as $runs | .[0] | with_entries(.key as $key | .value = ([$runs[][$key]] | median))' "$work/rows" > "$work/formula"
 "$QSYNC" bench --narrow --steps "$KERNEL_ROUNDS" --json > "$work/kernels"
-jq -s '.[0] + .[1]' "$work/formula" "$work/kernels" > "$work/figures.json"
+"$QSYNC" bench --narrow --isa avx2 --steps "$KERNEL_ROUNDS" --json > "$work/avx2"
+jq -s '.[0] + .[1] + {avx2: .[2]}' "$work/formula" "$work/kernels" "$work/avx2" > "$work/figures.json"
 bench_write "$work/figures.json"
-jq '.figures | del(.shapes)' bench/results/accum.json
+jq '.figures | del(.shapes, .avx2.shapes)' bench/results/accum.json

@@ -10,14 +10,14 @@
 
 #include "qsync/device.h"
 
-typedef struct convolution {
+typedef struct layer {
     const char *name;
-    int64_t batch, inputs, outputs, extent;
+    int64_t batch, inputs, outputs, extent; /* extent 0: a linear layer */
     int kernel, stride;
     bool first; /* of its network: no gradient of the input */
-} convolution;
+} layer;
 
-static const convolution shapes[] = {
+static const layer shapes[] = {
     {"resnet20 stem", 4, 3, 16, 32, 3, 1, true},
     {"resnet20 stage1", 4, 16, 16, 32, 3, 1, false},
     {"resnet20 stage2 first", 4, 16, 32, 32, 3, 2, false},
@@ -27,6 +27,8 @@ static const convolution shapes[] = {
     {"resnet18 stage2 first", 1, 64, 128, 56, 3, 2, false},
     {"resnet18 stage2 shortcut", 1, 64, 128, 56, 1, 2, false},
     {"resnet18 stage3", 1, 256, 256, 14, 3, 1, false},
+    {"linear 512 to 1000", 32, 512, 1000, 0, 1, 1, false},
+    {"linear 768 to 768", 64, 768, 768, 0, 1, 1, false},
 };
 static const char *const passes[] = {"forward", "input_gradient", "weight_gradient"};
 
@@ -51,6 +53,7 @@ static const mode modes[] = {
 };
 enum {
     SHAPES = sizeof shapes / sizeof *shapes,
+    LINEAR = SHAPES - 2, /* from here on */
     PASSES = sizeof passes / sizeof *passes,
     MODES = sizeof modes / sizeof *modes,
     FP32 = MODES, /* without a narrow accumulator: the device's choice */
@@ -76,19 +79,28 @@ typedef struct bench {
 
 /* ---- Cases ---- */
 
-static int64_t extent_out(const convolution *shape) {
+static bool is_linear(const layer *shape) {
+    return shape->extent == 0;
+}
+
+static int64_t extent_out(const layer *shape) {
     return (shape->extent - 1) / shape->stride + 1;
 }
 
-static qs_case case_of(const convolution *shape, const char *pass, const mode *how) {
-    const qs_format *fp32 = qs_format_of("fp32"), *operands = how ? qs_format_of(how->operands) : fp32;
+static qs_case case_start(const layer *shape, const char *pass) {
     const qs_attributes with = {.kernel = {shape->kernel, shape->kernel},
                                 .stride = {shape->stride, shape->stride},
                                 .padding = {shape->kernel / 2, shape->kernel / 2}};
-    qs_case one = qs_case_make("conv2d", pass, &with);
-    const qs_shape src = qs_shape_of(4, shape->batch, shape->inputs, shape->extent, shape->extent);
-    const qs_shape dst = qs_shape_of(4, shape->batch, shape->outputs, extent_out(shape), extent_out(shape));
-    const qs_shape weights = qs_shape_of(4, shape->outputs, shape->inputs, (int64_t)shape->kernel, (int64_t)shape->kernel);
+    return is_linear(shape) ? qs_case_make("linear", pass, NULL) : qs_case_make("conv2d", pass, &with);
+}
+
+static qs_case case_of(const layer *shape, const char *pass, const mode *how) {
+    const qs_format *fp32 = qs_format_of("fp32"), *operands = how ? qs_format_of(how->operands) : fp32;
+    const int axes = is_linear(shape) ? 2 : 4;
+    qs_case one = case_start(shape, pass);
+    const qs_shape src = qs_shape_of(axes, shape->batch, shape->inputs, shape->extent, shape->extent);
+    const qs_shape dst = qs_shape_of(axes, shape->batch, shape->outputs, extent_out(shape), extent_out(shape));
+    const qs_shape weights = qs_shape_of(axes, shape->outputs, shape->inputs, (int64_t)shape->kernel, (int64_t)shape->kernel);
     const qs_operand bound[] = {{QS_SRC, src, operands},      {QS_WEIGHTS, weights, operands}, {QS_DST, dst, fp32},
                                 {QS_DIFF_DST, dst, operands}, {QS_DIFF_SRC, src, fp32},        {QS_DIFF_WEIGHTS, weights, fp32}};
     for (size_t i = 0; i < sizeof bound / sizeof *bound; i++)
@@ -123,7 +135,7 @@ static qs_status kernel_choose(qs_device *device, const qs_case *one, bool all_p
     return qs_fail(QS_UNSUPPORTED, "no fp32 kernel forms all products");
 }
 
-static qs_status kernel_make(bench *all, const convolution *shape, const char *pass, int index) {
+static qs_status kernel_make(bench *all, const layer *shape, const char *pass, int index) {
     bound_kernel *to = &all->kernel[index];
     const mode *how = index < MODES ? &modes[index] : NULL;
     qs_case one = case_of(shape, pass, how);
@@ -191,10 +203,11 @@ static qs_status measure(bench *all) {
 
 /* ---- Output ---- */
 
-static double ratio_of(const bench *all, int baseline, int m) {
+/* Over the shapes from `first` to before `end`. */
+static double ratio_of(const bench *all, int baseline, int m, int first, int end) {
     double sum = 0;
     int count = 0;
-    for (int s = 0; s < SHAPES; s++)
+    for (int s = first; s < end; s++)
         sum += all->log_ratio[baseline - FP32][s][m], count += all->count[s];
     return exp(sum / count);
 }
@@ -204,10 +217,11 @@ static double shape_ratio(const bench *all, int baseline, int shape, int m) {
 }
 
 static qs_status print_figures(const bench *all, int threads) {
-    json_t *ratios = json_object(), *taken = json_object(), *by_shape = json_object();
+    json_t *ratios = json_object(), *taken = json_object(), *linear = json_object(), *by_shape = json_object();
     for (int m = 0; m < MODES; m++) {
-        json_object_set_new(ratios, modes[m].name, json_real(ratio_of(all, PRODUCTS, m)));
-        json_object_set_new(taken, modes[m].name, json_real(ratio_of(all, FP32, m)));
+        json_object_set_new(ratios, modes[m].name, json_real(ratio_of(all, PRODUCTS, m, 0, LINEAR)));
+        json_object_set_new(taken, modes[m].name, json_real(ratio_of(all, FP32, m, 0, LINEAR)));
+        json_object_set_new(linear, modes[m].name, json_real(ratio_of(all, FP32, m, LINEAR, SHAPES)));
     }
     for (int s = 0; s < SHAPES; s++) {
         json_t *row = json_object();
@@ -217,15 +231,16 @@ static qs_status print_figures(const bench *all, int threads) {
                                           shape_ratio(all, FP32, s, m), "gigaproducts_per_s", all->gigaproducts[s][m] / all->count[s]));
         json_object_set_new(by_shape, shapes[s].name, row);
     }
-    return json_print(json_pack("{s:i,s:o,s:o,s:o}", "threads", threads, "kernel_ratio", ratios, "taken_ratio", taken, "shapes", by_shape));
+    return json_print(json_pack("{s:i,s:o,s:o,s:o,s:o}", "threads", threads, "kernel_ratio", ratios, "taken_ratio", taken, "linear_ratio",
+                                linear, "shapes", by_shape));
 }
 
 static void print_table(const bench *all) {
-    printf("Speed of narrow accumulators, fp(6,9), over fp32's: geometric means over the passes of a shape, and over all\n\n"
+    printf("Speed of narrow accumulators, fp(6,9), over fp32's: geometric means over the passes of a shape, and over all convolutions\n\n"
            "%-42s %15s %15s\n",
            "", "all products", "kernel it takes");
     for (int m = 0; m < MODES; m++) {
-        printf("\n%-42s %15.3f %15.3f\n", modes[m].name, ratio_of(all, PRODUCTS, m), ratio_of(all, FP32, m));
+        printf("\n%-42s %15.3f %15.3f\n", modes[m].name, ratio_of(all, PRODUCTS, m, 0, LINEAR), ratio_of(all, FP32, m, 0, LINEAR));
         for (int s = 0; s < SHAPES; s++)
             printf("  %-40s %15.3f %15.3f %8.1f G products/s\n", shapes[s].name, shape_ratio(all, PRODUCTS, s, m),
                    shape_ratio(all, FP32, s, m), all->gigaproducts[s][m] / all->count[s]);

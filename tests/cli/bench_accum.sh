@@ -21,7 +21,9 @@ grep -q "finding that $bits bits are enough" "$work/line" || {
 }
 "$QSYNC" bench --narrow --steps 1 --json > "$work/figures" || failures=$((failures + 1))
 jq -e '(.kernel_ratio | length >= 8 and has("nearest-even") and has("align-truncate/chunk64") and has("toward-zero") and has("stochastic"))
-    and ([.kernel_ratio[], .taken_ratio[]] | min > 0) and (.taken_ratio | length) == (.kernel_ratio | length)
+    and ([.kernel_ratio[], .taken_ratio[], .linear_ratio[]] | min > 0)
+    and ([.taken_ratio, .linear_ratio | length] | unique) == [.kernel_ratio | length]
+    and (.shapes | has("linear 768 to 768"))
     and (.shapes | length >= 8) and ([.shapes[][].gigaproducts_per_s] | min > 0)' "$work/figures" \
     > "$work/said" || {
     echo "missing in the figures of narrow accumulators:"
