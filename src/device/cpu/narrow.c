@@ -4,7 +4,6 @@
  * changes no bit. Images are copied, with their padding, to where rows can be read in place: one image a thread at a time. */
 #include "narrow_plan.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -182,7 +181,6 @@ static void grid_sums(const job *j, const qs__narrow_grid *grid, int64_t sample,
 static void image_slots(void *context, int64_t slot, int64_t end) {
     const job *j = context;
     const qs__narrow_plan *p = j->plan;
-    assert(end == slot + 1);
     void *image = image_of_slot(j, slot);
     const int64_t units = p->batch * p->bands;
     for (int64_t unit = units * slot / p->slots; unit < units * end / p->slots; unit++) {
@@ -268,7 +266,6 @@ static void add_bias(const job *j, int64_t sample, double *bias) {
 static void weight_slots(void *context, int64_t slot, int64_t end) {
     const job *j = context;
     const qs__narrow_plan *p = j->plan;
-    assert(end == slot + 1);
     void *image = image_of_slot(j, slot), *diff = place(p, image, p->image.elements);
     double *bias = slot == 0 && j->diff_bias ? (double *)(j->scratch + p->bias) : NULL;
     qs__narrow_piece *piece = (qs__narrow_piece *)(j->scratch + p->pieces) + slot * p->most_pieces;
