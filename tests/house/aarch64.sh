@@ -18,4 +18,5 @@ cd "$build"
 ctest -R '^(base|number|tensor|op|device|graph|schedule|record|costmodel|planner)\.' --label-exclude long --timeout 3000 > "$build.log" 2>&1 ||
     { tail -n 60 "$build.log"; exit 1; }
 tail -n 12 "$build.log"
-"$build/qsync" devices --json | grep -q '"library": "own kernels"' || { echo "devices does not say whose kernels run"; exit 1; }
+qemu-aarch64 "$build/qsync" devices --json | grep -q '"library": "own kernels"' || { echo "devices does not say whose kernels run"; exit 1; }
+qemu-aarch64 "$build/qsync" devices | grep -q 'formats fp32 int8' || { echo "the dot products are not offered as int8"; exit 1; }

@@ -53,7 +53,8 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
         if (cpu->vnni) return QS_OK;
         return qs_fail(
             QS_UNSUPPORTED,
-            "exact integer products need avx512_core_vnni or avx2_vnni, which this CPU lacks or the ceiling isa=%s excludes: use fp32",
+            "exact integer products need avx512_core_vnni, avx2_vnni or AArch64's dot products, which this CPU lacks or the ceiling isa=%s "
+            "excludes: use fp32",
             cpu->isa);
     default:
         return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);

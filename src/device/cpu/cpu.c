@@ -26,6 +26,14 @@ static const char *ceiling_name(size_t index) {
     return ceilings[index].name;
 }
 
+static bool has_neon_dot(void) {
+#if defined(__aarch64__) && defined(__linux__)
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+    return false;
+#endif
+}
+
 static const char *chosen_ceiling; /* of this process; oneDNN's cannot change once it made a kernel */
 
 static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
@@ -44,7 +52,7 @@ static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
     chosen_ceiling = ceilings[i].name;
     /* What the machine really has bounds what the ceiling allows. */
     cpu->bf16 = ceilings[i].bf16 && qs__library_has("avx512_core_bf16");
-    cpu->vnni = ceilings[i].vnni && (qs__library_has("avx512_core_vnni") || qs__library_has("avx2_vnni"));
+    cpu->vnni = ceilings[i].vnni && (qs__library_has("avx512_core_vnni") || qs__library_has("avx2_vnni") || has_neon_dot());
     snprintf(cpu->isa, sizeof cpu->isa, "%s", name);
     return QS_OK;
 }
@@ -58,15 +66,15 @@ static const qs__cpu_kernels *own_kernels(void) {
     return &qs__cpu_kernels_portable;
 }
 
-/* Exact products of codes; the ones with VNNI instructions where these are there and allowed. */
+/* Exact products of codes; the ones with dot products where these are there and allowed. */
 static const qs__products *integer_products(const qs__cpu *cpu) {
     (void)cpu;
 #if defined(__x86_64__)
     if (cpu->vnni && qs__library_has("avx512_core_vnni")) return &qs__products_avx512_vnni;
     if (cpu->vnni) return &qs__products_avx2_vnni;
     if (strcmp(qs_number_isa(), "portable")) return &qs__products_avx2;
-#elif defined(__aarch64__) && defined(__linux__)
-    if (strcmp(cpu->isa, "portable") && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP)) return &qs__products_neon_dot;
+#elif defined(__aarch64__)
+    if (cpu->vnni) return &qs__products_neon_dot;
 #endif
     return &qs__products_portable;
 }

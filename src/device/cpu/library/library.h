@@ -18,7 +18,8 @@ typedef struct qs__library qs__library;
 /* Caps the instruction sets of the whole process; only before the first work is planned. `name` as in qs_device_options. QS_UNSUPPORTED
  * when it is too late. */
 qs_status qs__library_isa_set(const char *name);
-/* Whether the library, under its cap and on this machine, uses the instruction sets of a cap of that name. */
+/* Whether the library (in builds without one: our own products of codes), under its cap and on this machine, uses the instruction sets of a
+ * cap of that name. */
 bool qs__library_has(const char *name);
 /* "onednn 2.6.3" into a caller buffer; returns it. */
 const char *qs__library_version(char *buffer, size_t size);

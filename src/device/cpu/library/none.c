@@ -2,6 +2,10 @@
 /* Builds without a kernel library: nothing is ever planned, and the device runs on its own kernels and the reference. */
 #include "library.h"
 
+#include "qsync/number.h"
+
+#include <string.h>
+
 static const char absent[] = "this build has no kernel library: build with QS_WITH_ONEDNN=ON for float products at speed";
 
 qs_status qs__library_isa_set(const char *name) {
@@ -9,7 +13,12 @@ qs_status qs__library_isa_set(const char *name) {
     return QS_OK;
 }
 
+/* All that is asked for here is our own products of codes: as far as the ceiling, which number knows, and the processor go. */
 bool qs__library_has(const char *name) {
+#if defined(__x86_64__)
+    if (!strcmp(name, "avx512_core_vnni")) return !strcmp(qs_number_isa(), "avx512") && __builtin_cpu_supports("avx512vnni");
+    if (!strcmp(name, "avx2_vnni")) return strcmp(qs_number_isa(), "portable") && __builtin_cpu_supports("avxvnni");
+#endif
     (void)name;
     return false;
 }
