@@ -20,7 +20,7 @@ INLINE __m512 product_fp32(__m512 sum, __m512 word, __m512 weights) {
     return _mm512_fmadd_ps(word, weights, sum);
 }
 
-INLINE __m512 product_bf16(__m512 sum, __m512 word, __m512 weights) {
+QS__NEEDS("avx512bf16") INLINE __m512 product_bf16(__m512 sum, __m512 word, __m512 weights) {
     return _mm512_dpbf16_ps(sum, (__m512bh)word, (__m512bh)weights);
 }
 
@@ -118,7 +118,7 @@ static void tile_fp32(const qs__direct_tile *tile) {
     run_any(tile, product_fp32);
 }
 
-static void tile_bf16(const qs__direct_tile *tile) {
+QS__NEEDS("avx512bf16") static void tile_bf16(const qs__direct_tile *tile) {
     run_any(tile, product_bf16);
 }
 

@@ -10,4 +10,7 @@
  * keep some in memory, which takes half of the speed. */
 #define QS__PINNED(sum) __asm__("" : "+v"(sum))
 
+/* Of a function that needs more of the processor than its file. */
+#define QS__NEEDS(features) __attribute__((target(features)))
+
 #endif

@@ -113,11 +113,11 @@ INLINE __m512i product_fp32(__m512i sum, __m512i vector, __m512i factor) {
     return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(vector), _mm512_castsi512_ps(factor), _mm512_castsi512_ps(sum)));
 }
 
-INLINE __m512i product_bf16(__m512i sum, __m512i vector, __m512i factor) {
+QS__NEEDS("avx512bf16") INLINE __m512i product_bf16(__m512i sum, __m512i vector, __m512i factor) {
     return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)vector, (__m512bh)factor));
 }
 
-INLINE __m512i product_int8(__m512i sum, __m512i vector, __m512i factor) {
+QS__NEEDS("avx512vnni") INLINE __m512i product_int8(__m512i sum, __m512i vector, __m512i factor) {
     return _mm512_dpbusd_epi32(sum, vector, factor);
 }
 
@@ -199,17 +199,17 @@ static void tile_fp32(const qs__taps_tile *tile) {
     run_any(tile, product_fp32, false);
 }
 
-static void tile_bf16(const qs__taps_tile *tile) {
+QS__NEEDS("avx512bf16") static void tile_bf16(const qs__taps_tile *tile) {
     run_any(tile, product_bf16, false);
 }
 
-static void tile_int8(const qs__taps_tile *tile) {
+QS__NEEDS("avx512vnni") static void tile_int8(const qs__taps_tile *tile) {
     run_any(tile, product_int8, true);
 }
 
 /* ---- Codes ---- */
 
-static void excess(int64_t places, const void *diff, int32_t *sum) {
+QS__NEEDS("avx512vnni") static void excess(int64_t places, const void *diff, int32_t *sum) {
     const __m512i many = _mm512_set1_epi8((char)0x80);
     __m512i total = _mm512_loadu_si512(sum);
     for (int64_t p = 0; p < places; p++)
