@@ -16,6 +16,8 @@ static const qs__backend *const backends[] = {
 };
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
+enum { ALIGNMENT = 64 };
+
 struct qs_device {
     const qs__backend *backend;
     void *state;
@@ -175,10 +177,22 @@ static qs_status kernel_find(qs_device *device, const qs_case *one, const char *
     return status == QS_MISMATCH && preferred ? backend->prepare(device->state, one, NULL, data, scratch, out) : status;
 }
 
+/* Vector kernels load and store whole lines: what begins elsewhere would be a crash in one of them, some day. */
+static qs_status alignment_check(const qs_case *one, void *const *data, const void *scratch) {
+    for (int i = 0; i < one->operands; i++)
+        if (one->operand[i].format && (uintptr_t)data[i] % ALIGNMENT != 0)
+            return qs_fail(QS_USAGE, "operand %s of %s begins at %p, which is no multiple of %d", qs_role_name(one->operand[i].role),
+                           one->op->name, data[i], ALIGNMENT);
+    if ((uintptr_t)scratch % ALIGNMENT != 0)
+        return qs_fail(QS_USAGE, "the scratch memory of %s begins at %p, which is no multiple of %d", one->op->name, scratch, ALIGNMENT);
+    return QS_OK;
+}
+
 qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *name, void *const *data, void *scratch, qs_kernel **out) {
     qs_kernel *kernel = NULL;
     qs_status status;
     QS_TRY(qs_case_check(one));
+    QS_TRY(alignment_check(one, data, scratch));
     QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
     kernel->device = device;
     QS_GOTO(within_case(kernel_find(device, one, name, data, scratch, &kernel->state), one));
@@ -237,17 +251,34 @@ double qs_device_peak(qs_device *device, const qs_format *format) {
     return device->backend->peak ? device->backend->peak(device->state, format) * device->speed : 0;
 }
 
+/* Lines of /proc/cpuinfo that tell processors apart, in the order of the text: virtual machines give many generations one name. */
+static const struct {
+    const char *line, *before;
+} cpu_lines[] = {{"model name", ""},         {"cpu family", ", family "}, {"model", " model "},
+                 {"stepping", " stepping "}, {"CPU implementer", ""},     {"CPU part", " part "}};
+enum { CPU_LINES = sizeof cpu_lines / sizeof cpu_lines[0] };
+
+/* What stands behind "name<tabs>: "; NULL: a line of another name. */
+static const char *cpu_value(char *line, const char *name) {
+    char *colon = strchr(line, ':');
+    const size_t length = strlen(name);
+    if (!colon || strncmp(line, name, length) != 0 || line[length + strspn(line + length, " \t")] != ':') return NULL;
+    line[strcspn(line, "\n")] = 0;
+    return colon + 1 + strspn(colon + 1, " \t");
+}
+
 void qs__cpu_name(char *text, size_t bytes) {
-    char line[256];
-    snprintf(text, bytes, "unknown");
+    char line[256], value[CPU_LINES][64] = {{0}};
+    size_t used = 0;
     FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(text, bytes, "unknown");
     if (!file) return;
-    while (fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) || !colon) continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(text, bytes, "%s", colon + 1 + strspn(colon + 1, " \t"));
-        break;
-    }
+    while (fgets(line, sizeof line, file) && line[0] != '\n')
+        for (size_t i = 0; i < CPU_LINES; i++) {
+            const char *found = cpu_value(line, cpu_lines[i].line);
+            if (found) snprintf(value[i], sizeof value[i], "%s", found);
+        }
     fclose(file);
+    for (size_t i = 0; i < CPU_LINES && used < bytes; i++)
+        if (value[i][0]) used += (size_t)snprintf(text + used, bytes - used, "%s%s", cpu_lines[i].before, value[i]);
 }

@@ -60,6 +60,30 @@ static void test_runs(void **state) {
     qs_device_close(device);
 }
 
+/* Vector kernels count on lines of 64 bytes: other addresses are refused before anything is bound to them. */
+static void test_alignment(void **state) {
+    (void)state;
+    qs_device *device = open_device("ref", NULL, 1, 1);
+    _Alignas(64) char memory[512];
+    void *data[QS_MAX_OPERANDS] = {0};
+    qs_case one;
+    qs_kernel *kernel = NULL;
+    assert_ok(qs_case_parse("relu/forward src=fp32[2,8] dst=fp32[2,8]", &one));
+    void **src = &data[qs_case_position(&one, QS_SRC)], **dst = &data[qs_case_position(&one, QS_DST)];
+    *src = memory, *dst = memory + 256;
+    assert_ok(qs_device_prepare(device, &one, NULL, data, NULL, &kernel));
+    qs_kernel_release(kernel);
+    kernel = NULL;
+    *dst = memory + 256 + 32;
+    assert_int_equal(qs_device_prepare(device, &one, NULL, data, NULL, &kernel), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "operand dst of relu begins at"));
+    *dst = memory + 256;
+    assert_int_equal(qs_device_prepare(device, &one, NULL, data, memory + 128 + 4, &kernel), QS_USAGE);
+    assert_non_null(strstr(qs_message(), "the scratch memory of relu begins at"));
+    assert_null(kernel);
+    qs_device_close(device);
+}
+
 static double seconds_of(double speed, bound *b) {
     qs_device *device = open_device("ref", NULL, 1, speed);
     bound_kernel kernel;
@@ -89,7 +113,7 @@ static void test_rests(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry), cmocka_unit_test(test_options), cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_runs),     cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_rests),   cmocka_unit_test(test_alignment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
