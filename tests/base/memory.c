@@ -102,8 +102,8 @@ static void arena_refuses_what_the_system_lacks(void **state) {
     }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const bool watched = true; /* sanitizers keep books of every page that comes or goes */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QS_EMULATED)
+static const bool watched = true; /* sanitizers keep books of every page that comes or goes; an emulator's pages are not the program's */
 #else
 static const bool watched = false;
 #endif
