@@ -250,7 +250,9 @@ static void stochastic_codes_are_fair(void **state) {
 }
 
 /* The bound of an element's variance is s²/4. By channel it is the smallest; groups at most double a step, and the last group has the
- * step τ 2^-(G-1): fine <= shift <= 4 fine + 4^-(G-1) coarse, and shift <= coarse. The exact variance lies between them too. */
+ * step τ 2^-(G-1): fine <= shift <= 4 fine + 4^-(G-1) coarse, and shift <= coarse. The paper's shift <= (1 - λ) fine + λ coarse, with a λ
+ * that depends on the ranges, holds for λ = (shift - fine) / (coarse - fine), wherever shift lies between the two; the bound here says how
+ * large this λ can be. The exact variance lies between them too. */
 static void variance_lies_between(void **state) {
     (void)state;
     qs_channel_layout l = {200, 33, 1};
