@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # labels: long
 # serial: yes
+# timeout: 7200
 # The house on AArch64 without kernel library and MPI: formats, reference kernels, our own kernels with their dot products, lowering and
 # planning, cross-compiled and run under qemu-user. CONTRIBUTING.md says what to install.
 set -eu
