@@ -17,8 +17,7 @@ typedef struct qs__bound {
     qs__relax_use use;
 } qs__bound;
 
-/* Of the class at its draft's batch and pins; the draft outlives the bound. Release with
- * qs__bound_release. */
+/* Of the class at its draft's batch and pins; the draft outlives the bound. Release with qs__bound_release. */
 qs_status qs__bound_create(const qs_draft_plan *draft, int class_index, double limit_us, qs__bound **out);
 void qs__bound_release(qs__bound *bound);
 /* Raises the bound by better prices; `reached` is ΣΩ of a known plan, which the bound will not exceed. */

@@ -127,6 +127,7 @@ static qs_status operators_descend(initial *one) {
     return QS_OK;
 }
 
+/* Those beyond the 64th of a block stay as they are. */
 static void operators_list(initial *one, const qs_block *block) {
     one->operators = 0;
     for (int i = 0; i < block->end - block->first && one->operators < 64; i++)

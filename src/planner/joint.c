@@ -112,13 +112,6 @@ static qs_status neighbours_add(joint *one, qs__shares *shares, const int *from,
     return QS_OK;
 }
 
-static int place_of(const qs__shares *shares, int64_t samples) {
-    int b = 0;
-    while (b + 1 < shares->batches && shares->batch[b].samples != samples)
-        b++;
-    return b;
-}
-
 /* All shares that exchanges reach from the fastest ones without leaving the limit. */
 static qs_status reachable_add(joint *one, qs__shares *shares) {
     const size_t classes = classes_of(one->draft);
@@ -129,7 +122,7 @@ static qs_status reachable_add(joint *one, qs__shares *shares) {
     for (int s = 0; s < one->starts; s++) {
         if (one->start[s].iteration_us > one->limit_us) continue;
         for (size_t c = 0; c < classes; c++)
-            from[c] = place_of(shares, one->start[s].batch[c]);
+            from[c] = qs__shares_place(shares, one->start[s].batch[c]);
         QS_GOTO(neighbours_add(one, shares, from, place, one->limit_us));
     }
 done:

@@ -213,7 +213,7 @@ qs_status qs__shares_try(qs__shares *shares, const int *place, double *iteration
     return QS_OK;
 }
 
-static int place_of(const qs__shares *shares, int64_t samples) {
+int qs__shares_place(const qs__shares *shares, int64_t samples) {
     for (int b = 0; b < shares->batches; b++)
         if (shares->batch[b].samples == samples) return b;
     return -1;
@@ -223,7 +223,7 @@ bool qs__shares_exchange(const qs__shares *shares, int from, int to, int *place)
     for (int b = place[from] - 1; b >= 0 && count_of(shares, to) > 0; b--) {
         const int64_t given = count_of(shares, from) * (shares->batch[place[from]].samples - shares->batch[b].samples);
         if (given % count_of(shares, to) != 0) continue;
-        const int taken = place_of(shares, shares->batch[place[to]].samples + given / count_of(shares, to));
+        const int taken = qs__shares_place(shares, shares->batch[place[to]].samples + given / count_of(shares, to));
         if (taken < 0) continue;
         place[from] = b;
         place[to] = taken;
@@ -256,7 +256,7 @@ static qs_status exchange_gain(qs__shares *shares, int *place, double *iteration
 
 static void equal_places(const qs__shares *shares, int *place) {
     for (int c = 0; c < classes_of(shares); c++)
-        place[c] = place_of(shares, shares->draft->job->batch);
+        place[c] = qs__shares_place(shares, shares->draft->job->batch);
 }
 
 static qs_status fastest_find(qs__shares *shares, int *place, int *equal, double *iteration_us) {

@@ -27,6 +27,8 @@ typedef struct qs__shares {
 qs_status qs__shares_create(qs_draft_plan *draft, bool precisions, qs__shares *out);
 void qs__shares_release(qs__shares *shares);
 
+/* Place of a local batch; -1: the profile does not know it. */
+int qs__shares_place(const qs__shares *shares, int64_t samples);
 /* Gives the draft the batches of places (classes), and the share's recipe to all free operators. */
 qs_status qs__shares_set(qs__shares *shares, const int *place);
 /* The same, and how long the iteration takes; INFINITY where a class does not fit. */
