@@ -52,9 +52,12 @@ qs_status qs__accepted(qs__allocation *one, bool *yes);
 qs_status qs__approach(qs__allocation *one, const int *wanted);
 /* Recovers and settles until that gains nothing. */
 qs_status qs__polish(qs__allocation *one, bool paper);
-/* reasons.c: what keeps every operator of the finished plan from its next recipe. */
+/* reasons.c: what keeps every operator of the finished plan from its next recipe, by the Ω that the draft has now. */
 qs_status qs__reasons_find(qs__allocation *one);
-/* qsync.c: all of it, under whatever costs the draft has; judged by the options' indicator, or by another. */
+/* The same of a finished draft that no search is about. */
+qs_status qs__draft_explain(qs_draft_plan *draft, double limit_us);
+/* qsync.c: all of it, under whatever costs the draft has; judged by the options' indicator (NULL), or by another. Reasons go by the
+ * options'. */
 qs_status qs__allocate_precision(qs_draft_plan *draft, const char *indicator);
 
 #endif

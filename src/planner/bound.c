@@ -215,5 +215,12 @@ qs_status qs__bound_of_plan(const qs_draft_plan *draft, int class_index, double 
     if (!(draft->limit_us > 0) || draft->costs.no_casts || !qs__class_is_lowered(draft, class_index)) return QS_OK;
     for (int c = 0; c < draft->cluster->classes; c++)
         if (draft->batch[c] != draft->job->batch) return QS_OK;
-    return qs__bound_of_class(draft, class_index, draft->limit_us, value);
+    if (draft->proven) {
+        *value = qs__draft_sum_omega(draft, class_index);
+        return QS_OK;
+    }
+    const qs_status status = qs__bound_of_class(draft, class_index, draft->limit_us, value);
+    if (status != QS_UNSUPPORTED) return status;
+    *value = 0;
+    return QS_OK;
 }

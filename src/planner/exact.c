@@ -3,6 +3,7 @@
  * small models: where it would ask too much it refuses rather than give less than its name says. */
 #include <stdlib.h>
 
+#include "allocate.h"
 #include "best_first.h"
 
 /* Relaxations times nodes: some seconds; full predictions are far fewer. */
@@ -111,6 +112,8 @@ qs_status qs__planner_exact(qs_draft_plan *draft) {
             start[(size_t)i * nodes + n] = one.recipe[i][n];
     QS_GOTO(bounds_make(&one));
     if (one.classes > 0) QS_GOTO(search(&one, start));
+    draft->proven = one.classes == 1;
+    QS_GOTO(qs__draft_explain(draft, one.limit_us));
 done:
     exact_release(&one);
     free(start);

@@ -162,24 +162,13 @@ done:
     return status;
 }
 
-static qs_status best_explain(joint *one) {
-    qs__allocation allocation = {0};
-    qs_status status = QS_OK;
-    QS_TRY(start_put(one->draft, &one->best));
-    QS_GOTO(qs__allocation_start(one->draft, one->limit_us, &allocation));
-    QS_GOTO(qs__reasons_find(&allocation));
-    QS_GOTO(qs__allocation_end(&allocation));
-done:
-    qs__allocation_end(&allocation);
-    return status;
-}
-
 static qs_status plan(joint *one, qs__shares *shares) {
     QS_TRY(qs__shares_create(one->draft, true, shares));
     QS_TRY(starts_find(one, shares));
     for (int s = 0; s < one->starts; s++)
         if (one->start[s].iteration_us <= one->limit_us) QS_TRY(start_recover(one, &one->start[s]));
-    return best_explain(one);
+    QS_TRY(start_put(one->draft, &one->best));
+    return qs__draft_explain(one->draft, one->limit_us);
 }
 
 qs_status qs__planner_joint(qs_draft_plan *draft) {

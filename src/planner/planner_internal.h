@@ -35,6 +35,7 @@ typedef struct qs_draft_plan {
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
     double limit_us; /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
+    bool proven;     /* no plan of the only lowered class has less ΣΩ */
     qs_plan_session *session; /* keeps what other plans can use again; NULL: nothing is kept */
 } qs_draft_plan;
 
@@ -80,8 +81,8 @@ int qs__draft_next(const qs_draft_class *one, int node, int from);
  * longest iteration allowed beside it: 1/T_min with the tolerance. */
 qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limit_us);
 
-/* bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known, or another
- * problem was solved (unequal batches, decisions without casts). */
+/* bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known, another
+ * problem was solved (unequal batches, decisions without casts), or values may have more formats than its tables hold. */
 qs_status qs__bound_of_plan(const qs_draft_plan *draft, int class_index, double *value);
 
 /* assemble.c: the record of a finished draft. */

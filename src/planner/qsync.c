@@ -41,32 +41,27 @@ static qs_status search(qs__allocation *one, const int *uniform) {
     QS_TRY(best_improve(one, qs__improve));
     QS_TRY(best_improve(one, qs__branch));
     QS_TRY(qs__search_go(one->search, one->best));
-    QS_TRY(qs__settle(one));
-    return qs__reasons_find(one);
+    return qs__settle(one);
 }
 
-static qs_status allocate(qs_draft_plan *draft) {
+qs_status qs__allocate_precision(qs_draft_plan *draft, const char *indicator) {
     qs__allocation one = {0};
     int *uniform = NULL;
     double limit_us = 0;
     qs_status status = QS_OK;
+    if (indicator) QS_GOTO(qs__draft_judge(draft, indicator));
     QS_GOTO(qs__uniform_choose(draft, false, &limit_us));
     QS_GOTO(qs__allocation_start(draft, limit_us, &one));
     QS_GOTO(qs_allocate((size_t)draft->cluster->classes * (size_t)draft->graph->nodes, sizeof *uniform, &uniform));
     qs__search_choices(one.search, uniform);
     QS_GOTO(search(&one, uniform));
+    if (indicator) QS_GOTO(qs__draft_judge(draft, NULL));
+    QS_GOTO(qs__reasons_find(&one));
     QS_GOTO(qs__allocation_end(&one));
 done:
     qs__allocation_end(&one);
     free(uniform);
     return status;
-}
-
-qs_status qs__allocate_precision(qs_draft_plan *draft, const char *indicator) {
-    if (!indicator) return allocate(draft);
-    QS_TRY(qs__draft_judge(draft, indicator));
-    QS_TRY(allocate(draft));
-    return qs__draft_judge(draft, NULL);
 }
 
 qs_status qs__planner_qsync(qs_draft_plan *draft) {

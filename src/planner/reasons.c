@@ -31,3 +31,14 @@ qs_status qs__reasons_find(qs__allocation *one) {
     }
     return QS_OK;
 }
+
+qs_status qs__draft_explain(qs_draft_plan *draft, double limit_us) {
+    qs__allocation one = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs__allocation_start(draft, limit_us, &one));
+    QS_GOTO(qs__reasons_find(&one));
+    QS_GOTO(qs__allocation_end(&one));
+done:
+    qs__allocation_end(&one);
+    return status;
+}

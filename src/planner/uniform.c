@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "planner_internal.h"
+#include "allocate.h"
 
 typedef struct uniform_try {
     bool fits;
@@ -22,16 +22,34 @@ static qs_status recipe_try(qs_draft_plan *draft, int c, int recipe, uniform_try
     return QS_OK;
 }
 
+static qs_status does_not_fit(const qs_class *one, const char *what, size_t bytes, const char *way_out) {
+    return qs_fail(QS_INFEASIBLE, "class %s: %s needs %.1f MiB (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch%s",
+                   one->name, what, (double)bytes / 1048576.0, bytes, (double)one->memory_limit / 1048576.0, (long long)one->memory_limit,
+                   way_out);
+}
+
 static qs_status nothing_fits(const qs_draft_plan *draft, int c, const uniform_try *tries) {
-    const qs_class *one = &draft->cluster->class_[c];
+    char what[QS_NAME + 40];
     int least = 0;
     for (int r = 1; r < draft->class_[c].recipes; r++)
         if (tries[r].arena_bytes < tries[least].arena_bytes) least = r;
-    return qs_fail(QS_INFEASIBLE,
-                   "class %s: even %s everywhere needs %.1f MiB (%zu bytes) but the limit is %.1f MiB (%lld bytes); lower the batch or "
-                   "raise the limit",
-                   one->name, draft->class_[c].recipe[least].name, (double)tries[least].arena_bytes / 1048576.0, tries[least].arena_bytes,
-                   (double)one->memory_limit / 1048576.0, (long long)one->memory_limit);
+    snprintf(what, sizeof what, "even %s everywhere", draft->class_[c].recipe[least].name);
+    return does_not_fit(&draft->cluster->class_[c], what, tries[least].arena_bytes, " or raise the limit");
+}
+
+/* Nothing that is chosen for the others makes room in a class that is not lowered. */
+static qs_status unlowered_check(const qs_draft_plan *draft, const qs_prediction *prediction) {
+    char what[QS_NAME + 40];
+    for (int c = 0; c < draft->cluster->classes; c++) {
+        const qs_draft_class *one = &draft->class_[c];
+        if (qs__class_is_lowered(draft, c) || prediction->class_[c].fits) continue;
+        snprintf(what, sizeof what, "%s, %s,", one->recipe[0].name,
+                 one->recipes > 1 ? "in which training classes stay" : "its only recipe");
+        return does_not_fit(&draft->cluster->class_[c], what, prediction->class_[c].arena_bytes,
+                            one->recipes > 1 ? ", raise the limit, or lower training classes too (--lower-training)"
+                                             : " or raise the limit");
+    }
+    return QS_OK;
 }
 
 /* Of the recipes that reach the best throughput, the fastest by the class's own compute time: where another class sets the pace all
@@ -82,11 +100,14 @@ qs_status qs__uniform_choose(qs_draft_plan *draft, bool until_fits, double *limi
     /* With several lowered classes the last one's best may lie below what the choices of all reach within their tolerances. */
     *limit_us = fmax(isinf(best_us) ? 0 : qs__draft_time_allowed(draft, best_us), prediction.iteration_us);
     draft->limit_us = *limit_us;
+    const qs_status status = unlowered_check(draft, &prediction);
     qs_prediction_release(&prediction);
-    return QS_OK;
+    return status;
 }
 
 qs_status qs__planner_uniform(qs_draft_plan *draft) {
     double limit_us = 0;
-    return qs__uniform_choose(draft, draft->options->until_fits, &limit_us);
+    QS_TRY(qs__uniform_choose(draft, draft->options->until_fits, &limit_us));
+    /* Where it lowers until memory fits, nothing else stopped it. */
+    return qs__draft_explain(draft, draft->options->until_fits ? INFINITY : limit_us);
 }

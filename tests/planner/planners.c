@@ -228,6 +228,53 @@ static void infeasible_memory_is_told_with_figures(void **state) {
     setting_end(&one);
 }
 
+/* Nothing that is chosen for the weak class makes room on the strong one. */
+static void a_training_class_too_small_is_told(void **state) {
+    (void)state;
+    static const char *const planners[] = {"uniform", "qsync", "qsync-heap", "exact"};
+    synthetic_device strong = SYNTHETIC_STRONG;
+    char need[96];
+    for (int formats = 1; formats <= 2; formats++) {
+        strong.formats[1] = formats > 1 ? "bf16" : NULL;
+        setting one = setting_make("lenet5", strong, (synthetic_device)SYNTHETIC_WEAK);
+        qs_prediction high = uniform_prediction(&one, "fp32");
+        const int64_t bytes = (int64_t)high.class_[0].arena_bytes;
+        qs_prediction_release(&high);
+        one.cluster.class_[0].memory_limit = bytes - 1;
+        snprintf(need, sizeof need, "class strong: fp32, %s, needs %.1f MiB (%lld bytes)",
+                 formats > 1 ? "in which training classes stay" : "its only recipe", (double)bytes / 1048576.0, (long long)bytes);
+        for (int p = 0; p < 4; p++)
+            refused(&one, planners[p], QS_INFEASIBLE, need);
+        assert_int_equal(strstr(qs_message(), "--lower-training") != NULL, formats > 1);
+        one.options.lower_training = true;
+        if (formats > 1) {
+            qs_plan plan = setting_plan(&one, "qsync");
+            assert_true(plan.class_[0].predicted.arena_bytes < bytes);
+            qs_plan_release(&plan);
+        }
+        setting_end(&one);
+    }
+}
+
+/* The bound's tables hold six formats of values: beyond that a plan is made all the same, and states none. */
+static void classes_of_many_formats_are_planned(void **state) {
+    (void)state;
+    static const char *const more[] = {"fp16", "e5m2", "e4m3fn", "fp(6,9,0)", "fp(4,3,4)"};
+    setting one = setting_make("lenet5", (synthetic_device)SYNTHETIC_STRONG, (synthetic_device)SYNTHETIC_WEAK);
+    qs_class *weak = &one.cluster.class_[1];
+    weak->formats = 2; /* fp32 and bf16 */
+    for (int f = 0; f < 6; f++) {
+        qs_profile_release(&one.profile);
+        one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, 150);
+        qs_plan plan = setting_plan(&one, "qsync");
+        assert_int_equal(weak->formats, f + 2);
+        assert_int_equal(weak_of(&plan)->predicted.lower_bound > 0, f < 5);
+        qs_plan_release(&plan);
+        if (f < 5) weak->format[weak->formats++] = qs_format_of(more[f]);
+    }
+    setting_end(&one);
+}
+
 /* qsync.md §1, §6: the fastest that fits; as the paper's text says, only as low as memory needs. */
 static void uniform_is_ruled(void **state) {
     (void)state;
@@ -290,10 +337,12 @@ static void ranges_are_respected(void **state) {
     for (int i = 0; i < one.profile.statistics.iterations; i++)
         one.profile.statistics.operator_[2].src.absmax[i] = 1e5;
     const char *name = one.profile.statistics.operator_[2].name;
+    one.cluster.class_[1].formats = 2; /* fp32 and fp16, which is the faster one */
     qs_plan plan = setting_plan(&one, "uniform");
-    assert_string_equal(qs_class_plan_recipe(weak_of(&plan), name),
-                        count_of(weak_of(&plan), "fp16") > 0 ? "fp32" : qs_class_plan_recipe(weak_of(&plan), name));
+    assert_int_equal(count_of(weak_of(&plan), "fp16"), weak_of(&plan)->operators - 1);
+    assert_string_equal(qs_class_plan_recipe(weak_of(&plan), name), "fp32");
     qs_plan_release(&plan);
+    one.cluster.class_[1].formats = 3;
     plan = setting_plan(&one, "qsync");
     assert_string_not_equal(qs_class_plan_recipe(weak_of(&plan), name), "fp16");
     plan_check(&one, &plan);
@@ -417,6 +466,8 @@ int main(void) {
                                        cmocka_unit_test(without_pressure_all_is_fp32),
                                        cmocka_unit_test(tight_memory_keeps_precision_low),
                                        cmocka_unit_test(infeasible_memory_is_told_with_figures),
+                                       cmocka_unit_test(a_training_class_too_small_is_told),
+                                       cmocka_unit_test(classes_of_many_formats_are_planned),
                                        cmocka_unit_test(uniform_is_ruled),
                                        cmocka_unit_test(pins_are_respected),
                                        cmocka_unit_test(ranges_are_respected),

@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scenes for planners: a random model on a quick training class and a weak inference class, with made-up costs, as a draft whose every plan
- * can be asked for. Include after cmocka.h. */
+/* Scenes for planners: a random model on a quick training class and one or two weak inference classes, with made-up costs, as a draft whose
+ * every plan can be asked for. Include after cmocka.h. */
 #ifndef QSYNC_TESTS_PLANNER_SCENE_H
 #define QSYNC_TESTS_PLANNER_SCENE_H
+
+#include <limits.h>
 
 #include "../../src/planner/planner_internal.h"
 #include "../random_graph.h"
 #include "../synthetic.h"
 
-enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1 };
+enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
+
+/* What a scene has beside the plain one, as bits. */
+enum {
+    SCENE_TROUBLE = 1, /* costs that depend on caches, company and noise */
+    SCENE_LATE = 2,    /* the training class is the late one, the more the longer the other computes */
+    SCENE_TWO = 4      /* a second weak class, of two ranks */
+};
 
 typedef struct scene {
     uint64_t number;
+    unsigned kind;
+    int classes;
     qs_graph *graph;
-    synthetic_device device[2];
+    synthetic_device device[SCENE_CLASSES];
     qs_cluster cluster;
     qs_job job;
     qs_profile profile;
     qs_plan_options options;
+    qs_plan pins;
     qs_draft_plan draft;
     qs_draft_class *weak; /* the draft's */
     int node[SCENE_MOST], nodes;
@@ -66,48 +78,74 @@ static inline void scene_trouble(scene *one) {
     }
 }
 
+/* A little slower while the other rank computes. */
+static inline void scene_company(scene *one) {
+    for (int c = 0; c < one->profile.classes; c++)
+        for (int i = 0; i < one->profile.class_[c].kernels; i++) {
+            qs_kernel_cost *row = &one->profile.class_[c].kernel[i];
+            row->us_alone = row->us * (0.9 + 0.1 * scene_dice((uint64_t)i, 5));
+        }
+}
+
 /* Slow devices: these models are so small that nothing but overheads would count. */
 static inline void scene_devices(scene *one) {
     one->device[0] = (synthetic_device)SYNTHETIC_STRONG;
-    one->device[1] = (synthetic_device)SYNTHETIC_WEAK;
-    for (int d = 0; d < 2; d++) {
-        one->device[d].fp32 /= 100;
-        one->device[d].half /= 100;
+    one->device[1] = one->device[2] = (synthetic_device)SYNTHETIC_WEAK;
+    one->device[2].name = "weaker";
+    one->device[2].count = 2;
+    for (int d = 0; d < one->classes; d++) {
+        const uint64_t key = one->number + (uint64_t)(d > 1 ? 1000 : 0);
+        one->device[d].fp32 *= (d ? 0.3 + 0.7 * scene_dice(key, 1) : 1) / 100;
+        one->device[d].half *= (d ? 0.5 + scene_dice(key, 2) : 1) / 100;
         one->device[d].int8 /= 100;
-        one->device[d].bytes /= 100;
+        one->device[d].bytes *= (d ? 0.5 + scene_dice(key, 3) : 1) / 100;
     }
-    one->device[1].fp32 *= 0.3 + 0.7 * scene_dice(one->number, 1);
-    one->device[1].half *= 0.5 + scene_dice(one->number, 2);
-    one->device[1].bytes *= 0.5 + scene_dice(one->number, 3);
+    if (one->kind & SCENE_LATE) one->device[0].fp32 /= 4;
 }
 
 static inline void scene_draft(scene *one) {
-    qs_plan_options_default(&one->options);
     assert_ok(qs__draft_create(one->graph, &one->cluster, &one->profile, &one->job, &one->options, &one->draft));
     one->weak = &one->draft.class_[SCENE_WEAK];
     assert_ok(qs__uniform_choose(&one->draft, false, &one->limit_us));
 }
 
-static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, bool trouble) {
-    *one = (scene){.number = number, .graph = graph, .job = stub_job(SCENE_BATCH)};
+static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, unsigned kind) {
+    *one = (scene){.number = number, .kind = kind, .graph = graph, .job = stub_job(SCENE_BATCH), .classes = kind & SCENE_TWO ? 3 : 2};
     scene_devices(one);
-    one->cluster = synthetic_cluster(2, one->device);
+    one->cluster = synthetic_cluster(one->classes, one->device);
     one->job.bucket_bytes = 4096 << (number % 4);
     one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job, 300);
     if (number % 2) scene_level(&one->profile.statistics);
-    if (trouble) scene_trouble(one);
+    if (kind & SCENE_TROUBLE) scene_trouble(one);
+    if (kind & SCENE_LATE) scene_company(one);
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one->node[one->nodes++] = n;
+    qs_plan_options_default(&one->options);
+    scene_draft(one);
+}
+
+/* Pins an operator of the weak class. */
+static inline void scene_pin(scene *one, int operator_, int recipe) {
+    qs_class_plan *pins = calloc(1, sizeof *pins);
+    assert_non_null(pins);
+    *pins = (qs_class_plan){.class_name = "weak", .operators = 1, .operator_ = calloc(1, sizeof *pins->operator_)};
+    assert_non_null(pins->operator_);
+    pins->operator_->pin = true;
+    snprintf(pins->operator_->name, QS_NAME, "%s", one->graph->node[one->node[operator_]].name);
+    snprintf(pins->operator_->recipe, QS_NAME, "%s", one->weak->recipe[recipe].name);
+    one->pins = (qs_plan){.classes = 1, .class_ = pins};
+    one->options.pins = &one->pins;
+    qs__draft_release(&one->draft);
     scene_draft(one);
 }
 
 /* The next random model with that many adjustable operators, from *number on. */
-static inline void scene_next(scene *one, uint64_t *number, int least, int most, bool trouble) {
+static inline void scene_next(scene *one, uint64_t *number, int least, int most, unsigned kind) {
     for (;; ++*number) {
         qs_graph *graph = random_graph(*number);
         const int count = scene_adjustable(graph);
         if (count >= least && count <= most) {
-            scene_start(one, graph, (*number)++, trouble);
+            scene_start(one, graph, (*number)++, kind);
             return;
         }
         qs_graph_release(graph);
@@ -116,41 +154,66 @@ static inline void scene_next(scene *one, uint64_t *number, int least, int most,
 
 static inline void scene_end(scene *one) {
     qs__draft_release(&one->draft);
+    qs_plan_release(&one->pins);
     qs_profile_release(&one->profile);
     qs_cluster_release(&one->cluster);
     qs_graph_release(one->graph);
 }
 
-/* Plan number `mix` of the weak class, its recipes being the digits; false where a cost is missing. */
+/* ΣΩ over all devices of the weak classes. */
+static inline double scene_omega(const scene *one) {
+    double sum = 0;
+    for (int c = SCENE_WEAK; c < one->classes; c++)
+        sum += one->cluster.class_[c].count * qs__draft_sum_omega(&one->draft, c);
+    return sum;
+}
+
+/* The same recipe wherever nothing is pinned. */
+static inline void scene_ask_uniform(scene *one, int recipe, double *omega, qs_prediction *out) {
+    for (int c = SCENE_WEAK; c < one->classes; c++)
+        qs__draft_set_uniform(&one->draft, c, recipe);
+    *omega = scene_omega(one);
+    assert_ok(qs__draft_predict(&one->draft, out));
+}
+
+/* Plan number `mix` of the weak classes, its recipes being the digits; false where it unpins an operator or a cost is missing. */
 static inline bool scene_ask(scene *one, int mix, double *omega, qs_prediction *out) {
-    *omega = 0;
-    for (int i = 0; i < one->nodes; i++, mix /= one->weak->recipes) {
-        one->weak->choice[one->node[i]] = mix % one->weak->recipes;
-        *omega += one->weak->omega[one->node[i] * one->weak->recipes + mix % one->weak->recipes];
-    }
+    for (int c = SCENE_WEAK; c < one->classes; c++)
+        for (int i = 0; i < one->nodes; i++, mix /= one->weak->recipes) {
+            const int node = one->node[i], recipe = mix % one->weak->recipes;
+            qs_draft_class *class_ = &one->draft.class_[c];
+            if (class_->pinned[node] && recipe != class_->choice[node]) return false;
+            class_->choice[node] = recipe;
+        }
+    *omega = scene_omega(one);
     return qs__draft_predict(&one->draft, out) == QS_OK;
 }
 
 static inline int scene_mixes(const scene *one) {
     int mixes = 1;
-    for (int i = 0; i < one->nodes; i++)
+    for (int i = 0; i < one->nodes * (one->classes - 1); i++) {
+        assert_true(mixes <= INT_MAX / one->weak->recipes);
         mixes *= one->weak->recipes;
+    }
     return mixes;
 }
 
-/* A memory limit between what the lowest and the highest precision need, and T_min under it. */
+/* Memory limits between what the lowest and the highest precision need, and T_min under them. */
 static inline void scene_limit(scene *one, double share) {
     double omega;
     qs_prediction high, low;
-    assert_true(scene_ask(one, 0, &omega, &high) && scene_ask(one, scene_mixes(one) - 1, &omega, &low));
-    const double from = (double)low.class_[SCENE_WEAK].arena_bytes, to = (double)high.class_[SCENE_WEAK].arena_bytes;
-    one->cluster.class_[SCENE_WEAK].memory_limit = (int64_t)(from + share * (to - from)) + 1;
+    scene_ask_uniform(one, 0, &omega, &high);
+    scene_ask_uniform(one, one->weak->recipes - 1, &omega, &low);
+    for (int c = SCENE_WEAK; c < one->classes; c++) {
+        const double from = (double)low.class_[c].arena_bytes, to = (double)high.class_[c].arena_bytes;
+        one->cluster.class_[c].memory_limit = (int64_t)(from + share * (to - from)) + 1;
+    }
     qs_prediction_release(&high);
     qs_prediction_release(&low);
     assert_ok(qs__uniform_choose(&one->draft, false, &one->limit_us));
 }
 
-/* Least ΣΩ of the weak class over all its plans, by asking for every one. */
+/* Least ΣΩ over all devices, by asking for every plan. */
 static inline double scene_optimum(scene *one) {
     double best = INFINITY, omega;
     for (int mix = 0; mix < scene_mixes(one); mix++) {
@@ -160,6 +223,27 @@ static inline double scene_optimum(scene *one) {
         qs_prediction_release(&prediction);
     }
     return best;
+}
+
+static inline qs_plan scene_plan(const scene *one, const char *planner) {
+    qs_plan plan;
+    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
+    return plan;
+}
+
+/* What a plan states of that. */
+static inline double scene_omega_of(const scene *one, const qs_plan *plan) {
+    double sum = 0;
+    for (int c = SCENE_WEAK; c < one->classes; c++)
+        sum += one->cluster.class_[c].count * plan->class_[c].predicted.sum_omega;
+    return sum;
+}
+
+static inline double scene_planned(const scene *one, const char *planner) {
+    qs_plan plan = scene_plan(one, planner);
+    const double omega = scene_omega_of(one, &plan);
+    qs_plan_release(&plan);
+    return omega;
 }
 
 #endif
