@@ -193,7 +193,7 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
-    compare_written(&got, &expected, text);
+    compare_written(&got, &expected, kernel.fact.kernel, text);
     note_own_bits(&kernel, &got);
     /* a second kernel, whose scratch is used twice, on fresh operands each time, and which outlives a trim */
     kernel_make(&other, device, &again);
@@ -225,7 +225,7 @@ static void check_threads(qs_device *device, const qs_case *one, const char *tex
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
-    compare_written(&got, &expected, text);
+    compare_written(&got, &expected, kernel.fact.kernel, text);
     note_own_bits(&kernel, &got);
     kernel_release(&kernel);
     bound_release(&expected);
@@ -272,7 +272,7 @@ static void check_candidates(qs_device *device, const qs_case *one, const char *
         assert_string_equal(kernel.fact.kernel, all[i].kernel);
         assert_true(kernel.fact.scratch_bytes == all[i].scratch_bytes && kernel.fact.allocates == all[i].allocates);
         assert_ok(qs_kernel_run(kernel.kernel, &got.run));
-        compare_written(&got, &expected, what);
+        compare_written(&got, &expected, kernel.fact.kernel, what);
         kernel_release(&kernel);
         bound_release(&expected);
         bound_release(&got);
@@ -324,7 +324,7 @@ static void test_preference(void **state) {
     bound_run(&expected);
     kernel_make(&kernel, device, &got); /* fact and prepared form are of one kernel: the scratch is guarded */
     assert_ok(qs_kernel_run(kernel.kernel, &got.run));
-    compare_written(&got, &expected, text);
+    compare_written(&got, &expected, kernel.fact.kernel, text);
     kernel_release(&kernel);
     bound_release(&expected);
     bound_release(&got);

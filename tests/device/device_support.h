@@ -17,7 +17,7 @@
 #include "op_support.h"
 #include "qsync/device.h"
 
-static const char *const ceilings[] = {"all", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2"};
+static const char *const ceilings[] = {"all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", "portable"};
 enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
 
 /* ---- A device and its kernels ---- */
@@ -152,21 +152,20 @@ static inline void spread_over_tiles(const qs_tensor *tensor, float *terms) {
             }
 }
 
-static inline bool may_be_tiled(const qs_case *one) {
-    const qs_attributes *with = &one->attributes;
-    return !strcmp(one->op->name, "conv2d") && strcmp(one->pass->name, "weight_gradient") && with->kernel[0] == 3 && with->kernel[1] == 3 &&
-           with->stride[0] == 1 && with->stride[1] == 1;
+/* Sums of a weight gradient run over all tiles: there is nothing to spread. */
+static inline bool is_tiled(const qs_case *one, const char *kernel) {
+    return strstr(kernel, "winograd") && strcmp(one->pass->name, "weight_gradient") != 0;
 }
 
 /* Sums of K products in fp32, in any order, differ from the exact one by about sqrt(K) roundings of 2^-24 of Σ|a·b| (4 standard deviations
  * allowed); storing costs one spacing of the format, because a value near a boundary may fall to either side. */
-static inline void compare_sums(const bound *got, bound *expected, int position, const char *what) {
+static inline void compare_sums(const bound *got, bound *expected, int position, const char *kernel, const char *what) {
     const qs_tensor *tensor = &got->operands[position];
     int64_t count = qs_shape_count(&tensor->shape);
     double length = qs_case_flops(&got->one) / 2 / (double)count;
     float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]),
           *terms = absolute_terms(expected, position);
-    if (may_be_tiled(&got->one)) spread_over_tiles(tensor, terms);
+    if (is_tiled(&got->one, kernel)) spread_over_tiles(tensor, terms);
     for (int64_t i = 0; i < count; i++) {
         double allowed = tensor->format->epsilon * fabs((double)right[i]) + 4 * sqrt(length + 1) * 0x1p-24 * (double)terms[i];
         if (fabs((double)values[i] - (double)right[i]) <= allowed) continue;
@@ -234,7 +233,8 @@ static inline void compare_mask(const bound *got, int position, const char *what
     free(values);
 }
 
-static inline void compare_written(const bound *got, bound *expected, const char *what) {
+/* kernel: the name, or the family, of what wrote `got`. */
+static inline void compare_written(const bound *got, bound *expected, const char *kernel, const char *what) {
     const char *op = got->one.op->name;
     for (int i = 0; i < got->one.operands; i++) {
         if (!(got->one.pass->written >> i & 1) || !got->one.operand[i].format) continue;
@@ -253,7 +253,7 @@ static inline void compare_written(const bound *got, bound *expected, const char
         } else if (has_integers(&got->one)) {
             compare_integer(got, expected, i, what);
         } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "_pool")) {
-            compare_sums(got, expected, i, what);
+            compare_sums(got, expected, i, kernel, what);
         } else {
             compare_means(got, expected, i, what);
         }

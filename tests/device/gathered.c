@@ -5,8 +5,6 @@
 // labels: short
 #include "device_support.h"
 
-static const char *const every_ceiling[] = {"all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", "portable"};
-
 /* The ways; NULL: the device's own choice. */
 static const char *const ways[] = {"gathered", "integer", NULL};
 enum { GATHERED, INTEGER, CHOSEN, WAYS };
@@ -337,5 +335,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_equal_reference), cmocka_unit_test(results_equal), cmocka_unit_test(headroom),
                                        cmocka_unit_test(zero_points), cmocka_unit_test(asking)};
     if (!built("cpu")) return 77;
-    return run_under(every_ceiling, sizeof every_ceiling / sizeof *every_ceiling, tests, sizeof tests / sizeof tests[0]);
+    return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
 }

@@ -65,5 +65,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(narrower_is_faster), cmocka_unit_test(no_product_passes_it),
                                        cmocka_unit_test(unknown_is_zero)};
     if (!built("cpu")) return 77;
-    return run_under(ceilings, CEILINGS, tests, sizeof tests / sizeof tests[0]);
+    return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
 }
