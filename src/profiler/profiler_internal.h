@@ -151,6 +151,12 @@ qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out);
 /* statistics.c */
 qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out);
 
+/* ---- tune.c ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Which candidate to take, by samples of each one's time over that of the first, which is taken unless another one's median is at most 0.98
+ * with 97.5 % confidence: then of these the one whose samples have the least median. Sorts the samples. */
+int qs__fastest_of(int candidates, qs__samples *ratio);
+
 /* ---- fill.c: operands for kernels outside a step ----------------------------------------------------------------------------------- */
 
 /* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */

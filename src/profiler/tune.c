@@ -238,15 +238,14 @@ done:
 
 /* ---- The answer ---- */
 
-static int winner_of(contest *one) {
+int qs__fastest_of(int candidates, qs__samples *ratio) {
     int best = 0;
     double least = 1;
-    for (int c = 1; c < one->candidates; c++) {
-        const double most = qs__median_at_most(&one->ratio[c]);
-        const double ratio = qs__quartiles_of(one->ratio[c].count, one->ratio[c].value).median;
-        if (most > worthwhile || ratio >= least) continue;
+    for (int c = 1; c < candidates; c++) {
+        const double most = qs__median_at_most(&ratio[c]), median = qs__quartiles_of(ratio[c].count, ratio[c].value).median;
+        if (most > worthwhile || median >= least) continue;
         best = c;
-        least = ratio;
+        least = median;
     }
     return best;
 }
@@ -260,7 +259,7 @@ static qs_status row_fill(tuner *all, contest *one, qs_tune_result *result) {
         memcpy(row->kernel[c], one->fact[c].kernel, sizeof row->kernel[c]);
         row->us[c] = qs__quartiles_of(one->us[c].count, one->us[c].value).median;
     }
-    row->chosen = winner_of(one);
+    row->chosen = qs__fastest_of(one->candidates, one->ratio);
     result->usual_us += row->us[0] * one->places / all->plans;
     result->chosen_us += row->us[row->chosen] * one->places / all->plans;
     return QS_OK;
