@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it. Kernels are those that the
 # device takes by itself, or, where QSYNC_CACHE is set, those of that file.
+# `commit` and `command` are taken here, before anything is measured: the tree may change meanwhile.
+
+# The commit, and -dirty where a tracked file differs from it that figures can depend on: results and texts are none.
+bench_commit() {
+    git rev-parse --short HEAD 2> /dev/null || { echo unknown; return; }
+    git diff --quiet HEAD -- . ':!bench/results' ':!experiments' ':!*.md' || echo -dirty
+}
+# The line that was given, with the settings in it that change figures; not where runs are kept.
+bench_command() {
+    jq -nr --arg name "$bench_name" '[$ENV | to_entries | sort_by(.key)[]
+        | select((.key | test("^(BENCH|DEMO|KERNEL|PREDICTION)_") and (endswith("_OUT") | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
+        | "\(.key)=" + (.value | if test("^[\\w.,:/=+-]+$") then . else @sh end)] + ["make bench-\($name)"] | join(" ")'
+}
+bench_commit=$(bench_commit | tr -d '\n')
+bench_command=$(bench_command)
 export OMP_NUM_THREADS=1 QSYNC_CACHE="${QSYNC_CACHE:-off}"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE 2> /dev/null || true
 
@@ -12,8 +27,7 @@ bench_machine() {
 # bench_write FIGURES_FILE: writes bench/results/NAME.json atomically.
 bench_write() {
     mkdir -p bench/results
-    commit=$(git rev-parse --short HEAD 2> /dev/null || echo unknown)
-    jq -n --arg machine "$(bench_machine)" --arg commit "$commit" --arg command "make bench-$bench_name" --slurpfile figures "$1" \
+    jq -n --arg machine "$(bench_machine)" --arg commit "$bench_commit" --arg command "$bench_command" --slurpfile figures "$1" \
         '{machine: $machine, commit: $commit, command: $command, figures: $figures[0]}' > "bench/results/$bench_name.json.new"
     mv "bench/results/$bench_name.json.new" "bench/results/$bench_name.json"
     echo "bench: written to bench/results/$bench_name.json" >&2
