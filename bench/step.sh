@@ -3,8 +3,9 @@
 # Images per second of whole training steps, one thread and two, beside PyTorch's where Debian's python3-torch is installed, and the
 # fraction of the roof (qsync bench --help). qsync and its peer are measured in turn, three rounds, and the median of each is kept: the
 # machine's noise hits both. int8 stands for the faster of int8/bf16 and all three products in int8; its peer is the faster of PyTorch's.
-# What is wanted (step_figures.jq) is a ratio to the peer; `missed` names the cells below it. Then, once: what the operators' passes take
-# of each step on one thread (breakdown), and what changing formats takes over batches (quantization: qsync bench --quantization).
+# What is wanted (step_figures.jq) is a ratio to the peer, and of two threads a ratio to one (scaling); `missed` names what is below. Then,
+# once: what the operators' passes take of each step on one thread (breakdown), and what changing formats takes over batches
+# (quantization: qsync bench --quantization).
 # BENCH_TUNE=yes finds the fastest kernels of every case first (qsync bench --tune; many minutes), into a file of its own.
 # BENCH_CASES (MODEL:BATCH[:CxHxW] ...), BENCH_ROUNDS (3), BENCH_STEPS (12), BENCH_THREADS (1 2), BENCH_BATCHES (16,32,64,128,256),
 # BENCH_QUANTIZATION (models, comma-separated; resnet20,vgg11_bn).
@@ -12,7 +13,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=step
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_CASES:=resnet20:128 resnet18:16:3x64x64 resnet50:16:3x64x64 vgg11_bn:128}"
+: "${QSYNC:=build/release/qsync}" "${BENCH_CASES:=resnet20:128 resnet18:16:3x64x64 resnet50:16:3x64x64 vgg11_bn:128 mobilenet_v2:128}"
 : "${BENCH_ROUNDS:=3}" "${BENCH_STEPS:=12}" "${BENCH_QUANTIZATION:=resnet20,vgg11_bn}" "${BENCH_BATCHES:=16,32,64,128,256}"
 : "${BENCH_TUNE:=no}" "${BENCH_THREADS:=1 $([ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] && echo 2)}"
 export OMP_PROC_BIND=close OMP_PLACES=cores
@@ -24,8 +25,13 @@ trap 'rm -rf "$work"' EXIT
 
 python=/usr/bin/python3
 has_peer=no
-"$python" -c 'import torch' 2> /dev/null && has_peer=yes
+"$python" -c 'import torch; print(open("/proc/self/maps").read())' > "$work/mapped" 2> /dev/null && has_peer=yes
 [ $has_peer = yes ] || echo "bench: no python3-torch, no peer" >&2
+# Beside the reference BLAS, which is many times slower in linear operators, every ratio would flatter.
+if grep -q '/libblas\.so' "$work/mapped" && ! grep -qE 'openblas|atlas|blis|/libmkl' "$work/mapped"; then
+    echo "bench: PyTorch multiplies by the reference BLAS: install a fast one (apt-get install libopenblas0-openmp)" >&2
+    exit 1
+fi
 
 # Sets model, batch and input from a case.
 case_read() {
@@ -39,7 +45,7 @@ ours() { # threads options...
     OMP_NUM_THREADS=$threads "$QSYNC" bench --models "$model" ${input:+--input "$input"} --batch "$batch" --steps "$BENCH_STEPS" \
         --threads "$threads" --json "$@"
 }
-# PyTorch at its best: channels last, and an allocator that keeps large blocks.
+# PyTorch at its best: a fast BLAS, channels last, an allocator that keeps large blocks, and what else peer_torch.py finds to be faster.
 theirs() { # threads format
     OMP_NUM_THREADS=$1 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 \
         "$python" bench/peer_torch.py "$model" "$2" "$batch" "$1" ${input:+"${input##*x}"}

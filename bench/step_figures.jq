@@ -8,6 +8,8 @@ def wanted: {
     resnet18: {fp32: [245, 152], bf16: [390, 211], int8: [620, 211]},
     resnet50: {fp32: [100, 65], bf16: [155, 90], int8: [230, 90]},
     vgg11_bn: {fp32: [235, 221], bf16: [425, 377], int8: [870, 377]}};
+# Images per second of two threads over those of one.
+def wanted_scaling: 1.8;
 
 def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
 def medians: group_by([.group, .model, .format])
@@ -35,11 +37,18 @@ def cells: . as $all | [wanted | to_entries[] | .key as $model | .value | to_ent
        ratio_to_peer: $all.ratio_to_peer[$model][.key], wanted_ratio: (.value[0] / .value[1])}
     | .missed = (if .ratio_to_peer then .ratio_to_peer < .wanted_ratio else .images_per_s < .wanted_images_per_s end)];
 
+# Every model and format that both one thread and two ran.
+def scaling: . as $all | [.images_per_s_2 // {} | to_entries[] | .key as $model | .value | to_entries[]
+    | select($all.images_per_s[$model][.key])
+    | {model: $model, format: .key, ratio: (.value / $all.images_per_s[$model][.key]), wanted_ratio: wanted_scaling}
+    | .missed = (.ratio < .wanted_ratio)];
+
 [inputs] | medians
 | reduce suffixes[] as $suffix (.; int8_choose($suffix) | ratios($suffix))
 | .cases = ($cases | split(" "))
 | .cells = cells
-| .missed = [.cells[] | select(.missed) | "\(.model) \(.format)"]
+| .scaling = scaling
+| .missed = [.cells[] | select(.missed) | "\(.model) \(.format)"] + [.scaling[] | select(.missed) | "\(.model) \(.format) scaling"]
 | .peak_gop_per_s = ($peaks | from_entries)
 | .breakdown = ($breakdowns | map(.models) | add)
 | .quantization = $quantization[0]

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: short
-# What benchmarks write about themselves: the commit of a clean and of a changed tree, the line that was given.
+# What benchmarks write about themselves, and what they make of their rows: the commit of a clean and of a changed tree, the line that was
+# given, ratios and what is missed against figures worked out by hand.
 set -u
 command -v jq > /dev/null && command -v git > /dev/null || exit 77
 work=$(mktemp -d)
@@ -46,6 +47,49 @@ wrote "$commit" 'DEMO_EPOCHS=1 KERNEL_ROUNDS=2 QSYNC_CACHE=found.sqlite make ben
 # What changes while it runs was not measured; what was changed before was.
 wrote "$commit" 'make bench-made' CHANGE=2
 wrote "$commit-dirty" 'make bench-made' CHANGE=3
+
+# Two models, one of them without a figure that is wanted; int8 is the faster of its recipes: 200 and 260 on one thread, 500 and 390 on two.
+row() { printf '{"group": "%s", "model": "%s", "format": "%s", "value": %s}\n' "$@"; }
+{
+    for value in 90 100 130; do row images_per_s resnet20 fp32 $value; done
+    row images_per_s_2 resnet20 fp32 179
+    row images_per_s resnet20 int8/bf16 200
+    row images_per_s resnet20 int8:tensor 260
+    row images_per_s_2 resnet20 int8/bf16 500
+    row images_per_s_2 resnet20 int8:tensor 390
+    row images_per_s resnet20 bf16 220
+    row images_per_s_2 resnet20 bf16 396
+    row peer resnet20 fp32 100
+    row peer resnet20 bf16 110
+    row peer_2 resnet20 fp32 100
+    for format in fp32 bf16 int8:tensor; do
+        row images_per_s lenet5 $format 10
+        row images_per_s_2 lenet5 $format 18
+    done
+    for group in fraction_of_roof tuned fraction_of_roof_2 tuned_2; do
+        for model in resnet20 lenet5; do row $group $model int8:tensor 0.5; done
+    done
+} > "$work/rows"
+echo '{"models": {"resnet20": {"fp32": {"breakdown": []}, "int8/bf16": {"breakdown": []}, "int8:tensor": {"breakdown": []}}}}' > "$work/breakdowns"
+echo '{"models": {}}' > "$work/quantization"
+echo '{"key": "1", "value": {"fp32": 1}}' > "$work/peaks"
+jq -n --arg cases 'resnet20:128 lenet5:1' --slurpfile breakdowns "$work/breakdowns" --slurpfile quantization "$work/quantization" \
+    --slurpfile peaks "$work/peaks" -f "$QS_SOURCE/bench/step_figures.jq" "$work/rows" > "$work/figures" || fail "step_figures.jq"
+holds() { jq -e "$2" "$work/figures" > /dev/null || { cat "$work/figures"; fail "step_figures.jq: $1"; }; }
+holds 'int8 is not the faster recipe' '.int8_recipe.resnet20 == "int8:tensor" and .int8_recipe_2.resnet20 == "int8/bf16"'
+holds 'the peer of int8 is the faster one' '.ratio_to_peer.resnet20 == {fp32: 1, bf16: 2, int8: (260 / 110)}'
+holds 'two threads over one' '[.scaling[] | [.model, .format, .ratio, .missed]] | sort == [["lenet5", "bf16", 1.8, false], ["lenet5", "fp32", 1.8, false],
+    ["lenet5", "int8", 1.8, false], ["resnet20", "bf16", 1.8, false], ["resnet20", "fp32", 1.79, true], ["resnet20", "int8", (500 / 260), false]]'
+holds 'what is missed' '.missed == ["resnet20 fp32", "resnet20 fp32 scaling"]'
+jq '{figures: .}' "$work/figures" | jq -r -f "$QS_SOURCE/bench/step_table.jq" > "$work/table" || fail "step_table.jq"
+says() { grep -qE "$1" "$work/table" || { cat "$work/table"; fail "step_table.jq: no line with $1"; }; }
+says '^resnet20 +2 +fp32 +179 +100 +1.79 +- +1.79$'
+says '^resnet20 fp32: 100, 1 of 1.36$'
+says '^resnet20 fp32, two threads: 1.79 of 1.8$'
+# One thread alone scales to nothing.
+grep -v '_2"' "$work/rows" | jq -n --arg cases '' --slurpfile breakdowns "$work/breakdowns" --slurpfile quantization "$work/quantization" \
+    --slurpfile peaks "$work/peaks" -f "$QS_SOURCE/bench/step_figures.jq" > "$work/figures" || fail "step_figures.jq on one thread"
+holds 'one thread' '.scaling == [] and .missed == ["resnet20 fp32"]'
 
 [ $failures -eq 0 ] || { echo "$failures failed"; exit 1; }
 echo "all as expected"
