@@ -21,6 +21,7 @@ typedef struct request {
     const char *isa, *backend, *dataset;
     bool plan, gap, accum, formats, norm, narrow, shiftmm, tune, quantization, wires;
     int operators;
+    int64_t message_bytes;
 } request;
 
 static void options_fill(request *asked, option_table *table) {
@@ -33,7 +34,8 @@ static void options_fill(request *asked, option_table *table) {
                                  .threads = 1},
                        .isa = "all",
                        .backend = "cpu",
-                       .dataset = ""};
+                       .dataset = "",
+                       .message_bytes = 11 << 20};
     options_add(table, (option_row){"models", OPTION_TEXT, &steps->models, "LIST", "comma-separated (resnet20)", 0});
     options_add(table, (option_row){"recipes", OPTION_TEXT, &steps->recipes, "LIST",
                                     "comma-separated (fp32,bf16,int8/bf16; --tune: all that the device offers)", 0});
@@ -67,6 +69,8 @@ static void options_fill(request *asked, option_table *table) {
     options_add(table,
                 (option_row){"shiftmm", OPTION_FLAG, &asked->shiftmm, NULL, "instead: products of 4 and 6 bits beside int8 and bf16", 0});
     options_add(table, (option_row){"wires", OPTION_FLAG, &asked->wires, NULL, "instead: all-reduces of ranks by wire, under mpirun", 0});
+    options_add(table,
+                (option_row){"message-bytes", OPTION_INTEGER, &asked->message_bytes, "N", "--wires: gradients summed (11534336)", 4});
     options_add(table, (option_row){"json", OPTION_FLAG, &steps->json, NULL, "print JSON", 0});
 }
 
@@ -85,6 +89,7 @@ static qs_status request_check(const request *asked, const option_table *table) 
         return qs_fail(QS_USAGE, "--input and --classes are of whole steps, --quantization and --tune: leave out the other benchmark");
     if (option_given(table, "batches") && !asked->quantization)
         return qs_fail(QS_USAGE, "--batches is of --quantization; a step has one --batch");
+    if (option_given(table, "message-bytes") && !asked->wires) return qs_fail(QS_USAGE, "--message-bytes goes with --wires");
     if (option_given(table, "dataset") && !asked->tune) return qs_fail(QS_USAGE, "--dataset goes with --tune");
     if (option_given(table, "dataset") && (asked->steps.input || asked->steps.classes))
         return qs_fail(QS_USAGE, "--dataset says input and classes: leave out --input and --classes");
@@ -127,7 +132,7 @@ static qs_status request_run(request *asked, const option_table *table) {
     if (asked->plan) return bench_plan(steps->json);
     if (asked->gap) return bench_gap(steps->json);
     if (asked->accum) return bench_accum(steps->json);
-    if (asked->wires) return bench_wires(steps->steps, steps->json);
+    if (asked->wires) return bench_wires(asked->message_bytes, steps->steps, steps->json);
     threads_pin(steps->threads);
     if (asked->narrow) return bench_narrow(steps->threads, asked->isa, steps->steps, steps->json);
     if (asked->formats) return bench_formats(steps->threads, asked->isa, steps->steps, steps->json);
@@ -150,7 +155,7 @@ qs_status verb_bench(int argc, char **argv) {
         "  qsync bench --mapper 1000\n"
         "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --narrow\n  qsync bench --formats --threads 2\n"
         "  qsync bench --norm --steps 40\n  qsync bench --shiftmm\n"
-        "  mpirun -n 2 qsync bench --wires --steps 40\n"};
+        "  mpirun -n 2 qsync bench --wires --message-bytes 1048576 --steps 40\n"};
     request asked;
     bool done = false;
     int first = 0;

@@ -5,35 +5,34 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BYTES = 11 << 20, COUNT = BYTES / 4, PLACES = 8, WIRES = 3, ALGORITHMS = 2 };
+enum { CACHES = 64 << 20, WIRES = 3, ALGORITHMS = 2 }; /* CACHES: bytes whose writing turns others out of the caches of most machines */
 static const char *const algorithms[ALGORITHMS] = {"shared", "library"};
 
 typedef struct wires {
     qs_comm *comm;
-    qs_arena values, residuals; /* messages lie behind one another in them, round and round */
-    int next;
-    double us[ALGORITHMS][WIRES]; /* the least of all rounds */
+    int64_t count;                      /* values of a message */
+    qs_arena values, residuals, others; /* others: CACHES bytes */
+    double us[ALGORITHMS][WIRES];       /* the least of all rounds */
 } wires;
 
 /* The same values each time, whatever the sums before made of them. */
-static void values_fill(float *values, int rank) {
+static void values_fill(float *values, int64_t count, int rank) {
     const uint64_t key = qs_random_key(1, (uint64_t)rank, 0, 0);
-    for (int64_t i = 0; i < COUNT; i++)
+    for (int64_t i = 0; i < count; i++)
         values[i] = i < 4096 ? qs_random_normal(key, (uint64_t)i) : values[i - 4096];
 }
 
 static qs_status one_run(wires *one, int algorithm, int wire) {
-    float *values = (float *)one->values.memory + (int64_t)one->next * COUNT;
-    float *residuals = (float *)one->residuals.memory + (int64_t)one->next * COUNT;
+    const char *name = qs_comm_wire_at((size_t)wire);
+    float *values = one->values.memory;
     double stamp[2];
     qs_request *request;
-    one->next = (one->next + 1) % PLACES;
-    values_fill(values, qs_comm_rank(one->comm));
-    values_fill((float *)one->values.memory + (int64_t)one->next * COUNT, 0); /* the message leaves the caches */
+    values_fill(values, one->count, qs_comm_rank(one->comm));
+    values_fill(one->others.memory, CACHES / 4, 0); /* the message and its residuals leave the caches */
     QS_TRY(qs_comm_algorithm_set(one->comm, algorithms[algorithm]));
     QS_TRY(qs_comm_barrier(one->comm));
     stamp[0] = qs_clock();
-    QS_TRY(qs_comm_all_reduce_wire_start(one->comm, qs_comm_wire_at((size_t)wire), values, residuals, 1, COUNT, &request));
+    QS_TRY(qs_comm_all_reduce_wire_start(one->comm, name, values, one->residuals.memory, 1, one->count, &request));
     QS_TRY(qs_comm_wait(one->comm, request));
     stamp[1] = qs_clock();
     QS_TRY(qs_comm_max(one->comm, stamp, 2));
@@ -53,6 +52,7 @@ static qs_status rounds_run(wires *one, int rounds) {
 }
 
 static qs_status wires_tell(const wires *one, bool json) {
+    const json_int_t bytes = 4 * one->count;
     json_t *all = json_object();
     for (int a = 0; a < ALGORITHMS; a++) {
         json_t *of = json_object();
@@ -64,26 +64,30 @@ static qs_status wires_tell(const wires *one, bool json) {
             if (!json) printf("%-8s %-5s %10s   %.2f of fp32\n", algorithms[a], wire, time_text(us), share);
         }
     }
-    if (json) return json_print(json_pack("{s:i,s:i,s:o}", "bytes", BYTES, "ranks", qs_comm_size(one->comm), "algorithms", all));
+    if (json) return json_print(json_pack("{s:I,s:i,s:o}", "bytes", bytes, "ranks", qs_comm_size(one->comm), "algorithms", all));
     json_decref(all);
     return QS_OK;
 }
 
 static qs_status wires_bench(wires *one, int rounds, bool json) {
     if (qs_comm_size(one->comm) == 1) return qs_fail(QS_USAGE, "one rank moves nothing: start qsync bench --wires with mpirun -n 2");
-    QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->values));
-    QS_TRY(qs_arena_reserve((size_t)PLACES * BYTES, &one->residuals));
+    QS_TRY(qs_arena_reserve((size_t)one->count * 4, &one->values));
+    QS_TRY(qs_arena_reserve((size_t)one->count * 4, &one->residuals));
+    QS_TRY(qs_arena_reserve(CACHES, &one->others));
     QS_TRY(rounds_run(one, rounds));
     return qs_comm_rank(one->comm) == 0 ? wires_tell(one, json) : QS_OK;
 }
 
-qs_status bench_wires(int rounds, bool json) {
+qs_status bench_wires(int64_t bytes, int rounds, bool json) {
     wires *one = NULL;
+    if (bytes % 4) return qs_fail(QS_USAGE, "--message-bytes %lld: no whole number of fp32 values; give a multiple of 4", (long long)bytes);
     QS_TRY(qs_allocate(1, sizeof *one, &one));
+    one->count = bytes / 4;
     qs_status status = qs_comm_open(NULL, &one->comm);
     if (status == QS_OK) status = wires_bench(one, rounds, json);
     qs_arena_release(&one->values);
     qs_arena_release(&one->residuals);
+    qs_arena_release(&one->others);
     qs_comm_close(one->comm);
     free(one);
     return status;
