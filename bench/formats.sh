@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Gigabytes per second of rounding 64 MiB of fp32 values in place, per format and rounding (rounding.FORMAT.MODE), of rounding and packing
-# in one pass (packing.FORMAT) and of unpacking (unpacking.FORMAT): gb_per_s, and the fraction of what a copy moves in the same run. One
-# thread, by its processor time, also under lower instruction-set ceilings (avx2.*, portable.*). Then what simulated formats cost a training
-# step: simulation_ratio is the median step with every tensor rounded and saved in low formats over the median fp32 step, of runs in turn
-# (simulation.pairs holds them), beside the bytes of both arenas.
+# in one pass (packing.FORMAT), of unpacking (unpacking.FORMAT) and of writing stochastic codes of int8 in one step a tensor from as many
+# values (quantizing.SOURCE, fp32 or bf16): gb_per_s, and the fraction of what a copy moves in the same run. One thread, by its processor
+# time, also under lower instruction-set ceilings (avx2.*, portable.*). Then what simulated formats cost a training step: simulation_ratio is
+# the median step with every tensor rounded and saved in low formats over the median fp32 step, of runs in turn (simulation.pairs holds
+# them), beside the bytes of both arenas.
 # BENCH_ROUNDS (12), BENCH_MODEL (resnet18_cifar), BENCH_BATCH (128), BENCH_PAIRS (3), BENCH_STEPS (6).
 set -eu
 cd "$(dirname "$0")/.."
@@ -50,5 +51,5 @@ done | jq -s --arg model "$BENCH_MODEL" --argjson batch "$BENCH_BATCH" \
 jq -s '.[0] + {avx2: .[1], portable: .[2], simulation_ratio: .[3].ratio, simulation: .[3]}' "$work/widest" "$work/avx2" "$work/portable" \
     "$work/simulation" > "$work/figures.json"
 bench_write "$work/figures.json"
-jq '.figures | {copy_gb_per_s, simulation_ratio, rounding: (.rounding | map_values(map_values(.fraction)))}' \
-    bench/results/formats.json
+jq '.figures | {copy_gb_per_s, simulation_ratio, rounding: (.rounding | map_values(map_values(.fraction))),
+    quantizing: (.quantizing | map_values(.fraction))}' bench/results/formats.json

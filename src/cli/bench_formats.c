@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The speed of rounding. Values spread evenly over the binades of the format, from half its smallest to twice its largest: every block of
- * them has normal, subnormal, vanishing and overflowing elements, so no short way for kind data can flatter the figures. */
+ * them has normal, subnormal, vanishing and overflowing elements, so no short way for kind data can flatter the figures. Integers: binades
+ * from half a step to twice the largest. */
 #include "bench_formats.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ typedef struct rounder {
     int rounds;
     float *source, *values;
     void *packed;
-    json_t *groups[3]; /* rounding, packing, unpacking: one object each */
+    json_t *groups[4]; /* rounding, packing, unpacking, quantizing: one object each */
     bool json;
 } rounder;
 
@@ -42,7 +43,8 @@ static double copy_time(rounder *one) {
 }
 
 static void source_fill(rounder *one) {
-    const double low = log2(one->format->min_subnormal) - 1, high = fmin(log2(one->format->max) + 1, 127.99);
+    const double least = one->format->kind == QS_KIND_INTEGER ? 1 : one->format->min_subnormal;
+    const double low = log2(least) - 1, high = fmin(log2(one->format->max) + 1, 127.99);
     for (int64_t i = 0; i < COUNT; i++) {
         const float x = exp2f((float)(low + (high - low) * (double)qs_random_uniform(1, (uint64_t)i)));
         one->source[i] = qs_random_bits(2, (uint64_t)i) & 1 ? -x : x;
@@ -70,6 +72,15 @@ static void round_and_pack(rounder *one, qs_rounding rounding) {
 static void unpack(rounder *one, qs_rounding rounding) {
     (void)rounding;
     qs_convert_to_fp32(one->format, COUNT, one->packed, one->values);
+}
+
+/* In one step, 1. */
+static void quantize(rounder *one, qs_rounding rounding) {
+    qs_quantize_array(one->format, rounding, (qs_random_stream){3, 0}, 1, COUNT, one->values, one->packed);
+}
+
+static void quantize_bf16(rounder *one, qs_rounding rounding) {
+    qs_quantize_bf16_array(one->format, rounding, (qs_random_stream){3, 0}, 1, COUNT, one->packed, (int8_t *)one->values);
 }
 
 /* `bytes` of an element are moved by the operation, 8 by the copy. */
@@ -104,10 +115,20 @@ static void format_run(rounder *one) {
     }
 }
 
+/* As training does it: stochastically. */
+static void integer_run(rounder *one) {
+    one->format = qs_format_of("int8");
+    source_fill(one);
+    operation_time(one, quantize, QS_STOCHASTIC, 4 + 1, one->json ? "fp32" : "from fp32", 3);
+    qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){3, 0}, COUNT, one->source,
+                         one->packed);
+    operation_time(one, quantize_bf16, QS_STOCHASTIC, 2 + 1, one->json ? "bf16" : "from bf16", 3);
+}
+
 static qs_status formats_run(rounder *one) {
     json_t *rounding = json_object();
-    one->groups[1] = json_object();
-    one->groups[2] = json_object();
+    for (int g = 1; g < 4; g++)
+        one->groups[g] = json_object();
     double copies[MOST_ROUNDS];
     for (int r = 0; r < one->rounds; r++)
         copies[r] = copy_time(one);
@@ -119,9 +140,10 @@ static qs_status formats_run(rounder *one) {
         json_object_set_new(rounding, one->format->name, one->groups[0]);
         format_run(one);
     }
-    json_t *all =
-        json_pack("{s:i,s:i,s:s,s:f,s:o,s:o,s:o}", "bytes", (int)(COUNT * sizeof(float)), "threads", qs_threads(), "isa", qs_number_isa(),
-                  "copy_gb_per_s", copying, "rounding", rounding, "packing", one->groups[1], "unpacking", one->groups[2]);
+    integer_run(one);
+    json_t *all = json_pack("{s:i,s:i,s:s,s:f,s:o,s:o,s:o,s:o}", "bytes", (int)(COUNT * sizeof(float)), "threads", qs_threads(), "isa",
+                            qs_number_isa(), "copy_gb_per_s", copying, "rounding", rounding, "packing", one->groups[1], "unpacking",
+                            one->groups[2], "quantizing", one->groups[3]);
     if (one->json) return json_print(all);
     json_decref(all);
     return QS_OK;

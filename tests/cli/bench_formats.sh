@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
-# qsync bench --formats: a positive figure for every format and rounding, under a ceiling that it names.
+# qsync bench --formats: a positive figure for every format and rounding and for stochastic codes of int8, under a ceiling that it names.
 . "$(dirname "$0")/check.inc"
 
 "$QSYNC" bench --formats --steps 1 --isa portable --json > "$work/figures" || failures=$((failures + 1))
@@ -9,7 +9,8 @@ jq -e '.isa == "portable" and .threads == 1 and .bytes == 67108864 and .copy_gb_
     and (.rounding | has("fp16") and has("bf16") and has("e4m3fn") and has("fp(4,3,4)"))
     and (.rounding | all(.[]; keys == ["floor", "nearest-away", "nearest-even", "stochastic", "toward-zero"]))
     and ((.packing | keys) == (.rounding | keys)) and ((.unpacking | keys) == (.rounding | keys))
-    and ([.rounding[][], .packing[], .unpacking[]] | all(.gb_per_s > 0 and .fraction > 0))' "$work/figures" > "$work/said" || {
+    and (.quantizing | keys == ["bf16", "fp32"])
+    and ([.rounding[][], .packing[], .unpacking[], .quantizing[]] | all(.gb_per_s > 0 and .fraction > 0))' "$work/figures" > "$work/said" || {
     echo "figures are missing in:"
     cat "$work/figures"
     failures=$((failures + 1))
