@@ -31,6 +31,7 @@ static const made_up_device usual[DEVICES] = {
 typedef struct gap_bench {
     uint64_t key, counter;
     int scenes, nontrivial, refused; /* compared; with a gap of uniform's over an optimum above 0; those that exact refuses */
+    int infeasible;                  /* scenes whose memory limit no plan keeps */
     double gap[PLANNERS][GRAPHS];    /* per cent, of the nontrivial ones */
 } gap_bench;
 
@@ -140,6 +141,7 @@ static qs_status scene_run(gap_bench *one, bool limited, scene *at) {
     QS_TRY(planned(at, "fp32", &omega, &most));
     at->cluster.class_[1].memory_limit = most - most * roll(one, 30) / 100;
     const qs_status status = compare(one, at);
+    one->infeasible += status == QS_INFEASIBLE;
     return status == QS_INFEASIBLE ? QS_OK : status;
 }
 
@@ -156,11 +158,14 @@ static qs_status figures_print(gap_bench *one, bool json) {
         worst[p] = one->gap[p][one->nontrivial - 1];
     }
     if (json)
-        return json_print(json_pack("{s:{s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i}}", "gap", "median", middle[0], "worst", worst[0],
+        return json_print(json_pack("{s:{s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i}}", "gap", "median", middle[0], "worst", worst[0],
                                     "heap_median", middle[1], "heap_worst", worst[1], "uniform_median", middle[2], "uniform_worst",
-                                    worst[2], "scenes", one->scenes, "nontrivial", one->nontrivial, "refused", one->refused));
-    printf("%d scenes compared with the proven optimum, %d more not proven; above it, over the %d where uniform is not optimal:\n",
-           one->scenes, one->refused, one->nontrivial);
+                                    worst[2], "scenes", one->scenes, "nontrivial", one->nontrivial, "refused", one->refused, "infeasible",
+                                    one->infeasible));
+    printf(
+        "%d scenes compared with the proven optimum, %d more not proven, %d without a plan that fits; above it, over the %d where uniform "
+        "is not optimal:\n",
+        one->scenes, one->refused, one->infeasible, one->nontrivial);
     for (int p = 0; p < PLANNERS; p++)
         printf("  %-11s median %8.3f %%, worst %8.3f %%\n", planners[p], middle[p], worst[p]);
     return QS_OK;

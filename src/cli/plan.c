@@ -179,6 +179,8 @@ static qs_status arguments_agree(const plan_work *work, int plans) {
     if (work->diff && plans != 2) return qs_fail(QS_USAGE, "--diff needs two plan files, not %d; see qsync plan --help", plans);
     if (work->diff) return QS_OK;
     if (!work->cluster_file || !work->profile_file) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
+    if (work->options.until_fits && strcmp(work->planner, "uniform") != 0)
+        return qs_fail(QS_USAGE, "--until-fits goes with --planner uniform");
     if (work->pins_file && work->ends)
         return qs_fail(QS_USAGE, "--keep-first-last pins two operators, --pins those of a file: put them into the file");
     if (work->drop && !work->cluster_out)

@@ -49,13 +49,6 @@ static int dearest_find(const qs_class_plan *one, const qs_operator_reason *out[
     return count;
 }
 
-/* Share of the sum that a better plan could save at most; NaN where no bound is known. */
-static double gap_of(const qs_class_plan *one) {
-    if (one->predicted.sum_omega == 0) return 0;
-    if (one->predicted.lower_bound == 0) return NAN;
-    return fmax(1 - one->predicted.lower_bound / one->predicted.sum_omega, 0);
-}
-
 static int64_t limit_of(const qs_cluster *cluster, const char *class_name) {
     for (int c = 0; c < cluster->classes; c++)
         if (strcmp(cluster->class_[c].name, class_name) == 0) return cluster->class_[c].memory_limit;
@@ -65,7 +58,7 @@ static int64_t limit_of(const qs_cluster *cluster, const char *class_name) {
 /* ---- Text ---------------------------------------------------------------------------------------------------------------------- */
 
 static void omega_print(const qs_class_plan *one) {
-    const double gap = gap_of(one);
+    const double gap = plan_gap(one);
     printf("    sum of omega %.4g", one->predicted.sum_omega);
     if (isnan(gap))
         printf(", lower bound not known\n");
@@ -176,7 +169,7 @@ static json_t *class_json(const qs_plan *plan, const qs_class_plan *one, const q
                      "compute_us", one->predicted.compute_us, "waiting_us", one->predicted.waiting_us, "arena_bytes",
                      (json_int_t)one->predicted.arena_bytes, "limit_bytes", limit > 0 ? json_integer(limit) : json_null(), "sum_omega",
                      one->predicted.sum_omega, "lower_bound", bound != 0 ? json_real(bound) : json_null(), "gap_percent",
-                     json_number(100 * gap_of(one)), "stopped_by", stopped_json(one), "binds",
+                     json_number(100 * plan_gap(one)), "stopped_by", stopped_json(one), "binds",
                      binding(one) ? json_string(binding(one)) : json_null(), "dearest", names, "operators", operators);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans as people read them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan_output.h"
 
-/* "conv 7 bf16, 2 fp32": operators per recipe of a class plan. */
+/* "7 bf16, 2 fp32": operators per recipe of a class plan. */
 void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -20,6 +21,27 @@ void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *tex
     }
 }
 
+double plan_gap(const qs_class_plan *one) {
+    if (one->predicted.sum_omega == 0) return 0;
+    if (one->predicted.lower_bound == 0) return NAN;
+    return fmax(1 - one->predicted.lower_bound / one->predicted.sum_omega, 0);
+}
+
+static bool is_highest(const qs_class_plan *one) {
+    for (int i = 0; i < one->reasons; i++)
+        if (strcmp(one->reason[i].stopped_by, "highest") != 0) return false;
+    return true;
+}
+
+static void gap_print(const qs_class_plan *one) {
+    const double gap = plan_gap(one);
+    if (is_highest(one)) return;
+    if (isnan(gap))
+        printf(" (bound not known)");
+    else
+        printf(" (gap at most %s)", percent_text(gap));
+}
+
 static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_cluster *cluster) {
     char counts[256];
     int class_index = 0;
@@ -29,6 +51,7 @@ static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_
     if (qs_cluster_find(cluster, one->class_name, &class_index) == QS_OK && cluster->class_[class_index].memory_limit > 0)
         printf(" of %s", bytes_text((double)cluster->class_[class_index].memory_limit));
     printf(", sum of omega %.4g", one->predicted.sum_omega);
+    gap_print(one);
     if (one->batch != plan->job.batch) printf(", batch %lld", (long long)one->batch);
     printf("\n");
     assignment_print(one);

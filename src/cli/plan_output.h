@@ -6,6 +6,8 @@
 #include "cli.h"
 
 void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *text, size_t size);
+/* Share of a class's ΣΩ that a better plan could save at most; NaN where no bound is known. */
+double plan_gap(const qs_class_plan *one);
 void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile);
 json_t *paces_json(int count, const qs_class_pace *pace);
 void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction);
