@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lower bound: below the full prediction of any plan at any price of any constraint, below the true optimum of small models, also with
- * caches, noise and quicker neighbours; and close to it. */
+ * caches, noise and quicker neighbours, with two weak classes and with pins; and close to it for one class. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,8 +120,49 @@ static void optimum_in_trouble(void **state) {
     below_the_optimum(true, true, 0.2);
 }
 
+/* Each class's bound holds alone, so their sum over devices does. */
+static void optimum_over_two_classes(void **state) {
+    (void)state;
+    uint64_t number = 600;
+    for (int s = 0; s < SCENES; s++) {
+        scene one;
+        double sum = 0;
+        scene_next(&one, &number, 2, 3, SCENE_TWO | (s % 4 == 3 ? SCENE_TROUBLE : 0));
+        if (s % 2) scene_limit(&one, 0.1 + 0.8 * scene_dice(number, 4));
+        for (int c = SCENE_WEAK; c < one.classes; c++) {
+            double bound;
+            assert_ok(qs__bound_of_class(&one.draft, c, one.limit_us, &bound));
+            assert_true(bound > 0);
+            sum += one.cluster.class_[c].count * bound;
+        }
+        const double optimum = scene_optimum(&one);
+        if (!(sum <= optimum)) fail_msg("model %d: bound %g, optimum %g", (int)one.number, sum, optimum);
+        scene_end(&one);
+    }
+}
+
+static void optimum_beside_pins(void **state) {
+    (void)state;
+    uint64_t number = 650;
+    int higher = 0;
+    for (int s = 0; s < SCENES; s++) {
+        scene one;
+        double free, pinned;
+        scene_next(&one, &number, 3, LARGEST, 0);
+        assert_ok(qs__bound_of_class(&one.draft, SCENE_WEAK, one.limit_us, &free));
+        scene_pin(&one, s % one.nodes, one.weak->recipes - 1);
+        assert_ok(qs__bound_of_class(&one.draft, SCENE_WEAK, one.limit_us, &pinned));
+        const double optimum = scene_optimum(&one);
+        if (!(pinned <= optimum && pinned > 0)) fail_msg("model %d: bound %g, optimum %g", (int)one.number, pinned, optimum);
+        higher += pinned > free;
+        scene_end(&one);
+    }
+    assert_true(higher > SCENES / 2); /* what is pinned low counts */
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(constraints), cmocka_unit_test(constraints_in_trouble), cmocka_unit_test(optimum),
-                                       cmocka_unit_test(optimum_in_trouble)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constraints),        cmocka_unit_test(constraints_in_trouble),   cmocka_unit_test(optimum),
+        cmocka_unit_test(optimum_in_trouble), cmocka_unit_test(optimum_over_two_classes), cmocka_unit_test(optimum_beside_pins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
