@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planner `dbs` (dynamic batch sizing): the highest precision everywhere, and every class the share of the global batch that makes the
- * predicted iteration shortest within the memory limits. */
+ * predicted iteration shortest within the memory limits. The global batch stays the job's, and with it the learning rate. */
 #include "shares.h"
 
 qs_status qs__planner_dbs(qs_draft_plan *draft) {

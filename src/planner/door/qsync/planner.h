@@ -47,7 +47,7 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
  *   hess
  *   dpro        as qsync, deciding as if conversions cost nothing; its stored prediction knows them, and may miss T_min
  *   exact       the least ΣΩ there is, for small models
- *   dbs         the highest precision everywhere, unequal local batches
+ *   dbs         the highest precision everywhere, unequal local batches; the global batch stays, so no rate is adapted
  *   joint       shares of the batch and precision together
  *   uniform-fp  operators in fp32, their tensors rounded behind them: low precision for every one
  *   op          low for what multiplications read: inputs, weights, and gradients of outputs
