@@ -58,13 +58,17 @@ static bool is_known(const char *name, int parts, const qs_state_part *part) {
     return known;
 }
 
-static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph, int parts, const qs_state_part *part, words *out) {
+static qs_status head_check(const qs_tensor_set *set, const qs_graph *graph, words *out) {
     if (strcmp(set->model, graph->name) != 0)
         return qs_fail(QS_MISMATCH, "this is the state of model \"%s\", not of \"%s\"", set->model, graph->name);
     QS_TRY(part_check(set, progress_name, SLOTS));
     memcpy(out, qs_tensor_set_find(set, progress_name)->data, sizeof *out);
-    if (out->graph != graph_word(graph))
-        return qs_fail(QS_MISMATCH, "this is the state of a \"%s\" for images or classes of another shape", set->model);
+    if (out->graph == graph_word(graph)) return QS_OK;
+    return qs_fail(QS_MISMATCH, "this is the state of a \"%s\" for images or classes of another shape", set->model);
+}
+
+static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph, int parts, const qs_state_part *part, words *out) {
+    QS_TRY(head_check(set, graph, out));
     for (int i = 0; i < parts; i++)
         QS_TRY(part_check(set, part[i].name, part[i].elements));
     for (size_t i = 0; i < set->count; i++)
@@ -74,14 +78,29 @@ static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph, int 
     return QS_OK;
 }
 
+static void part_copy(const qs_tensor_set *set, const qs_state_part *part) {
+    if (part->data) memcpy(part->data, qs_tensor_set_find(set, part->name)->data, (size_t)part->elements * sizeof(float));
+}
+
 qs_status qs_state_read(const char *path, const qs_graph *graph, int parts, const qs_state_part *part, qs_progress *out) {
     qs_tensor_set set = {0};
     words word;
     QS_TRY(qs_tensor_set_read(path, &set));
     const qs_status status = qs_fail_within(set_check(&set, graph, parts, part, &word), "%s", path);
     for (int i = 0; status == QS_OK && i < parts; i++)
-        if (part[i].data) memcpy(part[i].data, qs_tensor_set_find(&set, part[i].name)->data, (size_t)part[i].elements * sizeof(float));
+        part_copy(&set, &part[i]);
     if (status == QS_OK) *out = word.progress;
     qs_tensor_set_release(&set);
     return status;
+}
+
+qs_status qs_state_read_part(const char *path, const qs_graph *graph, const qs_state_part *part) {
+    qs_tensor_set set = {0};
+    words word;
+    QS_TRY(qs_tensor_set_read(path, &set));
+    qs_status status = head_check(&set, graph, &word);
+    if (status == QS_OK) status = part_check(&set, part->name, part->elements);
+    if (status == QS_OK) part_copy(&set, part);
+    qs_tensor_set_release(&set);
+    return qs_fail_within(status, "%s", path);
 }

@@ -56,6 +56,7 @@ static uint64_t state_hash(const qs__trainer *trainer) {
     const qs_schedule *schedule = trainer->main.schedule;
     const int64_t counts[] = {trainer->step, trainer->skipped, trainer->scale.good_steps, trainer->scale.skipped};
     uint64_t hash = qs_hash(counts, sizeof counts, 0);
+    hash = qs_hash(trainer->rounding.rise, (size_t)trainer->rounding.values * sizeof *trainer->rounding.rise, hash);
     for (int i = 0; i < schedule->states; i++)
         hash = qs_hash(qs_executor_buffer(trainer->main.executor, schedule->state[i]), schedule->buffer[schedule->state[i]].bytes, hash);
     return hash;

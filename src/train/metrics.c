@@ -265,10 +265,10 @@ qs_status qs__metrics_promotion(qs__trainer *trainer, int64_t epoch, const qs__p
     qs_line_text(line, "tensor", one->tensor);
     qs_line_text(line, "from", one->from);
     qs_line_text(line, "to", one->to);
-    qs_line_number(line, "overflow_ratio", one->overflow_ratio);
-    qs_line_number(line, "underflow_ratio", one->underflow_ratio);
-    qs_line_integer(line, "rank", one->rank);
-    qs_line_number(line, "rank_overflow_ratio", one->rank_ratio);
+    qs_line_number(line, "overflow_ratio", one->rise.overflow_ratio);
+    qs_line_number(line, "underflow_ratio", one->rise.underflow_ratio);
+    qs_line_integer(line, "rank", one->rise.rank);
+    qs_line_number(line, one->overflowed ? "rank_overflow_ratio" : "rank_underflow_ratio", one->rise.rank_ratio);
     if (refusal) qs_line_text(line, "reason", refusal);
     for (int rank = 0; !refusal && rank < trainer->ranks; rank++)
         replan_rank_put(line, rank, &figures[rank]);

@@ -42,7 +42,7 @@ static void class_forget(qs_class_plan *one) {
     memset(&one->predicted, 0, sizeof one->predicted);
 }
 
-static void class_raise(const qs_graph *graph, const bool *raise, qs_class_plan *one) {
+static bool class_raise(const qs_graph *graph, const bool *raise, qs_class_plan *one) {
     bool raised = false;
     for (int t = 0; t < one->tensors; t++) {
         const int place = place_of(graph, one->tensor[t].name);
@@ -51,6 +51,7 @@ static void class_raise(const qs_graph *graph, const bool *raise, qs_class_plan 
         raised = true;
     }
     if (raised) class_forget(one);
+    return raised;
 }
 
 static qs_status plan_copy(const qs_plan *plan, qs_plan *out) {
@@ -61,12 +62,24 @@ static qs_status plan_copy(const qs_plan *plan, qs_plan *out) {
     return status;
 }
 
+/* The present plan as the trainer's own, which may be changed before it is bound to anything. */
+static qs_status plan_own(qs__trainer *trainer) {
+    if (trainer->taken) return QS_OK;
+    QS_TRY(qs_allocate(1, sizeof *trainer->taken, &trainer->taken));
+    QS_TRY(plan_copy(trainer->plan, trainer->taken));
+    trainer->plan = trainer->taken;
+    return QS_OK;
+}
+
+static void plan_raise(const qs_graph *graph, const bool *raise, qs_plan *plan) {
+    for (int c = 0; c < plan->classes; c++)
+        if (class_raise(graph, raise, &plan->class_[c])) plan->images_per_second = 0;
+}
+
 static qs_status raised_text(const qs__trainer *trainer, const bool *raise, char **text) {
     qs_plan plan = {0};
     QS_TRY(plan_copy(trainer->plan, &plan));
-    for (int c = 0; c < plan.classes; c++)
-        class_raise(trainer->graph, raise, &plan.class_[c]);
-    plan.images_per_second = 0;
+    plan_raise(trainer->graph, raise, &plan);
     const qs_status status = qs_plan_text(&plan, text);
     qs_plan_release(&plan);
     return status;
@@ -74,61 +87,105 @@ static qs_status raised_text(const qs__trainer *trainer, const bool *raise, char
 
 /* ---- Who is promoted ---------------------------------------------------------------------------------------------------------------- */
 
+typedef enum cause { NONE, OVERFLOW_RATIO, UNDERFLOW_RATIO } cause;
+
 /* The underflow threshold is the run's, overflow thresholds are the plan's. */
-static bool exceeds(const qs__trainer *trainer, const qs_tensor_choice *tensor, const qs__rounding_sums *step) {
+static cause cause_in(const qs__trainer *trainer, const qs_tensor_choice *tensor, const qs__rise *rise) {
     const double underflow = trainer->options->promote_underflow;
-    if (!qs__tensor_is_low(tensor)) return false;
-    if (tensor->promote_at > 0 && qs__rounding_share(step->overflows, step->elements) > tensor->promote_at) return true;
-    return underflow > 0 && qs__rounding_share(step->underflows, step->elements) > underflow;
+    if (!qs__tensor_is_low(tensor)) return NONE;
+    if (tensor->promote_at > 0 && rise->overflow_ratio > tensor->promote_at) return OVERFLOW_RATIO;
+    return underflow > 0 && rise->underflow_ratio > underflow ? UNDERFLOW_RATIO : NONE;
 }
 
 /* The choice of the first class whose tensor goes too far, whichever class this rank is of: ranks decide alike. NULL: none does. */
-static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int place) {
-    const qs__rounding_sums *step = &trainer->rounding.lower[place];
-    if (step->overflows + step->underflows == 0 || trainer->rounding.refused[place]) return NULL;
+static const qs_tensor_choice *candidate_at(const qs__trainer *trainer, int place, cause *why) {
+    const qs__rise *rise = &trainer->rounding.rise[place];
+    *why = NONE;
+    if (rise->standing == QS__REFUSED || (rise->overflow_ratio == 0 && trainer->options->promote_underflow == 0)) return NULL;
     for (int c = 0; c < trainer->plan->classes; c++) {
         const qs_tensor_choice *tensor = qs_class_plan_tensor(&trainer->plan->class_[c], qs__rounding_name(trainer->graph, place));
-        if (tensor && exceeds(trainer, tensor, step)) return tensor;
+        *why = tensor ? cause_in(trainer, tensor, rise) : NONE;
+        if (*why != NONE) return tensor;
     }
     return NULL;
 }
 
 static int candidates_find(const qs__trainer *trainer, bool *raise) {
     int count = 0;
+    cause why;
     for (int place = 0; place < trainer->rounding.values; place++)
-        count += raise[place] = candidate_at(trainer, place) != NULL;
+        count += raise[place] = candidate_at(trainer, place, &why) != NULL;
     return count;
+}
+
+/* How much this rank has to do with what promotes a value. */
+static double own_share(const qs__trainer *trainer, int place) {
+    const qs__rounding_sums *own = &trainer->rounding.own[place];
+    cause why;
+    if (!candidate_at(trainer, place, &why)) return 0;
+    return qs__rounding_share(why == OVERFLOW_RATIO ? own->overflows : own->underflows, own->elements);
+}
+
+/* The lowest of the ranks where most elements went too far, for all values at once. share, rank: (values) */
+static qs_status ranks_find(qs__trainer *trainer, double *share, double *rank) {
+    qs__rounding *all = &trainer->rounding;
+    for (int p = 0; p < all->values; p++)
+        share[p] = own_share(trainer, p);
+    QS_TRY(qs_comm_max(trainer->comm, share, all->values));
+    for (int p = 0; p < all->values; p++)
+        rank[p] = own_share(trainer, p) == share[p] ? -trainer->rank : -INFINITY;
+    QS_TRY(qs_comm_max(trainer->comm, rank, all->values));
+    for (int p = 0; p < all->values; p++) {
+        all->rise[p].rank = (int64_t)-rank[p];
+        all->rise[p].rank_ratio = share[p];
+    }
+    return QS_OK;
+}
+
+qs_status qs__promotions_judge(qs__trainer *trainer) {
+    qs__rounding *all = &trainer->rounding;
+    double *work = NULL;
+    cause why;
+    bool any = false;
+    if (!trainer->plan || !all->counted) return QS_OK;
+    all->counted = false;
+    for (int p = 0; p < all->values; p++) {
+        qs__rise *rise = &all->rise[p];
+        *rise = (qs__rise){.standing = rise->standing,
+                           .overflow_ratio = qs__rounding_share(all->lower[p].overflows, all->lower[p].elements),
+                           .underflow_ratio = qs__rounding_share(all->lower[p].underflows, all->lower[p].elements)};
+        any |= candidate_at(trainer, p, &why) != NULL;
+    }
+    if (!any) return QS_OK;
+    QS_TRY(qs_comm_agree(trainer->comm, qs_allocate(2 * (size_t)all->values, sizeof *work, &work)));
+    const qs_status status = ranks_find(trainer, work, work + all->values);
+    free(work);
+    return status;
 }
 
 /* ---- One attempt -------------------------------------------------------------------------------------------------------------------- */
 
 /* What the log says of a promoted tensor: taken down before the plan changes. */
-static qs_status promotion_describe(qs__trainer *trainer, int place, qs__promotion *out) {
-    const qs__rounding_sums *step = &trainer->rounding.lower[place], *own = &trainer->rounding.own[place];
-    const qs_tensor_choice *tensor = candidate_at(trainer, place);
+static void promotion_describe(const qs__trainer *trainer, int place, qs__promotion *out) {
+    cause why;
+    const qs_tensor_choice *tensor = candidate_at(trainer, place, &why);
     const qs_quantizer higher = higher_of(tensor);
-    double share = qs__rounding_share(own->overflows, own->elements), most = share, rank;
-    *out = (qs__promotion){.tensor = qs__rounding_name(trainer->graph, place),
-                           .overflow_ratio = qs__rounding_share(step->overflows, step->elements),
-                           .underflow_ratio = qs__rounding_share(step->underflows, step->elements)};
+    *out = (qs__promotion){
+        .tensor = qs__rounding_name(trainer->graph, place), .overflowed = why == OVERFLOW_RATIO, .rise = trainer->rounding.rise[place]};
     qs_quantizer_text(&tensor->value, out->from);
     qs_quantizer_text(&higher, out->to);
-    QS_TRY(qs_comm_max(trainer->comm, &most, 1));
-    rank = share == most ? -trainer->rank : -INFINITY;
-    QS_TRY(qs_comm_max(trainer->comm, &rank, 1));
-    out->rank = (int)-rank;
-    out->rank_ratio = most;
-    return QS_OK;
 }
 
 static void promotion_log(const qs__trainer *trainer, const qs__promotion *one, const char *refusal) {
+    const char *what = one->overflowed ? "overflowed" : "underflowed";
+    const double share = one->overflowed ? one->rise.overflow_ratio : one->rise.underflow_ratio;
     if (trainer->rank != 0) return;
     if (refusal)
-        qs_log(QS_LOG_WARNING, "tensor %s stays in %s (%.3g of its elements overflowed in step %lld, most on rank %d): %s", one->tensor,
-               one->from, one->overflow_ratio, (long long)trainer->step, one->rank, refusal);
+        qs_log(QS_LOG_WARNING, "tensor %s stays in %s (%.3g of its elements %s in step %lld, most on rank %d): %s", one->tensor, one->from,
+               share, what, (long long)trainer->step, (int)one->rise.rank, refusal);
     else
-        qs_log(QS_LOG_INFO, "tensor %s promoted from %s to %s before step %lld: %.3g of its elements overflowed, most on rank %d",
-               one->tensor, one->from, one->to, (long long)trainer->step + 1, one->overflow_ratio, one->rank);
+        qs_log(QS_LOG_INFO, "tensor %s promoted from %s to %s before step %lld: %.3g of its elements %s, most on rank %d", one->tensor,
+               one->from, one->to, (long long)trainer->step + 1, share, what, (int)one->rise.rank);
 }
 
 typedef struct attempt {
@@ -155,7 +212,7 @@ static qs_status attempt_describe(qs__trainer *trainer, const bool *raise, attem
     for (int place = 0; place < places; place++)
         if (raise[place]) {
             out->added += bytes_added(trainer, place);
-            QS_TRY(promotion_describe(trainer, place, &out->one[out->count++]));
+            promotion_describe(trainer, place, &out->one[out->count++]);
         }
     return QS_OK;
 }
@@ -182,9 +239,9 @@ static qs_status attempt_take(qs__trainer *trainer, const bool *raise, qs__repla
     return status;
 }
 
-static void refused_note(qs__trainer *trainer, const bool *raise) {
+static void standing_note(qs__trainer *trainer, const bool *raise, qs__standing standing) {
     for (int place = 0; place < trainer->rounding.values; place++)
-        if (raise[place]) trainer->rounding.refused[place] = true;
+        if (raise[place]) trainer->rounding.rise[place].standing = standing;
 }
 
 /* *taken: false when it was refused, which is recorded if this was about one tensor. */
@@ -199,11 +256,12 @@ static qs_status attempt_run(qs__trainer *trainer, int64_t epoch, const bool *ra
         trainer->rounding.promotions += tried.count;
         trainer->rounding.added += tried.added;
         trainer->promotion_switches++;
+        standing_note(trainer, raise, QS__PROMOTED);
         status = attempt_record(trainer, epoch, &tried, NULL);
     } else if (status != QS_PEER_LOST) {
         const bool alone = tried.count == 1;
         trainer->rounding.refusals += alone;
-        if (alone) refused_note(trainer, raise);
+        if (alone) standing_note(trainer, raise, QS__REFUSED);
         status = alone ? attempt_record(trainer, epoch, &tried, refusal) : QS_OK;
     }
     free(tried.one);
@@ -212,7 +270,15 @@ static qs_status attempt_run(qs__trainer *trainer, int64_t epoch, const bool *ra
 
 /* ---- Before a step ------------------------------------------------------------------------------------------------------------------ */
 
-/* Together where memory allows, else one by one, those that overflow most first. */
+/* Overflows before underflows, larger shares first; shares are at most 1. */
+static double urgency(const qs__trainer *trainer, int place) {
+    const qs__rise *rise = &trainer->rounding.rise[place];
+    cause why;
+    (void)candidate_at(trainer, place, &why);
+    return why == OVERFLOW_RATIO ? 1 + rise->overflow_ratio : rise->underflow_ratio;
+}
+
+/* Together where memory allows, else one by one, the most urgent first. */
 static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
     const int places = trainer->rounding.values;
     bool *alone = NULL;
@@ -220,12 +286,11 @@ static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
     status = qs_comm_agree(trainer->comm, status);
     for (bool more = true; status == QS_OK && more;) {
         int most = -1;
-        double share = -1;
+        double highest = -1;
         for (int p = 0; p < places; p++) {
-            const double own = qs__rounding_share(trainer->rounding.lower[p].overflows, trainer->rounding.lower[p].elements);
-            if (!raise[p] || own <= share) continue;
+            if (!raise[p] || urgency(trainer, p) <= highest) continue;
             most = p;
-            share = own;
+            highest = urgency(trainer, p);
         }
         more = most >= 0;
         if (!more) break;
@@ -241,8 +306,8 @@ static qs_status one_by_one(qs__trainer *trainer, int64_t epoch, bool *raise) {
 
 qs_status qs__promote(qs__trainer *trainer, int64_t epoch) {
     bool *raise = NULL, taken = false;
-    if (!trainer->plan || !trainer->rounding.counted) return QS_OK;
-    trainer->rounding.counted = false;
+    if (!trainer->plan) return QS_OK;
+    QS_TRY(qs__promotions_judge(trainer));
     QS_TRY(qs_comm_agree(trainer->comm, qs_allocate((size_t)trainer->rounding.values, sizeof *raise, &raise)));
     const int count = candidates_find(trainer, raise);
     qs_status status = QS_OK;
@@ -257,13 +322,32 @@ qs_status qs__promote(qs__trainer *trainer, int64_t epoch) {
 qs_status qs__thresholds_set(qs__trainer *trainer) {
     const double threshold = trainer->options->promote_at;
     if (threshold == 0 || !trainer->plan) return QS_OK;
-    QS_TRY(qs_allocate(1, sizeof *trainer->taken, &trainer->taken));
-    QS_TRY(plan_copy(trainer->plan, trainer->taken));
+    QS_TRY(plan_own(trainer));
     for (int c = 0; c < trainer->taken->classes; c++)
         for (int t = 0; t < trainer->taken->class_[c].tensors; t++) {
             qs_tensor_choice *tensor = &trainer->taken->class_[c].tensor[t];
             if (tensor->value.format) tensor->promote_at = threshold > 0 ? threshold : 0;
         }
-    trainer->plan = trainer->taken;
     return QS_OK;
+}
+
+/* ---- Going on, and anew ------------------------------------------------------------------------------------------------------------- */
+
+qs_status qs__promotions_resume(qs__trainer *trainer) {
+    const qs_state_part part = qs__promotions_part(trainer);
+    bool *raise = NULL;
+    if (!trainer->options->resume || !trainer->plan) return QS_OK;
+    QS_TRY(qs_state_read_part(trainer->options->resume, trainer->graph, &part));
+    QS_TRY(qs_allocate((size_t)trainer->rounding.values, sizeof *raise, &raise));
+    for (int place = 0; place < trainer->rounding.values; place++)
+        raise[place] = trainer->rounding.rise[place].standing == QS__PROMOTED;
+    const qs_status status = plan_own(trainer);
+    if (status == QS_OK) plan_raise(trainer->graph, raise, trainer->taken);
+    free(raise);
+    return status;
+}
+
+void qs__promotions_forget(qs__trainer *trainer) {
+    memset(trainer->rounding.rise, 0, (size_t)trainer->rounding.values * sizeof *trainer->rounding.rise);
+    trainer->rounding.counted = false;
 }

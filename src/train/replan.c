@@ -133,6 +133,7 @@ qs_status qs__replan(qs__trainer *trainer, int64_t epoch) {
     if (status == QS_OK) status = qs__plan_take(trainer, text, &mine);
     free(text);
     if (status != QS_OK) return refuse(trainer, status);
+    qs__promotions_forget(trainer);
     switch_log(trainer, &mine);
     return switch_record(trainer, epoch, &mine);
 }

@@ -18,9 +18,7 @@ qs_status qs__rounding_create(qs__trainer *trainer) {
     QS_TRY(qs_allocate(places, sizeof *all->epoch, &all->epoch));
     QS_TRY(qs_allocate(places, sizeof *all->worst, &all->worst));
     QS_TRY(qs_allocate(values, sizeof *all->low, &all->low));
-    QS_TRY(qs_allocate(values, sizeof *all->refused, &all->refused));
-    qs__rounding_follow(trainer);
-    return QS_OK;
+    return qs_allocate(values, sizeof *all->rise, &all->rise);
 }
 
 void qs__rounding_follow(qs__trainer *trainer) {
@@ -37,7 +35,7 @@ void qs__rounding_release(qs__rounding *rounding) {
     free(rounding->worst);
     free(rounding->own);
     free(rounding->low);
-    free(rounding->refused);
+    free(rounding->rise);
     *rounding = (qs__rounding){0};
 }
 

@@ -52,9 +52,12 @@ static qs_status model_bind(qs__trainer *trainer) {
     QS_TRY(qs__norm_gap_check(trainer));
     trainer->class_ = qs__class_of(trainer, trainer->rank);
     trainer->plan = trainer->options->plan;
+    QS_TRY(qs__rounding_create(trainer));
     QS_TRY(qs__thresholds_set(trainer));
+    QS_TRY(qs__promotions_resume(trainer));
     QS_TRY(qs__plan_choose(trainer));
-    return qs__rounding_create(trainer);
+    qs__rounding_follow(trainer);
+    return QS_OK;
 }
 
 /* ---- Data ------------------------------------------------------------------------------------------------------------------ */

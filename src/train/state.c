@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { COMMON = 2 + QS_MOST_STATES };
+enum { COMMON = 3 + QS_MOST_STATES };
 
 static qs_state_part part_of(const qs__trainer *trainer, int buffer, const char *name) {
     const qs_schedule *schedule = trainer->main.schedule;
@@ -16,11 +16,20 @@ static qs_state_part part_of(const qs__trainer *trainer, int buffer, const char 
     return part;
 }
 
+qs_state_part qs__promotions_part(const qs__trainer *trainer) {
+    _Static_assert(sizeof(qs__rise) % sizeof(float) == 0, "a part consists of whole fp32 slots");
+    const qs__rounding *rounding = &trainer->rounding;
+    return (qs_state_part){.name = "promotions",
+                           .elements = rounding->values * (int64_t)(sizeof(qs__rise) / sizeof(float)),
+                           .data = (float *)(void *)rounding->rise}; /* only ever copied as bytes */
+}
+
 /* What is the same on all ranks into part[COMMON]; returns their number. */
 static int common_parts(const qs__trainer *trainer, qs_state_part *part) {
     const qs_schedule *schedule = trainer->main.schedule;
     int parts = 0;
     part[parts++] = part_of(trainer, schedule->masters, "weights");
+    part[parts++] = qs__promotions_part(trainer);
     if (trainer->graph->statistics_elements > 0) part[parts++] = part_of(trainer, schedule->running, "running_statistics");
     for (int i = 0; i < schedule->states; i++) {
         char name[64];
@@ -80,11 +89,12 @@ done:
     return status;
 }
 
-qs_status qs__state_save(const qs__trainer *trainer, int64_t epoch) {
+qs_status qs__state_save(qs__trainer *trainer, int64_t epoch) {
     const int64_t every = trainer->options->checkpoint_every;
     char *residuals = NULL;
     if (every == 0 || !trainer->options->run_folder) return QS_OK;
     if ((epoch + 1) % every != 0 && trainer->step < trainer->steps) return QS_OK;
+    QS_TRY(qs__promotions_judge(trainer));
     QS_TRY(residuals_gather(trainer, &residuals));
     const qs_status status = trainer->rank == 0 ? state_write(trainer, residuals) : QS_OK;
     free(residuals);

@@ -112,6 +112,16 @@ typedef struct qs__rounding_sums {
     double overflows, underflows, elements;
 } qs__rounding_sums;
 
+/* What promotion knows of a value, the same on all ranks. A state file takes it as it lies here, in words of 64 bits. */
+typedef struct qs__rise {
+    int64_t standing;                       /* a qs__standing */
+    double overflow_ratio, underflow_ratio; /* in the last step, over the ranks where the value was low */
+    int64_t rank;                           /* where most of its elements overflowed (or underflowed, if that promotes it) */
+    double rank_ratio;                      /* how many: a share of those of that rank */
+} qs__rise;
+
+typedef enum qs__standing { QS__AS_PLANNED, QS__PROMOTED, QS__REFUSED } qs__standing;
+
 /* Counts of all rounded tensors; places as in the buffer of counts: outputs, parameters, gradients of outputs. No plan changes this. */
 typedef struct qs__rounding {
     int places;               /* 0: never asked for */
@@ -122,7 +132,7 @@ typedef struct qs__rounding {
     qs__rounding_sums *epoch; /* (places) so far */
     double *worst;            /* (places) largest share of overflows in a step of this epoch */
     bool *low;                /* (values) it is low on this rank, under the present plan */
-    bool *refused;            /* (values) promotion was tried and refused */
+    qs__rise *rise;           /* (values) */
     bool counted;             /* the last step was counted and not looked at yet */
     int promotions, refusals;
     double added;        /* counted bytes that promotions added to the tensors of this rank */
@@ -239,6 +249,12 @@ double qs__rounding_share(double part, double elements);
 
 /* promote.c: before a step, from the counts of the one behind; collective. */
 qs_status qs__promote(qs__trainer *trainer, int64_t epoch);
+/* From counts to shares: what the next step's promotions are decided by. Collective; again for the same step it does nothing. */
+qs_status qs__promotions_judge(qs__trainer *trainer);
+/* What was promoted in the run that this one goes on with is so in a copy of the plan, as the trainer's own. */
+qs_status qs__promotions_resume(qs__trainer *trainer);
+/* Behind a plan that was not made by promotion: what was known was known of another one. */
+void qs__promotions_forget(qs__trainer *trainer);
 /* Whether a value stands below its higher format. */
 bool qs__tensor_is_low(const qs_tensor_choice *tensor);
 /* A copy of the plan with the thresholds that the options ask for, as the trainer's own. */
@@ -265,8 +281,9 @@ qs_status qs__norm_gap_check(const qs__trainer *trainer);
 qs_status qs__norm_gap_report(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
 
 /* state.c: collective where it writes. */
-qs_status qs__state_save(const qs__trainer *trainer, int64_t epoch); /* behind an epoch, where options->checkpoint_every says so */
-qs_status qs__state_load(qs__trainer *trainer);                      /* from options->resume; programs are bound */
+qs_status qs__state_save(qs__trainer *trainer, int64_t epoch); /* behind an epoch, where options->checkpoint_every says so */
+qs_status qs__state_load(qs__trainer *trainer);                /* from options->resume; programs are bound */
+qs_state_part qs__promotions_part(const qs__trainer *trainer);
 
 /* step.c */
 /* The samples of this rank in the step at hand, and the program that runs them; valid until the next call. */
@@ -330,9 +347,8 @@ qs_status qs__metrics_replan(qs__trainer *trainer, int64_t epoch, const qs__repl
 typedef struct qs__promotion {
     const char *tensor;
     char from[64], to[64];
-    double overflow_ratio, underflow_ratio; /* over all ranks */
-    int rank;                               /* where most of its elements overflowed */
-    double rank_ratio;
+    bool overflowed; /* that is why; else because it underflowed */
+    qs__rise rise;
 } qs__promotion;
 qs_status qs__metrics_promotion(qs__trainer *trainer, int64_t epoch, const qs__promotion *one, const qs__replan_figures *figures,
                                 const char *refusal);

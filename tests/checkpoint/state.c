@@ -68,6 +68,23 @@ static void round_trip(void **state) {
     assert_memory_equal(&progress, &here->progress, sizeof progress);
 }
 
+/* One part of it, the others unasked for. */
+static void part_alone(void **state) {
+    fixture *here = *state;
+    qs_graph *other = graph_of(100);
+    float states[STATES] = {0};
+    qs_state_part part = {"adam.momentum", STATES, states};
+    assert_int_equal(qs_state_read_part(here->path, other, &part), QS_MISMATCH);
+    assert_true(states[1] == 0);
+    assert_int_equal(qs_state_read_part(here->path, here->graph, &part), QS_OK);
+    assert_memory_equal(states, here->states, sizeof states);
+    snprintf(part.name, sizeof part.name, "promotions");
+    assert_int_equal(qs_state_read_part(here->path, here->graph, &part), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), "promotions is missing"));
+    assert_non_null(strstr(qs_message(), here->path));
+    qs_graph_release(other);
+}
+
 static void refuse(const fixture *here, const qs_graph *graph, int parts, const char *name, int64_t elements, qs_status status,
                    const char *why) {
     float weights[MOST] = {0}, states[MOST] = {0};
@@ -110,8 +127,8 @@ static void damage(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down),
-                                       cmocka_unit_test_setup_teardown(others, set_up, tear_down),
-                                       cmocka_unit_test_setup_teardown(damage, set_up, tear_down)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down), cmocka_unit_test_setup_teardown(part_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(others, set_up, tear_down), cmocka_unit_test_setup_teardown(damage, set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

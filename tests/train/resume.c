@@ -107,6 +107,89 @@ static void within_an_epoch(void **state) {
     free(resumed.metrics);
 }
 
+/* Nearly all images and half of the activations overflow; both are promoted before step 2. */
+static void low_plan(qs_plan *out) {
+    static const char text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
+                               "\"input\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.3},"
+                               "\"conv2\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.01}}}}}";
+    assert_ok(qs_plan_parse(text, "plan", out));
+}
+
+static void low_open(bench *here, qs_plan *plan, int64_t limit) {
+    small_open(here, "lenet5", "sgd", 2);
+    low_plan(plan);
+    here->options.plan = plan;
+    here->cluster.class_[0].memory_limit = limit;
+}
+
+static void low_close(bench *here, qs_plan *plan) {
+    qs_plan_release(plan);
+    bench_close(here);
+}
+
+static int count_of(const char *text, const char *part) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* A run of two epochs, and one that stopped after `steps` and goes on: by the plan that it began with, or the one in its folder. `line`
+ * stands `times` in the metrics of both together. */
+static void promotions_go_on(int64_t steps, int64_t limit, const char *line, int times, bool folder) {
+    bench whole, first, second;
+    qs_plan whole_plan, first_plan, second_plan;
+    char path[128];
+    low_open(&whole, &whole_plan, limit);
+    low_open(&first, &first_plan, limit);
+    low_open(&second, &second_plan, limit);
+    first.options.max_steps = steps;
+    const outcome expected = run(&whole), stopped = run(&first);
+    second.options.resume = state_of(&first);
+    snprintf(path, sizeof path, "%s/plan.json", first.folder);
+    if (folder) {
+        qs_plan_release(&second_plan);
+        assert_ok(qs_plan_read(path, &second_plan));
+    }
+    const outcome resumed = run(&second);
+    assert_true(resumed.hash == expected.hash && stopped.hash != expected.hash);
+    assert_int_equal(count_of(expected.metrics, line), times);
+    assert_int_equal(count_of(stopped.metrics, line), steps == 1 ? 0 : times);
+    assert_int_equal(count_of(resumed.metrics, line), steps == 1 ? times : 0);
+    if (steps == 16) assert_string_equal(behind(expected.metrics, "\"epoch\",\"epoch\":1,"), resumed.metrics);
+    const char *promoted = strstr(expected.metrics, line);
+    if (steps == 1) assert_memory_equal(strstr(resumed.metrics, line), promoted, strchr(promoted, '\n') - promoted);
+    low_close(&whole, &whole_plan);
+    low_close(&first, &first_plan);
+    low_close(&second, &second_plan);
+    free(expected.metrics);
+    free(stopped.metrics);
+    free(resumed.metrics);
+}
+
+static int64_t low_arena(void) {
+    bench here;
+    qs_plan plan;
+    qs_train_result result;
+    low_open(&here, &plan, 0);
+    here.options.max_steps = 1;
+    assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+    const int64_t bytes = result.reserved_bytes[0];
+    result_release(&result);
+    low_close(&here, &plan);
+    return bytes;
+}
+
+/* For good is also behind a stop: what the last step called for, what stands promoted, and what had no room. */
+static void promotions_are_for_good(void **state) {
+    (void)state;
+    promotions_go_on(1, 0, "\"promotion\",", 2, false);
+    promotions_go_on(16, 0, "\"promotion\",", 2, false);
+    promotions_go_on(16, 0, "\"promotion\",", 2, true);
+    promotions_go_on(1, low_arena(), "\"promotion-refused\",", 1, false); /* one of the two has room */
+    promotions_go_on(16, low_arena(), "\"promotion-refused\",", 1, false);
+}
+
 static void parameters_read(const bench *here, const qs_graph *graph, float *weights) {
     char path[128];
     float *statistics = calloc((size_t)graph->statistics_elements + 1, sizeof *statistics);
@@ -184,6 +267,7 @@ static void others_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_optimizer_goes_on), cmocka_unit_test(within_an_epoch),
-                                       cmocka_unit_test(skipped_steps_do_not_count), cmocka_unit_test(others_are_refused)};
+                                       cmocka_unit_test(promotions_are_for_good), cmocka_unit_test(skipped_steps_do_not_count),
+                                       cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

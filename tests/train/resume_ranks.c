@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: medium
 // ranks: 2
-/* Two ranks go on from a state: the bits of a run in one piece, with residuals of a narrow wire, which differ from rank to rank, and
- * running statistics that follow each rank's own batches. Adam on a narrow wire keeps the ranks alike and learns. */
+/* Two ranks go on from a state: the bits of a run in one piece, with residuals of a narrow wire, which differ from rank to rank,
+ * running statistics that follow each rank's own batches, and promotions that their last step calls for. Adam on a narrow wire keeps the
+ * ranks alike and learns. */
 #include "train_support.h"
 
 static const char *fast_backend(void) {
@@ -35,20 +36,24 @@ static qs_train_result run(bench *here) {
     return result;
 }
 
-static void goes_on(const char *wire) {
+/* plan: NULL, or promotes two tensors behind the first step, where the first run stops then. */
+static void goes_on(const char *model, const char *wire, const qs_plan *plan) {
     bench whole, first, second;
     char path[128];
-    two_open(&whole, "resnet8:width=0.25", wire, 3);
-    qs_train_result expected = run(&whole);
-    two_open(&first, "resnet8:width=0.25", wire, 1);
-    qs_train_result stopped = run(&first);
-    two_open(&second, "resnet8:width=0.25", wire, 3);
+    two_open(&whole, model, wire, 3);
+    two_open(&first, model, wire, 1);
+    two_open(&second, model, wire, 3);
     snprintf(path, sizeof path, "%s/state.qsync", first.folder);
+    whole.options.plan = first.options.plan = second.options.plan = plan;
+    first.options.max_steps = plan ? 1 : 0;
     second.options.resume = path;
-    qs_train_result resumed = run(&second);
+    qs_train_result expected = run(&whole), stopped = run(&first), resumed = run(&second);
+    assert_int_equal(expected.promotions, plan ? 2 : 0);
+    assert_int_equal(stopped.promotions, 0);
+    assert_int_equal(resumed.promotions, expected.promotions);
     assert_true(resumed.weights_hash == expected.weights_hash && stopped.weights_hash != expected.weights_hash);
     assert_true(resumed.test_loss == expected.test_loss && resumed.training_loss == expected.training_loss);
-    assert_true(expected.training_loss < stopped.training_loss);
+    assert_true(plan || expected.training_loss < stopped.training_loss);
     qs_train_result_release(&expected);
     qs_train_result_release(&stopped);
     qs_train_result_release(&resumed);
@@ -59,14 +64,26 @@ static void goes_on(const char *wire) {
 
 static void bits_of_one_piece(void **state) {
     (void)state;
-    goes_on("fp32");
-    goes_on("int8");
+    goes_on("resnet8:width=0.25", "fp32", NULL);
+    goes_on("resnet8:width=0.25", "int8", NULL);
+}
+
+/* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
+static void promotions_of_the_last_step(void **state) {
+    (void)state;
+    static const char text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
+                               "\"input\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.3},"
+                               "\"conv2\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.01}}}}}";
+    qs_plan plan;
+    assert_ok(qs_plan_parse(text, "plan", &plan));
+    goes_on("lenet5", "fp32", &plan);
+    qs_plan_release(&plan);
 }
 
 int main(void) {
     qs_comm *world = NULL;
     if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bits_of_one_piece)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bits_of_one_piece), cmocka_unit_test(promotions_of_the_last_step)};
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     qs_comm_close(world);
     return failures;

@@ -34,5 +34,7 @@ typedef struct qs_state_part {
 QS_API qs_status qs_state_write(const char *path, const qs_graph *graph, const qs_progress *progress, int parts, const qs_state_part *part);
 /* Fills the parts' data. QS_MISMATCH, with nothing touched, when it is the state of another model (name or graph), or has other parts. */
 QS_API qs_status qs_state_read(const char *path, const qs_graph *graph, int parts, const qs_state_part *part, qs_progress *out);
+/* One part, whatever others there are. */
+QS_API qs_status qs_state_read_part(const char *path, const qs_graph *graph, const qs_state_part *part);
 
 #endif

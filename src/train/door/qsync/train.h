@@ -207,11 +207,12 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * qs_comm_abort. */
 
 /* Going on. state.qsync holds, behind an epoch, weights, running statistics, what the optimiser keeps, the residuals of a narrow wire on
- * every rank, the number of steps and of those skipped, and the loss scale. A run that goes on from it with the same job, plan, cluster and
- * data does what the first would have done, bit for bit: rate, order of samples and draws come from the step's number. (Within an epoch,
- * where max_steps stopped it, running statistics were averaged over ranks: they alone go on otherwise.) QS_MISMATCH when it is of another
- * model, optimiser, wire, number of ranks where the wire is narrow, or of epochs of another length; QS_USAGE when the job ends where it was
- * saved. Its plan is the caller's matter: that of the run folder, where promotions or a new plan changed it. */
+ * every rank, the number of steps and of those skipped, the loss scale, and promotions. A run that goes on from it with the same job, plan,
+ * cluster and data does what the first would have done, bit for bit: rate, order of samples and draws come from the step's number. (Within
+ * an epoch, where max_steps stopped it, running statistics were averaged over ranks: they alone go on otherwise.) QS_MISMATCH when it is of
+ * another model, optimiser, wire, number of ranks where the wire is narrow, or of epochs of another length; QS_USAGE when the job ends
+ * where it was saved. Its plan is the caller's matter: where a new one was taken on the way, that of the run folder. Promotions need none:
+ * what stood promoted is so under any plan, what was refused stays so, and what the last step called for comes before the next. */
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
@@ -231,11 +232,11 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
 /* Promotion (fp-assignment.md §6). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
- * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above
- * (elements and overflows of the ranks where it stands below that format: classes need not be alike):
+ * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above:
  * lowered again, held against the memory limits, all or none; where all together do not fit, one by one, those that overflow most first.
- * What any rank refuses is logged and not tried again. Gradients are loss scaling's matter: give them overflow=inf and the job dynamic loss
- * scaling; a sum that is not finite is so on all ranks, and all skip that update. */
+ * Overflows and elements are those of ranks where it stands below that format: classes need not be alike. What any rank refuses is logged
+ * and not tried again under this plan. Gradients are loss scaling's matter: give them overflow=inf and the job dynamic loss scaling; a sum
+ * that is not finite is so on all ranks, and all skip that update. */
 
 /* How a run fails by its numbers (QS_NUMERIC). All ranks end alike, with one message: step, rank, operator and tensor.
  * - a training loss that is not finite: found in every step; the forward part runs once more to the first tensor that is not finite.
