@@ -26,7 +26,7 @@ for planner in $planners; do
     style="lw 2 lc rgb \"$(color "$planner")\""
     accuracy="$accuracy \"$work/bars\" index $index using 1:2:3:4 skip 1 with yerrorbars pt 7 ps 0.8 $style title \"$planner\","
     pace="$pace \"$work/bars\" index $index using 1:5 skip 1 with boxes $style title \"$planner\",
-        \"$work/bars\" index $index using 1:5:6:7 skip 1 with yerrorbars lt -1 ps 0 notitle,"
+        \"$work/bars\" index $index using 1:6:(0):(\$7-\$6) skip 1 with vectors heads size graph 0.004,90 lt -1 notitle,"
     index=$((index + 1))
 done
 gnuplot << END
