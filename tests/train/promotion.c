@@ -82,6 +82,17 @@ static void expect_metrics(const pair *here, int count, const char *part) {
         fail_msg("%d lines of %s, expected %d", metrics_count(here, part), part, count);
 }
 
+static size_t arena_of(pair *here) {
+    qs_train_result result;
+    const int64_t steps = here->bench.options.max_steps;
+    here->bench.options.max_steps = 1;
+    assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
+    const size_t bytes = (size_t)result.reserved_bytes[1];
+    here->bench.options.max_steps = steps;
+    result_release(&result);
+    return bytes;
+}
+
 /* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
 #define NARROW "{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":%s}"
 
@@ -106,11 +117,12 @@ static void both_promote_in_one_step(void **state) {
     char *text = NULL, *plan = NULL;
     assert_ok(qs_format_text(&text, "\"input\":" NARROW ",\"conv2\":" NARROW ",\"fc1\":" NARROW, "0.3", "0.01", "1"));
     pair_open(&here, text);
+    const size_t before = arena_of(&here);
     assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
     assert_int_equal(result.promotions, 2);
     assert_int_equal(result.promotions_refused, 0);
     assert_int_equal(result.replans, 0);
-    assert_true(result.promotion_bytes >= 0);
+    assert_int_equal(result.promotion_bytes, result.reserved_bytes[1] - (int64_t)before); /* nothing grows on rank 0 */
     assert_true(fabs(result.promotion_share - share_expected(&here)) < 1e-12);
     expect_metrics(&here, 2, "\"type\":\"promotion\"");
     expect_metrics(&here, 1,
@@ -182,17 +194,6 @@ static void never_promoted(void **state) {
     free(text);
 }
 
-static size_t arena_of(pair *here) {
-    qs_train_result result;
-    const int64_t steps = here->bench.options.max_steps;
-    here->bench.options.max_steps = 1;
-    assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
-    const size_t bytes = (size_t)result.reserved_bytes[1];
-    here->bench.options.max_steps = steps;
-    result_release(&result);
-    return bytes;
-}
-
 /* Rank 1 has not a byte more than the low formats take: refused on both, once, and training goes on as without promotion. */
 static void refused_for_want_of_memory(void **state) {
     (void)state;
@@ -217,7 +218,34 @@ static void refused_for_want_of_memory(void **state) {
     free(text);
 }
 
-/* At a scale of 2^16 the gradients of rank 1's loss are beyond fp(5,2,0)'s 114688 only in one layer: rank 0's are finite, both skip. */
+/* fp(2,3,-4) has no magnitude between 0 and 2: most images underflow, none overflows. What refuses it tells of underflows, too. */
+static void underflows_promote_where_asked(void **state) {
+    (void)state;
+    pair here;
+    qs_train_result result, refused;
+    pair_open(&here, "\"input\":{\"value\":\"fp(2,3,-4)\",\"saved\":\"fp(2,3,-4)\",\"promote_at\":0.01}");
+    const size_t low = arena_of(&here);
+    here.bench.options.promote_underflow = 0.3;
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    assert_int_equal(result.promotions, 1);
+    expect_metrics(&here, 1, "\"type\":\"promotion\",\"epoch\":1,\"step\":2,\"tensor\":\"input\"");
+    expect_metrics(&here, 1, "\"rank\":1,\"rank_underflow_ratio\":0.");
+    here.cluster.class_[1].memory_limit = (int64_t)low;
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &refused));
+    assert_int_equal(refused.promotions_refused, 1);
+    if (is_first(&here) && !strstr(here.warning, "of its elements underflowed in step 1, most on rank 1): rank 1: "))
+        fail_msg("the warning \"%s\" does not say why", here.warning);
+    here.bench.options.promote_underflow = 0;
+    here.cluster.class_[1].memory_limit = 0;
+    result_release(&result);
+    assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
+    assert_int_equal(result.promotions + result.promotions_refused, 0);
+    result_release(&result);
+    result_release(&refused);
+    pair_close(&here);
+}
+
+/* At a scale of 2^16 the gradients of rank 1's loss are beyond fp(4,3,4)'s 30 only in one layer: rank 0's are finite, both skip. */
 static void both_skip(void **state) {
     (void)state;
     pair here;
@@ -334,6 +362,7 @@ int main(void) {
                                        cmocka_unit_test(shares_are_of_low_ranks),
                                        cmocka_unit_test(never_promoted),
                                        cmocka_unit_test(refused_for_want_of_memory),
+                                       cmocka_unit_test(underflows_promote_where_asked),
                                        cmocka_unit_test(both_skip),
                                        cmocka_unit_test(diverges),
                                        cmocka_unit_test(gradient_is_named),
