@@ -44,7 +44,8 @@ struct qs__search {
 static qs_status mapper_create(qs_draft_plan *draft, int c, const int *choice, qs_cost_mapper **out) {
     const qs_class_profile *profile = qs_profile_class(draft->profile, draft->cluster->class_[c].name);
     qs__draft_bind(draft, c, choice);
-    const qs_lowering lowering = qs__draft_lowering(draft, c);
+    qs_lowering lowering = qs__draft_lowering(draft, c);
+    if (!lowering.tensors->value) lowering.tensors = NULL; /* a session keeps the mapper, not this draft */
     return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &draft->costs, out), "class %s", draft->cluster->class_[c].name);
 }
 
