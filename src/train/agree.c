@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All ranks see the same means. */
-static qs_status divergence_check(qs__trainer *trainer, int64_t epoch, double loss, double first) {
-    const double bound = trainer->options->diverged_at;
-    char text[256];
-    if (bound <= 0 || !(loss > bound * first)) return QS_OK;
-    snprintf(text, sizeof text,
-             "training diverged: its loss is %.4g in the steps up to %lld, more than %g times the %.4g of the first step; lower the "
-             "learning rate or train with more precision",
-             loss, (long long)trainer->step + 1, bound, first);
-    return qs__failure_common(trainer, epoch, trainer->step, QS__DIVERGENCE, text);
-}
-
 /* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That a rank's
  * gradients were not finite, and that rank 0 found a new plan, travel with it. */
 qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
@@ -26,18 +14,19 @@ qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
                     first->loss, first->samples};
     QS_TRY(qs_comm_sum(trainer->comm, all, 7));
     const qs__sums sums = {all[0], all[1], all[2]};
-    const qs_status status = qs__metrics_interval(trainer, epoch, &sums);
+    qs_status status = qs__metrics_interval(trainer, epoch, &sums);
     if (!isfinite(all[0]) || all[4] > 0) {
         QS_TRY(qs_comm_agree(trainer->comm, status));
-        return qs__failure_tell(trainer, epoch);
+        return qs__failure_tell(trainer, epoch, QS__LOSS);
     }
     QS_TRY(status);
     trainer->epoch.loss += sums.loss;
     trainer->epoch.correct += sums.correct;
     trainer->epoch.samples += sums.samples;
-    trainer->interval = (qs__sums){0};
     trainer->plan_offered = all[3] > 0;
-    return divergence_check(trainer, epoch, sums.loss / sums.samples, all[5] / all[6]);
+    status = qs__divergence_check(trainer, epoch, mine, sums.loss / sums.samples, all[5] / all[6]);
+    trainer->interval = (qs__sums){0};
+    return status;
 }
 
 /* Each rank's statistics follow its own batches; what is evaluated and saved is their mean over samples. */

@@ -88,6 +88,7 @@ static qs_status steps_search(const qs__program *program, const qs_graph *graph,
 
 qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out) {
     const qs_schedule *schedule = program->schedule;
+    if (schedule->gradients < 0) return steps_search(program, graph, run, end, out);
     const size_t bytes = schedule->buffer[schedule->gradients].bytes;
     void *gradients = qs_executor_buffer(program->executor, schedule->gradients), *kept = NULL;
     QS_TRY(qs_allocate(bytes, 1, &kept));

@@ -3,6 +3,7 @@
  * run->samples tells the loss to ignore the rest. */
 #include "train_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,36 +25,50 @@ static void rest_clear(const qs__program *program, int64_t count) {
     memset(labels + count, 0, (size_t)(schedule->batch - count) * sizeof *labels);
 }
 
-static qs_status piece_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const int64_t *indices,
-                           int64_t count, qs__sums *sums) {
+/* What a set is evaluated by. */
+typedef struct evaluation {
+    const qs__program *program;
+    const qs_graph *graph;
+    const qs_dataset *dataset;
+    qs__culprit *culprit; /* NULL: not looked for */
+    qs__sums sums;
+} evaluation;
+
+static void piece_load(const evaluation *one, const int64_t *indices, int64_t count) {
     const qs_augmentation none = {.enabled = false};
-    const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1};
-    qs__batch_load(program, graph, dataset, &none, indices, count);
-    if (count < program->schedule->batch) rest_clear(program, count);
-    QS_TRY(qs_executor_run(program->executor, &run));
-    qs__sums_add(sums, program, count);
-    return QS_OK;
+    qs__batch_load(one->program, one->graph, one->dataset, &none, indices, count);
+    if (count < one->program->schedule->batch) rest_clear(one->program, count);
 }
 
-static qs_status part_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding, int rank,
-                          qs__sums *sums) {
-    const int64_t steps = qs_sharding_steps(sharding), batch = program->schedule->batch;
+static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t count) {
+    const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1};
+    const bool was_finite = isfinite(one->sums.loss);
+    piece_load(one, indices, count);
+    QS_TRY(qs_executor_run(one->program->executor, &run));
+    qs__sums_add(&one->sums, one->program, count);
+    if (!one->culprit || !was_finite || isfinite(one->sums.loss)) return QS_OK;
+    piece_load(one, indices, count);
+    return qs__culprit_find(one->program, one->graph, &run, qs__phase_end(one->program->schedule, QS_FORWARD), one->culprit);
+}
+
+static qs_status part_run(evaluation *one, qs_sharding *sharding, int rank) {
+    const int64_t steps = qs_sharding_steps(sharding), batch = one->program->schedule->batch;
     for (int64_t step = 0; step < steps; step++) {
         const int64_t *indices;
         int64_t count, first, global;
         QS_TRY(qs_sharding_step(sharding, 0, step, rank, &indices, &count, &first, &global));
         for (int64_t at = 0; at < count; at += batch) {
-            QS_TRY(piece_run(program, graph, dataset, indices + at, count - at < batch ? count - at : batch, sums));
+            QS_TRY(piece_run(one, indices + at, count - at < batch ? count - at : batch));
         }
     }
     return QS_OK;
 }
 
 qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
-                             qs_comm *comm, qs_evaluation *out) {
-    qs__sums sums = {0};
-    QS_TRY(qs_comm_agree(comm, part_run(program, graph, dataset, sharding, qs_comm_rank(comm), &sums)));
-    double all[] = {sums.loss, sums.correct, sums.samples};
+                             qs_comm *comm, qs__culprit *culprit, qs_evaluation *out) {
+    evaluation one = {.program = program, .graph = graph, .dataset = dataset, .culprit = culprit};
+    QS_TRY(qs_comm_agree(comm, part_run(&one, sharding, qs_comm_rank(comm))));
+    double all[] = {one.sums.loss, one.sums.correct, one.sums.samples};
     QS_TRY(qs_comm_sum(comm, all, 3));
     *out = (qs_evaluation){.loss = all[0] / all[2], .accuracy = all[1] / all[2], .samples = (int64_t)all[2]};
     return QS_OK;
@@ -120,7 +135,7 @@ qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_f
                       qs_device *device, qs_comm *comm, qs_evaluation *out) {
     evaluator here = {0};
     qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, memory_limit, device, comm));
-    if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, out);
+    if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, NULL, out);
     evaluator_release(&here);
     return status;
 }

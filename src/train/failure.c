@@ -37,32 +37,56 @@ static void failure_texts(const qs__trainer *trainer, const qs__failure *failure
     } else if (failure->reason == QS__SKIPPING) {
         snprintf(what, 160, "gradients were not finite in %lld steps in a row, up to step %lld; loss scaling skipped them all",
                  (long long)qs__skip_limit(trainer), step);
+    } else if (failure->reason == QS__TEST_LOSS) {
+        snprintf(what, 160, "the test loss is not finite after step %lld", step);
     } else {
         snprintf(what, 160, "the training loss is not finite in step %lld", step);
     }
 }
 
-qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, int64_t step, qs__reason reason, const char *text) {
-    const qs__failure failure = {.step = step, .reason = reason};
-    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_failure(trainer, epoch, &failure)));
+qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, const qs__failure *failure, const char *text) {
+    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_failure(trainer, epoch, failure)));
     return qs_fail(QS_NUMERIC, "%s", text);
 }
 
-qs_status qs__failure_tell(qs__trainer *trainer, int64_t epoch) {
+/* The sums of gradients, which are the same on all ranks. */
+static void sums_search(const qs__trainer *trainer, qs__culprit *out) {
+    const qs_graph *graph = trainer->graph;
+    const float *sums = qs_executor_buffer(trainer->main.executor, trainer->main.schedule->gradients);
+    for (int i = 0; i < graph->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[i];
+        if (parameter->gradient == QS_ROLE_COUNT) continue;
+        if (isfinite(qs_absmax_array(qs_shape_count(&parameter->shape), sums + parameter->offset))) continue;
+        snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[parameter->node].name);
+        snprintf(out->tensor, sizeof out->tensor, "gradient of %s", parameter->name);
+        return;
+    }
+}
+
+/* What no rank found in its own values. */
+static qs_status sums_tell(qs__trainer *trainer, int64_t epoch, qs__reason reason) {
+    qs__failure failure = {.step = trainer->step, .rank = -1, .reason = reason};
+    char text[320] = "the sum of the ranks' losses is not finite; lower the learning rate";
+    if (reason == QS__SKIPPING) {
+        sums_search(trainer, &failure.culprit);
+        snprintf(text, sizeof text,
+                 "each rank's gradients are finite, their sum is not: operator %s, tensor %s is the first; lower the "
+                 "learning rate",
+                 failure.culprit.operator_name, failure.culprit.tensor);
+    }
+    return qs__failure_common(trainer, epoch, &failure, text);
+}
+
+qs_status qs__failure_tell(qs__trainer *trainer, int64_t epoch, qs__reason reason) {
     qs__failure failure;
     bool found;
-    char who[32] = "", what[160];
+    char who[32] = "", what[160], text[640];
     const char *way;
     QS_TRY(failure_agree(trainer, &failure, &found));
-    if (!found) {
-        const qs__reason reason = trainer->scale.skipped > 0 ? QS__SKIPPING : QS__LOSS;
-        return qs__failure_common(trainer, epoch, trainer->step, reason,
-                                  reason == QS__LOSS ? "the sum of the ranks' training losses is not finite; lower the learning rate"
-                                                     : "each rank's gradients are finite, their sum is not; lower the learning rate");
-    }
-    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_failure(trainer, epoch, &failure)));
+    if (!found) return sums_tell(trainer, epoch, reason);
     failure_texts(trainer, &failure, what, &way);
     if (trainer->ranks > 1) snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    return qs_fail(QS_NUMERIC, "%s%s: operator %s, tensor %s is the first that is not; %s", who, what, failure.culprit.operator_name,
-                   failure.culprit.tensor, way);
+    snprintf(text, sizeof text, "%s%s: operator %s, tensor %s is the first that is not; %s", who, what, failure.culprit.operator_name,
+             failure.culprit.tensor, way);
+    return qs__failure_common(trainer, epoch, &failure, text);
 }

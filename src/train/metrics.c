@@ -312,7 +312,7 @@ qs_status qs__metrics_failure(qs__trainer *trainer, int64_t epoch, const qs__fai
     qs_line_integer(line, "step", failure->step + 1);
     qs_line_text(line, "reason", qs__reason_name(failure->reason));
     if (failure->culprit.tensor[0]) {
-        qs_line_integer(line, "rank", failure->rank);
+        if (failure->rank >= 0) qs_line_integer(line, "rank", failure->rank);
         qs_line_text(line, "operator", failure->culprit.operator_name);
         qs_line_text(line, "tensor", failure->culprit.tensor);
     }

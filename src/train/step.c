@@ -85,7 +85,7 @@ static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one, 
     if (one->run.samples > 0 && trainer->failure.step < 0)
         status = failure_note(trainer, one, QS__SKIPPING, qs__phase_end(schedule, QS_BACKWARD));
     QS_TRY(qs_comm_agree(trainer->comm, status));
-    return qs__failure_tell(trainer, epoch);
+    return qs__failure_tell(trainer, epoch, QS__SKIPPING);
 }
 
 static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, int64_t *global) {

@@ -149,7 +149,7 @@ typedef enum qs__reason { QS__LOSS, QS__GRADIENT, QS__SKIPPING, QS__DIVERGENCE, 
 /* Why a run ends by its numbers. */
 typedef struct qs__failure {
     int64_t step; /* from 0; -1: it does not */
-    int rank;
+    int rank;     /* -1: all alike */
     qs__reason reason;
     qs__culprit culprit;
 } qs__failure;
@@ -265,10 +265,10 @@ qs_status qs__thresholds_set(qs__trainer *trainer);
 qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out);
 
 /* failure.c: what all ranks end with; collective. */
-/* Agrees on what ranks found; records and tells it: never QS_OK. */
-qs_status qs__failure_tell(qs__trainer *trainer, int64_t epoch);
-/* The same for what all ranks see alike and no tensor is to blame for. */
-qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, int64_t step, qs__reason reason, const char *text);
+/* Agrees on what ranks found; records and tells it: never QS_OK. reason: where none found anything in its own values. */
+qs_status qs__failure_tell(qs__trainer *trainer, int64_t epoch, qs__reason reason);
+/* The same for what all ranks see alike. */
+qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, const qs__failure *failure, const char *text);
 /* The name of a reason in metrics. */
 const char *qs__reason_name(qs__reason reason);
 int64_t qs__skip_limit(const qs__trainer *trainer);
@@ -299,6 +299,10 @@ void qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one
 void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count);
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
 
+/* divergence.c: behind a report; collective. mine: sums of this rank since the one before; loss and first: means of all ranks, since then
+ * and of the first step. QS_NUMERIC, recorded, when the options call that diverged. */
+qs_status qs__divergence_check(qs__trainer *trainer, int64_t epoch, const qs__sums *mine, double loss, double first);
+
 /* agree.c: what the ranks compare. */
 qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch);
 qs_status qs__statistics_average(const qs__trainer *trainer);
@@ -307,9 +311,9 @@ qs_status qs__weights_agree(const qs__trainer *trainer);
 /* Job, cluster, plan, data and weights of all ranks are those of rank 0. */
 qs_status qs__inputs_agree(const qs__trainer *trainer);
 
-/* evaluate.c */
+/* evaluate.c. culprit: NULL, or takes the first tensor of this rank that is not finite, where a loss is not. */
 qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
-                             qs_comm *comm, qs_evaluation *out);
+                             qs_comm *comm, qs__culprit *culprit, qs_evaluation *out);
 /* Copies `count` samples into a program's input buffers. */
 void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
                     const int64_t *indices, int64_t count);

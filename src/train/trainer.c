@@ -62,15 +62,14 @@ static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluati
     QS_TRY(qs__statistics_average(trainer));
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
     if (!qs__evaluates(trainer)) return QS_OK;
-    qs_status status =
-        qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm, out);
+    qs__failure failure = {.step = trainer->step - 1, .reason = QS__TEST_LOSS};
+    qs_status status = qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm,
+                                          &failure.culprit, out);
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
     memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
     if (status != QS_OK || isfinite(out->loss)) return status;
-    char text[128];
-    snprintf(text, sizeof text, "the test loss is not finite after step %lld; lower the learning rate or train with more precision",
-             (long long)trainer->step);
-    return qs__failure_common(trainer, epoch, trainer->step - 1, QS__TEST_LOSS, text);
+    if (failure.culprit.tensor[0]) trainer->failure = failure;
+    return qs__failure_tell(trainer, epoch, QS__TEST_LOSS);
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {

@@ -43,7 +43,10 @@ for how in alone launch; do
     ends $how 5 skipping '"gradient of fc1"' 'not finite in 5 steps in a row, up to step 5; .*operator fc1, tensor gradient of fc1 ' \
         --plan "$work/skipping.json" --loss-scaling dynamic --skip-limit 5
     ends $how 1 gradient '"gradient of fc1"' 'a gradient is not finite in step 1' --plan "$work/gradient.json" --loss-scaling 65536 --max-steps 1
-    ends $how 10 divergence null 'training diverged: its loss is .* in the steps up to 10, more than 10 times the 2' --rate 4 --diverged-at 10
+    ends $how 10 divergence '(.tensor | select(startswith("gradient of ") and endswith(".weights")))' \
+        'training diverged: its loss is .* in the steps up to 10, more than 10 times the 2.*look first at operator [a-z0-9]*, tensor gradient of ' \
+        --rate 4 --diverged-at 10
+    ends $how 1 test-loss '(.tensor | strings)' 'the test loss is not finite after step 1: operator [a-z0-9]*, tensor ' --rate 1e30 --max-steps 1
 done
 
 refuse 2 '--skip-limit 0: at least 1' train --model lenet5 --dataset shapes --skip-limit 0

@@ -243,8 +243,10 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * - a gradient that is not finite, without dynamic loss scaling: each rank looks at each bucket of its own gradients before they are summed
  *   (one reading of what was just written). Forward and backward parts run once more then, before any weight is changed.
  * - dynamic loss scaling that skipped skip_limit steps in a row: the last of them runs once more in the same way.
- * - with diverged_at: the mean loss of the last steps, up to 10, is more than diverged_at times that of the first step.
- * - a test loss that is not finite; no tensor is looked for.
+ * - with diverged_at: the mean loss of the last steps, up to 10, is more than diverged_at times that of the first step. Every tensor is
+ *   finite then; told are the rank with the largest loss and the tensor that overflowed most, else the gradient that is largest beside its
+ *   weights.
+ * - a test loss that is not finite: the forward part on those samples runs once more.
  * The first two are told with the next report, at most 10 steps later. Where several ranks found something the earliest step counts, then
  * the lowest rank. */
 
