@@ -346,6 +346,33 @@ static void memory(void **state) {
     setting_end(&one);
 }
 
+/* Packed tensors move fewer bytes, so lower is faster here: demote takes the fewest groups with which an iteration is short enough. */
+static void longest(void **state) {
+    (void)state;
+    setting one = model_setting("resnet8");
+    qs_plan none = demoted(&one, 0), all = demoted(&one, 1);
+    assert_true(all.class_[0].predicted.iteration_us < none.class_[0].predicted.iteration_us);
+    const double wanted = (all.class_[0].predicted.iteration_us + none.class_[0].predicted.iteration_us) / 2;
+    one.options.assignment.longest_us = wanted;
+    qs_plan plan = demoted(&one, 0);
+    const double ratio = plan.class_[0].assignment.ratio_low;
+    plan_check(&one, &plan);
+    assert_true(plan.class_[0].predicted.iteration_us <= wanted);
+    assert_true(ratio > 0 && ratio < all.class_[0].assignment.ratio_low);
+    one.options.assignment.longest_us = 0;
+    for (double last = 0, next_ratio = 0; next_ratio < ratio - 1e-12; last = next_ratio) {
+        qs_plan next = demoted(&one, last + 1e-9);
+        next_ratio = next.class_[0].assignment.ratio_low;
+        assert_true(next_ratio > last);
+        assert_true((next.class_[0].predicted.iteration_us <= wanted) == (next_ratio > ratio - 1e-12));
+        qs_plan_release(&next);
+    }
+    qs_plan_release(&none);
+    qs_plan_release(&all);
+    qs_plan_release(&plan);
+    setting_end(&one);
+}
+
 static void refusals(void **state) {
     (void)state;
     setting one = model_setting("lenet5");
@@ -372,8 +399,8 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ratios), cmocka_unit_test(orders),   cmocka_unit_test(baselines),
-        cmocka_unit_test(memory), cmocka_unit_test(refusals),
+        cmocka_unit_test(ratios), cmocka_unit_test(orders),  cmocka_unit_test(baselines),
+        cmocka_unit_test(memory), cmocka_unit_test(longest), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
