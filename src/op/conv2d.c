@@ -54,6 +54,11 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
         LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"), DEPTHWISE(F), \
         LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
 
+/* Gradients of a depthwise layer of codes. */
+#define DEPTHWISE_CODES(F, C, S, D, A)                                                                                               \
+    "conv2d/input_gradient weights=int8[" C ",1,3,3] weights_step=fp32[1] diff_dst=int8" D " diff_dst_step=fp32[1] diff_src=" F S A, \
+        "conv2d/weight_gradient src=int8" S " src_step=fp32[1] diff_dst=int8" D " diff_dst_step=fp32[1] diff_weights=fp32[" C ",1,3,3]" A
+
 static const char *const cases[] = {
     EVERY("fp32"),
     EVERY("bf16"),
@@ -78,6 +83,14 @@ static const char *const cases[] = {
     INTEGER("bf16", "[1,37,9,6]", "[37,1,3,3]", "[1,37,5,3]", "37", " kernel=3x3 stride=2x2 padding=1x1 groups=37"),
     "conv2d/forward src=int8[3,24,5,5] src_step=fp32[1] weights=int8[24,1,3,3] weights_step=fp32[24] bias=fp32[24] dst=fp32[3,24,5,5] "
     "kernel=3x3 padding=1x1 groups=24",
+    DEPTHWISE_CODES("bf16", "21", "[2,21,7,5]", "[2,21,7,5]", " kernel=3x3 padding=1x1 groups=21"),
+    DEPTHWISE_CODES("fp32", "32", "[2,32,6,6]", "[2,32,6,6]", " kernel=3x3 padding=1x1 groups=32"),
+    DEPTHWISE_CODES("bf16", "37", "[1,37,9,6]", "[1,37,5,3]", " kernel=3x3 stride=2x2 padding=1x1 groups=37"),
+    DEPTHWISE_CODES("fp32", "24", "[2,24,6,8]", "[2,24,2,3]", " kernel=3x3 stride=2x2 groups=24"),
+    DEPTHWISE_CODES("fp32", "16", "[3,16,1,1]", "[3,16,1,1]", " kernel=3x3 padding=1x1 groups=16"),
+    DEPTHWISE_CODES("fp32", "19", "[1,19,4,5]", "[1,19,2,4]", " kernel=3x3 stride=2x2 padding=1x2 groups=19"),
+    "conv2d/weight_gradient src=int4[2,21,7,5] src_step=fp32[1] src_group=int8[21] diff_dst=int4[2,21,7,5] diff_dst_step=fp32[1] "
+    "diff_dst_group=int8[21] diff_weights=fp32[21,1,3,3] kernel=3x3 padding=1x1 groups=21",
     "conv2d/weight_gradient src=int4[4,16,6,6] src_step=fp32[1] diff_dst=int4[4,8,3,3] diff_dst_step=fp32[1] diff_weights=fp32[8,16,3,3] "
     "diff_bias=fp32[8] kernel=3x3 stride=2x2 padding=1x1 hadamard=4",
     NULL};

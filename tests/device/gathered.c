@@ -38,6 +38,12 @@ static const char *const shapes[] = {
     "diff_src=F[1,33,7,6] kernel=3x3 stride=2x2 padding=1x1 shifts=G",
     "conv2d/input_gradient weights=R[6,4,1,1] weights_step=fp32[4] diff_dst=L[2,6,3,3] diff_dst_step=fp32[1] diff_dst_group=int8[6] "
     "diff_src=F[2,4,7,7] kernel=1x1 stride=3x3 shifts=G",
+    "conv2d/forward src=L[2,21,7,5] src_step=fp32[1] src_group=int8[21] weights=R[21,1,3,3] weights_step=fp32[21] bias=fp32[21] "
+    "dst=F[2,21,7,5] kernel=3x3 padding=1x1 groups=21 shifts=G",
+    "conv2d/input_gradient weights=R[33,1,3,3] weights_step=fp32[1] diff_dst=L[2,33,6,7] diff_dst_step=fp32[1] diff_dst_group=int8[33] "
+    "diff_src=F[2,33,6,7] kernel=3x3 padding=1x1 groups=33 shifts=G",
+    "conv2d/input_gradient weights=R[33,1,3,3] weights_step=fp32[1] diff_dst=L[1,33,4,3] diff_dst_step=fp32[1] diff_dst_group=int8[33] "
+    "diff_src=F[1,33,7,6] kernel=3x3 stride=2x2 padding=1x1 groups=33 shifts=G",
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 

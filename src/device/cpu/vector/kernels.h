@@ -117,8 +117,13 @@ typedef struct qs__cpu_kernels {
      * where it is not NULL. src and dst are the whole image and all its results. */
     void (*depthwise_lines)(const qs__depthwise *size, int64_t begin, int64_t end, qs__in src, const float *weights, const float *factor,
                             const float *shift, qs__out dst);
-    /* Stride 2 only: line h of the gradient of an image, of all its results' gradients. */
-    void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, qs__out dst);
+    /* Stride 2 only: line h of the gradient of an image, of all its results' gradients; × factor[c] for codes. */
+    void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, const float *factor,
+                                    qs__out dst);
+    /* Adds what an image gives to the sums [channel][9] of the weight gradient of codes, of channels begin ... end - 1. Exact: an image has
+     * fewer than 2^17 places. */
+    void (*depthwise_weights)(const qs__depthwise *size, int64_t begin, int64_t end, const int8_t *src, const int8_t *diff,
+                              int64_t (*sum)[9]);
 
     /* By the kind of lanes; NULL where the instruction set has no fused ones. A tile of sums; fp32 or bf16 to its factors, true where all
      * are finite; the first `width` of a row of sums, times a power of two, plus the bias where it is not NULL, into elements index,
