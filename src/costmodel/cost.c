@@ -5,8 +5,12 @@
 #include "costmodel_internal.h"
 
 bool qs_conversion_of_weights(const qs_case *one) {
-    if (strcmp(one->op->name, "absmax") == 0) return one->attributes.per_channel && one->attributes.axis == 0;
     return !one->attributes.batched && (strcmp(one->op->name, "cast") == 0 || strcmp(one->op->name, "quantize") == 0);
+}
+
+static bool has_columns(const qs_case *one) {
+    const int columns = qs_case_position(one, QS_COLUMN_ABSMAX);
+    return columns >= 0 && one->operand[columns].format;
 }
 
 qs_conversion_steps qs_conversion_steps_of(const qs_case *one) {
@@ -14,7 +18,8 @@ qs_conversion_steps qs_conversion_steps_of(const qs_case *one) {
     if (one->attributes.shifts > 0 || (group >= 0 && one->operand[group].format)) return QS_STEPS_SHIFT;
     if (one->attributes.hadamard > 0) return one->attributes.axis == 1 ? QS_STEPS_HADAMARD : QS_STEPS_HADAMARD_ROWS;
     if (!one->attributes.per_channel) return QS_STEPS_TENSOR;
-    return one->attributes.axis == 1 ? QS_STEPS_COLUMN : QS_STEPS_CHANNEL;
+    if (one->attributes.axis == 1) return QS_STEPS_COLUMN;
+    return has_columns(one) ? QS_STEPS_CHANNEL_AND_COLUMN : QS_STEPS_CHANNEL;
 }
 
 bool qs_conversion_formats_alike(const qs_format *a, const qs_format *b) {

@@ -200,7 +200,8 @@ static qs_status conversions_estimate(recorder *to, const qs_class *class_, cons
         QS_TRY(
             conversion_add(to, (qs_conversion_cost){.from = all[a], .to = all[a], .rounding = QS_NEAREST_EVEN}, "add", 3 * all[a]->bits));
         for (qs_conversion_steps steps = 0; steps < QS_STEPS_COUNT; steps++)
-            if (steps != QS_STEPS_SHIFT) /* groups follow from maxima of columns */
+            if (steps != QS_STEPS_SHIFT && steps != QS_STEPS_CHANNEL && steps != QS_STEPS_CHANNEL_AND_COLUMN)
+                /* groups follow from maxima of columns; rows find their own where they are quantized */
                 QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .steps = steps, .rounding = QS_NEAREST_EVEN}, "absmax",
                                       all[a]->bits));
     }

@@ -6,10 +6,27 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static bool is_by_row(const qs_case *one) {
+    return one->attributes.per_channel && one->attributes.axis == 0;
+}
+
+/* Rows are long, so what finds their maxima is what quantizes them; columns' maxima can fall off on the way. */
+static qs_status check_absmax(const qs_case *one) {
+    const bool by_row = is_by_row(one), columns = qs__present(one, QS_COLUMN_ABSMAX);
+    if (by_row == qs__present(one, QS_ABSMAX))
+        return qs__refuse(one, by_row ? "rows find their own maxima: leave absmax out" : "absmax must be given");
+    if (!by_row && columns) return qs__refuse(one, "column_absmax falls off where rows are quantized: per_channel axis=0");
+    if (!by_row) return qs__need_steps(one, QS_ABSMAX, QS_SRC);
+    QS_TRY(qs__need_steps(one, QS_DST_STEP, QS_SRC));
+    if (!columns) return QS_OK;
+    QS_TRY(qs__need_axes(one, QS_SRC, 2, QS_MAX_AXES));
+    return qs__need_shape(one, QS_COLUMN_ABSMAX, qs_shape_of(1, qs__shape(one, QS_SRC)->dim[1]));
+}
+
 static qs_status check_shifts(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     if (qs__present(one, QS_DST_GROUP) != (with->shifts > 0)) return qs__refuse(one, "dst_group comes with shifts, and only with them");
-    if (with->shifts == 0) return qs__need_same(one, QS_DST_STEP, QS_ABSMAX);
+    if (with->shifts == 0) return is_by_row(one) ? QS_OK : qs__need_same(one, QS_DST_STEP, QS_ABSMAX);
     if (!with->per_channel || with->axis != 1) return qs__refuse(one, "shift groups are of channels along axis 1: per_channel axis=1");
     QS_TRY(qs__need_same(one, QS_DST_GROUP, QS_ABSMAX));
     return qs__need_shape(one, QS_DST_STEP, qs_shape_of(1, (int64_t)1));
@@ -17,7 +34,7 @@ static qs_status check_shifts(const qs_case *one) {
 
 static qs_status check(const qs_case *one) {
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
-    QS_TRY(qs__need_steps(one, QS_ABSMAX, QS_SRC));
+    QS_TRY(check_absmax(one));
     QS_TRY(check_shifts(one));
     QS_TRY(qs__check_transform(one, QS_SRC));
     if (one->attributes.batched) QS_TRY(qs__need_axes(one, QS_SRC, 1, QS_MAX_AXES));
@@ -30,7 +47,7 @@ static qs_status check(const qs_case *one) {
 void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, uint8_t *group, qs_quantizing *out) {
     const qs_attributes *with = &one->attributes;
     const qs_format *format = one->operand[qs_case_position(one, QS_DST)].format;
-    const int64_t count = qs_shape_count(qs__shape(one, QS_ABSMAX));
+    const int64_t count = absmax ? qs_shape_count(qs__shape(one, QS_ABSMAX)) : 0;
     *out = (qs_quantizing){.rounding = with->rounding, .channels = with->per_channel && with->axis == 1 ? count : 1};
     out->codes = (qs_shift_codes){.format = format, .group = group};
     if (with->shifts > 0) {
@@ -41,7 +58,8 @@ void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, 
         steps[i] = qs_step_of_absmax(format, absmax[i]);
     }
     out->steps = steps;
-    out->by_row = with->per_channel && with->axis == 0;
+    out->found = absmax ? NULL : steps;
+    out->by_row = is_by_row(one);
     out->by_column = with->per_channel && with->axis == 1;
 }
 
@@ -49,8 +67,13 @@ static float row_step(const qs_quantizing *job, int64_t row) {
     return job->steps[job->by_row ? row : 0];
 }
 
+static void row_find(const qs_quantizing *job, int64_t row, float absmax) {
+    job->found[row] = qs_step_of_absmax(job->codes.format, absmax);
+}
+
 void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst) {
     const qs_channel_layout layout = {count / job->channels, job->channels, 1};
+    if (job->found) row_find(job, row, qs_absmax_array(count, src));
     if (job->codes.group) {
         qs_shift_quantize(&job->codes, job->rounding, stream, layout, src, dst);
     } else if (job->by_column) {
@@ -63,10 +86,23 @@ void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_
 void qs_quantizing_row_bf16(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const uint16_t *src,
                             int8_t *dst) {
     assert(!job->by_column);
+    if (job->found) row_find(job, row, qs_absmax_bf16_array(count, src));
     if (job->codes.group) {
         qs_shift_quantize_bf16(&job->codes, job->rounding, stream, (qs_channel_layout){count / job->channels, job->channels, 1}, src, dst);
     } else {
         qs_quantize_bf16_array(job->codes.format, job->rounding, stream, row_step(job, row), count, src, dst);
+    }
+}
+
+/* Channels along axis 1 are the fast axis. */
+static void columns_find(const qs_case *one, const float *values, float *absmax) {
+    const qs_shape *shape = qs__shape(one, QS_SRC);
+    const int64_t columns = shape->dim[1], count = qs_shape_count(shape);
+    for (int64_t c = 0; c < columns; c++)
+        absmax[c] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const float pair[] = {absmax[i % columns], values[i]};
+        absmax[i % columns] = qs_absmax_array(2, pair);
     }
 }
 
@@ -77,12 +113,13 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
     qs__transform(one, QS_SRC, values);
     qs_quantizing job;
-    qs_quantizing_start(one, qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
+    qs_quantizing_start(one, is_by_row(one) ? NULL : qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
                         qs__operand(one, operands, QS_DST_GROUP)->data, &job);
     for (int64_t row = 0; row < rows.rows; row++) {
         qs_random_stream stream = {rows.key, rows.first + (uint64_t)row * rows.stride};
         qs_quantizing_row(&job, stream, row, rows.per_row, values + row * rows.per_row, dst + row * rows.per_row);
     }
+    if (qs__present(one, QS_COLUMN_ABSMAX)) columns_find(one, values, qs__fp32(one, operands, QS_COLUMN_ABSMAX));
     free(values);
     return QS_OK;
 }
@@ -92,10 +129,10 @@ static double flops(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 5,
-                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP, QS_DST_GROUP},
-                                  .optional = QS__BIT(4),
-                                  .written = QS__BIT(2) | QS__BIT(3) | QS__BIT(4),
+                                  .roles = 6,
+                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP, QS_DST_GROUP, QS_COLUMN_ABSMAX},
+                                  .optional = QS__BIT(1) | QS__BIT(4) | QS__BIT(5),
+                                  .written = QS__BIT(2) | QS__BIT(3) | QS__BIT(4) | QS__BIT(5),
                                   .integer = QS__BIT(2),
                                   .reference = forward,
                                   .flops = flops,
@@ -107,7 +144,7 @@ static const qs_pass passes[] = {{.name = "forward",
     "quantize/forward src=" F S " absmax=fp32[" C "] dst=" I S " dst_step=fp32[1] dst_group=int8[" C "] axis=1" \
     " shifts=" A " per_channel"
 #define HADAMARD(F, I, S, A) "quantize/forward src=" F S " absmax=fp32[1] dst=" I S " dst_step=fp32[1]" A
-#define CHANNEL(F, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=int8" S " dst_step=fp32[" C "]" A " per_channel"
+#define CHANNEL(F, S, C, A) "quantize/forward src=" F S " dst=int8" S " dst_step=fp32[" C "]" A " per_channel"
 
 static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stochastic batched"),
                                     TENSOR("bf16", "[4,16,8,8]", " rounding=stochastic batched"),
@@ -122,7 +159,9 @@ static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stoc
                                     CHANNEL("fp32", "[10,64]", "10", " rounding=stochastic"),
                                     CHANNEL("fp32", "[7,33]", "7", ""),
                                     CHANNEL("bf16", "[10,64]", "10", " rounding=stochastic"),
-                                    "quantize/forward src=fp32[16,5,3,3] absmax=fp32[16] dst=int4[16,5,3,3] dst_step=fp32[16] "
+                                    CHANNEL("fp32", "[16,5,3,3]", "16", " column_absmax=fp32[5] rounding=stochastic"),
+                                    CHANNEL("fp32", "[12,2100]", "12", " column_absmax=fp32[2100]"),
+                                    "quantize/forward src=fp32[16,48,3,3] dst=int4[16,48,3,3] dst_step=fp32[16] column_absmax=fp32[48] "
                                     "rounding=stochastic per_channel",
                                     COLUMN("fp32", "int4", "[16,5,3,3]", "5", " rounding=stochastic"),
                                     COLUMN("fp32", "int8", "[10,64]", "64", ""),

@@ -64,13 +64,13 @@ static int64_t whole_blocks(int64_t rows, int64_t block) {
 
 /* Samples × features, or channels × what feeds one of them; rows are whole vectors long, as in models. Columns are channels of images. */
 static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch) {
+    const qs_conversion_steps steps = qs_conversion_steps_of(pattern);
     int64_t rows = batch;
-    if (qs_conversion_steps_of(pattern) == QS_STEPS_CHANNEL) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
+    if (steps == QS_STEPS_CHANNEL || steps == QS_STEPS_CHANNEL_AND_COLUMN) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
     while (rows > 1 && elements / (double)rows < 64)
         rows /= 2;
-    if (qs_conversion_steps_of(pattern) == QS_STEPS_HADAMARD_ROWS) rows = whole_blocks(rows, pattern->attributes.hadamard);
+    if (steps == QS_STEPS_HADAMARD_ROWS) rows = whole_blocks(rows, pattern->attributes.hadamard);
     const int64_t columns = (int64_t)(elements / (double)rows) / 16 * 16;
-    const qs_conversion_steps steps = qs_conversion_steps_of(pattern);
     if (steps == QS_STEPS_TENSOR || steps == QS_STEPS_CHANNEL || steps == QS_STEPS_HADAMARD_ROWS) return qs_shape_of(2, rows, columns);
     const int64_t pixels = columns < COLUMNS ? 1 : columns / COLUMNS;
     return qs_shape_of(4, rows, (int64_t)COLUMNS, (int64_t)1, pixels);
@@ -90,7 +90,7 @@ static qs_case case_of(const qs_case *pattern, qs_shape shape) {
         const qs_role role = one.operand[i].role;
         one.operand[i].shape = whole_index(role) >= 0 ? shape : steps;
         if (role == QS_DST_STEP && shifts) one.operand[i].shape = single;
-        if (role == QS_SRC_GROUP) one.operand[i].shape = groups;
+        if (role == QS_SRC_GROUP || role == QS_COLUMN_ABSMAX) one.operand[i].shape = groups;
     }
     return one;
 }

@@ -85,7 +85,7 @@ static qs_attributes attributes_of(const wish *wanted) {
 /* Shapes are set when a size is timed; here they only have to be possible. Channels along axis 1 are those of images. */
 static qs_case case_make(const wish *wanted) {
     const qs_attributes attributes = attributes_of(wanted);
-    const bool shifts = attributes.shifts > 0;
+    const bool shifts = attributes.shifts > 0, rows = attributes.per_channel && attributes.axis == 0;
     const qs_shape shape = attributes.axis == 1 ? qs_shape_of(4, (int64_t)BLOCK, (int64_t)64, (int64_t)1, (int64_t)1)
                                                 : qs_shape_of(2, (int64_t)BLOCK, (int64_t)64),
                    single = qs_shape_of(1, (int64_t)1);
@@ -96,7 +96,14 @@ static qs_case case_make(const wish *wanted) {
         const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST, group = role == QS_DST_GROUP || role == QS_SRC_GROUP;
         const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of(group ? "int8" : "fp32");
         if (group && !shifts) continue;
-        qs_case_bind(&one, role, whole ? shape : role == QS_DST_STEP && shifts ? single : steps, format);
+        if (role == QS_ABSMAX && rows && strcmp(wanted->op, "quantize") == 0) continue;
+        if (role == QS_COLUMN_ABSMAX && wanted->steps != QS_STEPS_CHANNEL_AND_COLUMN) continue;
+        qs_case_bind(&one, role,
+                     whole                           ? shape
+                     : role == QS_DST_STEP && shifts ? single
+                     : role == QS_COLUMN_ABSMAX      ? qs_shape_of(1, shape.dim[1])
+                                                     : steps,
+                     format);
     }
     return one;
 }
@@ -147,6 +154,7 @@ static qs_status fixed_point_add(qs__profiler *profiler, const qs_format *real, 
     }
     if (integer->bits == 8) return QS_OK;
     QS_TRY(wish_add(profiler, (wish){"absmax", real, NULL, QS_STEPS_COLUMN, false, QS_NEAREST_EVEN}, kinds));
+    QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_CHANNEL_AND_COLUMN, true, QS_STOCHASTIC}, kinds));
     QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_COLUMN, true, QS_STOCHASTIC}, kinds));
     QS_TRY(wish_add(profiler, (wish){"quantize", real, integer, QS_STEPS_SHIFT, false, QS_STOCHASTIC}, kinds));
     return transforms_add(profiler, real, integer, kinds);
@@ -158,8 +166,8 @@ static qs_status allowed_add(qs__profiler *profiler, qs__kinds *kinds) {
     QS_TRY(casts_add(profiler, &all, kinds));
     for (int real = 0; real < all.reals; real++) {
         QS_TRY(wish_add(profiler, (wish){"add", all.real[real], all.real[real], QS_STEPS_TENSOR, false, QS_NEAREST_EVEN}, kinds));
-        for (qs_conversion_steps steps = QS_STEPS_TENSOR; all.integers > 0 && steps <= QS_STEPS_CHANNEL; steps++)
-            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, steps, steps, QS_NEAREST_EVEN}, kinds));
+        if (all.integers > 0)
+            QS_TRY(wish_add(profiler, (wish){"absmax", all.real[real], NULL, QS_STEPS_TENSOR, false, QS_NEAREST_EVEN}, kinds));
         for (int integer = 0; integer < all.integers; integer++)
             QS_TRY(fixed_point_add(profiler, all.real[real], all.integer[integer], kinds));
     }

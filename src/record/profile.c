@@ -9,7 +9,7 @@
 /* No figure of a profile is longer than this: eleven days. Sums of them stay finite. */
 static const double most_us = 1e12;
 
-static const char *const granularity_names[] = {"tensor", "channel", "column", "shift", "hadamard", "hadamard-rows"};
+static const char *const granularity_names[] = {"tensor", "channel", "column", "shift", "hadamard", "hadamard-rows", "channel+column"};
 
 /* ---- Reading: kernels ------------------------------------------------------------------------------------------------------ */
 
@@ -99,8 +99,9 @@ static qs_status read_granularity(const qs__place *row, qs_conversion_steps *ste
         }
     }
     qs__place field = qs__field(row, "granularity");
-    return qs__refuse_field(&field, "must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\" or \"hadamard-rows\", is \"%s\"",
-                            text);
+    return qs__refuse_field(
+        &field, "must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\", \"hadamard-rows\" or \"channel+column\", is \"%s\"",
+        text);
 }
 
 static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {

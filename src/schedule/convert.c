@@ -15,7 +15,8 @@ typedef struct conversion {
     qs_quantizer to;
     bool batched, channels_are_input; /* the latter of the reader: its input's channels, not its output's */
     const qs_place *target;           /* where the result goes; NULL: a buffer of its own */
-    const int *absmax;                /* the buffer of its largest magnitude; NULL or -1: to be found */
+    const int *absmax;                /* the buffer of its largest magnitude, or of its columns'; NULL or -1: to be found */
+    bool columns;                     /* rows are quantized: the maxima of columns are wanted, too */
 } conversion;
 
 static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs_place *out) {
@@ -69,9 +70,12 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     const bool shifts = one->to.granularity == QS_SHIFT_GROUPS;
     const qs_shape maxima = qs_shape_of(1, attributes.per_channel ? one->shape.dim[attributes.axis] : (int64_t)1),
                    steps = shifts ? qs_shape_of(1, (int64_t)1) : maxima;
+    const bool by_row = attributes.per_channel && attributes.axis == 0;
+    const qs_shape columns = qs_shape_of(1, by_row && one->columns ? one->shape.dim[1] : (int64_t)1);
     int absmax = one->absmax ? *one->absmax : -1, step_buffer = -1, group = -1;
     qs_place codes;
-    if (absmax < 0) QS_TRY(absmax_emit(draft, one, maxima, &absmax));
+    if (absmax < 0 && !by_row) QS_TRY(absmax_emit(draft, one, maxima, &absmax));
+    if (by_row && one->columns) QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&columns, draft->fp32), "absmax", &absmax));
     QS_TRY(target_find(draft, one, &codes));
     QS_TRY(part_make(draft, one, QS_PART_STEP, qs_tensor_bytes(&steps, draft->fp32), "step", &step_buffer));
     if (shifts) QS_TRY(part_make(draft, one, QS_PART_GROUP, (size_t)qs_shape_count(&maxima), "group", &group));
@@ -82,7 +86,8 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     pending.stream = one->stream;
     pending.conversion = true;
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
-    qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
+    if (!by_row) qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
+    if (by_row && one->columns) qs__pending_bind(&pending, QS_COLUMN_ABSMAX, columns, draft->fp32, absmax, 0);
     qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, codes.buffer, codes.offset);
     qs__pending_bind(&pending, QS_DST_STEP, steps, draft->fp32, step_buffer, 0);
     if (shifts) qs__pending_bind(&pending, QS_DST_GROUP, maxima, draft->int8, group, 0);
@@ -290,6 +295,13 @@ static qs_status weights_check(const qs_schedule_draft *draft, int node, const q
                    input ? "input" : "output", forward ? "forward product" : "input gradient", forward ? "out" : "in");
 }
 
+/* Forward's product has a step for each row of the weights, and the input gradient one for each column. */
+static bool delivers_columns(const qs_schedule_draft *draft, int node, const qs_quantizer *before, const qs_quantizer *back) {
+    const bool rows = before->format->kind == QS_KIND_INTEGER && before->granularity == QS_PER_CHANNEL && !before->channel_is_input;
+    const bool columns = back->format->kind == QS_KIND_INTEGER && back->granularity == QS_PER_CHANNEL && back->channel_is_input;
+    return rows && columns && draft->in.mode != QS_MODE_EVALUATION && draft->topology.needs_gradient[draft->graph->node[node].input[0]];
+}
+
 /* Converted weights may lie where the gradient of the same weights will be written: that memory is free from the update to that moment, so
  * the copy costs none, and one that backward needs in the same form still stands there. Random draws are never used twice. Evaluation has
  * no gradients. */
@@ -318,6 +330,8 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
         *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_STEP) : -1;
         return QS_OK;
     }
+    const bool columns = delivers_columns(draft, node, &before, &back);
+    const int absmax = columns && !forward ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_ABSMAX) : -1;
     const conversion one = {.node = node,
                             .slot = forward ? QS_SLOT_WEIGHTS : QS_SLOT_INPUT_WEIGHTS,
                             .stream = forward ? QS_STREAM_WEIGHTS : QS_STREAM_INPUT_WEIGHTS,
@@ -326,7 +340,9 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
                             .from = draft->fp32,
                             .place = master,
                             .to = *quantizer,
-                            .target = in_gradient ? &slot : NULL};
+                            .target = in_gradient ? &slot : NULL,
+                            .absmax = &absmax,
+                            .columns = columns && forward};
     qs_copy made;
     QS_TRY(convert(draft, &one, &made));
     *weights = in_gradient ? slot : (qs_place){made.buffer, 0};

@@ -15,12 +15,19 @@ static void cases(void **state) {
     check_cases("quantize");
 }
 
-/* The step of element i: of all, of its row, of its column, or of its column's shift group. */
-static double step_of(bound *b, int64_t i) {
+/* The step of element i of values x: of all, of its row, of its column, or of its column's shift group. */
+static double step_of(bound *b, const float *x, int64_t i) {
     const qs_attributes *with = &b->one.attributes;
-    const int64_t count = bound_count(b, QS_DST), channels = bound_count(b, QS_ABSMAX);
-    const float *steps = bound_fp32(b, QS_DST_STEP), *absmax = bound_fp32(b, QS_ABSMAX);
+    const float *steps = bound_fp32(b, QS_DST_STEP);
     const qs_format *format = bound_tensor(b, QS_DST)->format;
+    const int64_t count = bound_count(b, QS_DST);
+    if (with->per_channel && with->axis == 0) {
+        const int64_t rows = bound_count(b, QS_DST_STEP), row = i / (count / rows);
+        assert_true(steps[row] == qs_step_of_absmax(format, qs_absmax_array(count / rows, x + row * (count / rows))));
+        return (double)steps[row];
+    }
+    const int64_t channels = bound_count(b, QS_ABSMAX);
+    const float *absmax = bound_fp32(b, QS_ABSMAX);
     const int64_t at = channels > 1 && with->axis == 1 ? i % channels : i / (count / channels);
     if (with->shifts == 0) {
         assert_true(steps[at] == qs_step_of_absmax(format, absmax[at]));
@@ -49,18 +56,42 @@ static void codes(void **state) {
         int64_t count = bound_count(&b, QS_DST);
         bool nearest = b.one.attributes.rounding == QS_NEAREST_EVEN;
         for (int64_t i = 0; i < count; i++) {
-            double scaled = (double)x[i] / step_of(&b, i);
+            double scaled = (double)x[i] / step_of(&b, x, i);
             if (scaled > format->max || scaled < lowest) {
                 assert_true(code[i] == (scaled > 0 ? format->max : lowest));
                 clamped++;
             } else {
-                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16 + off / step_of(&b, i));
+                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16 + off / step_of(&b, x, i));
             }
         }
         free(x);
         bound_release(&b);
     }
     assert_true(clamped > 0);
+}
+
+static void maxima_of_columns_fall_off(void **state) {
+    (void)state;
+    int found = 0;
+    for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
+        bound b;
+        bound_parse(&b, *text, 134);
+        bound_run(&b);
+        if (b.one.operand[qs_case_position(&b.one, QS_COLUMN_ABSMAX)].format) {
+            const int64_t columns = bound_count(&b, QS_COLUMN_ABSMAX), count = bound_count(&b, QS_SRC);
+            float *x = tensor_values(&b.operands[0]);
+            for (int64_t c = 0; c < columns; c++) {
+                float expected = 0;
+                for (int64_t i = c; i < count; i += columns)
+                    expected = fmaxf(expected, fabsf(x[i]));
+                assert_true(bound_fp32(&b, QS_COLUMN_ABSMAX)[c] == expected);
+            }
+            free(x);
+            found++;
+        }
+        bound_release(&b);
+    }
+    assert_true(found > 0);
 }
 
 /* An odd number of elements a sample: each starts on a whole hash all the same. */
@@ -120,7 +151,11 @@ static void counters(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(codes), cmocka_unit_test(ranks_draw_alike),
-                                       cmocka_unit_test(draws_differ), cmocka_unit_test(counters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),
+                                       cmocka_unit_test(codes),
+                                       cmocka_unit_test(maxima_of_columns_fall_off),
+                                       cmocka_unit_test(ranks_draw_alike),
+                                       cmocka_unit_test(draws_differ),
+                                       cmocka_unit_test(counters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

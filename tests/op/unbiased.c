@@ -57,7 +57,6 @@ typedef struct noisy {
 } noisy;
 
 static void maxima_find(noisy *one) {
-    const int64_t length = one->count / one->rows;
     float *absmax = bound_fp32(&one->op, QS_ABSMAX);
     if (one->columns > 1) {
         memset(absmax, 0, (size_t)one->columns * sizeof *absmax);
@@ -65,8 +64,7 @@ static void maxima_find(noisy *one) {
             absmax[i % one->columns] = fmaxf(absmax[i % one->columns], fabsf(one->real[i]));
         return;
     }
-    for (int64_t r = 0; r < one->rows; r++)
-        absmax[r] = qs_absmax_array(length, one->real + r * length);
+    *absmax = qs_absmax_array(one->count, one->real);
 }
 
 /* Activations in shift groups of channels, weights with a step per input channel: both along the fast axis. */
@@ -94,8 +92,8 @@ static void noisy_open(noisy *one, const char *quantizer, bool weights, const ch
     if (one->columns > 1)
         columns_text(text, one, weights, shape);
     else if (integer)
-        snprintf(text, sizeof text, "quantize/forward src=fp32%s absmax=fp32[%d] dst=%s%s dst_step=fp32[%d] rounding=%s%s", shape,
-                 (int)one->rows, one->quantizer.format->name, shape, (int)one->rows, rounding, more);
+        snprintf(text, sizeof text, "quantize/forward src=fp32%s%s dst=%s%s dst_step=fp32[%d] rounding=%s%s", shape,
+                 channels ? "" : " absmax=fp32[1]", one->quantizer.format->name, shape, (int)one->rows, rounding, more);
     else
         snprintf(text, sizeof text, "cast/forward src=fp32%s dst=%s%s rounding=%s", shape, one->quantizer.format->name, shape, rounding);
     bound_parse(&one->op, text, 1);
@@ -103,7 +101,7 @@ static void noisy_open(noisy *one, const char *quantizer, bool weights, const ch
     one->count = bound_count(&one->op, QS_SRC);
     one->real = real;
     memcpy(bound_fp32(&one->op, QS_SRC), real, (size_t)one->count * sizeof *real);
-    if (integer) maxima_find(one);
+    if (integer && !channels) maxima_find(one);
     one->values = malloc((size_t)one->count * 3 * sizeof *one->values);
     assert_non_null(one->values);
     one->variance = one->values + one->count;

@@ -36,15 +36,13 @@ static void rounding_open(rounding *one, const char *format, const float *values
     const bool integer = one->quantizer.format->kind == QS_KIND_INTEGER, channels = one->quantizer.granularity == QS_PER_CHANNEL;
     const int rows = channels ? ROWS : 1;
     if (integer)
-        snprintf(text, sizeof text,
-                 "quantize/forward src=fp32" SHAPE " absmax=fp32[%d] dst=%s" SHAPE " dst_step=fp32[%d] rounding=stochastic%s", rows,
-                 one->quantizer.format->name, rows, channels ? " per_channel" : "");
+        snprintf(text, sizeof text, "quantize/forward src=fp32" SHAPE "%s dst=%s" SHAPE " dst_step=fp32[%d] rounding=stochastic%s",
+                 channels ? "" : " absmax=fp32[1]", one->quantizer.format->name, rows, channels ? " per_channel" : "");
     else
         snprintf(text, sizeof text, "cast/forward src=fp32" SHAPE " dst=%s" SHAPE " rounding=stochastic", one->quantizer.format->name);
     bound_parse(&one->op, text, 1);
     memcpy(bound_fp32(&one->op, QS_SRC), values, COUNT * sizeof *values);
-    for (int r = 0; integer && r < rows; r++)
-        bound_fp32(&one->op, QS_ABSMAX)[r] = qs_absmax_array(COUNT / rows, values + r * (COUNT / rows));
+    if (integer && !channels) *bound_fp32(&one->op, QS_ABSMAX) = qs_absmax_array(COUNT, values);
 }
 
 /* `error`: Σ of what each element's squared error varies by between draws; its mean over draws is as precise. */

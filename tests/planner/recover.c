@@ -12,7 +12,7 @@
 #include "../../src/planner/allocate.h"
 #include "scene.h"
 
-enum { SCENES = 20 };
+enum { SCENES = 60 };
 
 /* ΣΩ after recovery from the fastest uniform plan, and whether an operator could still be raised by quick answers. */
 static double recovered(scene *one, bool paper, bool *more) {

@@ -23,8 +23,9 @@ static const qs_conversion_cost *find(const qs_class_profile *one, const char *k
 static void kinds_of_a_float(const qs_class_profile *one, const char *real) {
     assert_non_null(find(one, "add", real, real, false, QS_NEAREST_EVEN, false));
     assert_non_null(find(one, "dequantize", "int8", real, false, QS_NEAREST_EVEN, false));
+    assert_non_null(find(one, "absmax", real, NULL, false, QS_NEAREST_EVEN, false));
+    assert_null(find(one, "absmax", real, NULL, true, QS_NEAREST_EVEN, true)); /* rows find their own */
     for (int channel = 0; channel < 2; channel++) {
-        assert_non_null(find(one, "absmax", real, NULL, channel, QS_NEAREST_EVEN, channel));
         assert_non_null(find(one, "quantize", real, "int8", channel, QS_NEAREST_EVEN, channel));
         assert_non_null(find(one, "quantize", real, "int8", channel, QS_STOCHASTIC, channel));
     }

@@ -165,7 +165,7 @@ static void refusals(void **state) {
     refuse("add/forward a", "conv2d/forward b", "stands there twice");
     refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
     refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"",
-           "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\" or");
+           "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\", \"hadamard-rows\" or");
     refuse("\"weights\": true", "\"weights\": 1", "conversions[1].weights: ");
     refuse("\"rounding\": \"stochastic\"", "\"rounding\": \"up\"", "conversions[1].rounding: ");
     refuse("\"to_elements\": 16777216", "\"to_elements\": 7", "conversions[1].pieces[1].to_elements: 7 must be at least 1024");

@@ -105,11 +105,31 @@ static void quantize_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
+static bool is_by_row(const qs_case *one) {
+    return one->attributes.per_channel && one->attributes.axis == 0;
+}
+
+static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) {
+    const qs_case *one = &chain->one;
+    const qs_random_rows rows = qs_op_random_rows(one, run);
+    const bool columns = qs__cpu_has(one, QS_COLUMN_ABSMAX);
+    const qs_row_codes codes = {.format = qs__cpu_format(one, QS_DST),
+                                .rounding = one->attributes.rounding,
+                                .random = {rows.key, rows.first},
+                                .stride = rows.stride,
+                                .rows = rows.rows,
+                                .per_row = rows.per_row,
+                                .columns = columns ? qs__cpu_count(one, QS_COLUMN_ABSMAX) : 0};
+    qs_quantize_rows(&codes, qs__cpu_data(chain, QS_SRC), qs__cpu_data(chain, QS_DST_STEP),
+                     columns ? qs__cpu_data(chain, QS_COLUMN_ABSMAX) : NULL, qs__cpu_data(chain, QS_DST));
+    return QS_OK;
+}
+
 static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
-    qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
-                        &j.quantizing);
+    qs_quantizing_start(one, is_by_row(one) ? NULL : qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP),
+                        qs__cpu_data(chain, QS_DST_GROUP), &j.quantizing);
     for_rows(&j, quantize_rows);
     return QS_OK;
 }
@@ -117,8 +137,11 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
 qs_status qs__build_quantize(qs__chain *chain) {
     const qs_attributes *with = &chain->one.attributes;
     if (with->hadamard > 0) return qs__own_build(chain, "hadamard", qs__hadamard_quantize);
-    if (with->axis == 1 && with->shifts == 0 && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
-        return qs_fail(QS_UNSUPPORTED, "steps of columns are for fp32 values");
+    const bool columns = (with->axis == 1 && with->shifts == 0) || qs__cpu_has(&chain->one, QS_COLUMN_ABSMAX);
+    if (columns && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
+        return qs_fail(QS_UNSUPPORTED, "steps and maxima of columns are for fp32 values");
+    if (is_by_row(&chain->one) && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
+        return qs__own_build(chain, "quantize", run_quantize_by_row);
     return qs__own_build(chain, "quantize", run_quantize);
 }
 
@@ -217,7 +240,7 @@ static void absmax_columns(const qs__chain *chain) {
 
 static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    if (chain->one.attributes.axis == 1) {
+    if (chain->one.attributes.per_channel) {
         absmax_columns(chain);
         return QS_OK;
     }

@@ -214,6 +214,20 @@ QS_API void qs_shift_dequantize(const qs_shift_codes *codes, qs_channel_layout l
 QS_API void qs_quantize_channels(const qs_format *format, qs_rounding rounding, qs_random_stream random, qs_channel_layout layout,
                                  const float *step, const float *src, int8_t *dst);
 
+/* A step for each row, from the row's own absmax: weights by output channel, whose rows are far longer than the vector of steps. One
+ * reading of memory finds and uses it. */
+typedef struct qs_row_codes {
+    const qs_format *format;
+    qs_rounding rounding;
+    qs_random_stream random; /* of the first row */
+    uint64_t stride;         /* counters between the first draws of two rows */
+    int64_t rows, per_row;
+    int64_t columns; /* rows are [per_row / columns][columns]; 0: column_absmax is not wanted */
+} qs_row_codes;
+/* Writes step[rows], the codes and, unless it is NULL, column_absmax[columns]: the largest magnitude in each column of all rows, what
+ * qs_channel_ranges gives of layout {rows × per_row / columns, columns, 1}. Codes are those of qs_quantize_array row by row. */
+QS_API void qs_quantize_rows(const qs_row_codes *codes, const float *src, float *step, float *column_absmax, int8_t *dst);
+
 /* Exact variance of stochastic rounding with a step of its own for each channel: Σ q_c² f (1 - f), f the fractional part of
  * (x - offset_c)/q_c; offset NULL: zeros. Elements that saturate and those that are not finite add nothing. Any grouping can be judged
  * by it: steps τ_g / limit of groups, of channels, of one for all. */

@@ -19,43 +19,44 @@
 /* ---- Operands ------------------------------------------------------------------------------------------------------- */
 
 /* Role of an operand in a pass; the text is used in case keys. */
-#define QS_ROLE_LIST(X)                                                                                                \
-    X(QS_SRC, "src")                                                                                                   \
-    X(QS_SRC2, "src2")                                                                                                 \
-    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                              \
-    X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */    \
-    X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                               \
-    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                  \
-    X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                  \
-    X(QS_SCALE, "scale")               /* of normalisations: γ, fp32 [C] */                                           \
-    X(QS_SHIFT, "shift")               /* of normalisations: β, fp32 [C] */                                           \
-    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C]; in layer norms of each position, fp32 [N·H·W] */   \
-    X(QS_VARIANCE, "variance")         /* biased, shaped as mean */                                                    \
-    X(QS_DEVIATION, "deviation")       /* mean |x - mean|, or standard deviation, shaped as mean */                    \
-    X(QS_RUNNING_MEAN, "running_mean")                                                                                 \
-    X(QS_RUNNING_VARIANCE, "running_variance")                                                                         \
-    X(QS_RUNNING_DEVIATION, "running_deviation")                                                                       \
-    X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */  \
-    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                     \
-    X(QS_DST, "dst")                                                                                                   \
-    X(QS_DST_STEP, "dst_step")   /* fp32 [1] or [channels]: step a quantize pass used */                               \
-    X(QS_DST_GROUP, "dst_group") /* int8 [C]: shift groups a quantize pass found */                                    \
-    X(QS_LOSS, "loss")           /* fp32 [2]: sum of the losses, count of correct answers */                           \
-    X(QS_ABSMAX, "absmax")       /* fp32 [1] or [channels]; beside a result: [1], the largest magnitude of it */       \
-    X(QS_DIFF_DST, "diff_dst")                                                                                         \
-    X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                   \
-    X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                \
-    X(QS_DIFF_SRC, "diff_src")                                                                                         \
-    X(QS_DIFF_SRC2, "diff_src2")                                                                                       \
-    X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                           \
-    X(QS_DIFF_BIAS, "diff_bias")                                                                                       \
-    X(QS_DIFF_SCALE, "diff_scale")                                                                                     \
-    X(QS_DIFF_SHIFT, "diff_shift")                                                                                     \
-    X(QS_MOMENTUM, "momentum")           /* optimiser state, fp32, flat: of gradients */                               \
-    X(QS_SECOND_MOMENT, "second_moment") /* the same: of their squares */                                              \
-    X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */ \
-    X(QS_STATISTICS, "statistics")       /* see the statistics operator */                                             \
-    X(QS_PACKED, "packed")               /* the rounded values in the storage of their format */                       \
+#define QS_ROLE_LIST(X)                                                                                                  \
+    X(QS_SRC, "src")                                                                                                     \
+    X(QS_SRC2, "src2")                                                                                                   \
+    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                                \
+    X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */      \
+    X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                                 \
+    X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                    \
+    X(QS_BIAS, "bias")                 /* fp32 [O] */                                                                    \
+    X(QS_SCALE, "scale")               /* of normalisations: γ, fp32 [C] */                                             \
+    X(QS_SHIFT, "shift")               /* of normalisations: β, fp32 [C] */                                             \
+    X(QS_MEAN, "mean")                 /* of the batch, fp32 [C]; in layer norms of each position, fp32 [N·H·W] */     \
+    X(QS_VARIANCE, "variance")         /* biased, shaped as mean */                                                      \
+    X(QS_DEVIATION, "deviation")       /* mean |x - mean|, or standard deviation, shaped as mean */                      \
+    X(QS_RUNNING_MEAN, "running_mean")                                                                                   \
+    X(QS_RUNNING_VARIANCE, "running_variance")                                                                           \
+    X(QS_RUNNING_DEVIATION, "running_deviation")                                                                         \
+    X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */    \
+    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                       \
+    X(QS_DST, "dst")                                                                                                     \
+    X(QS_DST_STEP, "dst_step")           /* fp32 [1] or [channels]: step a quantize pass used */                         \
+    X(QS_DST_GROUP, "dst_group")         /* int8 [C]: shift groups a quantize pass found */                              \
+    X(QS_LOSS, "loss")                   /* fp32 [2]: sum of the losses, count of correct answers */                     \
+    X(QS_ABSMAX, "absmax")               /* fp32 [1] or [channels]; beside a result: [1], the largest magnitude of it */ \
+    X(QS_COLUMN_ABSMAX, "column_absmax") /* fp32 [channels along axis 1]: falls off where rows are quantized */          \
+    X(QS_DIFF_DST, "diff_dst")                                                                                           \
+    X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                     \
+    X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                  \
+    X(QS_DIFF_SRC, "diff_src")                                                                                           \
+    X(QS_DIFF_SRC2, "diff_src2")                                                                                         \
+    X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                             \
+    X(QS_DIFF_BIAS, "diff_bias")                                                                                         \
+    X(QS_DIFF_SCALE, "diff_scale")                                                                                       \
+    X(QS_DIFF_SHIFT, "diff_shift")                                                                                       \
+    X(QS_MOMENTUM, "momentum")           /* optimiser state, fp32, flat: of gradients */                                 \
+    X(QS_SECOND_MOMENT, "second_moment") /* the same: of their squares */                                                \
+    X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */   \
+    X(QS_STATISTICS, "statistics")       /* see the statistics operator */                                               \
+    X(QS_PACKED, "packed")               /* the rounded values in the storage of their format */                         \
     X(QS_COUNTS, "counts")               /* qs_rounding_counts, carried in fp32 slots [4] */
 #define QS_ROLE_ENUM(id, text) id,
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
@@ -432,11 +433,13 @@ typedef struct qs_quantizing {
     qs_rounding rounding;
     int64_t channels;   /* that lie along the fast axis and have steps or groups; else 1 */
     const float *steps; /* NULL: shift groups */
+    float *found;       /* the same by row, before they are known: each row finds its own; else NULL */
     bool by_row;        /* a step for each row */
     bool by_column;     /* a step for each channel along the fast axis */
     qs_shift_codes codes;
 } qs_quantizing;
-/* Writes the operands dst_step and (NULL: absent) dst_group of the case from its absolute maxima. */
+/* Writes the operands dst_step and (NULL: absent) dst_group of the case from its absolute maxima; absmax NULL where the case has none: rows
+ * find theirs when they are quantized. */
 QS_API void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, uint8_t *group, qs_quantizing *out);
 /* Quantizes one row of `count` elements; from bf16 storage unless by_column. */
 QS_API void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst);

@@ -189,7 +189,7 @@ typedef struct qs_fit_piece {
 
 /* Steps of a conversion to or from integers: one; one for each index of axis 0 (output channels of weights) or of axis 1 (input
  * channels); shift groups of channels. Maxima of channels for the latter are columns. One step of transformed values: in blocks along
- * axis 1, or across the rows of axis 0. */
+ * axis 1, or across the rows of axis 0. Output channels while the maxima of columns fall off. */
 typedef enum qs_conversion_steps {
     QS_STEPS_TENSOR,
     QS_STEPS_CHANNEL,
@@ -197,6 +197,7 @@ typedef enum qs_conversion_steps {
     QS_STEPS_SHIFT,
     QS_STEPS_HADAMARD,
     QS_STEPS_HADAMARD_ROWS,
+    QS_STEPS_CHANNEL_AND_COLUMN,
     QS_STEPS_COUNT
 } qs_conversion_steps;
 
