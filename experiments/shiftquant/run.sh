@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Training in 4-bit integers, one device: fp32, ShiftQuant with 1 to 6 groups, per-tensor 8 bits, 4 bits behind Hadamard transforms (Xi et
-# al.), normalisations. Writes results.csv and picture.svg beside itself; a run that is finished is not run again (OUT keeps them), so the
-# experiment goes on where it was stopped.
+# al.), normalisations. Writes results.csv, table.md and picture.svg beside itself, of every seed that OUT has of these variants; a run that is
+# finished is not run again (OUT keeps them), so the experiment goes on where it was stopped.
 # QSYNC: the program; QSYNC_DATA: folder with cifar10; MODEL, EPOCHS, RATE, BATCH, LIMIT (training samples; 0: all), SEEDS, VARIANTS, OUT,
 # FIRST_LAST (recipe of the model's first and last operator; default: that of all others).
 set -eu
@@ -18,8 +18,8 @@ rows() {
     echo "variant,norm,recipe,seed,epoch,training_loss,test_loss,test_accuracy,iteration_us"
     for variant in $VARIANTS; do
         name=${variant%%=*} rest=${variant#*=}
-        for seed in $SEEDS; do
-            folder=$OUT/$name-$seed
+        for folder in "$OUT/$name"-[0-9]*; do
+            seed=${folder##*-}
             if [ ! -f "$folder/result.json" ] || [ ! -f "$folder/metrics.jsonl" ]; then continue; fi
             us=$(jq -r '.iteration_us // ""' "$folder/result.json")
             jq -r --arg v "$name" --arg n "${rest%%/*}" --arg r "${rest#*/}" --arg s "$seed" --arg us "$us" 'select(.type == "epoch")
@@ -35,4 +35,5 @@ for seed in $SEEDS; do
         rows | publish results.csv
     done
 done
+jq -Rsr -L "$experiment/.." -f "$experiment/table.jq" "$EXPERIMENT_RESULTS/results.csv" | publish table.md
 sh "$experiment/picture.sh"
