@@ -113,7 +113,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
     qs__transform(one, QS_SRC, values);
     qs_quantizing job;
-    qs_quantizing_start(one, is_by_row(one) ? NULL : qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
+    qs_quantizing_start(one, qs__fp32(one, operands, QS_ABSMAX), qs__fp32(one, operands, QS_DST_STEP),
                         qs__operand(one, operands, QS_DST_GROUP)->data, &job);
     for (int64_t row = 0; row < rows.rows; row++) {
         qs_random_stream stream = {rows.key, rows.first + (uint64_t)row * rows.stride};

@@ -105,10 +105,6 @@ static void quantize_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static bool is_by_row(const qs_case *one) {
-    return one->attributes.per_channel && one->attributes.axis == 0;
-}
-
 static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     const qs_random_rows rows = qs_op_random_rows(one, run);
@@ -128,8 +124,8 @@ static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) 
 static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
-    qs_quantizing_start(one, is_by_row(one) ? NULL : qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP),
-                        qs__cpu_data(chain, QS_DST_GROUP), &j.quantizing);
+    qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
+                        &j.quantizing);
     for_rows(&j, quantize_rows);
     return QS_OK;
 }
@@ -140,7 +136,7 @@ qs_status qs__build_quantize(qs__chain *chain) {
     const bool columns = (with->axis == 1 && with->shifts == 0) || qs__cpu_has(&chain->one, QS_COLUMN_ABSMAX);
     if (columns && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
         return qs_fail(QS_UNSUPPORTED, "steps and maxima of columns are for fp32 values");
-    if (is_by_row(&chain->one) && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
+    if (!qs__cpu_has(&chain->one, QS_ABSMAX) && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
         return qs__own_build(chain, "quantize", run_quantize_by_row);
     return qs__own_build(chain, "quantize", run_quantize);
 }
