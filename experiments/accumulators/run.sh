@@ -7,7 +7,7 @@
 # ACCUMULATORS_MODELS: MODEL/DATASET/BATCH/STEPS/RATE ...; ACCUMULATORS_RUNS: WIDTHS:BITS_OFF:ADDER ..., WIDTHS formula, adder or a number of
 # bits, or `baseline`; ACCUMULATORS_CHUNK: products in a chunk, 0 for none; ACCUMULATORS_SEEDS; ACCUMULATORS_OUT: plans and the last run
 # (run/accumulators); ACCUMULATORS_TRAIN_OPTIONS: more for train (--train-limit 1280). Two of these may run at a time, with different runs.
-# As it stands about 130 hours on one core (a step of 64 images of resnet20 takes some 0.7 s); README.md says what was run for the committed
+# As it stands about 65 hours on one core (a step of 64 images of resnet20 takes some 0.35 s); README.md says what was run for the committed
 # results; variance.sh and table.sh are the other parts.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
