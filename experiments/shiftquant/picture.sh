@@ -7,11 +7,13 @@ command -v gnuplot > /dev/null || { echo "picture: gnuplot is missing (Debian: g
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 variants=$(awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' results.csv)
-plots= number=0
+plots='' number=0
 for name in $variants; do
     awk -F, -v name="$name" '$1 == name { n[$5]++; sum[$5] += $8 } END { for (e in n) print e, 100 * sum[e] / n[e] }' results.csv |
         sort -n > "$work/$name"
-    plots="$plots, \"$work/$name\" using 1:2 with linespoints lw 2 lc $((number % 7 + 1)) dt $((number / 7 + 1)) pt $((number / 7 * 2 + 5)) ps 0.5 title \"$name\""
+    round=$((number / 7)) # of seven colors
+    style="lw 2 lc $((number % 7 + 1)) dt $((round + 1)) pt $((round * 2 + 5)) ps 0.5"
+    plots="$plots, \"$work/$name\" using 1:2 with linespoints $style title \"$name\""
     number=$((number + 1))
 done
 gnuplot << END
