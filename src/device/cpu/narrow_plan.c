@@ -46,17 +46,20 @@ static bool rounds_products(const qs_case *one) {
     return product_places(one) < factor[0]->mantissa_bits + factor[1]->mantissa_bits + 2;
 }
 
-/* Floats do where products fit their 24 bits, no sum has bits below the least place (all are multiples of the least product), and what is
- * added to find a place, up to 2^22 times a sum, is in range. */
+/* Floats do where products fit their 24 bits (with align-truncate they are added to what the other operand keeps, a bit more), no sum has
+ * bits below the least place (all are multiples of the least product), and what is added to find a place, up to 2^22 times a sum, is in
+ * range. With one bit, 1 / place of a zero would be infinite. */
 static bool fits_floats(const qs_case *one, int64_t length) {
     const qs_narrow *narrow = &one->attributes.accumulator;
     const qs_format *factor[2];
     factor_formats(one, factor);
     const bool stochastic = strcmp(qs_adder_name(narrow->adder), "stochastic") == 0;
+    const int widest = strcmp(qs_adder_name(narrow->adder), "align-truncate") == 0 ? 23 : 24;
     const int bias = (1 << (narrow->exponent_bits - 1)) - 1;
     const double unit = factor[0]->min_subnormal * factor[1]->min_subnormal, product = factor[0]->max * factor[1]->max;
     const double sum = fmin(qs_narrow_largest(narrow), product * (double)length);
-    return !rounds_products(one) && product_places(one) <= 24 && narrow->mantissa_bits <= (stochastic ? QS_WIDEST_GUARDED : 20) &&
+    return !rounds_products(one) && product_places(one) <= widest && narrow->mantissa_bits > 1 &&
+           narrow->mantissa_bits <= (stochastic ? QS_WIDEST_GUARDED : 20) &&
            unit >= ldexp(1, 1 - bias - narrow->mantissa_bits) && unit >= 0x1p-100 && sum + product <= 0x1p100;
 }
 
