@@ -316,11 +316,13 @@ static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
 static qs__narrow_plan settle(const qs__chain *chain, qs_role rows, qs_role other) {
     const int threads = (int)chain->offset[1];
     const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->own);
-    qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes, threads);
-    if (lanes != QS__NARROW_FUSED) return plan;
+    const qs_narrow *narrow = &chain->one.attributes.accumulator;
     const qs__narrow_range range[2] = {range_of(chain, rows), range_of(chain, other)};
-    if (qs__narrow_fit(&chain->one.attributes.accumulator, plan.length, range, &plan.rule)) return plan;
-    return qs__narrow_plan_of(&chain->one, QS__NARROW_DOUBLES, threads);
+    qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes, threads);
+    if (lanes == QS__NARROW_FUSED && qs__narrow_fit(narrow, plan.length, range, &plan.rule)) return plan;
+    if (lanes == QS__NARROW_FUSED) plan = qs__narrow_plan_of(&chain->one, QS__NARROW_DOUBLES, threads);
+    plan.rule.variant.saturates = qs__narrow_saturates(narrow, plan.length, range);
+    return plan;
 }
 
 /* ---- Building ------------------------------------------------------------------------------------------------------------------------ */

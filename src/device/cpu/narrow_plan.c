@@ -59,8 +59,8 @@ static bool fits_floats(const qs_case *one, int64_t length) {
     const double unit = factor[0]->min_subnormal * factor[1]->min_subnormal, product = factor[0]->max * factor[1]->max;
     const double sum = fmin(qs_narrow_largest(narrow), product * (double)length);
     return !rounds_products(one) && product_places(one) <= widest && narrow->mantissa_bits > 1 &&
-           narrow->mantissa_bits <= (stochastic ? QS_WIDEST_GUARDED : 20) &&
-           unit >= ldexp(1, 1 - bias - narrow->mantissa_bits) && unit >= 0x1p-100 && sum + product <= 0x1p100;
+           narrow->mantissa_bits <= (stochastic ? QS_WIDEST_GUARDED : 20) && unit >= ldexp(1, 1 - bias - narrow->mantissa_bits) &&
+           unit >= 0x1p-100 && sum + product <= 0x1p100;
 }
 
 /* Whether rounding the lanes' own sum, of `fraction` places behind the first, to m places is as good as rounding the exact one. It is not

@@ -94,6 +94,10 @@ static int sums_most(int64_t length, int product_most) {
     return product_most + ilogb((double)length) + 1 + 3;
 }
 
+bool qs__narrow_saturates(const qs_narrow *narrow, int64_t length, const qs__narrow_range range[2]) {
+    return draws(narrow) || !range[0].finite || !range[1].finite || sums_most(length, range[0].most + range[1].most) > bias_of(narrow);
+}
+
 bool qs__narrow_fit(const qs_narrow *narrow, int64_t length, const qs__narrow_range range[2], qs__narrow_rule *rule) {
     const int top = bias_of(narrow) + 1, scale = LEAST - (1 - bias_of(narrow));
     if (!range[0].finite || !range[1].finite) return false;
@@ -111,6 +115,6 @@ bool qs__narrow_fit(const qs_narrow *narrow, int64_t length, const qs__narrow_ra
     rule->unit = ldexpf(1, unit);
     rule->result = ldexpf(1, -scale);
     rule->largest = ldexp(qs_narrow_largest(narrow), scale);
-    rule->variant.saturates = draws(narrow) || sum > top + scale - 1;
+    rule->variant.saturates = qs__narrow_saturates(narrow, length, range);
     return true;
 }

@@ -19,6 +19,9 @@ qs__narrow_range qs__narrow_range_of(uint32_t largest, uint32_t least);
 /* Whether fused lanes can have the accumulator's places at all. `rounds`: its products are rounded. */
 bool qs__narrow_fuses(const qs_narrow *narrow, bool rounds);
 
+/* Whether sums of `length` products of factors of such magnitudes may come to the accumulator's largest value. */
+bool qs__narrow_saturates(const qs_narrow *narrow, int64_t length, const qs__narrow_range range[2]);
+
 /* Completes the rule of fused lanes for sums of `length` products of factors of such magnitudes; false where they would not form the sums
  * that are defined. */
 bool qs__narrow_fit(const qs_narrow *narrow, int64_t length, const qs__narrow_range range[2], qs__narrow_rule *rule);

@@ -32,7 +32,7 @@ typedef struct qs__narrow_scale {
 typedef struct qs__narrow_variant {
     bool finite;    /* no factor and no sum is a NaN: for ways that would lose one; fused lanes take finite ones only */
     bool rounds;    /* fused lanes: products are rounded */
-    bool saturates; /* fused lanes: sums may come to the largest value */
+    bool saturates; /* sums may come to the largest value */
 } qs__narrow_variant;
 
 typedef struct qs__narrow_rule {
