@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Draws picture.svg from results.csv: test accuracy against the share of elements in low precision and against allocated bytes, a column a
-# model at the width of the full grid (FP_WIDTH); means and ranges over seeds. And overflow.svg from overflows.csv: of the run of uniform-fp
-# without promotion that overflowed most, the worst tensors. Needs gnuplot and jq.
+# model at the width and learning rate of the full grid (FP_WIDTH, FP_RATE); means and ranges over seeds. And overflow.svg from overflows.csv
+# and curves.csv: of the run of uniform-fp without promotion that overflowed most, the worst tensors, and the accuracy beside that of other
+# assignments of the same model and seed. Needs gnuplot and jq.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 cd "${EXPERIMENT_RESULTS:-$experiment}"
 command -v gnuplot > /dev/null || { echo "picture: gnuplot is missing (Debian: gnuplot-nox)" >&2; exit 1; }
-: "${FP_WIDTH:=0.25}"
+: "${FP_WIDTH:=0.25}" "${FP_RATE:=0.1}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -25,7 +26,7 @@ style() { # TITLE: color and point of an assignment, the same one in every pictu
 hollow() { case $1 in *promoted) sed 's/pt 5/pt 4/' ;; *) cat ;; esac; }
 lines() { case $1 in demote*) echo yerrorlines ;; *) echo yerrorbars ;; esac; }
 
-models=$(awk -F, -v width="$FP_WIDTH" 'NR > 1 && $2 == width && !seen[$1]++ { print $1 }' results.csv)
+models=$(awk -F, -v width="$FP_WIDTH" -v rate="$FP_RATE" 'NR > 1 && $2 == width && $3 == rate && !seen[$1]++ { print $1 }' results.csv)
 panels() { # COLUMN LABEL: one row of panels
     for model in $models; do
         plots='' index=0
@@ -37,7 +38,7 @@ panels() { # COLUMN LABEL: one row of panels
     done
 }
 for model in $models; do
-    jq -Rsr -L "$experiment/.." --arg model "$model" --arg width "$FP_WIDTH" -f "$experiment/picture.jq" results.csv > "$work/$model"
+    jq -Rsr -L "$experiment/.." --arg model "$model" --arg width "$FP_WIDTH" --arg rate "$FP_RATE" -f "$experiment/picture.jq" results.csv > "$work/$model"
     sed -n 's/^"\(.*\)"$/\1/p' "$work/$model" > "$work/$model.titles"
 done
 columns=$(echo "$models" | wc -w)
@@ -53,20 +54,35 @@ END
     echo 'unset multiplot'
 } | gnuplot
 
-worst=$(awk -F, 'NR > 1 && $3 == "uniform-fp" && $6 == "0" && $12 > most { most = $12; run = $1 "," $2 "," $3 "," $4 "," $5 "," $6 "," $7 }
+# A run is named by the first eight columns.
+worst=$(awk -F, 'NR > 1 && $4 == "uniform-fp" && $7 == "0" && $13 > most { most = $13; run = $1 FS $2 FS $3 FS $4 FS $5 FS $6 FS $7 FS $8 }
     END { print run }' overflows.csv)
 [ -n "$worst" ] || exit 0
-awk -F, -v run="$worst" '$1 "," $2 "," $3 "," $4 "," $5 "," $6 "," $7 == run' overflows.csv > "$work/worst"
+grep -F "$worst," overflows.csv > "$work/worst"
 plots=''
-cut -d, -f9 "$work/worst" | sort -u > "$work/tensors"
+cut -d, -f10 "$work/worst" | sort -u > "$work/tensors"
 while read -r tensor; do
-    awk -F, -v tensor="$tensor" '$9 == tensor { print $8, $11 }' "$work/worst" > "$work/tensor-$tensor"
+    awk -F, -v tensor="$tensor" '$10 == tensor { print $9, $12 }' "$work/worst" > "$work/tensor-$tensor"
     plots="$plots \"$work/tensor-$tensor\" using 1:2 with linespoints pt 7 ps 0.6 lw 1.5 title \"$tensor\","
 done < "$work/tensors"
+
+seed=${worst##*,} model=$(echo "$worst" | cut -d, -f1-3)
+accuracies=''
+for cell in fp32,,,0 uniform-fp,,,0 uniform-fp,,,0.01 demote,1,decreasing,0.01; do
+    title=${cell%%,*}
+    case $cell in uniform-fp*0.01) title="$title, promoted" ;; demote*) title=demote ;; esac
+    grep -F "$model,$cell,$seed," curves.csv | awk -F, '{ print $9, 100 * $11 }' > "$work/$title.curve"
+    [ ! -s "$work/$title.curve" ] ||
+        accuracies="$accuracies \"$work/$title.curve\" using 1:2 with linespoints $(style "$title" | hollow "$title") lw 1.5 ps 0.7 title \"$title\","
+done
 gnuplot << END
-set terminal svg size 720,420 font "sans-serif,12" background "white" noenhanced
+set terminal svg size 1100,420 font "sans-serif,12" background "white" noenhanced
 set output "overflow.svg"
-set grid; set key outside bottom center horizontal; set logscale y; set xlabel "epoch"; set ylabel "overflows / elements, mean of the epoch"
-set title "Worst tensors of $(echo "$worst" | tr ',' ' ' | awk '{ print $1 ", width " $2 }'), uniform-fp without promotion (line: 0.01)"
+set multiplot layout 1,2
+set grid; set key below; set xlabel "epoch"
+set title "$(echo "$model" | awk -F, '{ print $1 ", width " $2 ", learning rate " $3 }')"
+set ylabel "test accuracy, %"; plot ${accuracies%,}
+set title "its worst tensors under uniform-fp without promotion (line: 0.01)"
+set logscale y; set ylabel "overflows / elements, mean of the epoch"
 plot ${plots%,}, 0.01 lt -1 dt 2 notitle
 END

@@ -104,29 +104,33 @@ drawn accumulators variance
 
 # Two seeds of fp32 (80 and 82 %), of op and of demotion, one that diverged. Pooled deviation of a run: √((2 + 2 + 8)/3) = 2 points, so means of two
 # runs each are alike within 2 · 2 · √(1/2 + 1/2) = 4: demotion at r=1 (77.0 %) keeps to op's 80.5 %, and saves 6 MiB against 2.
-header=model,width,planner,ratio,order,promote_at,seed,epochs,options,diverged,test_accuracy,training_loss,ratio_low,ratio_mean,counted_bytes
+header=model,width,rate,planner,ratio,order,promote_at,seed,epochs,options,diverged,test_accuracy,training_loss,ratio_low,ratio_mean,counted_bytes
 header=$header,counted_high_bytes,counted_low_bytes,arena_bytes,arena_high_bytes,arena_low_bytes,arena_last_bytes,promotions,skipped_steps,steps
 mib() { # CELL SEED DIVERGED ACCURACY RATIO COUNTED ARENA LAST: bytes in MiB, of 16 counted and 8 allocated all high
-    echo "m,0.25,$1,$2,3,,$3,$4,2,$5,$5,$(($6 * 1048576)),16777216,8388608,$(($7 * 1048576)),8388608,2097152,$(($8 * 1048576)),1,0,9"
+    echo "m,0.25,0.1,$1,$2,3,,$3,$4,2,$5,$5,$(($6 * 1048576)),16777216,8388608,$(($7 * 1048576)),8388608,2097152,$(($8 * 1048576)),1,0,9"
 }
 {
     echo "$header"
     for seed in 1 2; do
-        echo "m,0.25,fp32,,,0,$seed,3,,false,0.8$((seed * 2 - 2)),2,,,,,,9437184,,,9437184,0,0,9"
+        echo "m,0.25,0.1,fp32,,,0,$seed,3,,false,0.8$((seed * 2 - 2)),2,,,,,,9437184,,,9437184,0,0,9"
         mib op,,,0 $seed false 0.$((seed + 794 + seed / 2 * 19)) 0.2 14 7 7
         mib demote,1,decreasing,0.01 $seed false 0.$((seed * 4 + 71)) 1 10 4 5
     done
     mib uniform-fp,,,0 1 true "" 1 8 4 4
 } > "$work/results.csv"
-echo 'model,width,planner,ratio,order,promote_at,seed,epoch,tensor,format,overflow_ratio,worst_overflow_ratio
-m,0.25,uniform-fp,,,0,1,1,stem,fp(4;3;4),0.02,0.5
-m,0.25,uniform-fp,,,0,1,2,stem,fp(4;3;4),0.03,0.4' > "$work/overflows.csv"
+echo 'model,width,rate,planner,ratio,order,promote_at,seed,epoch,tensor,format,overflow_ratio,worst_overflow_ratio
+m,0.25,0.1,uniform-fp,,,0,1,1,stem,fp(4;3;4),0.02,0.5
+m,0.25,0.1,uniform-fp,,,0,1,2,stem,fp(4;3;4),0.03,0.4' > "$work/overflows.csv"
+echo 'model,width,rate,planner,ratio,order,promote_at,seed,epoch,training_loss,test_accuracy,promotions
+m,0.25,0.1,fp32,,,0,1,1,2,0.3,0
+m,0.25,0.1,fp32,,,0,1,2,1.5,0.4,0
+m,0.25,0.1,uniform-fp,,,0,1,1,2,0.1,0' > "$work/curves.csv"
 jq -Rsr -L "$experiments" -f "$experiments/fp-assignment/table.jq" "$work/results.csv" > "$work/table" || fail "fp-assignment/table.jq"
 holds 'pooled over all cells: 2.00 points'
 holds '| demote r=1 | 2 | 77.00 ± 2.83 | -4.00 | 1.000 | 1.000 | 10.0 | 6.0 | 5.0 | 3.0 | 1.0 |'
 holds '| uniform-fp | 1 | 1 diverged | - |'
 holds 'saves 6.0 MiB counted against 2.0 MiB by `op`: **3.00 times** as much; allocated 3.0 against 1.0 MiB: 3.00 times.'
-choose() { sh "$experiments/fp-assignment/choose-r.sh" m 0.25 "$1" "$work/results.csv" > "$work/table" 2>&1; }
+choose() { sh "$experiments/fp-assignment/choose-r.sh" m 0.25 "$1" 0.1 "$work/results.csv" > "$work/table" 2>&1; }
 choose 4.5 || fail "choose-r finds nothing"
 holds 'r = 1: accuracy 4.00 points below fp32 (2 seeds), 6.0 MiB counted and 3.0 MiB allocated saved'
 choose 3 && fail "choose-r takes a ratio that loses too much"
