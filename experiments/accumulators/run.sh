@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Training with narrow accumulators: FP8 products (1-5-2, 5 mantissa bits) everywhere, summed in FP(8,23) by nearest-even (the baseline), by
 # the widths of the formula of variance retention (PP = 0), one and two bits fewer, by what is derived for the adder, and by one flat width.
-# Writes results.csv, curves.csv (losses every 10 steps) and picture.svg. A run that results.csv has is not done again; remove its line.
+# Writes results.csv, curves.csv (losses every 10 steps), losses.md and picture.svg. A run that results.csv has is not done again; remove its line.
 #
 # ACCUMULATORS_MODELS: MODEL/DATASET/BATCH/STEPS/RATE ...; ACCUMULATORS_RUNS: WIDTHS:BITS_OFF:ADDER ..., WIDTHS formula, adder or a number of
 # bits, or `baseline`; ACCUMULATORS_CHUNK: products in a chunk, 0 for none; ACCUMULATORS_SEEDS; ACCUMULATORS_OUT: plans and the last run
@@ -55,4 +55,5 @@ for seed in $ACCUMULATORS_SEEDS; do
         done
     done
 done
+jq -nr -L experiments --rawfile results "$results" --rawfile curves "$curves" -f experiments/accumulators/losses.jq | publish losses.md
 sh "$experiment/picture.sh"
