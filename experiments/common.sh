@@ -39,8 +39,8 @@ hand_plan() {
            classes: ($cluster[0].classes | map_values({operators: (if .role == "inference" then $lowered else {} end)}))}'
 }
 
-# publish NAME: standard input becomes EXPERIMENT_RESULTS/NAME, whole or not at all.
+# publish NAME: standard input becomes EXPERIMENT_RESULTS/NAME, whole or not at all, also where two experiments do so at a time.
 publish() {
-    cat > "$EXPERIMENT_RESULTS/$1.new"
-    mv "$EXPERIMENT_RESULTS/$1.new" "$EXPERIMENT_RESULTS/$1"
+    cat > "$EXPERIMENT_RESULTS/$1.new.$$"
+    mv "$EXPERIMENT_RESULTS/$1.new.$$" "$EXPERIMENT_RESULTS/$1"
 }
