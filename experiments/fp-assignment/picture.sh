@@ -27,14 +27,14 @@ hollow() { case $1 in *promoted) sed 's/pt 5/pt 4/' ;; *) cat ;; esac; }
 lines() { case $1 in demote*) echo yerrorlines ;; *) echo yerrorbars ;; esac; }
 
 models=$(awk -F, -v width="$FP_WIDTH" -v rate="$FP_RATE" 'NR > 1 && $2 == width && $3 == rate && !seen[$1]++ { print $1 }' results.csv)
-panels() { # COLUMN LABEL: one row of panels
+panels() { # COLUMN LABEL XRANGE: one row of panels
     for model in $models; do
         plots='' index=0
         while read -r title; do
             plots="$plots \"$work/$model\" index $index using $1:3:4:5 skip 1 with $(lines "$title") $(style "$title" | hollow "$title") lw 1.5 ps 0.7 title \"$title\","
             index=$((index + 1))
         done < "$work/$model.titles"
-        echo "set title \"$model, width $FP_WIDTH\"; set xlabel \"$2\"; set ylabel \"test accuracy, %\"; plot ${plots%,}"
+        echo "set title \"$model, width $FP_WIDTH\"; set xlabel \"$2\"; set xrange $3; set ylabel \"test accuracy, %\"; plot ${plots%,}"
     done
 }
 for model in $models; do
@@ -44,13 +44,13 @@ done
 columns=$(echo "$models" | wc -w)
 {
     cat << END
-set terminal svg size $((420 * columns)),760 font "sans-serif,11" background "white" noenhanced
+set terminal svg size $((420 * columns)),860 font "sans-serif,11" background "white" noenhanced
 set output "picture.svg"
 set multiplot layout 2,$columns
-set grid; set bars 0.5; set key bottom left font ",9"; set offsets graph 0.05, graph 0.05, graph 0.1, graph 0.35
+set grid; set bars 0.5; set key below vertical maxrows 5 font ",9"; set offsets graph 0.05, graph 0.05, graph 0.1, graph 0.1
 END
-    panels 1 'share of elements in low precision, mean over steps'
-    panels 2 'allocated, MiB'
+    panels 1 'share of elements in low precision, mean over steps' '[-0.05:1.05]'
+    panels 2 'allocated, MiB' '[*:*]'
     echo 'unset multiplot'
 } | gnuplot
 
