@@ -11,7 +11,7 @@ def title: if .widths == "baseline" then "FP(8,23)" elif .widths == "adder" then
 def rank: [(.widths != "baseline"), (.adder as $adder | ["nearest-even", "stochastic", "toward-zero", "align-truncate"] | index($adder)),
     (.widths as $widths | ["formula", "adder"] | index($widths) // 2), -(.bits_off | tonumber)];
 def last_quarter: map(select((.step | tonumber) > 0.75 * (.steps | tonumber))) | numbers("loss") | mean;
-def figures: if any(.[]; fabs >= 100) then mean | brief else spread(1; 2) end;
+def figures: map(select(. != null)) | if any(.[]; fabs >= 100) then mean | brief else spread(1; 2) end;
 
 ($curves | csv_rows | group_by([settings, cell, .seed]) | map({key: ([.[0] | settings, cell, .seed] | tojson), value: last_quarter}) | from_entries) as $loss
 | ($results | csv_rows) as $runs
@@ -22,5 +22,6 @@ def figures: if any(.[]; fabs >= 100) then mean | brief else spread(1; 2) end;
    | "\n## \($of[0]), \($of[1]), \($of[3]) steps of \($of[2]), chunks of \($of[5])\n",
      (["adder", "widths", "seeds", "training loss", "above the baseline", "test loss", "test accuracy, %"] | row), ([range(7) | "---"] | row),
      ($mine | sort_by(rank) | first_seen(cell)[] as $key | map(select(cell == $key))
-      | [.[0].adder, (.[0] | title), (length | tostring), (map(loss) | figures), (map(baseline as $base | select($base) | loss - $base) | figures),
+      | [.[0].adder, (.[0] | title), (length | tostring) + (map(select(.training_loss == "")) | if length == 0 then "" else ", \(length) diverged" end),
+         (map(select(.training_loss != "")) | map(loss) | figures), (map(select(.training_loss != "") | baseline as $base | select($base) | loss - $base) | figures),
          (numbers("test_loss") | figures), (numbers("test_accuracy") | spread(100; 1))] | row))

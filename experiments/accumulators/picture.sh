@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Losses of the runs of the first seed in curves.csv, a panel an adder with the baseline in each, as picture.svg. Needs gnuplot.
-# shellcheck disable=SC2013
+# Losses of the runs of the first seed in curves.csv as picture.svg: a row of panels for each model and way of training, a panel an adder with the
+# baseline in each. Needs gnuplot.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 : "${EXPERIMENT_RESULTS:=$experiment}"
@@ -9,14 +9,12 @@ command -v gnuplot > /dev/null || { echo "accumulators: no gnuplot, no picture" 
 cd "$EXPERIMENT_RESULTS"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-first=$(sed -n 2p curves.csv | cut -d, -f1-6)
-seed=$(sed -n 2p curves.csv | cut -d, -f10)
-series() { # WIDTHS BITS_OFF ADDER: mean loss of 5 lines of metrics each, so that curves can be told apart
-    grep "^$first,$1,$2,$3,$seed," curves.csv | awk -F, '{ sum += $12; if (NR % 5 == 0) { print $11, sum / 5; sum = 0 } }'
+settings=$(cut -d, -f1-6 results.csv | sed 1d | awk '!seen[$0]++')
+adders=$(cut -d, -f9 results.csv | sed 1d | sort -u)
+series() { # SETTING WIDTHS BITS_OFF ADDER: its first seed; mean loss of 5 lines of metrics each, so that curves can be told apart
+    awk -F, -v cell="$1,$2,$3,$4," 'index($0, cell) == 1 && (seed == "" || $10 == seed) { seed = $10; print $11 "," $12 }' curves.csv |
+        awk -F, '{ sum += $2; if (NR % 5 == 0) { print $1, sum / 5; sum = 0 } }'
 }
-adders=$(grep "^$first," results.csv | cut -d, -f9 | sort -u)
-top=$(series baseline 0 nearest-even | awk 'NR == 1 { print 1.2 * $2 }')
-bottom=$(series baseline 0 nearest-even | awk 'NR == 1 || $2 < least { least = $2 } END { print 0.97 * least }')
 # A color means the same widths in every panel.
 style() { # WIDTHS,BITS_OFF
     case $1 in
@@ -27,21 +25,30 @@ style() { # WIDTHS,BITS_OFF
     *) echo "lc rgb '#e6ab02' title '${1%,*} bits'" ;;
     esac
 }
+panel() { # SETTING ADDER
+    runs=$(awk -F, -v cell="$1," -v adder="$2" 'index($0, cell) == 1 && $7 != "baseline" && $9 == adder { print $7 "," $8 }' results.csv | sort -u)
+    [ -n "$runs" ] || { echo "set multiplot next"; return; }
+    plots="'$work/baseline-$row' using 1:2 with lines lw 3 lc rgb '#999999' title 'baseline'"
+    for run in $runs; do
+        series "$1" "${run%,*}" "${run#*,}" "$2" > "$work/$2-$run-$row"
+        [ ! -s "$work/$2-$run-$row" ] || plots="$plots, '$work/$2-$run-$row' using 1:2 with lines lw 2 $(style "$run")"
+    done
+    echo "set title '$(echo "$1" | awk -F, '{ print $1 ", " $3 " images" }' | tr '_' '-'): $2'; plot $plots"
+}
 {
-    echo "set terminal svg size 1000,480 font 'sans-serif,12' background 'white'"
+    echo "set terminal svg size 1100,$((430 * $(echo "$settings" | wc -l) + 30)) font 'sans-serif,11' background 'white'"
     echo "set output 'picture.svg.new'"
-    echo "set multiplot layout 1,$(echo "$adders" | wc -l) title '$(echo "$first" | awk -F, '{ print $1 ", " $2 ", " $3 " images a step, chunks of " $6 }' |
-        tr '_' '-'): training loss; what leaves the picture diverges'"
-    echo "set xlabel 'step'; set xtics $(($(echo "$first" | cut -d, -f4) / 4)); set yrange [$bottom:$top]; set key below vertical maxrows 6; set bmargin 12"
-    for adder in $adders; do
-        series baseline 0 nearest-even > "$work/baseline"
-        plots="'$work/baseline' using 1:2 with lines lw 3 lc rgb '#999999' title 'baseline'"
-        for run in $(grep "^$first," results.csv | grep -v baseline | grep ",$adder," | cut -d, -f7-8 | sort -u); do
-            series "${run%,*}" "${run#*,}" "$adder" > "$work/$adder-$run"
-            plots="$plots, '$work/$adder-$run' using 1:2 with lines lw 2 $(style "$run")"
+    echo "set multiplot layout $(echo "$settings" | wc -l),$(echo "$adders" | wc -l) title 'training loss, first seed; what leaves the picture diverges'"
+    echo "set xlabel 'step'; set key below vertical maxrows 6; set bmargin 10"
+    row=0
+    for setting in $settings; do
+        row=$((row + 1))
+        series "$setting" baseline 0 nearest-even > "$work/baseline-$row"
+        awk -v steps="$(echo "$setting" | cut -d, -f4)" 'NR == 1 { top = 1.2 * $2 } NR == 1 || $2 < least { least = $2 }
+            END { print "set xtics " int(steps / 4) "; set yrange [" 0.94 * least ":" top "]" }' "$work/baseline-$row"
+        for adder in $adders; do
+            panel "$setting" "$adder"
         done
-        echo "set title '$adder'"
-        echo "plot $plots"
     done
 } > "$work/program"
 gnuplot "$work/program"

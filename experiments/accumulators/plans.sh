@@ -33,9 +33,9 @@ cluster_make() {
     cluster "$(class lender training 1 1 100% '"fp32", "fp(5,2,0)"' | sed 's/"storage": \[[^]]*\]/"storage": ["fp32"]/')"
 }
 
-append() { # FILE COLUMNS, rows on standard input
+append() { # FILE COLUMNS KEY, rows on standard input, in place of those that begin with the key
     {
         flock 9
-        { if [ -f "$1" ]; then cat "$1"; else echo "$2"; fi; cat; } | publish "$(basename "$1")"
+        { if [ -f "$1" ]; then awk -v key="$3," 'index($0, key) != 1' "$1"; else echo "$2"; fi; cat; } | publish "$(basename "$1")"
     } 9> "$ACCUMULATORS_OUT/lock"
 }

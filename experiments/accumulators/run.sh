@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Training with narrow accumulators: FP8 products (1-5-2, 5 mantissa bits) everywhere, summed in FP(8,23) by nearest-even (the baseline), by
 # the widths of the formula of variance retention (PP = 0), one and two bits fewer, by what is derived for the adder, and by one flat width.
-# Writes results.csv, curves.csv (losses every 10 steps), losses.md and picture.svg. A run that results.csv has is not done again; remove its line.
+# Writes results.csv, curves.csv (losses every 10 steps), losses.md and picture.svg. A run that results.csv has is not done again; remove its
+# line. One whose numbers did not stay finite (exit code 4) has no losses and no accuracy there.
 #
 # ACCUMULATORS_MODELS: MODEL/DATASET/BATCH/STEPS/RATE ...; ACCUMULATORS_RUNS: WIDTHS:BITS_OFF:ADDER ..., WIDTHS formula, adder or a number of
 # bits, or `baseline`; ACCUMULATORS_CHUNK: products in a chunk, 0 for none; ACCUMULATORS_SEEDS; ACCUMULATORS_OUT: plans and the last run
@@ -33,12 +34,16 @@ train_once() { # WIDTHS BITS_OFF ADDER SEED
     cluster_make > "$folder/cluster.json"
     echo "accumulators: $model, $1 $2 $3, seed $4" >&2
     rm -rf "$folder/run"
+    code=0
     # shellcheck disable=SC2086
-    must "$folder/log" launch 1 train --cluster "$folder/cluster.json" --model "$model" --dataset "$dataset" --batch "$batch" \
+    launch 1 train --cluster "$folder/cluster.json" --model "$model" --dataset "$dataset" --batch "$batch" \
         --plan "$plan" --max-steps "$steps" --epochs 1000 --schedule constant --rate "$rate" --warmup-epochs 0.1 --loss-scaling 1024 \
-        --seed "$4" --out "$folder/run" $ACCUMULATORS_TRAIN_OPTIONS
-    jq -r --arg key "$key" 'select(.type == "step") | "\($key),\(.step),\(.loss)"' "$folder/run/metrics.jsonl" | append "$curves" "$curve_columns"
-    jq -r --arg key "$key" '"\($key),\(.training_loss),\(.test_accuracy),\(.test_loss)"' "$folder/run/result.json" | append "$results" "$columns"
+        --seed "$4" --out "$folder/run" $ACCUMULATORS_TRAIN_OPTIONS > "$folder/log" 2>&1 || code=$?
+    [ $code -eq 0 ] || [ $code -eq 4 ] || { cat "$folder/log" >&2; exit 1; }
+    jq -r --arg key "$key" 'select(.type == "step") | "\($key),\(.step),\(.loss)"' "$folder/run/metrics.jsonl" | append "$curves" "$curve_columns" "$key"
+    if [ $code -eq 4 ]; then echo "$key,,,"; else
+        jq -r --arg key "$key" '"\($key),\(.training_loss),\(.test_accuracy),\(.test_loss)"' "$folder/run/result.json"
+    fi | append "$results" "$columns" "$key"
 }
 
 mkdir -p "$ACCUMULATORS_OUT"

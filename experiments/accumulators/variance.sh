@@ -41,7 +41,7 @@ probe() { # STEP WIDTHS BITS_OFF ADDER
     plan_make "$2" "$3" "$4"
     train --weights "$folder/run/weights.qsync" --max-steps 1 --gradient-variance 1 --out "$folder/probe"
     jq -r --arg key "$key" 'select(.type == "gradient") | "\($key),\(.operator),\(.variance)"' "$folder/probe/metrics.jsonl" |
-        append "$results" "$columns"
+        append "$results" "$columns" "$key"
 }
 
 mkdir -p "$ACCUMULATORS_OUT"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Draws picture.svg from results.csv: test accuracy against the share of elements in low precision and against allocated bytes, a column a
 # model at the width and learning rate of the full grid (FP_WIDTH, FP_RATE); means and ranges over seeds. And overflow.svg from overflows.csv
-# and curves.csv: of the run of uniform-fp without promotion that overflowed most, the worst tensors, and the accuracy beside that of other
-# assignments of the same model and seed. Needs gnuplot and jq.
+# and curves.csv: of the run of uniform-fp without promotion that ended in numbers that are not finite, else of that which overflowed most, the
+# worst tensors, and the accuracy beside that of other assignments of the same model and seed. Needs gnuplot and jq.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 cd "${EXPERIMENT_RESULTS:-$experiment}"
@@ -54,9 +54,15 @@ END
     echo 'unset multiplot'
 } | gnuplot
 
-# A run is named by the first eight columns.
-worst=$(awk -F, 'NR > 1 && $4 == "uniform-fp" && $7 == "0" && $13 > most { most = $13; run = $1 FS $2 FS $3 FS $4 FS $5 FS $6 FS $7 FS $8 }
-    END { print run }' overflows.csv)
+# A run is named by the first eight columns. One that ended in numbers that are not finite comes before all others.
+named() { awk -F, -v OFS=, '{ print $1, $2, $3, $4, $5, $6, $7, $8 }'; }
+awk -F, '$4 == "uniform-fp" && $7 == "0" && $11 == "true"' results.csv | named > "$work/diverged"
+worst=$(awk -F, 'NR == FNR { diverged[$0]; next }
+    FNR > 1 && $4 == "uniform-fp" && $7 == "0" {
+        name = $1 FS $2 FS $3 FS $4 FS $5 FS $6 FS $7 FS $8
+        if ((name in diverged) + $13 > most) { most = (name in diverged) + $13; run = name }
+    }
+    END { print run }' "$work/diverged" overflows.csv)
 [ -n "$worst" ] || exit 0
 grep -F "$worst," overflows.csv > "$work/worst"
 plots=''

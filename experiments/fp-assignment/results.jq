@@ -12,7 +12,7 @@ def elements: [$groups[0].groups[].tensors[] | {key: .name, value: .elements}] |
 if $ARGS.positional[0] == "head" then columns | join(",") else
   $planned[0].classes.single as $plan | ($plan.assignment // {}) as $assigned | ($line | map(select(.type == "epoch"))) as $epochs
   | ($line | map(select(.type == "promotion"))) as $promotions | ($epochs | last // {}) as $last
-  | (($last.steps // 0) | if . == 0 then 1 else . end) as $steps | elements as $elements
+  | ($line | map(select(.type == "failure")) | last | .step // $last.steps // 1) as $steps | elements as $elements
   | ($promotions | map($elements[.tensor] * (1 - (.step - 1) / $steps)) | add // 0) as $raised
   | ($code | rtrimstr("\n") == "4") as $diverged
   | ($cell[0] | [.model, .width, $planned[0].job.rate.base, .planner, .ratio, .order, .promote, .seed, .epochs, .options])

@@ -3,7 +3,8 @@
 # Accuracy of assignments of number formats to tensors against the share of elements that is in low precision and against bytes, counted and
 # allocated: planner `demote` at many ratios, beside fp32, `uniform-fp`, `op` and `op-io`, these also with promotion; orders of demotion;
 # narrow models. Writes results.csv, curves.csv, overflows.csv, table.md, picture.svg and overflow.svg. What is finished is not done again;
-# results are written after every run. Two of them beside each other with unlike FP_MODELS and one FP_OUT share their results.
+# results are written after every run. Two of them beside each other with unlike FP_MODELS, FP_NARROW_MODELS= in one, and one FP_OUT share
+# their results.
 #
 # FP_MODELS; FP_WIDTH: of the full grid, at FP_RATIOS; FP_WIDE: width of the coarse grid, at FP_WIDE_RATIOS ("": none); FP_BASELINES, and
 # FP_PROMOTED: those that are also run with promotion; FP_SEEDS, of which all but the first are for FP_SEED_MODELS only; FP_ORDER_MODELS,
@@ -82,7 +83,7 @@ collect() {
     for kind in results curves overflows; do
         for done in "$FP_OUT"/*/*/done; do
             of=${done%/done}
-            [ -f "$of/$kind.csv" ] || summarise $kind row "$of" > "$of/$kind.csv"
+            [ -f "$of/$kind.csv" ] || { summarise $kind row "$of" > "$of/$kind.csv.$$" && mv "$of/$kind.csv.$$" "$of/$kind.csv"; }
         done
         { summarise $kind head && cat "$FP_OUT"/*/*/"$kind.csv"; } | publish $kind.csv
     done

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# results.csv (raw text) -> table.md: a table for each model, width and learning rate, and what the claim comes to there: the bytes that demotion saves at
-# the accuracy of `op`, against those that `op` saves.
+# results.csv (raw text) -> table.md: a table for each model and way of training, and what the claim comes to there: the bytes that demotion saves
+# at the accuracy of `op`, against those that `op` saves.
 include "csv";
 
+def training: [.width, .rate, .epochs, .options];
 def cell: [.planner, .ratio, .order, .promote_at];
 def title: .planner + (if .ratio == "" then "" else " r=" + .ratio end) + (if .order == "" or .order == "decreasing" then "" else ", " + .order end)
     + (if .promote_at != "0" and .planner != "demote" then ", promoted" else "" end);
 def mib: if . == null then "-" else . / 1048576 | fixed(1) end;
 
-# Standard deviation of one run over seeds, pooled over all cells that have several.
-def run_deviation: group_by([.model, .width, .rate, cell]) | map(numbers("test_accuracy")) | map(select(length > 1))
+# Standard deviation of one run over seeds, pooled over the cells of all models, trained alike, that have several.
+def run_deviation: group_by([.model, cell]) | map(numbers("test_accuracy")) | map(select(length > 1))
     | if length == 0 then null else (map(deviation * deviation * (length - 1)) | add) / (map(length - 1) | add) | sqrt end;
 
 def summary: {title: (.[0] | title), planner: .[0].planner, order: .[0].order, promote_at: .[0].promote_at, runs: length, diverged: (map(select(.diverged == "true")) | length),
@@ -36,12 +37,13 @@ def claim($cells; $deviation): ($cells | map(select(.title == "op")) | .[0]) as 
             + (($best | saved) / ($op | saved) | fixed(2)) + " times** as much; allocated \($best | arena_saved | mib) against \($op | arena_saved | mib) MiB: "
             + (($best | arena_saved) / ($op | arena_saved) | fixed(2)) + " times." end) end;
 
-csv_rows as $rows | ($rows | run_deviation) as $deviation
-| "Test accuracy in per cent, mean over runs ± standard deviation over seeds; bytes in MiB. Counted: every tensor of a gradient computation once, in its format; saved: against all tensors in high precision. Allocated: the arena behind the last step, promotions included. "
-  + (if $deviation then "A run's standard deviation over seeds, pooled over all cells: \($deviation * 100 | fixed(2)) points. " else "" end) + "Written by run.sh.",
-  (($rows | first_seen([.model, .width, .rate]))[] as $of | ($rows | map(select([.model, .width, .rate] == $of))) as $mine
+csv_rows as $rows
+| "Test accuracy in per cent, mean over runs ± standard deviation over seeds; bytes in MiB. Counted: every tensor of a gradient computation once, in its format; saved: against all tensors in high precision. Allocated: the arena behind the last step, promotions included. Written by run.sh.",
+  (($rows | first_seen([.model, training]))[] as $of | ($rows | map(select([.model, training] == $of))) as $mine
+   | ($rows | map(select(training == $of[1])) | run_deviation) as $deviation
    | ($mine | first_seen(cell) | map(. as $key | $mine | map(select(cell == $key)) | summary)) as $cells
    | ($cells | map(select(.planner == "fp32")) | .[0].accuracy) as $fp32
-   | "\n## \($of[0]), width \($of[1]), learning rate \($of[2]), \($mine[0].epochs) epochs \($mine[0].options)\n",
+   | "\n## \($of[0]), width \($of[1][0]), learning rate \($of[1][1]), \($of[1][2]) epochs \($of[1][3])\n",
+     (if $deviation then "A run's standard deviation over seeds, pooled over the cells of all models trained so: \($deviation * 100 | fixed(2)) points.\n" else empty end),
      (["assignment", "runs", "test accuracy", "against fp32", "ratio planned", "ratio, mean", "counted", "saved", "allocated", "saved", "promotions"] | row),
      ([range(11) | "---"] | row), ($cells[] | row_of($fp32) | row), claim($cells; $deviation))
