@@ -16,6 +16,8 @@ static const char *const accumulators[] = {
     "fp(4,5)/chunk16/toward-zero",
     "fp(6,9)/chunk8/align-truncate",
     "fp(7,3)/align-truncate",
+    "fp(7,2)/align-truncate",
+    "fp(7,1)/align-truncate",
     "fp(3,6)/product(5)/align-truncate",
     "fp(6,9)/chunk8/stochastic",
     "fp(9,5)/stochastic",
