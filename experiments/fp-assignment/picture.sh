@@ -81,11 +81,12 @@ for cell in fp32,,,0 uniform-fp,,,0 uniform-fp,,,0.01 demote,1,decreasing,0.01; 
     [ ! -s "$work/$title.curve" ] ||
         accuracies="$accuracies \"$work/$title.curve\" using 1:2 with linespoints $(style "$title" | hollow "$title") lw 1.5 ps 0.7 title \"$title\","
 done
+epochs=$(awk -F, 'NR > 1 && $9 > last { last = $9 } END { print last }' curves.csv)
 gnuplot << END
 set terminal svg size 1100,420 font "sans-serif,12" background "white" noenhanced
 set output "overflow.svg"
 set multiplot layout 1,2
-set grid; set key below; set xlabel "epoch"
+set grid; set key below; set xlabel "epoch"; set xtics $((epochs / 12 + 1))
 set title "$(echo "$model" | awk -F, '{ print $1 ", width " $2 ", learning rate " $3 }')"
 set ylabel "test accuracy, %"; plot ${accuracies%,}
 set title "its worst tensors under uniform-fp without promotion (line: 0.01)"
