@@ -3,7 +3,7 @@
 include "csv";
 
 def error(name): (.vrr | tonumber) - (.[name] | tonumber) | fabs;
-def worst(name): map(error(name)) | max | fixed(3);
+def worst(name): map(select(.[name] != "") | error(name)) | max | fixed(3);
 def at(name): max_by(error(name)) | "\(.bits) bits, \(.length) \(.addends) of \(.product_bits)";
 
 csv_rows | group_by(.adder) as $adders

@@ -25,10 +25,13 @@ for addends in $RETENTION_ADDENDS; do
         done
     done
 done
+# Below the products' bits the formula says nothing.
 jq -nr '"addends,product_bits,length,trials,adder,bits,vrr,interval,derived_vrr,formula_vrr",
     (inputs | . as $m | .adders | to_entries[] | .key as $adder | .value.normal.widths[]
-     | [$m.addends, $m.product_bits, $m.length, $m.trials, $adder, .width, .vrr, .interval, 1 - .derived_exponent / $m.length, 1 - .formula_exponent / $m.length]
-     | map(tostring) | join(","))' "$work/measured" | publish retention.csv
+     | [$m.addends, $m.product_bits, $m.length, $m.trials, $adder, .width, .vrr, .interval, 1 - .derived_exponent / $m.length,
+        if .formula_exponent then 1 - .formula_exponent / $m.length else "" end]
+     | map(tostring) | join(","))' "$work/measured" > "$work/rows"
+publish retention.csv < "$work/rows"
 jq -Rsr -L experiments -f experiments/accumulators/retention.jq "$EXPERIMENT_RESULTS/retention.csv" | publish retention.md
 "$QSYNC" accum --m-p "${RETENTION_PICTURE%:*}" --length "${RETENTION_PICTURE#*:}" --simulate --trials 10000 --svg "$EXPERIMENT_RESULTS/retention.svg" > /dev/null
 cat "$EXPERIMENT_RESULTS/retention.md"

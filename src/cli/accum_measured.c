@@ -103,10 +103,11 @@ static void key_draw(FILE *file, const accum_simulation *what, int adders, const
                 colours[(size_t)a % (sizeof colours / sizeof *colours)], qs_adder_name(one[a].adder), bits[ORDER_NORMAL],
                 bits[ORDER_CHUNKED]);
     }
-    fprintf(file,
-            "<text x=\"%d\" y=\"%d\">points: measured, %lld trials, intervals of 95 %%; lines: derived for the adder; dashed: the formula; "
-            "below 0.1: on the edge.</text>\n",
-            LEFT, HEIGHT - 8, (long long)what->trials);
+    fprintf(
+        file,
+        "<text x=\"%d\" y=\"%d\">points: of %lld trials, 95 %%; lines: derived for the adder; dashed: the formula; on the edge: below 0.1"
+        "</text>\n",
+        LEFT, HEIGHT - 8, (long long)what->trials);
 }
 
 /* What was measured. */
