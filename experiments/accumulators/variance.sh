@@ -12,7 +12,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/plans.sh"
 all_runs=baseline
 for adder in align-truncate nearest-even toward-zero stochastic; do all_runs="$all_runs formula:0:$adder formula:-2:$adder adder:0:$adder"; done
-: "${VARIANCE_MODEL:=resnet20:width=0.5}" "${VARIANCE_DATASET:=cifar10}" "${VARIANCE_BATCH:=128}" "${VARIANCE_RATE:=0.1}" \
+: "${VARIANCE_MODEL:=resnet20}" "${VARIANCE_DATASET:=cifar10}" "${VARIANCE_BATCH:=128}" "${VARIANCE_RATE:=0.1}" \
     "${VARIANCE_STEPS:=0 20 100}" "${VARIANCE_RUNS:=$all_runs}" "${ACCUMULATORS_CHUNK:=64}" "${ACCUMULATORS_OUT:=run/accumulators}"
 columns=model,dataset,batch,rate,chunk,step,widths,bits_off,adder,operator,variance
 model=$VARIANCE_MODEL batch=$VARIANCE_BATCH
