@@ -86,7 +86,7 @@ gnuplot << END
 set terminal svg size 1100,420 font "sans-serif,12" background "white" noenhanced
 set output "overflow.svg"
 set multiplot layout 1,2
-set grid; set key below; set xlabel "epoch"; set xtics $((epochs / 12 + 1))
+set grid; set key below; set xlabel "epoch"; set xtics $(((epochs + 11) / 12))
 set title "$(echo "$model" | awk -F, '{ print $1 ", width " $2 ", learning rate " $3 }')"
 set ylabel "test accuracy, %"; plot ${accuracies%,}
 set title "its worst tensors under uniform-fp without promotion (line: 0.01)"
