@@ -13,6 +13,7 @@ static const char *fast_backend(void) {
 /* The folder is rank 0's. */
 static void two_open(bench *here, const char *model, const char *wire, int epochs) {
     bench_open(here, fast_backend(), NULL, model, 16);
+    if (qs_comm_rank(here->comm) != 0) folder_remove(here->folder);
     assert_ok(qs_comm_broadcast(here->comm, here->folder, sizeof here->folder, 0));
     assert_ok(qs_job_optimizer_set(&here->job, "adam"));
     here->job.rate.base = 0.005;
