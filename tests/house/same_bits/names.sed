@@ -1,0 +1,1 @@
+# new names, made the ones that expected.tsv was written with
