@@ -50,14 +50,15 @@ INLINE void update(int64_t count, const float *term, const float *restrict gradi
 QS__UPDATE_KERNELS(update)
 
 /* A beta of 1 would never leave the start; an epsilon of 0 divides by it where no gradient has been. */
-static const qs_optimizer optimizer = {.states = 2,
-                                       .rate = 1e-3,
-                                       .setting = {{"beta1", 0.9, 0, 0.9999999},
-                                                   {"beta2", 0.999, 0, 0.9999999},
-                                                   {"epsilon", 1e-8, 1e-18, 1},
-                                                   {"weight_decay", 0.01, 0, INFINITY}},
-                                       .terms = terms,
-                                       .kernel = QS__UPDATE_TABLE(update)};
+static const qs_optimizer optimizer = {
+    .states = 2,
+    .rate = 1e-3,
+    .setting = {{"beta1", 0.9, 0, 0.9999999, "part of the mean of gradients that a step keeps"},
+                {"beta2", 0.999, 0, 0.9999999, "part of the mean of their squares that a step keeps"},
+                {"epsilon", 1e-8, 1e-18, 1, "added to the root of that mean"},
+                {"weight_decay", 0.01, 0, INFINITY, "part of the weights, times the rate, that is taken off them"}},
+    .terms = terms,
+    .kernel = QS__UPDATE_TABLE(update)};
 
 static double flops(const qs_case *one) {
     return 15 * (double)qs_shape_count(qs__shape(one, QS_SRC));

@@ -26,11 +26,13 @@ INLINE void update(int64_t count, const float *term, const float *restrict gradi
 }
 QS__UPDATE_KERNELS(update)
 
-static const qs_optimizer optimizer = {.states = 1,
-                                       .rate = 0.1,
-                                       .setting = {{"momentum", 0.9, 0, 1}, {"weight_decay", 5e-4, 0, INFINITY}},
-                                       .terms = terms,
-                                       .kernel = QS__UPDATE_TABLE(update)};
+static const qs_optimizer optimizer = {
+    .states = 1,
+    .rate = 0.1,
+    .setting = {{"momentum", 0.9, 0, 1, "part of the last update that the next one keeps"},
+                {"weight_decay", 5e-4, 0, INFINITY, "part of the weights that is added to the gradient"}},
+    .terms = terms,
+    .kernel = QS__UPDATE_TABLE(update)};
 
 static double flops(const qs_case *one) {
     return 7 * (double)qs_shape_count(qs__shape(one, QS_SRC));

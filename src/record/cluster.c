@@ -1,200 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cluster.json: the device classes, their memory and formats, and the links between them. */
-#include "record_internal.h"
-
+/* cluster.json: the device classes, their memory and formats, and the links between them. Which ranks share a host. */
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "table.h"
+
 /* Bounds that only catch slips of the pen. */
-enum { MOST_RANKS = 1 << 20, MOST_THREADS = 4096 };
-static const double least_part = 1e-3, most_latency_us = 1e9;
+enum { MOST_RANKS = 1 << 20, MOST_THREADS = 4096, MOST_LINKS = 1 << 16 };
 
-/* ---- Memory sizes ---------------------------------------------------------------------------------------------------------- */
+/* ---- A class --------------------------------------------------------------------------------------------------------------- */
 
-static double unit_of(const char *text) {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"", 1},     {"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                 {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9},     {"TB", 1e12}};
-    while (*text == ' ')
-        text++;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(text, units[i].name) == 0) return units[i].bytes;
-    }
-    return 0;
-}
+static const char *const roles[] = {"training", "inference", NULL};
 
-/* A plain decimal number at the start of text; -1 for anything else (signs, infinities, hexadecimal). */
-static double decimal_at(const char *text, char **rest) {
-    if (*text < '0' || *text > '9' || strspn(text, "0123456789.eE") < strspn(text, "0123456789.eExX")) return -1;
-    return strtod(text, rest);
-}
+static const qs__field memory_fields[] = {
+    {"capacity", QS__SIZE, QS__REQUIRED, QS__AT(qs_class, memory_capacity), .low = 1, .text = "memory of one device"},
+    {"limit", QS__SIZE, QS__DERIVED, QS__AT(qs_class, memory_limit), .low = 1, .related = offsetof(qs_class, memory_capacity),
+     .values = "bytes, `\"644MiB\"`, or `\"30%\"` of the capacity", .absent = "`share` of the capacity",
+     .text = "what the arena may take; at most the capacity"},
+};
+static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS__ONE_LINE};
 
-/* "644MiB"; "30%" only when `whole` is a size. */
-static qs_status parse_size(const qs__place *place, const char *text, int64_t whole, int64_t *out) {
-    char *rest = NULL;
-    double number = decimal_at(text, &rest), bytes = -1;
-    if (number >= 0 && strcmp(rest, "%") == 0) {
-        if (whole <= 0) return qs__refuse_field(place, "\"%.40s\" needs a capacity to refer to", text);
-        if (number > 100) return qs__refuse_field(place, "\"%.40s\" is above 100%%", text);
-        bytes = (double)whole * number / 100;
-    } else if (number >= 0 && unit_of(rest) > 0) {
-        bytes = number * unit_of(rest);
-    }
-    if (bytes < 0) return qs__refuse_field(place, "\"%.40s\" is no size: bytes, or text like \"644MiB\", \"2GiB\", (limit) \"30%%\"", text);
-    if (bytes < 1 || bytes > 9e18) return qs__refuse_field(place, "\"%.40s\" is outside 1 .. 9e18 bytes", text);
-    *out = (int64_t)bytes;
-    return QS_OK;
-}
-
-static qs_status read_size(const qs__place *object, const char *key, int64_t whole, int64_t *out) {
-    qs__place field = qs__field(object, key);
-    if (!json_is_string(field.value)) return qs__get_integer(object, key, 1, INT64_MAX, out);
-    return parse_size(&field, json_string_value(field.value), whole, out);
-}
-
-/* A part of something: a number up to 1, or text like "30%". */
-static qs_status read_part(const qs__place *object, const char *key, double *out) {
-    qs__place field = qs__field(object, key);
-    if (!json_is_string(field.value)) return qs__get_number(object, key, least_part, 1, out);
-    char *rest = NULL;
-    const char *text = json_string_value(field.value);
-    const double percent = decimal_at(text, &rest);
-    if (percent < 0 || strcmp(rest, "%") != 0) return qs__refuse_field(&field, "\"%.40s\" is no part: 0.3, or text like \"30%%\"", text);
-    *out = percent / 100;
-    if (*out >= least_part && *out <= 1) return QS_OK;
-    return qs__refuse_field(&field, "\"%.40s\" is outside %g%% .. 100%%", text, 100 * least_part);
-}
-
-/* `part` of the capacity is lent where the file names no limit. */
-static qs_status read_memory(const qs__place *member, double part, qs_class *out) {
-    qs__place memory = qs__field(member, "memory");
-    if (!memory.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&memory, "capacity", "limit"));
-    QS_TRY(read_size(&memory, "capacity", 0, &out->memory_capacity));
-    out->memory_limit = part < 1 ? (int64_t)fmax(part * (double)out->memory_capacity, 1) : out->memory_capacity;
-    QS_TRY(read_size(&memory, "limit", out->memory_capacity, &out->memory_limit));
-    if (out->memory_limit <= out->memory_capacity) return QS_OK;
-    qs__place limit = qs__field(&memory, "limit");
-    return qs__refuse_field(&limit, "%lld bytes are above the capacity of %lld", (long long)out->memory_limit,
-                            (long long)out->memory_capacity);
-}
-
-/* ---- Classes --------------------------------------------------------------------------------------------------------------- */
+static const qs__field class_fields[] = {
+    {"role", QS__CHOICE, QS__REQUIRED, QS__AT(qs_class, inference), .names = roles,
+     .text = "which side the class is on; nothing assumes which of the two is slower"},
+    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class, backend), .text = "device backend: `cpu`, `ref`"},
+    {"device", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, device), .absent = "not said",
+     .text = "published device (`v100`, `t4`, ...) whose figures `qsync profile --estimate` takes"},
+    {"count", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, count), .low = 1, .high = MOST_RANKS, .standard = 1, .unit = "ranks",
+     .text = "processes of this class"},
+    {"hosts", QS__TEXT, QS__LEFT_OUT, QS__IN(qs_class, host, hosts), .least = 1, .most = QS_MAX_HOSTS, .unit = "patterns",
+     .absent = "any host", .text = "hosts that it may run on, with shell wildcards (`gpu*`)"},
+    {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = MOST_THREADS, .standard = 1,
+     .text = "threads of each process"},
+    {"isa", QS__NAME, QS__OPTIONAL, QS__AT(qs_class, isa), .standard_text = "all",
+     .text = "the highest instruction set that kernels may use: `avx2`, `avx2_vnni`, `avx512_core`, ..."},
+    {"share", QS__PART, QS__INPUT, QS__AT(qs_class, speed), .low = 1e-3, .high = 1, .standard = 1,
+     .text = "part of the device that is lent: the default of `speed` and of `memory.limit`, which are written in its place"},
+    {"speed", QS__PART, QS__DERIVED, QS__AT(qs_class, speed), .low = 1e-3, .high = 1, .absent = "`share`",
+     .text = "part of its compute: after each kernel the device rests for kernel time × (1/speed − 1)"},
+    {"memory", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &memory_record, .absent = "no limit", .text = "of one device"},
+    {"formats", QS__FORMAT, QS__REQUIRED, QS__IN(qs_class, format, formats), .least = 1, .most = QS_MAX_FORMATS, .unit = "formats",
+     .text = "compute formats; `fp32` is among them. What planners make of them: a float format is a recipe; `int8` stands for `int8/bf16` "
+             "(or fp16, fp32), narrower integers for all three products in them, `int4` for `int4:shift4`. Plans may use any narrower "
+             "integer as well"},
+    {"storage", QS__FORMAT, QS__DERIVED, QS__IN(qs_class, storage, storages), .least = 1, .most = QS_MAX_FORMATS, .unit = "formats",
+     .absent = "the floats among `formats`", .text = "formats in which activations may be kept; `fp32` is among them"},
+    {"recipes", QS__TEXT, QS__LEFT_OUT, QS__IN(qs_class, recipe, recipes), .least = 1, .most = QS_MAX_FORMATS, .unit = "built-in recipes",
+     .absent = "one for each of `formats`",
+     .text = "what planners try, from the highest precision to the lowest in whatever order they stand here; `fp32` is among them, and "
+             "their formats are among `formats`: `[\"fp32\", \"bf16\", \"int8/bf16\", \"int8:tensor\", \"int4:shift2\"]`"},
+    {"accumulator", QS__ACCUMULATOR, QS__LEFT_OUT, QS__AT(qs_class, accumulator), .absent = "`fp32`",
+     .text = "what its GEMMs of floats add in; profiles are measured with it, plans for the class name it, and training it without a plan "
+             "is refused ([accumulators.md](accumulators.md))"},
+};
 
 static bool has_format(int count, const qs_format *const *formats, const qs_format *wanted) {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (formats[i] == wanted) return true;
-    }
     return false;
 }
 
-static qs_status read_formats(const qs__place *member, const char *key, int *count, const qs_format **formats) {
-    qs__place list = qs__field(member, key);
-    QS_TRY(qs__expect_array(&list, 1, QS_MAX_FORMATS));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place element = qs__element(&list, i);
-        const qs_format *format;
-        QS_TRY(qs__take_format(&element, &format));
-        if (has_format(*count, formats, format)) return qs__refuse_field(&element, "\"%s\" stands there twice", format->name);
-        formats[(*count)++] = format;
+static qs_status formats_check(const qs__place *place, const char *key, int count, const qs_format *const *formats) {
+    const qs__place list = qs__member(place, key);
+    for (int i = 0; i < count; i++) {
+        const qs__place element = qs__element(&list, (size_t)i);
+        if (has_format(i, formats, formats[i])) return qs__refuse_value(&element, "\"%s\" stands there twice", formats[i]->name);
     }
-    if (has_format(*count, formats, qs_format_of("fp32"))) return QS_OK;
-    return qs__refuse_field(&list, "must contain \"fp32\": losses, sums and optimizers are kept in it");
+    if (has_format(count, formats, qs_format_of("fp32"))) return QS_OK;
+    return qs__refuse_value(&list, "must contain \"fp32\": losses, sums and optimizers are kept in it");
 }
 
-static qs_status read_storages(const qs__place *member, qs_class *out) {
-    if (qs__field(member, "storage").value) return read_formats(member, "storage", &out->storages, out->storage);
-    for (int i = 0; i < out->formats; i++) {
-        if (out->format[i]->kind == QS_KIND_FLOAT) out->storage[out->storages++] = out->format[i];
+/* Built-in ones that compute in the class's formats, under the names that they have there. */
+static qs_status recipes_check(const qs__place *place, qs_class *one) {
+    const qs__place list = qs__member(place, "recipes");
+    bool has_fp32 = one->recipes == 0;
+    for (int i = 0; i < one->recipes; i++) {
+        const qs__place element = qs__element(&list, (size_t)i);
+        char *name = one->recipe[i];
+        qs_recipe recipe;
+        if (qs_recipe_builtin(name, &recipe) != QS_OK) return qs__refuse_value(&element, "%s", qs_message());
+        memcpy(name, recipe.name, sizeof recipe.name);
+        const qs_format *const used[] = {recipe.forward.src.format, recipe.weight_gradient.diff_dst.format};
+        for (int u = 0; u < 2; u++)
+            if (!has_format(one->formats, one->format, used[u]))
+                return qs__refuse_value(&element, "\"%s\" computes in %s, which is not among the class's formats", name, used[u]->name);
+        for (int other = 0; other < i; other++)
+            if (strcmp(one->recipe[other], name) == 0) return qs__refuse_value(&element, "\"%s\" stands there twice", name);
+        has_fp32 = has_fp32 || strcmp(name, "fp32") == 0;
     }
-    return QS_OK;
+    return has_fp32 ? QS_OK : qs__refuse_value(&list, "must contain \"fp32\": plans go back to it where nothing lower is needed");
 }
 
-static qs_status read_recipe(const qs__place *element, qs_class *out) {
-    char *name = out->recipe[out->recipes];
-    qs_recipe recipe;
-    QS_TRY(qs__take_text(element, name, QS_NAME));
-    if (qs_recipe_builtin(name, &recipe) != QS_OK) return qs__refuse_field(element, "%s", qs_message());
-    snprintf(name, QS_NAME, "%s", recipe.name);
-    const qs_format *const used[] = {recipe.forward.src.format, recipe.weight_gradient.diff_dst.format};
-    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
-        if (!has_format(out->formats, out->format, used[i]))
-            return qs__refuse_field(element, "\"%s\" computes in %s, which is not among the class's formats", name, used[i]->name);
-    for (int i = 0; i < out->recipes; i++)
-        if (strcmp(out->recipe[i], name) == 0) return qs__refuse_field(element, "\"%s\" stands there twice", name);
-    out->recipes++;
-    return QS_OK;
+static qs_status class_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    qs_class *one = object;
+    const qs__place share = qs__member(place, "share"), memory = qs__member(place, "memory"), limit = qs__member(&memory, "limit");
+    double part = 1;
+    if (share.value) QS_TRY(qs__part_take(&share, &part));
+    if (memory.value && !limit.value)
+        one->memory_limit = part < 1 ? (int64_t)fmax(part * (double)one->memory_capacity, 1) : one->memory_capacity;
+    if (one->memory_limit > one->memory_capacity)
+        return qs__refuse_value(&limit, "%lld bytes are above the capacity of %lld", (long long)one->memory_limit,
+                                (long long)one->memory_capacity);
+    QS_TRY(formats_check(place, "formats", one->formats, one->format));
+    if (one->storages > 0) QS_TRY(formats_check(place, "storage", one->storages, one->storage));
+    for (int i = 0; i < one->formats && !qs__member(place, "storage").value; i++)
+        if (one->format[i]->kind == QS_KIND_FLOAT) one->storage[one->storages++] = one->format[i];
+    return recipes_check(place, one);
 }
 
-static qs_status read_recipes(const qs__place *member, qs_class *out) {
-    qs__place list = qs__field(member, "recipes");
-    if (!list.value) return QS_OK;
-    QS_TRY(qs__expect_array(&list, 1, QS_MAX_FORMATS));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place element = qs__element(&list, i);
-        QS_TRY(read_recipe(&element, out));
-    }
-    for (int i = 0; i < out->recipes; i++)
-        if (strcmp(out->recipe[i], "fp32") == 0) return QS_OK;
-    return qs__refuse_field(&list, "must contain \"fp32\": plans go back to it where nothing lower is needed");
+static const qs__record class_record = {QS__FIELDS(class_fields), .title = "A device class: `classes.*`", .key = QS_NAME,
+                                        .check = class_check};
+
+/* ---- A link ---------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field link_fields[] = {
+    {"between", QS__TEXT, QS__REQUIRED, QS__PAIR(qs_link, between), .least = 2, .most = 2, .values = "two class names",
+     .text = "the classes that it joins, or one class, named twice"},
+    {"kind", QS__NAME, QS__REQUIRED, QS__AT(qs_link, kind),
+     .text = "`shared-memory`: these share a host; any other name, like `network`: they are on different hosts"},
+    {"ranks_per_host", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_link, ranks_per_host), .low = 1, .high = MOST_RANKS, .standard = 1,
+     .text = "of a class whose own ranks are on different hosts: `between` names it twice"},
+    {"bytes_per_second", QS__SIZE, QS__LEFT_OUT, QS__AT(qs_link, bytes_per_second), .low = 1, .values = "bytes, or `\"12.5GB\"`",
+     .absent = "not said", .text = "of a host's end, in one direction; estimated profiles need it of links between hosts"},
+    {"latency_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_link, latency_us), .high = 1e9, .unit = "µs", .absent = "not said",
+     .text = "of a message; estimated profiles take 10 µs where it is not said"},
+};
+
+static bool is_network(const qs_link *link) {
+    return strcmp(link->kind, "shared-memory") != 0;
 }
 
-static qs_status read_hosts(const qs__place *member, qs_class *out) {
-    qs__place list = qs__field(member, "hosts");
-    if (!list.value) return QS_OK;
-    QS_TRY(qs__expect_array(&list, 1, QS_MAX_HOSTS));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place element = qs__element(&list, i);
-        QS_TRY(qs__take_text(&element, out->host[i], sizeof out->host[i]));
-    }
-    out->hosts = (int)json_array_size(list.value);
-    return QS_OK;
-}
-
-static qs_status read_role(const qs__place *member, bool *inference) {
-    char role[32];
-    QS_TRY(qs__get_text(member, "role", role, sizeof role));
-    *inference = strcmp(role, "inference") == 0;
-    if (*inference || strcmp(role, "training") == 0) return QS_OK;
-    qs__place field = qs__field(member, "role");
-    return qs__refuse_field(&field, "must be \"training\" or \"inference\", is \"%s\"", role);
-}
-
-static qs_status read_class(const qs__place *member, int index, void *context) {
-    qs_cluster *cluster = context;
-    qs_class *out = &cluster->class_[index];
-    double share = 1;
-    *out = (qs_class){.count = 1, .threads = 1, .isa = "all"};
-    QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    QS_TRY(
-        qs__expect_fields(member, "role backend formats", "device count hosts threads isa share speed memory storage recipes accumulator"));
-    QS_TRY(read_role(member, &out->inference));
-    QS_TRY(qs__get_name(member, "backend", out->backend, sizeof out->backend));
-    QS_TRY(qs__get_name(member, "device", out->device, sizeof out->device));
-    QS_TRY(qs__get_count(member, "count", 1, MOST_RANKS, &out->count));
-    QS_TRY(read_hosts(member, out));
-    QS_TRY(qs__get_count(member, "threads", 1, MOST_THREADS, &out->threads));
-    QS_TRY(qs__get_name(member, "isa", out->isa, sizeof out->isa));
-    QS_TRY(read_part(member, "share", &share));
-    out->speed = share;
-    QS_TRY(read_part(member, "speed", &out->speed));
-    QS_TRY(read_memory(member, share, out));
-    QS_TRY(read_formats(member, "formats", &out->formats, out->format));
-    QS_TRY(read_storages(member, out));
-    QS_TRY(read_recipes(member, out));
-    QS_TRY(qs__accumulator_read(member, qs_format_of("fp32"), &out->accumulator));
-    cluster->classes = index + 1;
-    return QS_OK;
-}
-
-static int index_of(const qs_cluster *cluster, const char *name) {
-    for (int i = 0; i < cluster->classes; i++) {
+static int class_index(const qs_cluster *cluster, const char *name) {
+    for (int i = 0; i < cluster->classes; i++)
         if (strcmp(cluster->class_[i].name, name) == 0) return i;
-    }
     return -1;
 }
 
@@ -202,178 +143,85 @@ static int index_of(const qs_cluster *cluster, const char *name) {
 static const char *class_names(const qs_cluster *cluster, char *text, size_t capacity) {
     size_t used = 0;
     *text = '\0';
-    for (int i = 0; i < cluster->classes && used < capacity; i++) {
+    for (int i = 0; i < cluster->classes && used < capacity; i++)
         used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", cluster->class_[i].name);
-    }
     return text;
 }
 
-/* ---- Links ----------------------------------------------------------------------------------------------------------------- */
-
-static qs_status read_link(const qs__place *element, const qs_cluster *cluster, qs_link *out) {
-    QS_TRY(qs__expect_fields(element, "between kind", "ranks_per_host bytes_per_second latency_us"));
-    qs__place between = qs__field(element, "between");
-    QS_TRY(qs__expect_array(&between, 2, 2));
+static qs_status link_check(const qs__place *place, void *object, void *root) {
+    const qs_link *link = object;
+    char names[512];
+    const qs__place between = qs__member(place, "between"), spread = qs__member(place, "ranks_per_host");
     for (size_t i = 0; i < 2; i++) {
-        qs__place end = qs__element(&between, i);
-        QS_TRY(qs__take_text(&end, out->between[i], sizeof out->between[i]));
-        char names[512];
-        if (index_of(cluster, out->between[i]) < 0) {
-            return qs__refuse_field(&end, "\"%s\" is not in classes (%s)", out->between[i], class_names(cluster, names, sizeof names));
-        }
+        const qs__place end = qs__element(&between, i);
+        if (class_index(root, link->between[i]) < 0)
+            return qs__refuse_value(&end, "\"%s\" is not in classes (%s)", link->between[i], class_names(root, names, sizeof names));
     }
-    QS_TRY(qs__get_name(element, "kind", out->kind, sizeof out->kind));
-    qs__place spread = qs__field(element, "ranks_per_host");
-    if (spread.value && (!qs__link_is_network(out) || strcmp(out->between[0], out->between[1]) != 0))
-        return qs__refuse_field(&spread, "holds between the ranks of one class that are on different hosts");
-    out->ranks_per_host = 1;
-    QS_TRY(read_size(element, "bytes_per_second", 0, &out->bytes_per_second));
-    QS_TRY(qs__get_number(element, "latency_us", 0, most_latency_us, &out->latency_us));
-    return qs__get_count(element, "ranks_per_host", 1, MOST_RANKS, &out->ranks_per_host);
-}
-
-static qs_status read_links(const qs__place *root, qs_cluster *cluster) {
-    qs__place list = qs__field(root, "links");
-    if (!list.value) return QS_OK;
-    QS_TRY(qs__expect_array(&list, 0, 1 << 16));
-    QS_TRY(qs__members_create(&list, sizeof(qs_link), &cluster->link));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place element = qs__element(&list, i);
-        QS_TRY(read_link(&element, cluster, &cluster->link[i]));
-        cluster->links = (int)i + 1;
-    }
+    if (spread.value && (!is_network(link) || strcmp(link->between[0], link->between[1]) != 0))
+        return qs__refuse_value(&spread, "holds between the ranks of one class that are on different hosts");
     return QS_OK;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------------------------- */
+static const qs__record link_record = {QS__FIELDS(link_fields), .title = "A link: `links[]`", .layout = QS__ONE_LINE, .check = link_check};
 
-static qs_status fill(const qs__place *root, qs_cluster *cluster) {
-    QS_TRY(qs__expect_fields(root, "schema classes", "links"));
-    qs__place classes = qs__field(root, "classes");
-    QS_TRY(qs__expect_object(&classes));
-    if (json_object_size(classes.value) == 0) return qs__refuse_field(&classes, "must name at least one class");
-    QS_TRY(qs__members_create(&classes, sizeof(qs_class), &cluster->class_));
-    QS_TRY(qs__each_member(&classes, read_class, cluster));
-    if (qs_cluster_ranks(cluster) > MOST_RANKS) return qs__refuse_field(&classes, "the counts add up to more than %d ranks", MOST_RANKS);
-    return read_links(root, cluster);
+/* ---- The cluster ----------------------------------------------------------------------------------------------------------- */
+
+static const qs__field cluster_fields[] = {
+    {"classes", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_cluster, class_, classes), .least = 1, .of = &class_record,
+     .values = "object: name → class",
+     .text = "what one owns, in the order in which ranks are dealt out; at least one. Names have up to 63 bytes"},
+    {"links", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_cluster, link, links), .most = MOST_LINKS, .of = &link_record, .values = "list",
+     .absent = "empty", .text = "how classes reach each other"},
+};
+
+static qs_status cluster_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs__place classes = qs__member(place, "classes");
+    if (qs_cluster_ranks(object) <= MOST_RANKS) return QS_OK;
+    return qs__refuse_value(&classes, "the counts add up to more than %d ranks", MOST_RANKS);
 }
 
-static qs_status read_root(const qs__place *root, qs_cluster *out) {
-    qs_cluster cluster = {0};
-    qs_status status = fill(root, &cluster);
-    json_decref(root->value);
-    if (status == QS_OK) {
-        *out = cluster;
-    } else {
-        qs_cluster_release(&cluster);
-    }
-    return status;
-}
+const qs__record qs__cluster_record = {QS__FIELDS(cluster_fields), .kind = "cluster", .size = sizeof(qs_cluster), .check = cluster_check};
 
 qs_status qs_cluster_read(const char *path, qs_cluster *out) {
-    qs__place root;
-    QS_TRY(qs__record_load(path, "cluster", &root));
-    return read_root(&root, out);
+    return qs__record_read(&qs__cluster_record, path, out);
 }
 
 qs_status qs_cluster_parse(const char *json, const char *source, qs_cluster *out) {
-    qs__place root;
-    QS_TRY(qs__record_parse(json, strlen(json), source, "cluster", &root));
-    return read_root(&root, out);
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
-
-static void write_recipes(qs__writer *writer, const qs_class *one) {
-    qs__open_array(writer, "recipes", QS__ONE_LINE);
-    for (int i = 0; i < one->recipes; i++)
-        qs__put_text(writer, NULL, one->recipe[i]);
-    qs__close(writer);
-}
-
-static void write_class(qs__writer *writer, const qs_class *one) {
-    qs__open_object(writer, one->name, QS__LINES);
-    qs__put_text(writer, "role", one->inference ? "inference" : "training");
-    qs__put_text(writer, "backend", one->backend);
-    if (*one->device) qs__put_text(writer, "device", one->device);
-    qs__put_integer(writer, "count", one->count);
-    if (one->hosts > 0) {
-        qs__open_array(writer, "hosts", QS__ONE_LINE);
-        for (int i = 0; i < one->hosts; i++)
-            qs__put_text(writer, NULL, one->host[i]);
-        qs__close(writer);
-    }
-    qs__put_integer(writer, "threads", one->threads);
-    qs__put_text(writer, "isa", one->isa);
-    qs__put_number(writer, "speed", one->speed);
-    if (one->memory_capacity > 0) {
-        qs__open_object(writer, "memory", QS__ONE_LINE);
-        qs__put_integer(writer, "capacity", one->memory_capacity);
-        qs__put_integer(writer, "limit", one->memory_limit);
-        qs__close(writer);
-    }
-    qs__put_names(writer, "formats", one->formats, one->format);
-    qs__put_names(writer, "storage", one->storages, one->storage);
-    if (one->recipes > 0) write_recipes(writer, one);
-    if (one->accumulator.adder) qs__accumulator_write(writer, qs_format_of("fp32"), &one->accumulator);
-    qs__close(writer);
-}
-
-static void write_link_figures(qs__writer *writer, const qs_link *link) {
-    if (link->ranks_per_host > 1) qs__put_integer(writer, "ranks_per_host", link->ranks_per_host);
-    if (link->bytes_per_second > 0) qs__put_integer(writer, "bytes_per_second", link->bytes_per_second);
-    if (link->latency_us > 0) qs__put_number(writer, "latency_us", link->latency_us);
-}
-
-static void write_links(qs__writer *writer, const qs_cluster *cluster) {
-    qs__open_array(writer, "links", QS__LINES);
-    for (int i = 0; i < cluster->links; i++) {
-        qs__open_object(writer, NULL, QS__ONE_LINE);
-        qs__open_array(writer, "between", QS__ONE_LINE);
-        for (int end = 0; end < 2; end++)
-            qs__put_text(writer, NULL, cluster->link[i].between[end]);
-        qs__close(writer);
-        qs__put_text(writer, "kind", cluster->link[i].kind);
-        write_link_figures(writer, &cluster->link[i]);
-        qs__close(writer);
-    }
-    qs__close(writer);
+    return qs__record_parse(&qs__cluster_record, json, source, out);
 }
 
 qs_status qs_cluster_text(const qs_cluster *cluster, char **json) {
-    qs__writer writer = {0};
-    qs__record_begin(&writer, "cluster");
-    qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < cluster->classes; i++)
-        write_class(&writer, &cluster->class_[i]);
-    qs__close(&writer);
-    if (cluster->links > 0) write_links(&writer, cluster);
-    return qs__record_finish(&writer, "cluster", json);
+    return qs__record_text(&qs__cluster_record, cluster, json);
+}
+
+qs_status qs_cluster_copy(const qs_cluster *cluster, qs_cluster *out) {
+    return qs__record_copy(&qs__cluster_record, cluster, out);
+}
+
+const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer) {
+    return qs__record_signature(&qs__cluster_record, cluster, buffer);
 }
 
 void qs_cluster_release(qs_cluster *cluster) {
-    free(cluster->class_);
-    free(cluster->link);
-    *cluster = (qs_cluster){0};
+    qs__record_release(&qs__cluster_record, cluster);
 }
-
-/* ---- Asking ---------------------------------------------------------------------------------------------------------------- */
 
 qs_status qs_cluster_single(const char *backend, int threads, qs_cluster *out) {
     static const char *const formats[] = {"fp32", "bf16", "int8"};
     if (threads < 1 || threads > MOST_THREADS) return qs_fail(QS_USAGE, "threads %d is outside 1 .. %d", threads, MOST_THREADS);
-    qs_cluster cluster = {0};
+    qs_cluster cluster = {.classes = 1};
     QS_TRY(qs_allocate(1, sizeof(qs_class), &cluster.class_));
     qs_class *one = cluster.class_;
     *one = (qs_class){.name = "single", .count = 1, .threads = threads, .isa = "all", .speed = 1};
     snprintf(one->backend, sizeof one->backend, "%s", backend);
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         one->format[one->formats++] = one->storage[one->storages++] = qs_format_of(formats[i]);
-    }
-    cluster.classes = 1;
     *out = cluster;
     return QS_OK;
 }
+
+/* ---- Asking ---------------------------------------------------------------------------------------------------------------- */
 
 int qs_cluster_ranks(const qs_cluster *cluster) {
     int64_t ranks = 0;
@@ -393,28 +241,70 @@ int qs_cluster_class_of(const qs_cluster *cluster, int rank) {
 
 qs_status qs_cluster_find(const qs_cluster *cluster, const char *name, int *out) {
     char names[1024];
-    int index = index_of(cluster, name);
+    const int index = class_index(cluster, name);
     if (index < 0) return qs_fail(QS_USAGE, "no class \"%s\"; classes: %s", name, class_names(cluster, names, sizeof names));
     *out = index;
     return QS_OK;
 }
 
-const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer) {
-    char *json = NULL;
-    qs_status status = qs_cluster_text(cluster, &json);
-    return qs__sign(status == QS_OK ? json : NULL, buffer);
-}
-
 bool qs_class_allows_host(const qs_class *one, const char *host) {
-    for (int i = 0; i < one->hosts; i++) {
+    for (int i = 0; i < one->hosts; i++)
         if (fnmatch(one->host[i], host, 0) == 0) return true;
-    }
     return one->hosts == 0;
 }
 
 const qs_format *qs_class_half(const qs_class *one) {
-    for (int i = 0; i < one->storages; i++) {
+    for (int i = 0; i < one->storages; i++)
         if (one->storage[i]->kind == QS_KIND_FLOAT && one->storage[i]->bits == 16) return one->storage[i];
-    }
     return qs_format_of("fp32");
+}
+
+/* ---- Hosts ----------------------------------------------------------------------------------------------------------------- */
+
+const char *qs_cluster_network(const qs_cluster *cluster) {
+    for (int i = 0; i < cluster->links; i++)
+        if (is_network(&cluster->link[i])) return cluster->link[i].kind;
+    return "network";
+}
+
+/* The network between two classes, or between the ranks of one; NULL when nothing says that they are apart. */
+static const qs_link *network_between(const qs_cluster *cluster, int a, int b) {
+    const char *left = cluster->class_[a].name, *right = cluster->class_[b].name;
+    for (int i = 0; i < cluster->links; i++) {
+        const qs_link *link = &cluster->link[i];
+        const bool straight = strcmp(link->between[0], left) == 0 && strcmp(link->between[1], right) == 0;
+        const bool turned = strcmp(link->between[0], right) == 0 && strcmp(link->between[1], left) == 0;
+        if ((straight || turned) && is_network(link)) return link;
+    }
+    return NULL;
+}
+
+static int ranks_per_host(const qs_cluster *cluster, int index) {
+    const qs_link *own = network_between(cluster, index, index);
+    return own ? own->ranks_per_host : cluster->class_[index].count;
+}
+
+static int hosts_of(const qs_cluster *cluster, int index) {
+    return (cluster->class_[index].count - 1) / ranks_per_host(cluster, index) + 1;
+}
+
+void qs_cluster_hosts(const qs_cluster *cluster, int *host, int *hosts) {
+    *hosts = 0;
+    for (int c = 0, rank = 0; c < cluster->classes; c++) {
+        /* A class is on the hosts of the first class before it that has hosts enough, where no network separates it from those that are
+         * there already; else on hosts of its own. */
+        int first = -1, at = 0;
+        for (int e = 0; e < c && first < 0; at += cluster->class_[e++].count) {
+            bool joins = hosts_of(cluster, c) <= hosts_of(cluster, e);
+            for (int other = 0, there = 0; other < c; there += cluster->class_[other++].count)
+                if (host[there] == host[at] && network_between(cluster, other, c)) joins = false;
+            if (joins) first = host[at];
+        }
+        if (first < 0) {
+            first = *hosts;
+            *hosts += hosts_of(cluster, c);
+        }
+        for (int i = 0; i < cluster->class_[c].count; i++)
+            host[rank++] = first + i / ranks_per_host(cluster, c);
+    }
 }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The job: what is trained, how the weights are updated and how gradients travel. Part of plan.json and of run/config.json, or a record of
- * its own. Every field may be left out: the defaults stand in qs_job_default. */
-#include "record_internal.h"
-
-#include <stdlib.h>
+ * its own. Every field may be left out. */
 #include <string.h>
 
-static const double dynamic_start = 65536;
-static const char job_fields[] = "model dataset batch optimizer rate loss_scaling clip_norm buckets epochs seed augmentation";
-static const char *const schedule_names[] = {[QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine"};
-enum { SCHEDULES = sizeof schedule_names / sizeof *schedule_names };
+#include "table.h"
+
+/* ---- The optimiser ------------------------------------------------------------------------------------------------------------------ */
 
 static void optimizer_put(qs_job *job, const qs_op *op) {
     memset(&job->optimizer, 0, sizeof job->optimizer);
@@ -19,22 +15,161 @@ static void optimizer_put(qs_job *job, const qs_op *op) {
     job->rate.base = op->optimizer->rate;
 }
 
-void qs_job_default(qs_job *out) {
-    *out = (qs_job){
-        .batch = 64,
-        .rate = {.warmup_epochs = 0.5, .schedule = QS_RATE_COSINE},
-        .loss_scale = 1,
-        .bucket_bytes = 1 << 20,
-        .wire = "fp32",
-        .algorithm = "shared",
-        .epochs = 1,
-        .seed = 1,
-        .augmentation = true,
-    };
-    optimizer_put(out, qs_op_of("sgd"));
+/* The table of an optimiser's object: its name, and the settings that the operator declares. */
+static qs__record optimizer_table(const qs_op *op, qs__field field[1 + QS_MOST_SETTINGS]) {
+    const int settings = qs_optimizer_settings(op->optimizer);
+    field[0] = (qs__field){"name", QS__NAME, QS__DERIVED, QS__AT(qs_job, optimizer.name), .values = op->name};
+    for (int i = 0; i < settings; i++) {
+        const qs_setting *one = &op->optimizer->setting[i];
+        const size_t offset = offsetof(qs_job, optimizer.setting) + (size_t)i * sizeof(double);
+        field[1 + i] = (qs__field){one->name,        QS__NUMBER,        QS__DERIVED,       offset,
+                                   sizeof(double),   .low = one->least, .high = one->most, .standard = one->standard,
+                                   .text = one->text};
+    }
+    return (qs__record){.fields = 1 + settings, .field = field, .layout = QS__ONE_LINE};
 }
 
-/* ---- Optimisers ------------------------------------------------------------------------------------------------------------ */
+/* The settings that may stand there, and what their absence means, depend on the name, which may stand anywhere in the object. */
+static qs_status optimizer_read(const qs__place *place, void *object) {
+    qs_job *job = object;
+    const qs_op *op = qs_op_of("sgd");
+    const qs__place name = qs__member(place, "name");
+    qs__field field[1 + QS_MOST_SETTINGS];
+    if (json_string_length(name.value) > 0 && qs_optimizer_find(json_string_value(name.value), &op) != QS_OK)
+        return qs__refuse_value(&name, "%s", qs_message());
+    optimizer_put(job, op);
+    if (!place->value) return QS_OK;
+    const qs__record table = optimizer_table(op, field);
+    return qs__object_read(place, &table, job);
+}
+
+static void optimizer_write(qs__writer *writer, const char *name, const void *object) {
+    const qs_job *job = object;
+    const qs_op *op = NULL;
+    qs__field field[1 + QS_MOST_SETTINGS];
+    qs__writer_fail(writer, qs_optimizer_find(job->optimizer.name, &op));
+    if (!op) return;
+    const qs__record table = optimizer_table(op, field);
+    qs__object_write(writer, name, &table, job);
+}
+
+static bool optimizer_tell(size_t index, qs__field *field, qs__record *out) {
+    const char *name = qs_optimizer_name_at(index);
+    if (!name) return false;
+    *out = optimizer_table(qs_op_of(name), field);
+    out->title = name;
+    return true;
+}
+
+static const qs__hook optimizer_hook = {optimizer_read, optimizer_write, NULL, optimizer_tell};
+_Static_assert(1 + QS_MOST_SETTINGS <= QS__MOST_FIELDS, "an optimiser's table is a hook's");
+
+/* "sgd 0.1, adam 0.001" */
+static void rates_tell(char *text, size_t capacity) {
+    const char *name;
+    *text = '\0';
+    for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, capacity - used, "%s%s %g", i ? ", " : "", name, qs_op_of(name)->optimizer->rate);
+    }
+}
+
+/* ---- Loss scaling ------------------------------------------------------------------------------------------------------------------- */
+
+static const double dynamic_start = 65536;
+static const qs__field scale_fields[] = {
+    {"dynamic", QS__NUMBER, QS__REQUIRED, QS__AT(qs_job, loss_scale), .low = 1e-30, .high = 1e30},
+};
+static const qs__record scale_record = {QS__FIELDS(scale_fields), .layout = QS__ONE_LINE};
+
+/* "off", "dynamic", {"dynamic": start} or a number, which is fixed. */
+static qs_status loss_scaling_read(const qs__place *place, void *object) {
+    qs_job *job = object;
+    const char *text = json_is_string(place->value) ? json_string_value(place->value) : place->value ? "" : "off";
+    job->dynamic_loss_scaling = strcmp(text, "dynamic") == 0 || json_is_object(place->value);
+    job->loss_scale = job->dynamic_loss_scaling ? dynamic_start : 1;
+    if (json_is_object(place->value)) return qs__object_read(place, &scale_record, job);
+    if (json_is_number(place->value)) return qs__number_take(place, scale_fields, &job->loss_scale);
+    if (job->dynamic_loss_scaling || strcmp(text, "off") == 0) return QS_OK;
+    return qs__refuse_value(place, "must be \"off\", \"dynamic\", {\"dynamic\": start} or a number");
+}
+
+static void loss_scaling_write(qs__writer *writer, const char *name, const void *object) {
+    const qs_job *job = object;
+    if (!job->dynamic_loss_scaling && job->loss_scale != 1)
+        qs__put_number(writer, name, job->loss_scale);
+    else if (job->dynamic_loss_scaling && job->loss_scale != dynamic_start)
+        qs__object_write(writer, name, &scale_record, job);
+    else
+        qs__put_text(writer, name, job->dynamic_loss_scaling ? "dynamic" : "off");
+}
+
+static const qs__hook loss_scaling_hook = {loss_scaling_read, loss_scaling_write, NULL, NULL};
+
+/* ---- The job ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Texts are plain: --help shows them too. */
+static const char *const schedules[] = {[QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine", NULL};
+
+static const qs__field rate_fields[] = {
+    {"base", QS__NUMBER, QS__DERIVED, QS__AT(qs_job, rate.base), .absent_tell = rates_tell, .text = "learning rate behind the warm-up"},
+    {"warmup_epochs", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, rate.warmup_epochs), .standard = 0.5, .unit = "epochs",
+     .text = "linear warm-up, from a tenth of the rate"},
+    {"schedule", QS__CHOICE, QS__OPTIONAL, QS__AT(qs_job, rate.schedule), .standard = QS_RATE_COSINE, .names = schedules,
+     .noun = "schedule", .text = "constant; step: × 0.1 at 1/2 and at 3/4 of the epochs; cosine: to 0"},
+};
+static const qs__record rate_record = {QS__FIELDS(rate_fields), .layout = QS__ONE_LINE};
+
+static const qs__field bucket_fields[] = {
+    {"bytes", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, bucket_bytes), .low = 1, .standard = 1 << 20, .unit = "bytes",
+     .text = "gradient bytes per all-reduce"},
+    {"wire", QS__NAME, QS__OPTIONAL, QS__AT(qs_job, wire), .standard_text = "fp32", .text = "in which gradients travel: fp32, bf16 or int8",
+     .more = " ([allreduce.md](allreduce.md))"},
+    {"algorithm", QS__NAME, QS__OPTIONAL, QS__AT(qs_job, algorithm), .standard_text = "shared",
+     .text = "all-reduce: shared, library, ring or recursive-doubling"},
+};
+static const qs__record bucket_record = {QS__FIELDS(bucket_fields), .layout = QS__ONE_LINE};
+
+static const qs__field job_fields[] = {
+    {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model), .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`",
+     .absent = "`\"\"`: not said", .text = "built-in model"},
+    {"dataset", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, dataset), .values = "name, or `\"3x224x224:1000\"`", .absent = "`\"\"`: not said",
+     .text = "data set", .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},
+    {"batch", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, batch), .low = 1, .high = INT32_MAX, .standard = 64, .unit = "samples",
+     .text = "local batch of every rank"},
+    {"optimizer", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &optimizer_hook, .absent = "sgd", .text = "how weights are updated",
+     .more = ": the optimiser's `name`, and its settings beside it, as they follow. Settings of another "
+             "optimiser are refused ([optimizers.md](optimizers.md))"},
+    {"rate", QS__OBJECT, QS__OPTIONAL, QS__OWN, .of = &rate_record},
+    {"loss_scaling", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &loss_scaling_hook,
+     .values = "`\"off\"`, `\"dynamic\"`, `{\"dynamic\": start}`, number", .absent = "`\"off\"`", .text = "off, dynamic, or a fixed factor",
+     .more = ". Dynamic starts from 65536 or from `start`"},
+    {"clip_norm", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, clip_norm), .null_is_standard = true, .values = "null, or ≥ 0",
+     .absent = "null: off", .text = "largest norm of the whole gradient"},
+    {"buckets", QS__OBJECT, QS__OPTIONAL, QS__OWN, .of = &bucket_record},
+    {"epochs", QS__COUNT, QS__OPTIONAL, QS__AT(qs_job, epochs), .standard = 1, .text = "passes over the training part"},
+    {"seed", QS__SEED, QS__OPTIONAL, QS__AT(qs_job, seed), .standard = 1, .values = "0 .. 2^63 − 1", .text = "seed of everything random"},
+    {"augmentation", QS__FLAG, QS__OPTIONAL, QS__AT(qs_job, augmentation), .standard = 1, .text = "random crops and flips"},
+};
+
+const qs__record qs__job_record = {QS__FIELDS(job_fields), .kind = "job", .size = sizeof(qs_job)};
+
+qs_status qs_job_parse(const char *json, const char *source, qs_job *out) {
+    return qs__record_parse(&qs__job_record, json, source, out);
+}
+
+qs_status qs_job_text(const qs_job *job, char **json) {
+    return qs__record_text(&qs__job_record, job, json);
+}
+
+const char *qs_job_signature(const qs_job *job, char *buffer) {
+    return qs__record_signature(&qs__job_record, job, buffer);
+}
+
+void qs_job_default(qs_job *out) {
+    *out = (qs_job){0};
+    (void)qs__record_standard(&qs__job_record, 0, out); /* nothing that a job holds can fail */
+}
 
 qs_status qs_job_optimizer_set(qs_job *job, const char *name) {
     const qs_op *op = NULL;
@@ -59,187 +194,4 @@ qs_status qs_job_check(const qs_job *job) {
             return qs_fail(QS_USAGE, "%s %g: must lie in %g .. %.9g", one->name, value, one->least, one->most);
     }
     return QS_OK;
-}
-
-/* ---- Reading --------------------------------------------------------------------------------------------------------------- */
-
-static qs_status read_optimizer(const qs__place *object, qs_job *out) {
-    qs__place optimizer = qs__field(object, "optimizer");
-    if (!optimizer.value) return QS_OK;
-    char name[sizeof out->optimizer.name], fields[128] = "name";
-    memcpy(name, out->optimizer.name, sizeof name);
-    QS_TRY(qs__get_name(&optimizer, "name", name, sizeof name));
-    const qs__place said = qs__field(&optimizer, "name");
-    if (qs_job_optimizer_set(out, name) != QS_OK) return qs__refuse_field(&said, "%s", qs_message());
-    const qs_optimizer *rule = qs_op_of(name)->optimizer;
-    for (int i = 0; i < qs_optimizer_settings(rule); i++)
-        snprintf(fields + strlen(fields), sizeof fields - strlen(fields), " %s", rule->setting[i].name);
-    QS_TRY(qs__expect_fields(&optimizer, "", fields));
-    for (int i = 0; i < qs_optimizer_settings(rule); i++) {
-        const qs_setting *one = &rule->setting[i];
-        QS_TRY(qs__get_number(&optimizer, one->name, one->least, one->most, &out->optimizer.setting[i]));
-    }
-    return QS_OK;
-}
-
-static qs_status read_schedule(const qs__place *rate, qs_rate_schedule *out) {
-    qs__place field = qs__field(rate, "schedule");
-    if (!field.value) return QS_OK;
-    char name[32];
-    QS_TRY(qs__take_text(&field, name, sizeof name));
-    for (int i = 0; i < SCHEDULES; i++) {
-        if (strcmp(name, schedule_names[i]) == 0) {
-            *out = (qs_rate_schedule)i;
-            return QS_OK;
-        }
-    }
-    return qs__refuse_field(&field, "\"%s\" is no schedule: constant, step, cosine", name);
-}
-
-static qs_status read_rate(const qs__place *object, qs_job *out) {
-    qs__place rate = qs__field(object, "rate");
-    if (!rate.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&rate, "", "base warmup_epochs schedule"));
-    QS_TRY(qs__get_number(&rate, "base", 0, INFINITY, &out->rate.base));
-    QS_TRY(qs__get_number(&rate, "warmup_epochs", 0, INFINITY, &out->rate.warmup_epochs));
-    return read_schedule(&rate, &out->rate.schedule);
-}
-
-/* "off", "dynamic", {"dynamic": start} or a fixed number. */
-static qs_status read_loss_scaling(const qs__place *object, qs_job *out) {
-    qs__place field = qs__field(object, "loss_scaling");
-    if (!field.value) return QS_OK;
-    if (json_is_number(field.value)) return qs__get_number(object, "loss_scaling", 1e-30, 1e30, &out->loss_scale);
-    if (json_is_object(field.value)) {
-        QS_TRY(qs__expect_fields(&field, "dynamic", ""));
-        QS_TRY(qs__get_number(&field, "dynamic", 1e-30, 1e30, &out->loss_scale));
-        out->dynamic_loss_scaling = true;
-        return QS_OK;
-    }
-    const char *text = json_is_string(field.value) ? json_string_value(field.value) : "";
-    out->dynamic_loss_scaling = strcmp(text, "dynamic") == 0;
-    if (out->dynamic_loss_scaling) {
-        out->loss_scale = dynamic_start;
-    } else if (strcmp(text, "off") != 0) {
-        return qs__refuse_field(&field, "must be \"off\", \"dynamic\", {\"dynamic\": start} or a number");
-    }
-    return QS_OK;
-}
-
-static qs_status read_clip_norm(const qs__place *object, qs_job *out) {
-    qs__place field = qs__field(object, "clip_norm");
-    if (json_is_null(field.value)) return QS_OK;
-    return qs__get_number(object, "clip_norm", 0, INFINITY, &out->clip_norm);
-}
-
-static qs_status read_buckets(const qs__place *object, qs_job *out) {
-    qs__place buckets = qs__field(object, "buckets");
-    if (!buckets.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&buckets, "", "bytes wire algorithm"));
-    QS_TRY(qs__get_integer(&buckets, "bytes", 1, INT64_MAX, &out->bucket_bytes));
-    QS_TRY(qs__get_name(&buckets, "wire", out->wire, sizeof out->wire));
-    return qs__get_name(&buckets, "algorithm", out->algorithm, sizeof out->algorithm);
-}
-
-static qs_status read_seed(const qs__place *object, qs_job *out) {
-    int64_t seed = (int64_t)out->seed;
-    QS_TRY(qs__get_integer(object, "seed", 0, INT64_MAX, &seed));
-    out->seed = (uint64_t)seed;
-    return QS_OK;
-}
-
-qs_status qs__job_read(const qs__place *object, bool with_schema, qs_job *out) {
-    qs_job job;
-    qs_job_default(&job);
-    QS_TRY(qs__expect_fields(object, with_schema ? "schema" : "", job_fields));
-    QS_TRY(qs__get_text(object, "model", job.model, sizeof job.model));
-    QS_TRY(qs__get_text(object, "dataset", job.dataset, sizeof job.dataset));
-    QS_TRY(qs__get_integer(object, "batch", 1, INT32_MAX, &job.batch));
-    QS_TRY(read_optimizer(object, &job));
-    QS_TRY(read_rate(object, &job));
-    QS_TRY(read_loss_scaling(object, &job));
-    QS_TRY(read_clip_norm(object, &job));
-    QS_TRY(read_buckets(object, &job));
-    QS_TRY(qs__get_count(object, "epochs", 0, INT32_MAX, &job.epochs));
-    QS_TRY(read_seed(object, &job));
-    QS_TRY(qs__get_flag(object, "augmentation", &job.augmentation));
-    *out = job;
-    return QS_OK;
-}
-
-qs_status qs_job_parse(const char *json, const char *source, qs_job *out) {
-    qs__place root;
-    QS_TRY(qs__record_parse(json, strlen(json), source, "job", &root));
-    qs_status status = qs__job_read(&root, true, out);
-    json_decref(root.value);
-    return status;
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
-
-static void write_loss_scaling(qs__writer *writer, const qs_job *job) {
-    static const char key[] = "loss_scaling";
-    if (!job->dynamic_loss_scaling && job->loss_scale == 1) {
-        qs__put_text(writer, key, "off");
-    } else if (!job->dynamic_loss_scaling) {
-        qs__put_number(writer, key, job->loss_scale);
-    } else if (job->loss_scale == dynamic_start) {
-        qs__put_text(writer, key, "dynamic");
-    } else {
-        qs__open_object(writer, key, QS__ONE_LINE);
-        qs__put_number(writer, "dynamic", job->loss_scale);
-        qs__close(writer);
-    }
-}
-
-static void write_update(qs__writer *writer, const qs_job *job) {
-    const qs_op *op = NULL;
-    if (qs_optimizer_find(job->optimizer.name, &op) != QS_OK) qs__writer_fail(writer, QS_USAGE);
-    qs__open_object(writer, "optimizer", QS__ONE_LINE);
-    qs__put_text(writer, "name", job->optimizer.name);
-    for (int i = 0; op && i < qs_optimizer_settings(op->optimizer); i++)
-        qs__put_number(writer, op->optimizer->setting[i].name, job->optimizer.setting[i]);
-    qs__close(writer);
-    qs__open_object(writer, "rate", QS__ONE_LINE);
-    qs__put_number(writer, "base", job->rate.base);
-    qs__put_number(writer, "warmup_epochs", job->rate.warmup_epochs);
-    qs__put_text(writer, "schedule", schedule_names[job->rate.schedule]);
-    qs__close(writer);
-    write_loss_scaling(writer, job);
-    if (job->clip_norm > 0) {
-        qs__put_number(writer, "clip_norm", job->clip_norm);
-    } else {
-        qs__put_null(writer, "clip_norm");
-    }
-}
-
-void qs__job_write(qs__writer *writer, const qs_job *job) {
-    qs__put_text(writer, "model", job->model);
-    qs__put_text(writer, "dataset", job->dataset);
-    qs__put_integer(writer, "batch", job->batch);
-    write_update(writer, job);
-    qs__open_object(writer, "buckets", QS__ONE_LINE);
-    qs__put_integer(writer, "bytes", job->bucket_bytes);
-    qs__put_text(writer, "wire", job->wire);
-    qs__put_text(writer, "algorithm", job->algorithm);
-    qs__close(writer);
-    qs__put_integer(writer, "epochs", job->epochs);
-    if (job->seed > INT64_MAX) {
-        qs__writer_fail(writer, qs_fail(QS_USAGE, "seed: %llu is outside 0 .. 2^63 - 1", (unsigned long long)job->seed));
-    }
-    qs__put_integer(writer, "seed", (int64_t)job->seed);
-    qs__put_flag(writer, "augmentation", job->augmentation);
-}
-
-qs_status qs_job_text(const qs_job *job, char **json) {
-    qs__writer writer = {0};
-    qs__record_begin(&writer, "job");
-    qs__job_write(&writer, job);
-    return qs__record_finish(&writer, "job", json);
-}
-
-const char *qs_job_signature(const qs_job *job, char *buffer) {
-    char *json = NULL;
-    qs_status status = qs_job_text(job, &json);
-    return qs__sign(status == QS_OK ? json : NULL, buffer);
 }

@@ -1,450 +1,361 @@
 // SPDX-License-Identifier: Apache-2.0
 /* plan.json: which recipe every operator of every class runs, with which kernels, and what that was predicted to cost. Written by planners
  * or by hand: what only a planner can know (signatures, kernels, schedule, predictions, reasons) may be absent. */
-#include "record_internal.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-static const char default_recipe[] = "fp32";
+#include "table.h"
 
-/* ---- Recipes --------------------------------------------------------------------------------------------------------------- */
+/* ---- An operator ----------------------------------------------------------------------------------------------------------- */
 
-static bool has_recipe(const qs_plan *plan, const char *name) {
-    return qs_plan_recipe(plan, name) != NULL;
+/* Only the operator's own accumulators are written; what they are read for depends on its recipe (choice_check). */
+static bool adds_as_its_recipe(const void *object) {
+    const qs_operator_choice *choice = object;
+    return !choice->adds[QS_GEMM_FORWARD] && !choice->adds[QS_GEMM_INPUT_GRADIENT] && !choice->adds[QS_GEMM_WEIGHT_GRADIENT];
 }
 
-static qs_status append_recipe(qs_plan *plan, const qs_recipe *recipe) {
+static void accumulators_write(qs__writer *writer, const char *name, const void *object) {
+    const qs_operator_choice *choice = object;
+    char text[QS_NARROW_TEXT];
+    qs__open(writer, name, "{}", QS__ONE_LINE);
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        if (choice->adds[gemm]) qs__put_text(writer, qs_gemm_name(gemm), qs_narrow_text(&choice->accumulator[gemm], text));
+    qs__close(writer);
+}
+
+static const qs__hook accumulators_hook = {NULL, accumulators_write, adds_as_its_recipe, NULL};
+
+static const qs__field choice_fields[] = {
+    {"recipe", QS__NAME, QS__REQUIRED, QS__AT(qs_operator_choice, recipe), .values = "recipe name", .text = "what it runs"},
+    {"pin", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_operator_choice, pin), .text = "planners leave a pinned operator alone"},
+    {"accumulator", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .hook = &accumulators_hook,
+     .values = "object: `forward`, `input_gradient`, `weight_gradient` → accumulator", .absent = "the recipe's",
+     .text = "of this operator's GEMMs"},
+};
+
+static qs_status recipe_append(qs_plan *plan, const qs_recipe *recipe) {
     size_t capacity = (size_t)plan->recipes;
     QS_TRY(qs_grow(&plan->recipe, &capacity, (size_t)plan->recipes + 1, sizeof *plan->recipe));
     plan->recipe[plan->recipes++] = *recipe;
     return QS_OK;
 }
 
-static qs_status read_recipe(const qs__place *member, int index, void *context) {
-    qs_plan *plan = context;
-    QS_TRY(qs__recipe_read(member, &plan->recipe[index]));
-    plan->recipes = index + 1;
+/* Its recipe is one of the plan's, or a built-in one that the plan has from now on, as the operator spells it: "int(8)/bf16". */
+static qs_status choice_check(const qs__place *place, void *object, void *root) {
+    qs_operator_choice *choice = object;
+    qs_plan *plan = root;
+    qs_recipe builtin;
+    char known[512] = "";
+    if (!qs_plan_recipe(plan, choice->recipe)) {
+        for (int i = 0; i < plan->recipes; i++) {
+            const size_t used = strlen(known);
+            snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", plan->recipe[i].name);
+        }
+        if (qs_recipe_builtin(choice->recipe, &builtin) != QS_OK)
+            return qs__refuse_value(place, "recipe \"%s\" is not in recipes (%s) and not built in (%s)", choice->recipe, known,
+                                    qs__recipe_names);
+        memcpy(builtin.name, choice->recipe, sizeof builtin.name);
+        QS_TRY(recipe_append(plan, &builtin));
+    }
+    const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
+    const qs__place accumulators = qs__member(place, "accumulator");
+    const char *name;
+    json_t *value;
+    if (!accumulators.value) return QS_OK;
+    if (!json_is_object(accumulators.value)) return qs__refuse_type(&accumulators, "an object");
+    json_object_foreach(accumulators.value, name, value) {
+        const qs__place member = qs__member(&accumulators, name);
+        const qs_format *a, *b;
+        qs_gemm gemm = 0;
+        while (gemm < QS_GEMMS && strcmp(qs_gemm_name(gemm), name) != 0)
+            gemm++;
+        if (gemm == QS_GEMMS)
+            return qs__refuse_value(&accumulators, "unknown field \"%.80s\"; fields are: forward input_gradient weight_gradient", name);
+        qs_recipe_operands(recipe, gemm, &a, &b);
+        QS_TRY(qs__accumulator_take(&member, a, &choice->accumulator[gemm]));
+        choice->adds[gemm] = a->kind == QS_KIND_FLOAT;
+    }
     return QS_OK;
 }
 
-static qs_status read_recipes(const qs__place *root, qs_plan *plan) {
-    qs__place recipes = qs__field(root, "recipes");
-    if (!recipes.value) return QS_OK;
-    QS_TRY(qs__expect_object(&recipes));
-    QS_TRY(qs__members_create(&recipes, sizeof(qs_recipe), &plan->recipe));
-    return qs__each_member(&recipes, read_recipe, plan);
+static const qs__record choice_record = {QS__FIELDS(choice_fields),
+                                         .title = "An operator: `classes.*.operators.*`, a recipe name or an object",
+                                         .key = QS_NAME,
+                                         .form = QS__SHORT,
+                                         .layout = QS__ONE_LINE,
+                                         .check = choice_check};
+
+/* ---- A tensor -------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field tensor_fields[] = {
+    {"value", QS__QUANTIZER, QS__LEFT_OUT, QS__AT(qs_tensor_choice, value), .values = "quantizer (float, `tensor`)", .absent = "fp32",
+     .text = "the output as all readers see it; the parameter as forward and backward do"},
+    {"saved", QS__FORMAT, QS__LEFT_OUT, QS__AT(qs_tensor_choice, saved), .values = "float format", .absent = "as it was computed",
+     .text = "storage from forward to backward; parameters have none"},
+    {"gradient", QS__QUANTIZER, QS__LEFT_OUT, QS__AT(qs_tensor_choice, gradient), .values = "quantizer (float, `tensor`)", .absent = "fp32",
+     .text = "gradient of the loss by this tensor"},
+    {"promote_at", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_tensor_choice, promote_at), .high = 1, .absent = "0: never",
+     .text = "a step in which more than this share of the elements overflowed when `value` was rounded promotes the tensor for good"},
+    {"promote_to", QS__QUANTIZER, QS__LEFT_OUT, QS__AT(qs_tensor_choice, promote_to), .values = "quantizer (float, `tensor`)",
+     .absent = "`fp(6,9,0)`, rounded as `value`", .text = "`value` after that; its format is the storage then"},
+};
+
+/* Whether the model has such a tensor is asked by who lowers the plan; here every field must make sense by itself. */
+static qs_status tensor_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_tensor_choice *one = object;
+    const qs_quantizer *const quantizers[] = {&one->value, &one->gradient, &one->promote_to};
+    static const char *const names[] = {"value", "gradient", "promote_to"};
+    for (int i = 0; i < 3; i++) {
+        const qs_quantizer *quantizer = quantizers[i];
+        const qs__place field = qs__member(place, names[i]);
+        if (quantizer->format && (quantizer->format->kind != QS_KIND_FLOAT || quantizer->granularity != QS_PER_TENSOR))
+            return qs__refuse_value(&field, "must be a float format with one rounding for the tensor; fixed point is a matter of recipes");
+    }
+    const qs__place saved = qs__member(place, "saved"), promote_at = qs__member(place, "promote_at");
+    if (one->saved && one->saved->kind != QS_KIND_FLOAT)
+        return qs__refuse_value(&saved, "must be a float format, is \"%s\"", one->saved->name);
+    if (one->promote_at > 0 && !one->value.format)
+        return qs__refuse_value(&promote_at, "there is nothing to promote: \"value\" is absent, which is fp32");
+    return QS_OK;
 }
 
-static void list_recipes(const qs_plan *plan, char *text, size_t capacity) {
-    size_t used = 0;
-    *text = '\0';
-    for (int i = 0; i < plan->recipes && used < capacity; i++) {
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", plan->recipe[i].name);
-    }
+static const qs__record tensor_record = {QS__FIELDS(tensor_fields), .title = "Formats of a tensor: `classes.*.tensors.*`",
+                                         .key = sizeof(((qs_tensor_choice *)0)->name), .layout = QS__ONE_LINE, .check = tensor_check};
+
+/* ---- What a planner says of a class ---------------------------------------------------------------------------------------- */
+
+static const qs__field assigned_bytes_fields[] = {
+    {"high", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.high_bytes), .low = 1, .unit = "bytes",
+     .text = "in the tensors' formats: all in high precision"},
+    {"plan", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.bytes), .low = 1, .unit = "bytes", .text = "by this plan"},
+    {"low", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.low_bytes), .low = 1, .unit = "bytes",
+     .text = "all that can be in low precision is"},
+};
+static const qs__record assigned_bytes_record = {QS__FIELDS(assigned_bytes_fields), .layout = QS__ONE_LINE};
+
+static const qs__field assigned_arena_fields[] = {
+    {"high", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.high_arena_bytes), .unit = "bytes",
+     .text = "`predicted.memory.arena`, were all tensors in high precision"},
+    {"low", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.low_arena_bytes), .unit = "bytes",
+     .text = "the same, were all that can be in low precision"},
+};
+static const qs__record assigned_arena_record = {QS__FIELDS(assigned_arena_fields), .layout = QS__ONE_LINE};
+
+static const qs__field assignment_fields[] = {
+    {"ratio_low", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.ratio_low), .high = 1,
+     .text = "elements in low precision over all elements"},
+    {"bytes", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &assigned_bytes_record},
+    {"arena", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &assigned_arena_record},
+};
+static const qs__record assignment_record = {QS__FIELDS(assignment_fields), .layout = QS__ONE_LINE};
+
+static const qs__field kernel_fields[] = {
+    {"kernel", QS__NAME, QS__REQUIRED, QS__AT(qs_plan_kernel, kernel), .text = "as in the profile"},
+    {"scratch_bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_plan_kernel, scratch_bytes), .unit = "bytes", .text = "as in the profile"},
+    {"allocates", QS__FLAG, QS__REQUIRED, QS__AT(qs_plan_kernel, allocates), .text = "as in the profile"},
+};
+static const qs__record kernel_record = {QS__FIELDS(kernel_fields), .title = "A kernel: `classes.*.kernels.*`", .layout = QS__ONE_LINE};
+
+static const qs__field memory_fields[] = {
+    {"arena", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.arena_bytes), .unit = "bytes", .text = "that the arena takes"},
+    {"communication", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.communication_bytes), .unit = "bytes",
+     .text = "of the communication library's buffers"},
+    {"base", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.base_bytes), .unit = "bytes",
+     .text = "of the process without arena, data and training program"},
+    {"program", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.program_bytes), .unit = "bytes", .absent = "not known",
+     .text = "that the kernels of the training program hold; once more for a smaller last step"},
+};
+static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS__ONE_LINE};
+
+static const qs__field phase_fields[] = {
+    {"forward_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, forward_us), .unit = "µs", .text = "forward kernels"},
+    {"backward_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, backward_us), .unit = "µs", .text = "backward kernels"},
+    {"cast_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, cast_us), .unit = "µs", .text = "conversions of all phases"},
+    {"communication_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, communication_us), .unit = "µs",
+     .text = "inside calls that start or move all-reduces"},
+    {"waiting_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, waiting_us), .unit = "µs",
+     .text = "blocked until their sums are there"},
+    {"optimizer_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, optimizer_us), .unit = "µs",
+     .text = "the update and the checks before it"},
+    {"data_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_phase_times, data_us), .unit = "µs", .text = "batch loading and the training loop"},
+};
+static const qs__record phases_record = {QS__FIELDS(phase_fields), .layout = QS__ONE_LINE};
+
+static const qs__field predicted_fields[] = {
+    {"iteration_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.iteration_us), .unit = "µs", .text = "of one iteration"},
+    {"compute_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.compute_us), .unit = "µs", .text = "of it, in compute"},
+    {"waiting_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.waiting_us), .low = -INFINITY, .unit = "µs",
+     .text = "of it, waiting for other ranks"},
+    {"memory", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &memory_record},
+    {"sum_omega", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.sum_omega), .low = -INFINITY, .values = "Ω",
+     .text = "indicator summed over operators"},
+    {"lower_bound", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.lower_bound), .low = -INFINITY, .values = "Ω",
+     .absent = "not known", .text = "no feasible plan is below it"},
+    {"phases", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.phases), .of = &phases_record, .absent = "not known",
+     .text = "an iteration of a rank by what its compute thread does; together they are the iteration"},
+};
+static const qs__record predicted_record = {QS__FIELDS(predicted_fields)};
+
+static const qs__field reason_fields[] = {
+    {"stopped_by", QS__NAME, QS__REQUIRED, QS__AT(qs_operator_reason, stopped_by),
+     .values = "`memory`, `throughput`, `highest`, `pinned`, `profile` (the profile lacks a case of the mix), `planner` (the planner chose "
+               "so)",
+     .text = "what kept it from the next recipe"},
+    {"next", QS__NAME, QS__LEFT_OUT, QS__AT(qs_operator_reason, next), .values = "recipe name", .absent = "already the highest",
+     .text = "the recipe one step up"},
+    {"time_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_operator_reason, time_us), .low = -INFINITY, .unit = "µs",
+     .text = "what that would cost in iteration time"},
+    {"bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_operator_reason, bytes), .low = -INFINITY, .unit = "bytes", .text = "and in memory"},
+    {"omega", QS__NUMBER, QS__REQUIRED, QS__AT(qs_operator_reason, omega), .low = -INFINITY, .values = "Ω",
+     .text = "of the present recipe"},
+};
+static const qs__record reason_record = {QS__FIELDS(reason_fields), .title = "A reason: `classes.*.why.*`", .key = QS_NAME,
+                                         .layout = QS__ONE_LINE};
+
+/* ---- A class --------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field class_fields[] = {
+    {"batch", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, batch), .high = INT32_MAX, .unit = "samples", .absent = "the job's",
+     .text = "local batch"},
+    {"operators", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_class_plan, operator_, operators), .of = &choice_record,
+     .values = "object: operator → recipe name, or an object", .text = "operators that are not named run in `fp32`"},
+    {"tensors", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, tensor, tensors), .of = &tensor_record,
+     .values = "object: tensor → formats", .absent = "fp32",
+     .text = "mixed-precision assignment: an operator's output goes by its name (the images: `input`), a parameter by the one it has in "
+             "weights files (`conv1.weights`); operators compute in fp32, what they write is rounded behind them"},
+    {"assignment", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &assignment_record, .absent = "none was planned",
+     .text = "what `tensors` come to: every tensor of a gradient computation and its gradient counts once, at the class's batch"},
+    {"kernels", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, kernel, kernels), .of = &kernel_record,
+     .values = "object: case → kernel", .absent = "chosen anew",
+     .text = "training runs these, whatever a cache of kernels says by then; cases that are not named take the first kernel of the lists"},
+    {"schedule", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class_plan, schedule), .values = "hash", .absent = "not checked",
+     .text = "of the lowered schedule; training refuses another"},
+    {"predicted", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &predicted_record, .absent = "not known",
+     .text = "what the plan is predicted to come to"},
+    {"why", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, reason, reasons), .of = &reason_record,
+     .values = "object: operator → reason", .absent = "not known", .text = "why no operator has a higher recipe"},
+};
+static const qs__record class_record = {QS__FIELDS(class_fields), .title = "A class: `classes.*`", .key = QS_NAME};
+
+static const qs__field pace_fields[] = {
+    {"images_per_second", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_pace, images_per_second), .unit = "1/s"},
+};
+static const qs__record pace_record = {QS__FIELDS(pace_fields), .key = QS_NAME, .form = QS__ONLY_SHORT};
+
+/* ---- The plan -------------------------------------------------------------------------------------------------------------- */
+
+/* Guards against a job edited under a planner's predictions: a plan that carries any signature carries the job's as well. */
+static void job_signature_write(qs__writer *writer, const char *name, const void *object) {
+    char signature[32];
+    qs__put_text(writer, name, qs_job_signature(&((const qs_plan *)object)->job, signature));
+}
+static const qs__hook job_signature_hook = {NULL, job_signature_write, NULL, NULL};
+
+static bool is_unsigned(const void *object) {
+    const qs_plan *plan = object;
+    return !*plan->graph && !*plan->cluster && !*plan->profile;
 }
 
-/* Makes sure that the plan has the recipe an operator names, taking it from the built-in ones if need be. */
-static qs_status need_recipe(const qs__place *place, qs_plan *plan, const char *name) {
-    qs_recipe builtin;
-    if (has_recipe(plan, name)) return QS_OK;
-    if (qs_recipe_builtin(name, &builtin) == QS_OK) {
-        snprintf(builtin.name, sizeof builtin.name, "%s", name); /* as the operator spells it: "int(8)/bf16" */
-        return append_recipe(plan, &builtin);
-    }
-    char known[512];
-    list_recipes(plan, known, sizeof known);
-    return qs__refuse_field(place, "recipe \"%s\" is not in recipes (%s) and not built in (%s)", name, known, qs__recipe_names);
+static bool is_without_job(const void *object) {
+    return ((const qs_plan *)object)->without_job;
 }
+
+static const qs__field signature_fields[] = {
+    {"graph", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, graph), .values = "signature", .absent = "not checked",
+     .text = "of the model it was made for; training refuses others"},
+    {"cluster", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, cluster), .values = "signature", .absent = "not checked",
+     .text = "of the cluster; training refuses others"},
+    {"profile", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, profile), .values = "signature", .absent = "not checked", .text = "of the profile"},
+    {"job", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &job_signature_hook, .values = "signature", .absent = "not checked",
+     .text = "of `job`; the reader refuses a job that was changed under the plan"},
+};
+static const qs__record signature_record = {QS__FIELDS(signature_fields), .layout = QS__ONE_LINE};
+
+static const qs__field plan_fields[] = {
+    {"planner", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, planner), .absent = "made by hand", .text = "who made it"},
+    {"signature", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &signature_record, .left_out = is_unsigned},
+    {"job", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_plan, job), .of = &qs__job_record, .left_out = is_without_job, .values = "see [job](#job)",
+     .absent = "the trainer's own", .text = "what it was made for; training refuses another, where the schedule depends on it"},
+    {"images_per_second", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_plan, images_per_second), .unit = "1/s", .absent = "not known",
+     .text = "predicted, of all ranks together"},
+    {"without", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, without, withouts), .of = &pace_record, .values = "object: class → 1/s",
+     .absent = "not known",
+     .text = "predicted of the other classes alone, by a plan of their own; 0: they have none. A class that the rest is as fast without "
+             "does not help"},
+    {"left_out", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, left_out, left_outs), .of = &pace_record, .values = "object: class → 1/s",
+     .absent = "none",
+     .text = "classes that `plan --drop-unhelpful` took out of the cluster, in this order, and the pace with each still in it"},
+    {"recipes", QS__OBJECT, QS__OPTIONAL, QS__TABLE(qs_plan, recipe, recipes), .of = &qs__recipe_record, .values = "object: name → recipe",
+     .absent = "empty", .text = "the file's own recipes; built-in ones need not stand here"},
+    {"classes", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_plan, class_, classes), .of = &class_record,
+     .values = "object: class name → plan of the class", .text = "what every class runs"},
+};
 
 /* Operators that a plan does not name run in fp32, so that recipe is always there. */
-static qs_status need_default_recipe(qs_plan *plan) {
-    qs_recipe recipe;
-    if (has_recipe(plan, default_recipe)) return QS_OK;
-    QS_TRY(qs_recipe_builtin(default_recipe, &recipe));
-    return append_recipe(plan, &recipe);
-}
-
-/* ---- Reading: classes ------------------------------------------------------------------------------------------------------ */
-
-typedef struct class_reader {
-    qs_plan *plan;
-    qs_class_plan *one;
-} class_reader;
-
-/* "recipe" or {"recipe": ..., "pin": true, "accumulator": {...}}. */
-static qs_status read_choice(const qs__place *member, int index, void *context) {
-    class_reader *reader = context;
-    qs_operator_choice *out = &reader->one->operator_[index];
-    QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    if (json_is_object(member->value)) {
-        QS_TRY(qs__expect_fields(member, "recipe", "pin accumulator"));
-        QS_TRY(qs__get_name(member, "recipe", out->recipe, sizeof out->recipe));
-        QS_TRY(qs__get_flag(member, "pin", &out->pin));
-    } else {
-        QS_TRY(qs__take_text(member, out->recipe, sizeof out->recipe));
-    }
-    reader->one->operators = index + 1;
-    QS_TRY(need_recipe(member, reader->plan, out->recipe));
-    return qs__accumulators_read(member, qs_plan_recipe(reader->plan, out->recipe), out);
-}
-
-static qs_status read_tensor(const qs__place *member, int index, void *context) {
-    (void)index;
-    return qs__tensor_read(member, ((class_reader *)context)->one);
-}
-
-static qs_status read_kernel(const qs__place *member, int index, void *context) {
-    qs_class_plan *one = ((class_reader *)context)->one;
-    qs_plan_kernel *out = &one->kernel[index];
-    if (!*member->key) return qs__refuse_field(member, "a case must not be empty");
-    QS_TRY(qs__expect_fields(member, "kernel scratch_bytes allocates", ""));
-    QS_TRY(qs__get_name(member, "kernel", out->kernel, sizeof out->kernel));
-    QS_TRY(qs__get_integer(member, "scratch_bytes", 0, INT64_MAX, &out->scratch_bytes));
-    QS_TRY(qs__get_flag(member, "allocates", &out->allocates));
-    QS_TRY(qs_format_text(&out->case_text, "%s", member->key));
-    one->kernels = index + 1;
-    return QS_OK;
-}
-
-static qs_status read_reason(const qs__place *member, int index, void *context) {
-    qs_class_plan *one = ((class_reader *)context)->one;
-    qs_operator_reason *out = &one->reason[index];
-    QS_TRY(qs__take_key(member, out->name, sizeof out->name));
-    QS_TRY(qs__expect_fields(member, "stopped_by time_us bytes omega", "next"));
-    QS_TRY(qs__get_name(member, "stopped_by", out->stopped_by, sizeof out->stopped_by));
-    QS_TRY(qs__get_name(member, "next", out->next, sizeof out->next));
-    QS_TRY(qs__get_number(member, "time_us", -INFINITY, INFINITY, &out->time_us));
-    QS_TRY(qs__get_integer(member, "bytes", INT64_MIN, INT64_MAX, &out->bytes));
-    QS_TRY(qs__get_number(member, "omega", -INFINITY, INFINITY, &out->omega));
-    one->reasons = index + 1;
-    return QS_OK;
-}
-
-/* The phases by name, in the order in which they are written. */
-typedef struct phase_field {
-    const char *name;
-    size_t offset;
-} phase_field;
-static const phase_field phase_fields[] = {
-    {"forward_us", offsetof(qs_phase_times, forward_us)}, {"backward_us", offsetof(qs_phase_times, backward_us)},
-    {"cast_us", offsetof(qs_phase_times, cast_us)},       {"communication_us", offsetof(qs_phase_times, communication_us)},
-    {"waiting_us", offsetof(qs_phase_times, waiting_us)}, {"optimizer_us", offsetof(qs_phase_times, optimizer_us)},
-    {"data_us", offsetof(qs_phase_times, data_us)}};
-enum { PHASES = sizeof phase_fields / sizeof *phase_fields };
-
-static qs_status read_phases(const qs__place *predicted, qs_phase_times *out) {
-    qs__place phases = qs__field(predicted, "phases");
-    if (!phases.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&phases, "forward_us backward_us cast_us communication_us waiting_us optimizer_us data_us", ""));
-    for (int i = 0; i < PHASES; i++)
-        QS_TRY(qs__get_number(&phases, phase_fields[i].name, 0, INFINITY, (double *)((char *)out + phase_fields[i].offset)));
-    return QS_OK;
-}
-
-static qs_status read_predicted(const qs__place *member, qs_class_plan *out) {
-    qs__place predicted = qs__field(member, "predicted");
-    if (!predicted.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&predicted, "iteration_us compute_us waiting_us memory sum_omega", "lower_bound phases"));
-    QS_TRY(qs__get_number(&predicted, "iteration_us", 0, INFINITY, &out->predicted.iteration_us));
-    QS_TRY(qs__get_number(&predicted, "compute_us", 0, INFINITY, &out->predicted.compute_us));
-    QS_TRY(qs__get_number(&predicted, "waiting_us", -INFINITY, INFINITY, &out->predicted.waiting_us));
-    QS_TRY(qs__get_number(&predicted, "sum_omega", -INFINITY, INFINITY, &out->predicted.sum_omega));
-    QS_TRY(qs__get_number(&predicted, "lower_bound", -INFINITY, INFINITY, &out->predicted.lower_bound));
-    QS_TRY(read_phases(&predicted, &out->predicted.phases));
-    qs__place memory = qs__field(&predicted, "memory");
-    QS_TRY(qs__expect_fields(&memory, "arena communication base", "program"));
-    QS_TRY(qs__get_integer(&memory, "arena", 0, INT64_MAX, &out->predicted.arena_bytes));
-    QS_TRY(qs__get_integer(&memory, "communication", 0, INT64_MAX, &out->predicted.communication_bytes));
-    QS_TRY(qs__get_integer(&memory, "base", 0, INT64_MAX, &out->predicted.base_bytes));
-    return qs__get_integer(&memory, "program", 0, INT64_MAX, &out->predicted.program_bytes);
-}
-
-/* An object of named members, which may be absent: allocates *array and reads each. */
-static qs_status read_table(const qs__place *object, const char *key, size_t size, void *array, qs__member_reader read,
-                            class_reader *reader) {
-    qs__place table = qs__field(object, key);
-    if (!table.value) return QS_OK;
-    QS_TRY(qs__expect_object(&table));
-    QS_TRY(qs__members_create(&table, size, array));
-    return qs__each_member(&table, read, reader);
-}
-
-static qs_status read_class(const qs__place *member, int index, void *context) {
-    qs_plan *plan = context;
-    qs_class_plan *out = &plan->class_[index];
-    class_reader reader = {plan, out};
-    plan->classes = index + 1;
-    QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    QS_TRY(qs__expect_fields(member, "operators", "batch tensors assignment kernels schedule predicted why"));
-    QS_TRY(qs__get_integer(member, "batch", 0, INT32_MAX, &out->batch));
-    QS_TRY(read_table(member, "operators", sizeof(qs_operator_choice), &out->operator_, read_choice, &reader));
-    QS_TRY(read_table(member, "tensors", sizeof(qs_tensor_choice), &out->tensor, read_tensor, &reader));
-    QS_TRY(qs__assignment_read(member, &out->assignment));
-    QS_TRY(read_table(member, "kernels", sizeof(qs_plan_kernel), &out->kernel, read_kernel, &reader));
-    QS_TRY(qs__get_name(member, "schedule", out->schedule, sizeof out->schedule));
-    QS_TRY(read_predicted(member, out));
-    return read_table(member, "why", sizeof(qs_operator_reason), &out->reason, read_reason, &reader);
-}
-
-/* ---- Reading: the whole ---------------------------------------------------------------------------------------------------- */
-
-static qs_status read_job(const qs__place *root, qs_plan *out) {
-    qs__place job = qs__field(root, "job");
-    qs_job_default(&out->job);
-    out->without_job = !job.value;
-    return job.value ? qs__job_read(&job, false, &out->job) : QS_OK;
-}
-
-/* The job's signature guards against a job edited under a planner's predictions. */
-static qs_status check_job_signature(const qs__place *signature, const qs_plan *plan) {
+static qs_status plan_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    qs_plan *plan = object;
+    const qs_recipe fp32 = qs__recipe_fp32();
     char stated[32] = "", actual[32];
-    QS_TRY(qs__get_name(signature, "job", stated, sizeof stated));
-    if (!*stated || strcmp(stated, qs_job_signature(&plan->job, actual)) == 0) return QS_OK;
-    qs__place field = qs__field(signature, "job");
-    return qs__refuse_field(&field, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"",
-                            stated, actual);
-}
-
-static qs_status read_signature(const qs__place *root, qs_plan *out) {
-    qs__place signature = qs__field(root, "signature");
-    if (!signature.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&signature, "", "graph cluster profile job"));
-    QS_TRY(qs__get_name(&signature, "graph", out->graph, sizeof out->graph));
-    QS_TRY(qs__get_name(&signature, "cluster", out->cluster, sizeof out->cluster));
-    QS_TRY(qs__get_name(&signature, "profile", out->profile, sizeof out->profile));
-    return check_job_signature(&signature, out);
-}
-
-static qs_status read_pace(const qs__place *member, int index, void *context) {
-    qs_class_pace *out = &((qs_class_pace *)context)[index];
-    QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    return qs__take_number(member, 0, INFINITY, &out->images_per_second);
-}
-
-/* An object of class names with images per second, which may be absent. */
-static qs_status read_paces(const qs__place *root, const char *key, int *count, qs_class_pace **out) {
-    qs__place table = qs__field(root, key);
-    if (!table.value) return QS_OK;
-    QS_TRY(qs__expect_object(&table));
-    QS_TRY(qs__members_create(&table, sizeof **out, out));
-    QS_TRY(qs__each_member(&table, read_pace, *out));
-    *count = (int)json_object_size(table.value);
-    return QS_OK;
-}
-
-static qs_status fill(const qs__place *root, qs_plan *out) {
-    QS_TRY(qs__expect_fields(root, "schema classes", "planner signature job images_per_second without left_out recipes"));
-    QS_TRY(qs__get_name(root, "planner", out->planner, sizeof out->planner));
-    QS_TRY(qs__get_number(root, "images_per_second", 0, INFINITY, &out->images_per_second));
-    QS_TRY(read_paces(root, "without", &out->withouts, &out->without));
-    QS_TRY(read_paces(root, "left_out", &out->left_outs, &out->left_out));
-    QS_TRY(read_job(root, out));
-    QS_TRY(read_signature(root, out));
-    QS_TRY(read_recipes(root, out));
-    qs__place classes = qs__field(root, "classes");
-    QS_TRY(qs__expect_object(&classes));
-    QS_TRY(qs__members_create(&classes, sizeof(qs_class_plan), &out->class_));
-    QS_TRY(qs__each_member(&classes, read_class, out));
-    return need_default_recipe(out);
-}
-
-static qs_status read_root(const qs__place *root, qs_plan *out) {
-    qs_plan plan = {0};
-    qs_status status = fill(root, &plan);
-    json_decref(root->value);
-    if (status == QS_OK) {
-        *out = plan;
-    } else {
-        qs_plan_release(&plan);
+    const qs__place signature = qs__member(place, "signature"), job = qs__member(&signature, "job");
+    plan->without_job = !qs__member(place, "job").value;
+    if (job.value) {
+        QS_TRY(qs__text_take(&job, stated, sizeof stated));
+        if (strcmp(stated, qs_job_signature(&plan->job, actual)) != 0)
+            return qs__refuse_value(
+                &job, "%s is not the job's (%s): the job was changed after planning; plan again or remove \"signature\"", stated, actual);
     }
-    return status;
+    return qs_plan_recipe(plan, fp32.name) ? QS_OK : recipe_append(plan, &fp32);
 }
+
+const qs__record qs__plan_record = {QS__FIELDS(plan_fields), .kind = "plan", .size = sizeof(qs_plan), .check = plan_check};
 
 qs_status qs_plan_read(const char *path, qs_plan *out) {
-    qs__place root;
-    QS_TRY(qs__record_load(path, "plan", &root));
-    return read_root(&root, out);
+    return qs__record_read(&qs__plan_record, path, out);
 }
 
 qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out) {
-    qs__place root;
-    QS_TRY(qs__record_parse(json, strlen(json), source, "plan", &root));
-    return read_root(&root, out);
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
-
-static bool adds_by_itself(const qs_operator_choice *choice) {
-    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
-        if (choice->adds[gemm]) return true;
-    return false;
-}
-
-static void write_choice(qs__writer *writer, const qs_operator_choice *choice) {
-    if (!choice->pin && !adds_by_itself(choice)) {
-        qs__put_text(writer, choice->name, choice->recipe);
-        return;
-    }
-    qs__open_object(writer, choice->name, QS__ONE_LINE);
-    qs__put_text(writer, "recipe", choice->recipe);
-    if (choice->pin) qs__put_flag(writer, "pin", true);
-    if (adds_by_itself(choice)) qs__accumulators_write(writer, choice);
-    qs__close(writer);
-}
-
-static void write_kernels(qs__writer *writer, const qs_class_plan *one) {
-    qs__open_object(writer, "kernels", QS__LINES);
-    for (int i = 0; i < one->kernels; i++) {
-        qs__open_object(writer, one->kernel[i].case_text, QS__ONE_LINE);
-        qs__put_text(writer, "kernel", one->kernel[i].kernel);
-        qs__put_integer(writer, "scratch_bytes", one->kernel[i].scratch_bytes);
-        qs__put_flag(writer, "allocates", one->kernel[i].allocates);
-        qs__close(writer);
-    }
-    qs__close(writer);
-}
-
-static bool is_predicted(const qs_class_plan *one) {
-    return one->predicted.iteration_us != 0 || one->predicted.compute_us != 0 || one->predicted.waiting_us != 0 ||
-           one->predicted.arena_bytes != 0 || one->predicted.communication_bytes != 0 || one->predicted.base_bytes != 0 ||
-           one->predicted.sum_omega != 0 || one->predicted.lower_bound != 0;
-}
-
-static void write_phases(qs__writer *writer, const qs_phase_times *phases) {
-    const qs_phase_times none = {0};
-    if (memcmp(phases, &none, sizeof none) == 0) return;
-    qs__open_object(writer, "phases", QS__ONE_LINE);
-    for (int i = 0; i < PHASES; i++)
-        qs__put_number(writer, phase_fields[i].name, *(const double *)((const char *)phases + phase_fields[i].offset));
-    qs__close(writer);
-}
-
-static void write_predicted(qs__writer *writer, const qs_class_plan *one) {
-    qs__open_object(writer, "predicted", QS__LINES);
-    qs__put_number(writer, "iteration_us", one->predicted.iteration_us);
-    qs__put_number(writer, "compute_us", one->predicted.compute_us);
-    qs__put_number(writer, "waiting_us", one->predicted.waiting_us);
-    qs__open_object(writer, "memory", QS__ONE_LINE);
-    qs__put_integer(writer, "arena", one->predicted.arena_bytes);
-    qs__put_integer(writer, "communication", one->predicted.communication_bytes);
-    qs__put_integer(writer, "base", one->predicted.base_bytes);
-    if (one->predicted.program_bytes > 0) qs__put_integer(writer, "program", one->predicted.program_bytes);
-    qs__close(writer);
-    qs__put_number(writer, "sum_omega", one->predicted.sum_omega);
-    if (one->predicted.lower_bound != 0) qs__put_number(writer, "lower_bound", one->predicted.lower_bound);
-    write_phases(writer, &one->predicted.phases);
-    qs__close(writer);
-}
-
-static void write_reasons(qs__writer *writer, const qs_class_plan *one) {
-    qs__open_object(writer, "why", QS__LINES);
-    for (int i = 0; i < one->reasons; i++) {
-        const qs_operator_reason *reason = &one->reason[i];
-        qs__open_object(writer, reason->name, QS__ONE_LINE);
-        qs__put_text(writer, "stopped_by", reason->stopped_by);
-        if (*reason->next) qs__put_text(writer, "next", reason->next);
-        qs__put_number(writer, "time_us", reason->time_us);
-        qs__put_integer(writer, "bytes", reason->bytes);
-        qs__put_number(writer, "omega", reason->omega);
-        qs__close(writer);
-    }
-    qs__close(writer);
-}
-
-static void write_class(qs__writer *writer, const qs_class_plan *one) {
-    qs__open_object(writer, one->class_name, QS__LINES);
-    if (one->batch > 0) qs__put_integer(writer, "batch", one->batch);
-    qs__open_object(writer, "operators", QS__LINES);
-    for (int i = 0; i < one->operators; i++)
-        write_choice(writer, &one->operator_[i]);
-    qs__close(writer);
-    qs__tensors_write(writer, one);
-    qs__assignment_write(writer, &one->assignment);
-    if (one->kernels > 0) write_kernels(writer, one);
-    if (*one->schedule) qs__put_text(writer, "schedule", one->schedule);
-    if (is_predicted(one)) write_predicted(writer, one);
-    if (one->reasons > 0) write_reasons(writer, one);
-    qs__close(writer);
-}
-
-/* A plan that carries any signature carries the job's as well. */
-static void write_signature(qs__writer *writer, const qs_plan *plan) {
-    char job[32];
-    if (!*plan->graph && !*plan->cluster && !*plan->profile) return;
-    qs__open_object(writer, "signature", QS__ONE_LINE);
-    if (*plan->graph) qs__put_text(writer, "graph", plan->graph);
-    if (*plan->cluster) qs__put_text(writer, "cluster", plan->cluster);
-    if (*plan->profile) qs__put_text(writer, "profile", plan->profile);
-    qs__put_text(writer, "job", qs_job_signature(&plan->job, job));
-    qs__close(writer);
-}
-
-static void write_recipes(qs__writer *writer, const qs_plan *plan) {
-    qs_recipe fallback;
-    qs__open_object(writer, "recipes", QS__LINES);
-    for (int i = 0; i < plan->recipes; i++)
-        qs__recipe_write(writer, &plan->recipe[i]);
-    if (!has_recipe(plan, default_recipe)) {
-        qs__writer_fail(writer, qs_recipe_builtin(default_recipe, &fallback));
-        qs__recipe_write(writer, &fallback);
-    }
-    qs__close(writer);
-}
-
-static void write_paces(qs__writer *writer, const char *key, int count, const qs_class_pace *pace) {
-    if (count == 0) return;
-    qs__open_object(writer, key, QS__ONE_LINE);
-    for (int i = 0; i < count; i++)
-        qs__put_number(writer, pace[i].class_name, pace[i].images_per_second);
-    qs__close(writer);
+    return qs__record_parse(&qs__plan_record, json, source, out);
 }
 
 qs_status qs_plan_text(const qs_plan *plan, char **json) {
-    qs__writer writer = {0};
-    qs__record_begin(&writer, "plan");
-    if (*plan->planner) qs__put_text(&writer, "planner", plan->planner);
-    write_signature(&writer, plan);
-    if (!plan->without_job) {
-        qs__open_object(&writer, "job", QS__LINES);
-        qs__job_write(&writer, &plan->job);
-        qs__close(&writer);
-    }
-    if (plan->images_per_second > 0) qs__put_number(&writer, "images_per_second", plan->images_per_second);
-    write_paces(&writer, "without", plan->withouts, plan->without);
-    write_paces(&writer, "left_out", plan->left_outs, plan->left_out);
-    write_recipes(&writer, plan);
-    qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < plan->classes; i++)
-        write_class(&writer, &plan->class_[i]);
-    qs__close(&writer);
-    return qs__record_finish(&writer, "plan", json);
+    const qs_recipe fp32 = qs__recipe_fp32();
+    qs_plan whole = *plan;
+    if (qs_plan_recipe(plan, fp32.name)) return qs__record_text(&qs__plan_record, plan, json);
+    QS_TRY(qs_allocate((size_t)plan->recipes + 1, sizeof *whole.recipe, &whole.recipe));
+    if (plan->recipes > 0) memcpy(whole.recipe, plan->recipe, (size_t)plan->recipes * sizeof *whole.recipe);
+    whole.recipe[whole.recipes++] = fp32;
+    const qs_status status = qs__record_text(&qs__plan_record, &whole, json);
+    free(whole.recipe);
+    return status;
 }
 
 qs_status qs_plan_write(const char *path, const qs_plan *plan) {
     char *json;
     QS_TRY(qs_plan_text(plan, &json));
-    return qs__record_save(path, json);
+    return qs__text_save(json, path);
 }
 
-/* ---- Asking and releasing -------------------------------------------------------------------------------------------------- */
+qs_status qs_plan_copy(const qs_plan *plan, qs_plan *out) {
+    return qs__record_copy(&qs__plan_record, plan, out);
+}
 
-/* What a planner said of a class, all but its choices. */
-static void class_forget(qs_class_plan *one) {
-    for (int k = 0; k < one->kernels; k++)
-        free(one->kernel[k].case_text);
-    free(one->kernel);
-    free(one->reason);
-    one->kernel = NULL;
-    one->reason = NULL;
-    one->kernels = one->reasons = 0;
-    one->schedule[0] = '\0';
-    memset(&one->predicted, 0, sizeof one->predicted);
+void qs_plan_release(qs_plan *plan) {
+    qs__record_release(&qs__plan_record, plan);
 }
 
 void qs_plan_forget(qs_plan *plan) {
-    for (int i = 0; i < plan->classes; i++)
-        class_forget(&plan->class_[i]);
+    for (int i = 0; i < plan->classes; i++) {
+        qs_class_plan *one = &plan->class_[i];
+        qs_class_plan said = {.kernels = one->kernels, .kernel = one->kernel, .reasons = one->reasons, .reason = one->reason};
+        qs__record_release(&class_record, &said);
+        one->kernel = NULL;
+        one->reason = NULL;
+        one->kernels = one->reasons = 0;
+        one->schedule[0] = '\0';
+        memset(&one->predicted, 0, sizeof one->predicted);
+    }
     free(plan->without);
     plan->without = NULL;
     plan->withouts = 0;
@@ -452,37 +363,61 @@ void qs_plan_forget(qs_plan *plan) {
     plan->images_per_second = 0;
 }
 
-void qs_plan_release(qs_plan *plan) {
-    for (int i = 0; i < plan->classes; i++) {
-        qs_class_plan *one = &plan->class_[i];
-        class_forget(one);
-        free(one->operator_);
-        free(one->tensor);
-    }
-    free(plan->class_);
-    free(plan->recipe);
-    free(plan->without);
-    free(plan->left_out);
-    *plan = (qs_plan){0};
-}
+/* ---- Asking ---------------------------------------------------------------------------------------------------------------- */
 
 const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name) {
-    for (int i = 0; i < plan->classes; i++) {
+    for (int i = 0; i < plan->classes; i++)
         if (strcmp(plan->class_[i].class_name, name) == 0) return &plan->class_[i];
-    }
     return NULL;
 }
 
 const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name) {
-    for (int i = 0; i < plan->recipes; i++) {
+    for (int i = 0; i < plan->recipes; i++)
         if (strcmp(plan->recipe[i].name, name) == 0) return &plan->recipe[i];
-    }
     return NULL;
 }
 
 const char *qs_class_plan_recipe(const qs_class_plan *plan, const char *operator_name) {
-    for (int i = 0; i < plan->operators; i++) {
+    for (int i = 0; i < plan->operators; i++)
         if (strcmp(plan->operator_[i].name, operator_name) == 0) return plan->operator_[i].recipe;
+    return "fp32";
+}
+
+const qs_tensor_choice *qs_class_plan_tensor(const qs_class_plan *plan, const char *name) {
+    for (int i = 0; i < plan->tensors; i++)
+        if (strcmp(plan->tensor[i].name, name) == 0) return &plan->tensor[i];
+    return NULL;
+}
+
+qs_status qs_choice_recipe(const qs_plan *plan, const qs_operator_choice *choice, qs_recipe *out) {
+    const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
+    if (!recipe)
+        return qs_fail(QS_MISMATCH, "the plan gives operator %s recipe %s, which is not among its recipes", choice->name, choice->recipe);
+    *out = *recipe;
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        if (choice->adds[gemm]) out->accumulator[gemm] = choice->accumulator[gemm];
+    return QS_OK;
+}
+
+void qs_choice_accumulate(qs_operator_choice *choice, const qs_recipe *recipe, const qs_narrow wanted[QS_GEMMS]) {
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+        choice->adds[gemm] = !qs_narrow_equal(&wanted[gemm], &recipe->accumulator[gemm]);
+        choice->accumulator[gemm] = choice->adds[gemm] ? wanted[gemm] : (qs_narrow){0};
     }
-    return default_recipe;
+}
+
+/* A plan deals the job's global batch out anew, never another one: what is learned must not depend on who computes. */
+qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_t job_batch, int64_t *batch) {
+    int64_t sum = 0, ranks = 0;
+    for (int c = 0; c < cluster->classes; c++) {
+        const qs_class_plan *one = plan ? qs_plan_class(plan, cluster->class_[c].name) : NULL;
+        batch[c] = one && one->batch > 0 ? one->batch : job_batch;
+        ranks += cluster->class_[c].count;
+        sum += batch[c] * cluster->class_[c].count;
+    }
+    if (sum == job_batch * ranks) return QS_OK;
+    return qs_fail(QS_MISMATCH,
+                   "the plan's batches sum to %lld samples over %lld ranks, the job's global batch is %lld (%lld x %lld): plan again for "
+                   "this cluster, or write batches that sum to it",
+                   (long long)sum, (long long)ranks, (long long)(job_batch * ranks), (long long)ranks, (long long)job_batch);
 }

@@ -1,441 +1,346 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profile.json: what was measured: kernel costs of every class, conversion fits. All-reduces stand in collectives.c, the raw statistics of
- * tensors in statistics.c. */
-#include "profile_internal.h"
-
+/* profile.json: what was measured: kernel costs of every class, fits of conversions and of all-reduces. The raw statistics of tensors stand
+ * in statistics.c, looking rows up in profile_rows.c. */
 #include <stdlib.h>
 #include <string.h>
 
-/* No figure of a profile is longer than this: eleven days. Sums of them stay finite. */
-static const double most_us = 1e12;
+#include "table.h"
 
-static const char *const granularity_names[] = {"tensor", "channel", "column", "shift", "hadamard", "hadamard-rows", "channel+column"};
+/* No figure of a profile is longer than this, eleven days: sums of them stay finite. */
+#define MOST_US 1e12
 
-/* ---- Reading: kernels ------------------------------------------------------------------------------------------------------ */
+/* ---- Kernels ----------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status read_kernel_time(const qs__place *row, qs_kernel_cost *out) {
-    qs__place time = qs__field(row, "us");
-    QS_TRY(qs__expect_fields(&time, "median low high samples", "cold_bytes us_per_cold_byte alone"));
-    QS_TRY(qs__get_number(&time, "median", 0, most_us, &out->us));
-    QS_TRY(qs__get_number(&time, "low", 0, most_us, &out->us_low));
-    QS_TRY(qs__get_number(&time, "high", 0, most_us, &out->us_high));
-    QS_TRY(qs__get_number(&time, "cold_bytes", 0, INFINITY, &out->cold_bytes));
-    QS_TRY(qs__get_number(&time, "us_per_cold_byte", 0, most_us, &out->us_per_cold_byte));
-    QS_TRY(qs__get_number(&time, "alone", 0, most_us, &out->us_alone));
-    return qs__get_count(&time, "samples", 0, INT32_MAX, &out->samples);
+static const qs__field time_fields[] = {
+    {"median", QS__NUMBER, QS__REQUIRED, QS__AT(qs_kernel_cost, us), .high = MOST_US, .unit = "µs",
+     .text = "mean over the places in plans where it was met, each a median over time"},
+    {"low", QS__NUMBER, QS__REQUIRED, QS__AT(qs_kernel_cost, us_low), .high = MOST_US, .unit = "µs", .text = "lower quartile of these"},
+    {"high", QS__NUMBER, QS__REQUIRED, QS__AT(qs_kernel_cost, us_high), .high = MOST_US, .unit = "µs", .text = "upper quartile"},
+    {"samples", QS__COUNT, QS__REQUIRED, QS__AT(qs_kernel_cost, samples),
+     .text = "such places; 0: none, a time from a conversion's fit or from other batches"},
+    {"cold_bytes", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, cold_bytes), .with = "us_per_cold_byte", .unit = "bytes",
+     .absent = "not known", .text = "mean over these places of what was not in a cache of `cache_bytes`"},
+    {"us_per_cold_byte", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, us_per_cold_byte), .high = MOST_US, .unit = "µs/byte",
+     .absent = "0", .text = "what a byte of it costs"},
+    {"alone", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, us_alone), .high = MOST_US, .unit = "µs", .absent = "the same",
+     .text = "as `median`, while the other ranks of its host wait"},
+};
+static const qs__record time_record = {QS__FIELDS(time_fields), .layout = QS__ONE_LINE};
+
+static const qs__field kernel_fields[] = {
+    {"case", QS__STRING, QS__REQUIRED, QS__AT(qs_kernel_cost, case_text), .values = "case",
+     .text = "operator, pass, operands with formats and shapes, attributes; each case stands once"},
+    {"kernel", QS__NAME, QS__REQUIRED, QS__AT(qs_kernel_cost, kernel), .text = "the kernel that the device runs for it"},
+    {"us", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &time_record},
+    {"scratch_bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_kernel_cost, scratch_bytes), .unit = "bytes",
+     .text = "scratch, packed weights and reorders"},
+    {"allocates", QS__FLAG, QS__REQUIRED, QS__AT(qs_kernel_cost, allocates), .text = "takes memory of its own while it runs"},
+    {"tuned", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_kernel_cost, tuned),
+     .text = "the class's cache of kernels named it ([tuning.md](tuning.md)), not the order of the lists"},
+    {"held_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, held_bytes), .unit = "bytes", .absent = "not measured",
+     .text = "of the process, for each kernel bound to the case"},
+    {"shared_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, shared_bytes), .unit = "bytes", .absent = "not measured",
+     .text = "of the process, once for the case: generated code, caches of libraries"},
+    {"code_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, code_bytes), .unit = "bytes", .absent = "not measured",
+     .text = "of the process, once for all cases with this `kernel`: resident pages of its code"},
+};
+static const qs__record kernel_record = {QS__FIELDS(kernel_fields), .title = "A kernel: `classes.*.kernels[]`", .layout = QS__ONE_LINE};
+
+static int compare_kernels(const void *left, const void *right) {
+    return strcmp(((const qs_kernel_cost *)left)->case_text, ((const qs_kernel_cost *)right)->case_text);
 }
 
-static qs_status read_kernel(const qs__place *row, qs_kernel_cost *out) {
-    char text[2048];
-    QS_TRY(qs__expect_fields(row, "case kernel us scratch_bytes allocates", "tuned held_bytes shared_bytes code_bytes"));
-    QS_TRY(qs__get_name(row, "case", text, sizeof text));
-    QS_TRY(qs__get_name(row, "kernel", out->kernel, sizeof out->kernel));
-    QS_TRY(read_kernel_time(row, out));
-    QS_TRY(qs__get_integer(row, "scratch_bytes", 0, INT64_MAX, &out->scratch_bytes));
-    QS_TRY(qs__get_flag(row, "allocates", &out->allocates));
-    QS_TRY(qs__get_flag(row, "tuned", &out->tuned));
-    QS_TRY(qs__get_integer(row, "held_bytes", 0, INT64_MAX, &out->held_bytes));
-    QS_TRY(qs__get_integer(row, "shared_bytes", 0, INT64_MAX, &out->shared_bytes));
-    QS_TRY(qs__get_integer(row, "code_bytes", 0, INT64_MAX, &out->code_bytes));
-    return qs_format_text(&out->case_text, "%s", text);
+/* ---- Conversions ------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const granularities[] = {"tensor", "channel", "column", "shift", "hadamard", "hadamard-rows", "channel+column", NULL};
+
+static const qs__field fit_fields[] = {
+    {"to_elements", QS__INTEGER, QS__REQUIRED, QS__AT(qs_fit_piece, to_elements), .low = 1, .unit = "elements",
+     .text = "the piece holds up to here, the last one also beyond; not falling"},
+    {"us_per_element", QS__NUMBER, QS__REQUIRED, QS__AT(qs_fit_piece, us_per_element), .high = MOST_US, .unit = "µs",
+     .text = "time = `us` + `us_per_element` × elements"},
+    {"us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_fit_piece, us), .high = MOST_US, .unit = "µs", .text = "see `us_per_element`"},
+    {"r2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_fit_piece, r2), .low = -INFINITY, .high = 1, .text = "R² of the fit"},
+    {"worst_residual", QS__NUMBER, QS__REQUIRED, QS__AT(qs_fit_piece, worst_residual), .unit = "ratio",
+     .text = "largest \\|fit − measured\\| / measured"},
+    {"mean_residual", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_fit_piece, mean_residual), .unit = "ratio", .absent = "not known",
+     .text = "mean of \\|fit − measured\\| / measured over its sizes"},
+};
+
+/* Pieces stand in ascending order. */
+static qs_status bound_check(const qs__place *place, const char *field, int64_t before, int64_t value) {
+    const qs__place bound = qs__member(place, field);
+    if (value >= before) return QS_OK;
+    return qs__refuse_value(&bound, "%lld must be at least %lld", (long long)value, (long long)before);
 }
 
-static int compare_kernels(const void *a, const void *b) {
-    const qs_kernel_cost *left = a, *right = b;
-    return strcmp(left->case_text, right->case_text);
+static qs_status fit_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_fit_piece *one = object;
+    return bound_check(place, "to_elements", place->index > 0 ? one[-1].to_elements : 1, one->to_elements);
 }
 
-void qs_class_profile_sort(qs_class_profile *profile) {
-    if (profile->kernels > 1) qsort(profile->kernel, (size_t)profile->kernels, sizeof *profile->kernel, compare_kernels);
+static const qs__record fit_record = {QS__FIELDS(fit_fields), .title = "A straight line: `classes.*.conversions[].pieces[]`",
+                                      .layout = QS__ONE_LINE, .check = fit_check};
+
+static const qs__field conversion_fields[] = {
+    {"kind", QS__NAME, QS__REQUIRED, QS__AT(qs_conversion_cost, kind), .values = "`cast`, `absmax`, `quantize`, `dequantize`, `add`, ...",
+     .text = "the operator"},
+    {"from", QS__FORMAT, QS__REQUIRED, QS__AT(qs_conversion_cost, from), .text = "what it reads"},
+    {"to", QS__FORMAT, QS__LEFT_OUT, QS__AT(qs_conversion_cost, to), .absent = "of `absmax`: none", .text = "what it writes"},
+    {"granularity", QS__CHOICE, QS__REQUIRED, QS__AT(qs_conversion_cost, steps), .names = granularities,
+     .text = "of the step: one; one for each index of axis 0 (output channels of weights); of axis 1 (input channels of weights; maxima of "
+             "an activation's channels); shift groups of channels; one, behind a Hadamard transform along axis 1; the same along axis 0; "
+             "output channels, with the maxima of input channels found in the same pass"},
+    {"rounding", QS__ROUNDING, QS__REQUIRED, QS__AT(qs_conversion_cost, rounding), .values = "`nearest-even`, `stochastic`, ...",
+     .text = "how it rounds"},
+    {"weights", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_conversion_cost, weights),
+     .text = "of weights, which are cold: they were used a step ago. A kind without such a row is priced by its other row, and the other "
+             "way round"},
+    {"pieces", QS__OBJECT, QS__REQUIRED, QS__IN(qs_conversion_cost, piece, pieces), .least = 1, .most = 3, .of = &fit_record,
+     .unit = "rows", .text = "straight lines, by size"},
+    {"in_steps", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_conversion_cost, in_steps), .high = MOST_US, .unit = "ratio",
+     .absent = "no step showed it", .text = "fitted over seen time of the kind in whole steps: information only"},
+    {"alone", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_conversion_cost, alone), .high = MOST_US, .unit = "ratio", .absent = "1",
+     .text = "time while the other ranks of its host wait over the fitted time"},
+};
+static const qs__record conversion_record = {QS__FIELDS(conversion_fields), .title = "A conversion: `classes.*.conversions[]`",
+                                             .layout = QS__ONE_LINE};
+
+/* ---- Classes ----------------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field device_fields[] = {
+    {"cpu", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, cpu), .text = "processor that it was measured on"},
+    {"isa", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, isa), .text = "instruction set, as in the cluster file"},
+    {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},
+    {"speed", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, speed), .high = 1,
+     .text = "as in the cluster file; times include the rests of `speed`"},
+    {"library", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, library), .text = "kernel library and its version"},
+    {"build", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, build), .text = "compiler"},
+};
+static const qs__record device_record = {QS__FIELDS(device_fields), .layout = QS__ONE_LINE};
+
+static const qs__field condition_fields[] = {
+    {"pinned", QS__FLAG, QS__REQUIRED, QS__AT(qs_conditions, pinned), .text = "every thread had a core of its own"},
+    {"load_average", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, load_average), .unit = "processes",
+     .text = "of the machine when measuring began, over a minute"},
+    {"preemptions", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, preemptions), .unit = "per second",
+     .text = "involuntary context switches of the process"},
+    {"waited", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, waited), .high = 1,
+     .text = "part of the time that its first thread was ready but did not run"},
+    {"stolen", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, stolen), .high = 1,
+     .text = "part of the machine's time that its host gave to others"},
+    {"communicator", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, communicator), .text = "with its version"},
+    {"libc", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, libc), .text = "with its version"},
+};
+static const qs__record conditions_record = {QS__FIELDS(condition_fields), .layout = QS__ONE_LINE};
+
+static const qs__field quality_fields[] = {
+    {"plans", QS__COUNT, QS__REQUIRED, QS__AT(qs_quality, plans), .text = "measured plans"},
+    {"steps", QS__COUNT, QS__REQUIRED, QS__AT(qs_quality, steps), .text = "timed steps of each"},
+    {"confidence", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, confidence), .unit = "share",
+     .text = "half width of the 95 % interval of a plan's median step; the worst plan's"},
+    {"drift", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, drift), .unit = "share",
+     .text = "how far the pace of one round over all plans was from the median round; the worst round's"},
+    {"disturbed", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_quality, disturbed), .high = 1, .absent = "0",
+     .text = "of the timed steps, those left out: each was slower than its plan's others by 5 % and more"},
+    {"closure_mean", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, closure_mean), .unit = "share",
+     .text = "\\|predicted − measured\\| of these plans from the figures below: the mean"},
+    {"closure_worst", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, closure_worst), .unit = "share", .text = "and the largest"},
+};
+static const qs__record quality_record = {QS__FIELDS(quality_fields), .layout = QS__ONE_LINE};
+
+static const qs__field class_fields[] = {
+    {"device", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &device_record, .text = "where it was measured"},
+    {"date", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, date), .text = "when"},
+    {"conditions", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, conditions), .of = &conditions_record,
+     .known = offsetof(qs_class_profile, conditions.known), .absent = "not known", .text = "under which it was measured"},
+    {"quality", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, quality), .of = &quality_record,
+     .known = offsetof(qs_class_profile, quality.known), .absent = "not known",
+     .text = "how far kernel times can be trusted, from the plans they were measured in"},
+    {"estimated", QS__FLAG, QS__REQUIRED, QS__AT(qs_class_profile, estimated), .text = "true: computed from a roofline, not measured"},
+    {"base_bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_profile, base_bytes), .unit = "bytes",
+     .text = "resident memory of a process that evaluates in fp32, without arena and data"},
+    {"step_overhead_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, step_overhead_us), .unit = "µs",
+     .text = "dispatch, timers and polling, per schedule step"},
+    {"iteration_overhead_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, iteration_overhead_us), .unit = "µs",
+     .text = "the training loop's own work, per iteration"},
+    {"data_us_per_sample", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, data_us_per_sample), .unit = "µs",
+     .text = "of making a batch"},
+    {"jitter", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, jitter), .high = 1, .absent = "0",
+     .text = "standard deviation of a rank's whole step around its median, as a share of the step"},
+    {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",
+     .text = "of the least-recently-used cache that explains best how kernel times differ from place to place"},
+    {"kernels", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, kernel, kernels), .of = &kernel_record, .compare = compare_kernels,
+     .values = "rows, sorted by `case`", .text = "what kernels cost"},
+    {"conversions", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, conversion, conversions), .of = &conversion_record,
+     .values = "rows", .text = "fits of the operators that change formats"},
+};
+static const qs__record class_record = {QS__FIELDS(class_fields), .title = "Profile of a class: `classes.*`", .key = QS_NAME};
+
+/* ---- All-reduces ------------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field message_fields[] = {
+    {"to_bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_message_piece, to_bytes), .low = 1, .unit = "bytes",
+     .text = "the piece holds up to here, the last one also beyond; not falling"},
+    {"us_per_byte", QS__NUMBER, QS__REQUIRED, QS__AT(qs_message_piece, us_per_byte), .high = MOST_US, .unit = "µs/byte",
+     .text = "time = `us` + `us_per_byte` × bytes"},
+    {"us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_message_piece, us), .high = MOST_US, .unit = "µs", .text = "see `us_per_byte`"},
+};
+
+static qs_status message_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_message_piece *one = object;
+    return bound_check(place, "to_bytes", place->index > 0 ? one[-1].to_bytes : 1, one->to_bytes);
 }
 
-static qs_status read_kernels(const qs__place *member, qs_class_profile *out) {
-    qs__place list = qs__field(member, "kernels");
-    QS_TRY(qs__expect_array(&list, 0, INT32_MAX));
-    QS_TRY(qs__members_create(&list, sizeof(qs_kernel_cost), &out->kernel));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place row = qs__element(&list, i);
-        QS_TRY(read_kernel(&row, &out->kernel[i]));
-        out->kernels = (int)i + 1;
-    }
-    qs_class_profile_sort(out);
-    for (int i = 1; i < out->kernels; i++) {
-        const char *text = out->kernel[i].case_text;
-        if (strcmp(text, out->kernel[i - 1].case_text) == 0) return qs__refuse_field(&list, "case \"%.400s\" stands there twice", text);
-    }
-    return QS_OK;
+static const qs__record message_record = {QS__FIELDS(message_fields), .title = "A straight line: `collectives[].pieces[]`",
+                                          .layout = QS__ONE_LINE, .check = message_check};
+
+static const qs__field collective_fields[] = {
+    {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_collective_cost, ranks), .low = 1, .text = "that took part"},
+    {"hosts", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_collective_cost, hosts), .low = 1, .values = "1 .. `ranks`", .absent = "1",
+     .text = "that the ranks were on"},
+    {"link", QS__NAME, QS__LEFT_OUT, QS__AT(qs_collective_cost, link), .values = "`shared-memory`, `network`, ...", .absent = "not said",
+     .text = "slowest kind of link between them"},
+    {"algorithm", QS__NAME, QS__REQUIRED, QS__AT(qs_collective_cost, algorithm),
+     .values = "`shared`, `library`, `ring`, `recursive-doubling`", .text = "of the all-reduce"},
+    {"wire", QS__NAME, QS__LEFT_OUT, QS__AT(qs_collective_cost, wire), .values = "as `buckets.wire`", .absent = "`fp32`",
+     .text = "in which values travelled; packing is part of the time"},
+    {"alpha_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_collective_cost, alpha_us), .high = MOST_US, .unit = "µs",
+     .text = "one line over all sizes: time = `alpha_us` + `us_per_byte` × bytes"},
+    {"us_per_byte", QS__NUMBER, QS__REQUIRED, QS__AT(qs_collective_cost, us_per_byte), .high = MOST_US, .unit = "µs/byte",
+     .text = "of the values in fp32, whatever the wire"},
+    {"r2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_collective_cost, r2), .low = -INFINITY, .high = 1, .text = "R² of that line"},
+    {"worst_residual", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_collective_cost, worst_residual), .with = "samples", .unit = "ratio",
+     .absent = "not known", .text = "largest \\|line − measured\\| / measured"},
+    {"spread", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_collective_cost, spread), .with = "samples", .unit = "ratio", .absent = "not known",
+     .text = "largest uncertainty of a size's median, as a share of it"},
+    {"samples", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_collective_cost, samples), .low = 1, .absent = "not known",
+     .text = "all-reduces behind the row"},
+    {"pieces", QS__OBJECT, QS__LEFT_OUT, QS__IN(qs_collective_cost, piece, pieces), .least = 1, .most = 3, .of = &message_record,
+     .unit = "rows", .absent = "the line", .text = "closer lines, by size"},
+    {"cpu_share", QS__NUMBER, QS__REQUIRED, QS__AT(qs_collective_cost, cpu_share), .high = 1,
+     .text = "part of the duration in which this rank's compute stands still"},
+    {"temporary_per_byte", QS__NUMBER, QS__REQUIRED, QS__AT(qs_collective_cost, temporary_per_byte), .unit = "bytes per byte",
+     .text = "what is allocated for a message"},
+    {"window_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_collective_cost, window_bytes), .unit = "bytes", .absent = "0",
+     .text = "memory that a process holds for all-reduces all the while: `shared`"},
+};
+
+static qs_status collective_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_collective_cost *one = object;
+    const qs__place hosts = qs__member(place, "hosts");
+    if (one->hosts <= one->ranks) return QS_OK;
+    return qs__refuse_value(&hosts, "%d is outside 1 .. %d", one->hosts, one->ranks);
 }
 
-/* ---- Reading: conversions -------------------------------------------------------------------------------------------------- */
+static const qs__record collective_record = {QS__FIELDS(collective_fields), .title = "An all-reduce: `collectives[]`",
+                                             .layout = QS__ONE_LINE, .check = collective_check};
 
-static qs_status read_piece(const qs__place *row, int64_t least, qs_fit_piece *out) {
-    QS_TRY(qs__expect_fields(row, "to_elements us_per_element us r2 worst_residual", "mean_residual"));
-    QS_TRY(qs__get_integer(row, "to_elements", least, INT64_MAX, &out->to_elements));
-    QS_TRY(qs__get_number(row, "us_per_element", 0, most_us, &out->us_per_element));
-    QS_TRY(qs__get_number(row, "us", 0, most_us, &out->us));
-    QS_TRY(qs__get_number(row, "r2", -INFINITY, 1, &out->r2));
-    QS_TRY(qs__get_number(row, "worst_residual", 0, INFINITY, &out->worst_residual));
-    return qs__get_number(row, "mean_residual", 0, INFINITY, &out->mean_residual);
+/* ---- The profile ------------------------------------------------------------------------------------------------------------------- */
+
+static const qs__field model_fields[] = {
+    {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_profile, model), .text = "with its options"},
+    {"channels", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, channels), .low = 1, .text = "of the model's input"},
+    {"height", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, height), .text = "of it; 0 for a flat one"},
+    {"width", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, width), .text = "of it; 0 for a flat one"},
+    {"classes", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, model_classes), .low = 1, .text = "that it tells apart"},
+};
+static const qs__record model_record = {QS__FIELDS(model_fields), .layout = QS__ONE_LINE};
+
+static const qs__field batch_fields[] = {
+    {"samples", QS__INTEGER, QS__REQUIRED, QS__AT(qs_profile_batch, samples), .low = 1, .high = INT32_MAX,
+     .text = "ascending; `batch` is among them"},
+    {"measured", QS__FLAG, QS__REQUIRED, QS__AT(qs_profile_batch, measured),
+     .text = "false: times lie on straight lines between the nearest measured batches (`us.samples` 0), kernels and scratch bytes are the "
+             "device's own"},
+};
+
+static qs_status batch_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_profile_batch *row = object;
+    const qs__place samples = qs__member(place, "samples");
+    if (place->index == 0 || row[-1].samples < row->samples) return QS_OK;
+    return qs__refuse_value(&samples, "%lld does not follow %lld: batches stand in ascending order", (long long)row->samples,
+                            (long long)row[-1].samples);
 }
 
-static qs_status read_pieces(const qs__place *row, qs_conversion_cost *out) {
-    qs__place list = qs__field(row, "pieces");
-    QS_TRY(qs__expect_array(&list, 1, sizeof out->piece / sizeof *out->piece));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place element = qs__element(&list, i);
-        QS_TRY(read_piece(&element, i ? out->piece[i - 1].to_elements : 1, &out->piece[i]));
-    }
-    out->pieces = (int)json_array_size(list.value);
-    return QS_OK;
+static const qs__record batch_record = {QS__FIELDS(batch_fields), .title = "A batch: `batches[]`", .layout = QS__ONE_LINE,
+                                        .check = batch_check};
+
+static const qs__field check_fields[] = {
+    {"plan", QS__TEXT, QS__REQUIRED, QS__AT(qs_profile_check, plan), .text = "the file, as it was named"},
+    {"steps", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile_check, steps), .text = "timed steps"},
+    {"median_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_profile_check, median_us), .unit = "µs",
+     .text = "the median step of the slowest rank, with its data"},
+    {"undisturbed", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile_check, undisturbed),
+     .text = "steps in which every rank's kernels took as long as they usually do, within 5 %"},
+    {"measured_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_profile_check, measured_us), .unit = "µs", .text = "the median of these"},
+    {"confidence", QS__NUMBER, QS__REQUIRED, QS__AT(qs_profile_check, confidence), .unit = "ratio",
+     .text = "half the width of that median's 95 % interval over it"},
+    {"predicted_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_profile_check, predicted_us), .unit = "µs",
+     .text = "iteration time from this profile"},
+    {"no_casts_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_profile_check, no_casts_us), .unit = "µs",
+     .text = "the same without the costs of conversions"},
+};
+static const qs__record check_record = {QS__FIELDS(check_fields), .title = "A checked plan: `checks[]`", .layout = QS__ONE_LINE};
+
+static const qs__field profile_fields[] = {
+    {"graph", QS__TEXT, QS__REQUIRED, QS__AT(qs_profile, graph), .values = "signature", .text = "of the model, batch excluded"},
+    {"model", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &model_record},
+    {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_profile, batch), .low = 1, .high = INT32_MAX, .unit = "samples",
+     .text = "local batch at which kernels were timed"},
+    {"batches", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_profile, batch_row, batches), .least = 1, .of = &batch_record, .values = "rows",
+     .absent = "only `batch`", .text = "local batches that kernels have rows for, the batch being part of the case"},
+    {"classes", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_profile, class_, classes), .of = &class_record,
+     .values = "object: class name → profile of the class", .text = "what was measured on each class"},
+    {"collectives", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_profile, collective, collectives), .of = &collective_record,
+     .values = "rows, the job's own algorithm first", .text = "fits of the all-reduce"},
+    {"checks", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_profile, check, checks), .least = 1, .of = &check_record, .values = "rows",
+     .absent = "none",
+     .text = "plans of `profile --check`: their steps were timed in turn with those that kernels have their times from, and no figure is "
+             "taken from them"},
+    {"statistics", QS__OBJECT, QS__REQUIRED, QS__AT(qs_profile, statistics), .of = &qs__statistics_record},
+};
+
+static qs_status profile_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_profile *profile = object;
+    const qs__place batches = qs__member(place, "batches");
+    if (profile->batches == 0 || qs_profile_batch_find(profile, profile->batch)) return QS_OK;
+    return qs__refuse_value(&batches, "%lld, the profile's batch, is not among them", (long long)profile->batch);
 }
 
-static qs_status read_granularity(const qs__place *row, qs_conversion_steps *steps) {
-    char text[32];
-    QS_TRY(qs__get_text(row, "granularity", text, sizeof text));
-    for (int i = 0; i < QS_STEPS_COUNT; i++) {
-        if (strcmp(text, granularity_names[i]) == 0) {
-            *steps = (qs_conversion_steps)i;
-            return QS_OK;
-        }
-    }
-    qs__place field = qs__field(row, "granularity");
-    return qs__refuse_field(
-        &field, "must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\", \"hadamard-rows\" or \"channel+column\", is \"%s\"",
-        text);
-}
-
-static qs_status read_conversion(const qs__place *row, qs_conversion_cost *out) {
-    char rounding[32];
-    QS_TRY(qs__expect_fields(row, "kind from granularity rounding pieces", "to weights in_steps alone"));
-    QS_TRY(qs__get_name(row, "kind", out->kind, sizeof out->kind));
-    QS_TRY(qs__get_format(row, "from", &out->from));
-    QS_TRY(qs__get_format(row, "to", &out->to));
-    QS_TRY(read_granularity(row, &out->steps));
-    QS_TRY(qs__get_text(row, "rounding", rounding, sizeof rounding));
-    qs__place field = qs__field(row, "rounding");
-    if (qs_rounding_find(rounding, &out->rounding) != QS_OK) return qs__refuse_field(&field, "%s", qs_message());
-    QS_TRY(qs__get_flag(row, "weights", &out->weights));
-    QS_TRY(qs__get_number(row, "in_steps", 0, most_us, &out->in_steps));
-    QS_TRY(qs__get_number(row, "alone", 0, most_us, &out->alone));
-    return read_pieces(row, out);
-}
-
-static qs_status read_conversions(const qs__place *member, qs_class_profile *out) {
-    qs__place list = qs__field(member, "conversions");
-    QS_TRY(qs__expect_array(&list, 0, INT32_MAX));
-    QS_TRY(qs__members_create(&list, sizeof(qs_conversion_cost), &out->conversion));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        qs__place row = qs__element(&list, i);
-        QS_TRY(read_conversion(&row, &out->conversion[i]));
-    }
-    out->conversions = (int)json_array_size(list.value);
-    return QS_OK;
-}
-
-/* ---- Reading: classes, collectives, the whole ------------------------------------------------------------------------------ */
-
-static qs_status read_device(const qs__place *member, qs_class_profile *out) {
-    qs__place device = qs__field(member, "device");
-    QS_TRY(qs__expect_fields(&device, "cpu isa threads speed library build", ""));
-    QS_TRY(qs__get_text(&device, "cpu", out->cpu, sizeof out->cpu));
-    QS_TRY(qs__get_text(&device, "isa", out->isa, sizeof out->isa));
-    QS_TRY(qs__get_count(&device, "threads", 1, INT32_MAX, &out->threads));
-    QS_TRY(qs__get_number(&device, "speed", 0, 1, &out->speed));
-    QS_TRY(qs__get_text(&device, "library", out->library, sizeof out->library));
-    return qs__get_text(&device, "build", out->build, sizeof out->build);
-}
-
-static qs_status read_conditions(const qs__place *member, qs_conditions *out) {
-    qs__place place = qs__field(member, "conditions");
-    if (!place.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&place, "pinned load_average preemptions waited stolen communicator libc", ""));
-    QS_TRY(qs__get_flag(&place, "pinned", &out->pinned));
-    QS_TRY(qs__get_number(&place, "load_average", 0, INFINITY, &out->load_average));
-    QS_TRY(qs__get_number(&place, "preemptions", 0, INFINITY, &out->preemptions));
-    QS_TRY(qs__get_number(&place, "waited", 0, 1, &out->waited));
-    QS_TRY(qs__get_number(&place, "stolen", 0, 1, &out->stolen));
-    QS_TRY(qs__get_text(&place, "communicator", out->communicator, sizeof out->communicator));
-    QS_TRY(qs__get_text(&place, "libc", out->libc, sizeof out->libc));
-    out->known = true;
-    return QS_OK;
-}
-
-static qs_status read_quality(const qs__place *member, qs_quality *out) {
-    qs__place place = qs__field(member, "quality");
-    if (!place.value) return QS_OK;
-    QS_TRY(qs__expect_fields(&place, "plans steps confidence drift closure_mean closure_worst", "disturbed"));
-    QS_TRY(qs__get_count(&place, "plans", 0, INT32_MAX, &out->plans));
-    QS_TRY(qs__get_count(&place, "steps", 0, INT32_MAX, &out->steps));
-    QS_TRY(qs__get_number(&place, "confidence", 0, INFINITY, &out->confidence));
-    QS_TRY(qs__get_number(&place, "drift", 0, INFINITY, &out->drift));
-    QS_TRY(qs__get_number(&place, "disturbed", 0, 1, &out->disturbed));
-    QS_TRY(qs__get_number(&place, "closure_mean", 0, INFINITY, &out->closure_mean));
-    QS_TRY(qs__get_number(&place, "closure_worst", 0, INFINITY, &out->closure_worst));
-    out->known = true;
-    return QS_OK;
-}
-
-static qs_status read_class(const qs__place *member, int index, void *context) {
-    qs_profile *profile = context;
-    qs_class_profile *out = &profile->class_[index];
-    profile->classes = index + 1;
-    QS_TRY(qs__take_key(member, out->class_name, sizeof out->class_name));
-    QS_TRY(qs__expect_fields(
-        member, "device date estimated base_bytes step_overhead_us iteration_overhead_us data_us_per_sample kernels conversions",
-        "conditions quality jitter cache_bytes"));
-    QS_TRY(read_device(member, out));
-    QS_TRY(read_conditions(member, &out->conditions));
-    QS_TRY(read_quality(member, &out->quality));
-    QS_TRY(qs__get_text(member, "date", out->date, sizeof out->date));
-    QS_TRY(qs__get_flag(member, "estimated", &out->estimated));
-    QS_TRY(qs__get_integer(member, "base_bytes", 0, INT64_MAX, &out->base_bytes));
-    QS_TRY(qs__get_number(member, "step_overhead_us", 0, INFINITY, &out->step_overhead_us));
-    QS_TRY(qs__get_number(member, "iteration_overhead_us", 0, INFINITY, &out->iteration_overhead_us));
-    QS_TRY(qs__get_number(member, "data_us_per_sample", 0, INFINITY, &out->data_us_per_sample));
-    QS_TRY(qs__get_number(member, "jitter", 0, 1, &out->jitter));
-    QS_TRY(qs__get_integer(member, "cache_bytes", 0, INT64_MAX, &out->cache_bytes));
-    QS_TRY(read_kernels(member, out));
-    return read_conversions(member, out);
-}
-
-static qs_status read_model(const qs__place *root, qs_profile *out) {
-    qs__place model = qs__field(root, "model");
-    QS_TRY(qs__expect_fields(&model, "name channels height width classes", ""));
-    QS_TRY(qs__get_name(&model, "name", out->model, sizeof out->model));
-    QS_TRY(qs__get_count(&model, "channels", 1, INT32_MAX, &out->channels));
-    QS_TRY(qs__get_count(&model, "height", 0, INT32_MAX, &out->height));
-    QS_TRY(qs__get_count(&model, "width", 0, INT32_MAX, &out->width));
-    return qs__get_count(&model, "classes", 1, INT32_MAX, &out->model_classes);
-}
-
-static qs_status fill(const qs__place *root, qs_profile *out) {
-    QS_TRY(qs__expect_fields(root, "schema graph model batch classes collectives statistics", "batches checks"));
-    QS_TRY(qs__get_text(root, "graph", out->graph, sizeof out->graph));
-    QS_TRY(read_model(root, out));
-    QS_TRY(qs__get_integer(root, "batch", 1, INT32_MAX, &out->batch));
-    QS_TRY(qs__batches_read(root, out));
-    qs__place classes = qs__field(root, "classes");
-    QS_TRY(qs__expect_object(&classes));
-    QS_TRY(qs__members_create(&classes, sizeof(qs_class_profile), &out->class_));
-    QS_TRY(qs__each_member(&classes, read_class, out));
-    QS_TRY(qs__collectives_read(root, out));
-    QS_TRY(qs__checks_read(root, out));
-    return qs__statistics_read(root, &out->statistics);
-}
-
-static qs_status read_root(const qs__place *root, qs_profile *out) {
-    qs_profile profile = {0};
-    qs_status status = fill(root, &profile);
-    json_decref(root->value);
-    if (status == QS_OK) {
-        *out = profile;
-    } else {
-        qs_profile_release(&profile);
-    }
-    return status;
-}
+const qs__record qs__profile_record = {QS__FIELDS(profile_fields), .kind = "profile", .size = sizeof(qs_profile), .check = profile_check};
 
 qs_status qs_profile_read(const char *path, qs_profile *out) {
-    qs__place root;
-    QS_TRY(qs__record_load(path, "profile", &root));
-    return read_root(&root, out);
+    return qs__record_read(&qs__profile_record, path, out);
 }
 
 qs_status qs_profile_parse(const char *json, const char *source, qs_profile *out) {
-    qs__place root;
-    QS_TRY(qs__record_parse(json, strlen(json), source, "profile", &root));
-    return read_root(&root, out);
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
-
-static void write_kernel(qs__writer *writer, const qs_kernel_cost *row) {
-    qs__open_object(writer, NULL, QS__ONE_LINE);
-    qs__put_text(writer, "case", row->case_text);
-    qs__put_text(writer, "kernel", row->kernel);
-    qs__open_object(writer, "us", QS__ONE_LINE);
-    qs__put_number(writer, "median", row->us);
-    qs__put_number(writer, "low", row->us_low);
-    qs__put_number(writer, "high", row->us_high);
-    qs__put_integer(writer, "samples", row->samples);
-    if (row->us_per_cold_byte > 0) {
-        qs__put_number(writer, "cold_bytes", row->cold_bytes);
-        qs__put_number(writer, "us_per_cold_byte", row->us_per_cold_byte);
-    }
-    if (row->us_alone > 0) qs__put_number(writer, "alone", row->us_alone);
-    qs__close(writer);
-    qs__put_integer(writer, "scratch_bytes", row->scratch_bytes);
-    qs__put_flag(writer, "allocates", row->allocates);
-    if (row->tuned) qs__put_flag(writer, "tuned", true);
-    if (row->held_bytes > 0) qs__put_integer(writer, "held_bytes", row->held_bytes);
-    if (row->shared_bytes > 0) qs__put_integer(writer, "shared_bytes", row->shared_bytes);
-    if (row->code_bytes > 0) qs__put_integer(writer, "code_bytes", row->code_bytes);
-    qs__close(writer);
-}
-
-static int compare_places(const void *a, const void *b) {
-    const qs_kernel_cost *const *left = a, *const *right = b;
-    return strcmp((*left)->case_text, (*right)->case_text);
-}
-
-/* In the order of cases, whatever order the struct has. */
-static void write_kernels(qs__writer *writer, const qs_class_profile *one) {
-    const qs_kernel_cost **sorted;
-    qs_status status = qs_allocate((size_t)one->kernels, sizeof *sorted, &sorted);
-    if (status != QS_OK) {
-        qs__writer_fail(writer, status);
-        return;
-    }
-    for (int i = 0; i < one->kernels; i++)
-        sorted[i] = &one->kernel[i];
-    qsort(sorted, (size_t)one->kernels, sizeof *sorted, compare_places);
-    qs__open_array(writer, "kernels", QS__LINES);
-    for (int i = 0; i < one->kernels; i++)
-        write_kernel(writer, sorted[i]);
-    qs__close(writer);
-    free(sorted);
-}
-
-static void write_conversion(qs__writer *writer, const qs_conversion_cost *row) {
-    qs__open_object(writer, NULL, QS__ONE_LINE);
-    qs__put_text(writer, "kind", row->kind);
-    qs__put_text(writer, "from", row->from->name);
-    if (row->to) qs__put_text(writer, "to", row->to->name);
-    qs__put_text(writer, "granularity", granularity_names[row->steps]);
-    qs__put_text(writer, "rounding", qs_rounding_name(row->rounding));
-    if (row->weights) qs__put_flag(writer, "weights", true);
-    qs__open_array(writer, "pieces", QS__ONE_LINE);
-    for (int i = 0; i < row->pieces; i++) {
-        const qs_fit_piece *piece = &row->piece[i];
-        qs__open_object(writer, NULL, QS__ONE_LINE);
-        qs__put_integer(writer, "to_elements", piece->to_elements);
-        qs__put_number(writer, "us_per_element", piece->us_per_element);
-        qs__put_number(writer, "us", piece->us);
-        qs__put_number(writer, "r2", piece->r2);
-        qs__put_number(writer, "worst_residual", piece->worst_residual);
-        qs__put_number(writer, "mean_residual", piece->mean_residual);
-        qs__close(writer);
-    }
-    qs__close(writer);
-    if (row->in_steps > 0) qs__put_number(writer, "in_steps", row->in_steps);
-    if (row->alone > 0) qs__put_number(writer, "alone", row->alone);
-    qs__close(writer);
-}
-
-static void write_conditions(qs__writer *writer, const qs_conditions *conditions) {
-    if (!conditions->known) return;
-    qs__open_object(writer, "conditions", QS__ONE_LINE);
-    qs__put_flag(writer, "pinned", conditions->pinned);
-    qs__put_number(writer, "load_average", conditions->load_average);
-    qs__put_number(writer, "preemptions", conditions->preemptions);
-    qs__put_number(writer, "waited", conditions->waited);
-    qs__put_number(writer, "stolen", conditions->stolen);
-    qs__put_text(writer, "communicator", conditions->communicator);
-    qs__put_text(writer, "libc", conditions->libc);
-    qs__close(writer);
-}
-
-static void write_quality(qs__writer *writer, const qs_quality *quality) {
-    if (!quality->known) return;
-    qs__open_object(writer, "quality", QS__ONE_LINE);
-    qs__put_integer(writer, "plans", quality->plans);
-    qs__put_integer(writer, "steps", quality->steps);
-    qs__put_number(writer, "confidence", quality->confidence);
-    qs__put_number(writer, "drift", quality->drift);
-    if (quality->disturbed > 0) qs__put_number(writer, "disturbed", quality->disturbed);
-    qs__put_number(writer, "closure_mean", quality->closure_mean);
-    qs__put_number(writer, "closure_worst", quality->closure_worst);
-    qs__close(writer);
-}
-
-static void write_class(qs__writer *writer, const qs_class_profile *one) {
-    qs__open_object(writer, one->class_name, QS__LINES);
-    qs__open_object(writer, "device", QS__ONE_LINE);
-    qs__put_text(writer, "cpu", one->cpu);
-    qs__put_text(writer, "isa", one->isa);
-    qs__put_integer(writer, "threads", one->threads);
-    qs__put_number(writer, "speed", one->speed);
-    qs__put_text(writer, "library", one->library);
-    qs__put_text(writer, "build", one->build);
-    qs__close(writer);
-    qs__put_text(writer, "date", one->date);
-    write_conditions(writer, &one->conditions);
-    write_quality(writer, &one->quality);
-    qs__put_flag(writer, "estimated", one->estimated);
-    qs__put_integer(writer, "base_bytes", one->base_bytes);
-    qs__put_number(writer, "step_overhead_us", one->step_overhead_us);
-    qs__put_number(writer, "iteration_overhead_us", one->iteration_overhead_us);
-    qs__put_number(writer, "data_us_per_sample", one->data_us_per_sample);
-    if (one->jitter > 0) qs__put_number(writer, "jitter", one->jitter);
-    if (one->cache_bytes > 0) qs__put_integer(writer, "cache_bytes", one->cache_bytes);
-    write_kernels(writer, one);
-    qs__open_array(writer, "conversions", QS__LINES);
-    for (int i = 0; i < one->conversions; i++)
-        write_conversion(writer, &one->conversion[i]);
-    qs__close(writer);
-    qs__close(writer);
-}
-
-static void write_model(qs__writer *writer, const qs_profile *profile) {
-    qs__open_object(writer, "model", QS__ONE_LINE);
-    qs__put_text(writer, "name", profile->model);
-    qs__put_integer(writer, "channels", profile->channels);
-    qs__put_integer(writer, "height", profile->height);
-    qs__put_integer(writer, "width", profile->width);
-    qs__put_integer(writer, "classes", profile->model_classes);
-    qs__close(writer);
+    return qs__record_parse(&qs__profile_record, json, source, out);
 }
 
 qs_status qs_profile_text(const qs_profile *profile, char **json) {
-    qs__writer writer = {0};
-    qs__record_begin(&writer, "profile");
-    qs__put_text(&writer, "graph", profile->graph);
-    write_model(&writer, profile);
-    qs__put_integer(&writer, "batch", profile->batch);
-    qs__batches_write(&writer, profile);
-    qs__open_object(&writer, "classes", QS__LINES);
-    for (int i = 0; i < profile->classes; i++)
-        write_class(&writer, &profile->class_[i]);
-    qs__close(&writer);
-    qs__collectives_write(&writer, profile);
-    qs__checks_write(&writer, profile);
-    qs__statistics_write(&writer, &profile->statistics);
-    return qs__record_finish(&writer, "profile", json);
+    return qs__record_text(&qs__profile_record, profile, json);
 }
 
 qs_status qs_profile_write(const char *path, const qs_profile *profile) {
     char *json;
     QS_TRY(qs_profile_text(profile, &json));
-    return qs__record_save(path, json);
-}
-
-/* ---- Asking and releasing -------------------------------------------------------------------------------------------------- */
-
-void qs_profile_release(qs_profile *profile) {
-    for (int i = 0; i < profile->classes; i++) {
-        qs_class_profile *one = &profile->class_[i];
-        for (int k = 0; k < one->kernels; k++)
-            free(one->kernel[k].case_text);
-        free(one->kernel);
-        free(one->conversion);
-    }
-    free(profile->class_);
-    free(profile->batch_row);
-    free(profile->collective);
-    free(profile->check);
-    qs__statistics_release(&profile->statistics);
-    *profile = (qs_profile){0};
-}
-
-const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *name) {
-    for (int i = 0; i < profile->classes; i++) {
-        if (strcmp(profile->class_[i].class_name, name) == 0) return &profile->class_[i];
-    }
-    return NULL;
+    return qs__text_save(json, path);
 }
 
 const char *qs_profile_signature(const qs_profile *profile, char *buffer) {
-    char *json = NULL;
-    qs_status status = qs_profile_text(profile, &json);
-    return qs__sign(status == QS_OK ? json : NULL, buffer);
+    return qs__record_signature(&qs__profile_record, profile, buffer);
+}
+
+void qs_profile_release(qs_profile *profile) {
+    qs__record_release(&qs__profile_record, profile);
+}
+
+void qs_class_profile_sort(qs_class_profile *profile) {
+    if (profile->kernels > 1) qsort(profile->kernel, (size_t)profile->kernels, sizeof *profile->kernel, compare_kernels);
 }

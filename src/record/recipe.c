@@ -1,123 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recipes: the quantizer of each operand of an operator's three GEMMs. The built-in ones are made from their name, so every format that the
  * number room knows has one without a list here. */
-#include "record_internal.h"
-
 #include <string.h>
+
+#include "table.h"
 
 const char *const qs__recipe_names =
     "fp32, bf16, fp16, any other float format, integer/float such as int8/bf16 and int8/fp32, or all three "
     "products in integers: int8:tensor, int4:shift4, int4:hadamard and the like";
 
-/* The weight gradient is written in fp32; the field stands in the file so that it says so. */
-static const char gradient_out[] = "fp32";
-static const char saved_mark[] = "<saved";
+const char *qs_gemm_name(qs_gemm gemm) {
+    static const char *const names[QS_GEMMS] = {"forward", "input_gradient", "weight_gradient"};
+    return gemm < QS_GEMMS ? names[gemm] : NULL;
+}
 
-/* ---- Built-in recipes ------------------------------------------------------------------------------------------------------ */
+void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b) {
+    *a = gemm == QS_GEMM_WEIGHT_GRADIENT  ? recipe->weight_gradient.src.format
+         : gemm == QS_GEMM_INPUT_GRADIENT ? recipe->input_gradient.weights.format
+                                          : recipe->forward.src.format;
+    *b = gemm == QS_GEMM_WEIGHT_GRADIENT  ? recipe->weight_gradient.diff_dst.format
+         : gemm == QS_GEMM_INPUT_GRADIENT ? recipe->input_gradient.diff_dst.format
+                                          : recipe->forward.weights.format;
+}
 
+/* ---- Built-in recipes ------------------------------------------------------------------------------------------------------------ */
+
+/* One step for the tensor; floats round to nearest, integers stochastically. */
 static qs_quantizer whole(const qs_format *format) {
     return (qs_quantizer){.format = format, .rounding = format->kind == QS_KIND_FLOAT ? QS_NEAREST_EVEN : QS_STOCHASTIC};
 }
 
-/* Float: everything in it. Integer: stochastic everywhere, weights with a step per output channel (qsync.md §3, §4.3). */
+/* Forward in `lower`, where integers give weights a step for each output channel (qsync.md §3, §4.3); both gradients in a float. Without
+ * one all three products are in integers. Then every operand has its steps by the channels that its sum runs over, and weights one for each
+ * channel that it does not run over; the weight gradient takes the codes that forward saved (shiftquant.md §4). Under a Hadamard transform
+ * both factors of a product are transformed along its inner dimension, input channels, output channels, samples, and take one step. */
 static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradient) {
-    qs_recipe recipe = {0};
-    bool integer = lower->format->kind == QS_KIND_INTEGER;
-    recipe.forward.src = recipe.forward.weights = *lower;
-    if (integer && lower->granularity != QS_HADAMARD) {
+    const bool transformed = lower->granularity == QS_HADAMARD;
+    qs_recipe recipe = {.forward = {.src = *lower, .weights = *lower}};
+    if (lower->format->kind == QS_KIND_INTEGER && !transformed) {
         recipe.forward.weights = whole(lower->format);
         recipe.forward.weights.granularity = QS_PER_CHANNEL;
     }
-    recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
-    recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
+    if (gradient) {
+        recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
+        recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
+        return recipe;
+    }
+    qs_quantizer of_outputs = *lower;
+    of_outputs.channel_is_input = false;
+    recipe.input_gradient.diff_dst = recipe.input_gradient.weights = of_outputs;
+    recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = of_outputs;
+    if (transformed) {
+        recipe.weight_gradient.src.over_samples = recipe.weight_gradient.diff_dst.over_samples = true;
+    } else {
+        recipe.input_gradient.weights = recipe.forward.weights;
+        recipe.input_gradient.weights.channel_is_input = true;
+        recipe.weight_gradient.src = recipe.forward.src;
+    }
     return recipe;
-}
-
-/* Both factors of each product are transformed along its inner dimension, then take one step: input channels, output channels, samples. */
-static qs_recipe make_transformed_recipe(const qs_quantizer *codes) {
-    qs_recipe recipe = {0};
-    recipe.forward.src = recipe.forward.weights = *codes;
-    recipe.input_gradient.diff_dst = *codes;
-    recipe.input_gradient.diff_dst.channel_is_input = false;
-    recipe.input_gradient.weights = recipe.weight_gradient.src = recipe.input_gradient.diff_dst;
-    recipe.weight_gradient.src.over_samples = true;
-    recipe.weight_gradient.diff_dst = recipe.weight_gradient.src;
-    return recipe;
-}
-
-/* All three products in integers (shiftquant.md §4): each operand's steps by the channels that its sum runs over, weights with a step for
- * each channel that it does not run over. The weight gradient takes the codes that forward saved. */
-static qs_recipe make_integer_recipe(const qs_quantizer *codes) {
-    qs_recipe recipe = make_recipe(codes, codes->format);
-    if (codes->granularity == QS_HADAMARD) return make_transformed_recipe(codes);
-    recipe.input_gradient.weights = recipe.forward.weights;
-    recipe.input_gradient.weights.channel_is_input = true;
-    recipe.weight_gradient.src = recipe.forward.src;
-    recipe.input_gradient.diff_dst = *codes;
-    recipe.input_gradient.diff_dst.channel_is_input = false;
-    recipe.weight_gradient.diff_dst = recipe.input_gradient.diff_dst;
-    return recipe;
-}
-
-/* "int8", "int4:shift4" or "int4:hadamard": signed codes with one step, in shift groups, or transformed; the formats of other inputs follow
- * from it. */
-static bool codes_named(const char *name, size_t length, qs_quantizer *out) {
-    char text[QS_NAME];
-    if (length >= sizeof text) return false;
-    memcpy(text, name, length);
-    text[length] = '\0';
-    const char *colon = strchr(text, ':');
-    if ((colon && strchr(colon + 1, ':')) || strchr(text, '(') || qs_quantizer_find(text, out) != QS_OK) return false;
-    return out->format->kind == QS_KIND_INTEGER && !out->format->is_unsigned && out->granularity != QS_PER_CHANNEL &&
-           out->rounding == QS_STOCHASTIC;
-}
-
-static const qs_format *float_named(const char *name) {
-    const qs_format *format;
-    return qs_format_find(name, &format) == QS_OK && format->kind == QS_KIND_FLOAT ? format : NULL;
 }
 
 qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
     const char *slash = strchr(name, '/');
-    const qs_format *real = float_named(slash ? slash + 1 : name);
-    qs_quantizer codes;
+    const size_t length = slash ? (size_t)(slash - name) : strlen(name);
+    const qs_format *real = NULL;
+    char text[QS_NAME] = "";
+    qs_quantizer lower = {0};
+    if (qs_format_find(slash ? slash + 1 : name, &real) != QS_OK || real->kind != QS_KIND_FLOAT) real = NULL;
+    if (length < sizeof text) memcpy(text, name, length);
+    const char *colon = strchr(text, ':');
     if (!slash && real) {
-        codes = whole(real);
-        *out = make_recipe(&codes, real);
-    } else if (slash && real && codes_named(name, (size_t)(slash - name), &codes)) {
-        *out = make_recipe(&codes, real);
-    } else if (!slash && strchr(name, ':') && codes_named(name, strlen(name), &codes)) {
-        *out = make_integer_recipe(&codes);
-    } else {
-        return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
+        lower = whole(real);
+    } else { /* "int8", "int4:shift4" or "int4:hadamard", signed; without a float behind it the second or third */
+        const bool spelt = !strchr(text, '(') && !(colon && strchr(colon + 1, ':')) && (slash ? real != NULL : colon != NULL);
+        if (!spelt || qs_quantizer_find(text, &lower) != QS_OK || lower.format->kind != QS_KIND_INTEGER || lower.format->is_unsigned ||
+            lower.granularity == QS_PER_CHANNEL || lower.rounding != QS_STOCHASTIC)
+            return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
     }
-    snprintf(out->name, sizeof out->name, "%s", name);
-    if (!slash && real) snprintf(out->name, sizeof out->name, "%s", real->name);
+    *out = make_recipe(&lower, real);
+    snprintf(out->name, sizeof out->name, "%s", !slash && real ? real->name : name);
     return QS_OK;
 }
 
-/* ---- Recipes of a class ---------------------------------------------------------------------------------------------------- */
+qs_recipe qs__recipe_fp32(void) {
+    const qs_quantizer fp32 = whole(qs_format_of("fp32"));
+    qs_recipe recipe = make_recipe(&fp32, fp32.format);
+    snprintf(recipe.name, sizeof recipe.name, "fp32");
+    return recipe;
+}
+
+/* ---- Recipes of a class ---------------------------------------------------------------------------------------------------------- */
 
 static bool is_higher(const qs_format *a, const qs_format *b) {
     if (a->kind != b->kind) return a->kind == QS_KIND_FLOAT;
     if (a->kind == QS_KIND_INTEGER) return a->bits > b->bits;
     return qs_format_at_least(a, b) && !qs_format_at_least(b, a);
-}
-
-/* What the gradients of an integer recipe are computed in: a 16-bit float that the class computes in, else fp32. */
-static const qs_format *gradient_format(const qs_class *one) {
-    for (int i = 0; i < one->formats; i++) {
-        if (one->format[i]->kind == QS_KIND_FLOAT && one->format[i]->bits == 16) return one->format[i];
-    }
-    return qs_format_of("fp32");
-}
-
-static void accumulate_all(const qs_narrow *narrow, qs_recipe *recipe) {
-    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
-        const qs_format *a, *b;
-        qs_recipe_operands(recipe, gemm, &a, &b);
-        if (a->kind == QS_KIND_FLOAT && b->kind == QS_KIND_FLOAT) recipe->accumulator[gemm] = *narrow;
-    }
 }
 
 static bool is_higher_recipe(const qs_recipe *a, const qs_recipe *b) {
@@ -126,12 +103,16 @@ static bool is_higher_recipe(const qs_recipe *a, const qs_recipe *b) {
     return is_higher(a->weight_gradient.diff_dst.format, b->weight_gradient.diff_dst.format);
 }
 
+/* Integers of 8 bits leave the gradients to a 16-bit float that the class computes in, else to fp32; narrower ones take all products. */
 static qs_status recipe_of_format(const qs_class *one, const qs_format *format, qs_recipe *out) {
+    const qs_format *gradient = qs_format_of("fp32");
     char name[QS_NAME];
+    for (int i = one->formats - 1; i >= 0; i--)
+        if (one->format[i]->kind == QS_KIND_FLOAT && one->format[i]->bits == 16) gradient = one->format[i];
     if (format->kind == QS_KIND_FLOAT)
         snprintf(name, sizeof name, "%s", format->name);
     else if (format->bits == 8)
-        snprintf(name, sizeof name, "%s/%s", format->name, gradient_format(one)->name);
+        snprintf(name, sizeof name, "%s/%s", format->name, gradient->name);
     else
         snprintf(name, sizeof name, "%s:shift4", format->name);
     return qs_recipe_builtin(name, out);
@@ -143,7 +124,11 @@ qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, in
     for (int i = 0; i < recipes; i++) {
         qs_recipe recipe;
         QS_TRY(one->recipes > 0 ? qs_recipe_builtin(one->recipe[i], &recipe) : recipe_of_format(one, one->format[i], &recipe));
-        accumulate_all(&one->accumulator, &recipe);
+        for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+            const qs_format *a, *b;
+            qs_recipe_operands(&recipe, gemm, &a, &b);
+            if (a->kind == QS_KIND_FLOAT && b->kind == QS_KIND_FLOAT) recipe.accumulator[gemm] = one->accumulator;
+        }
         int at = i;
         for (; at > 0 && is_higher_recipe(&recipe, &out[at - 1]); at--)
             out[at] = out[at - 1];
@@ -153,106 +138,43 @@ qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, in
     return QS_OK;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- In files ------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status parse_quantizer(const qs__place *place, const char *text, qs_quantizer *out) {
-    return qs_quantizer_find(text, out) == QS_OK ? QS_OK : qs__refuse_field(place, "%s", qs_message());
-}
+static const qs__field forward_fields[] = {
+    {"src", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, forward.src), .text = "of the input, as an operand of the forward GEMM"},
+    {"weights", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, forward.weights), .text = "of the weights there"},
+    {"accumulator", QS__ACCUMULATOR, QS__OPTIONAL, QS__AT(qs_recipe, accumulator[QS_GEMM_FORWARD]),
+     .related = offsetof(qs_recipe, forward.src), .absent = "`int32` for integers, else `fp32`", .text = "what this GEMM adds in"},
+    {"dst", QS__FORMAT, QS__OPTIONAL, QS__AT(qs_recipe, forward.dst), .standard_text = "auto", .values = "format, or `auto`",
+     .text = "of the output; auto: the widest of what the adjustable consumers need"},
+};
+static const qs__record forward_record = {QS__FIELDS(forward_fields), .layout = QS__ONE_LINE};
 
-qs_status qs__get_quantizer(const qs__place *object, const char *key, qs_quantizer *out) {
-    qs__place field = qs__field(object, key);
-    char text[80];
-    if (!field.value) return QS_OK;
-    QS_TRY(qs__take_text(&field, text, sizeof text));
-    return parse_quantizer(&field, text, out);
-}
+static const qs__field input_gradient_fields[] = {
+    {"diff_dst", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, input_gradient.diff_dst),
+     .text = "of the output's gradient, as an operand of the input gradient"},
+    {"weights", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, input_gradient.weights), .text = "of the weights there"},
+    {"accumulator", QS__ACCUMULATOR, QS__OPTIONAL, QS__AT(qs_recipe, accumulator[QS_GEMM_INPUT_GRADIENT]),
+     .related = offsetof(qs_recipe, input_gradient.diff_dst), .absent = "`int32` for integers, else `fp32`",
+     .text = "what this GEMM adds in"},
+};
+static const qs__record input_gradient_record = {QS__FIELDS(input_gradient_fields), .layout = QS__ONE_LINE};
 
-static qs_status read_saved_quantizer(const qs__place *gemm, const char *key, qs_quantizer *out) {
-    qs__place field = qs__field(gemm, key);
-    char text[80];
-    QS_TRY(qs__take_text(&field, text, sizeof text));
-    size_t length = strlen(text), mark = sizeof saved_mark - 1;
-    if (length <= mark || strcmp(text + length - mark, saved_mark) != 0) {
-        return qs__refuse_field(&field, "\"%s\" must end in \"%s\": it is made from what forward saved", text, saved_mark);
-    }
-    text[length - mark] = '\0';
-    return parse_quantizer(&field, text, out);
-}
+static const qs__field weight_gradient_fields[] = {
+    {"src", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, weight_gradient.src), .suffix = "<saved", .values = "quantizer and `<saved`",
+     .text = "of the input, made from what forward saved; where one of the two is transformed, it is made in the forward pass and saved "
+             "beside it"},
+    {"diff_dst", QS__QUANTIZER, QS__REQUIRED, QS__AT(qs_recipe, weight_gradient.diff_dst), .text = "of the output's gradient there"},
+    {"accumulator", QS__ACCUMULATOR, QS__OPTIONAL, QS__AT(qs_recipe, accumulator[QS_GEMM_WEIGHT_GRADIENT]),
+     .related = offsetof(qs_recipe, weight_gradient.diff_dst), .absent = "`int32` for integers, else `fp32`",
+     .text = "what this GEMM adds in"},
+    {"out", QS__WORD, QS__OPTIONAL, QS__OWN, .standard_text = "fp32", .text = "weight gradients are written in fp32"},
+};
+static const qs__record weight_gradient_record = {QS__FIELDS(weight_gradient_fields), .layout = QS__ONE_LINE};
 
-static qs_status read_out(const qs__place *gemm) {
-    char text[32] = "";
-    QS_TRY(qs__get_text(gemm, "out", text, sizeof text));
-    if (!*text || strcmp(text, gradient_out) == 0) return QS_OK;
-    qs__place field = qs__field(gemm, "out");
-    return qs__refuse_field(&field, "must be \"%s\", is \"%s\"", gradient_out, text);
-}
-
-static qs_status read_forward(const qs__place *recipe, qs_recipe *out) {
-    qs__place gemm = qs__field(recipe, "forward");
-    QS_TRY(qs__expect_fields(&gemm, "src weights", "accumulator dst"));
-    QS_TRY(qs__get_quantizer(&gemm, "src", &out->forward.src));
-    QS_TRY(qs__get_quantizer(&gemm, "weights", &out->forward.weights));
-    QS_TRY(qs__accumulator_read(&gemm, out->forward.src.format, &out->accumulator[QS_GEMM_FORWARD]));
-    qs__place dst = qs__field(&gemm, "dst");
-    if (!dst.value || (json_is_string(dst.value) && strcmp(json_string_value(dst.value), "auto") == 0)) return QS_OK;
-    return qs__take_format(&dst, &out->forward.dst);
-}
-
-static qs_status read_gradients(const qs__place *recipe, qs_recipe *out) {
-    qs__place input = qs__field(recipe, "input_gradient");
-    QS_TRY(qs__expect_fields(&input, "diff_dst weights", "accumulator"));
-    QS_TRY(qs__get_quantizer(&input, "diff_dst", &out->input_gradient.diff_dst));
-    QS_TRY(qs__get_quantizer(&input, "weights", &out->input_gradient.weights));
-    QS_TRY(qs__accumulator_read(&input, out->input_gradient.diff_dst.format, &out->accumulator[QS_GEMM_INPUT_GRADIENT]));
-    qs__place weight = qs__field(recipe, "weight_gradient");
-    QS_TRY(qs__expect_fields(&weight, "src diff_dst", "accumulator out"));
-    QS_TRY(read_saved_quantizer(&weight, "src", &out->weight_gradient.src));
-    QS_TRY(qs__get_quantizer(&weight, "diff_dst", &out->weight_gradient.diff_dst));
-    QS_TRY(qs__accumulator_read(&weight, out->weight_gradient.diff_dst.format, &out->accumulator[QS_GEMM_WEIGHT_GRADIENT]));
-    return read_out(&weight);
-}
-
-qs_status qs__recipe_read(const qs__place *member, qs_recipe *out) {
-    qs_recipe recipe = {0};
-    QS_TRY(qs__take_key(member, recipe.name, sizeof recipe.name));
-    QS_TRY(qs__expect_fields(member, "forward input_gradient weight_gradient", ""));
-    QS_TRY(read_forward(member, &recipe));
-    QS_TRY(read_gradients(member, &recipe));
-    *out = recipe;
-    return QS_OK;
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------------------- */
-
-void qs__put_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer) {
-    char text[64];
-    qs__put_text(writer, key, qs_quantizer_text(quantizer, text));
-}
-
-static void write_saved_quantizer(qs__writer *writer, const char *key, const qs_quantizer *quantizer) {
-    char text[64], marked[80];
-    snprintf(marked, sizeof marked, "%s%s", qs_quantizer_text(quantizer, text), saved_mark);
-    qs__put_text(writer, key, marked);
-}
-
-void qs__recipe_write(qs__writer *writer, const qs_recipe *recipe) {
-    qs__open_object(writer, recipe->name, QS__LINES);
-    qs__open_object(writer, "forward", QS__ONE_LINE);
-    qs__put_quantizer(writer, "src", &recipe->forward.src);
-    qs__put_quantizer(writer, "weights", &recipe->forward.weights);
-    qs__accumulator_write(writer, recipe->forward.src.format, &recipe->accumulator[QS_GEMM_FORWARD]);
-    qs__put_text(writer, "dst", recipe->forward.dst ? recipe->forward.dst->name : "auto");
-    qs__close(writer);
-    qs__open_object(writer, "input_gradient", QS__ONE_LINE);
-    qs__put_quantizer(writer, "diff_dst", &recipe->input_gradient.diff_dst);
-    qs__put_quantizer(writer, "weights", &recipe->input_gradient.weights);
-    qs__accumulator_write(writer, recipe->input_gradient.diff_dst.format, &recipe->accumulator[QS_GEMM_INPUT_GRADIENT]);
-    qs__close(writer);
-    qs__open_object(writer, "weight_gradient", QS__ONE_LINE);
-    write_saved_quantizer(writer, "src", &recipe->weight_gradient.src);
-    qs__put_quantizer(writer, "diff_dst", &recipe->weight_gradient.diff_dst);
-    qs__accumulator_write(writer, recipe->weight_gradient.diff_dst.format, &recipe->accumulator[QS_GEMM_WEIGHT_GRADIENT]);
-    qs__put_text(writer, "out", gradient_out);
-    qs__close(writer);
-    qs__close(writer);
-}
+static const qs__field recipe_fields[] = {
+    {"forward", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &forward_record},
+    {"input_gradient", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &input_gradient_record},
+    {"weight_gradient", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &weight_gradient_record},
+};
+const qs__record qs__recipe_record = {QS__FIELDS(recipe_fields), .title = "A recipe: `recipes.*`", .key = QS_NAME};

@@ -99,6 +99,21 @@ static void single(void **state) {
     assert_int_equal(qs_cluster_single("ref", 0, &cluster), QS_USAGE);
 }
 
+static void copies(void **state) {
+    (void)state;
+    qs_cluster cluster, copy;
+    char *text;
+    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_int_equal(qs_cluster_copy(&cluster, &copy), QS_OK);
+    cluster.class_[0].count = 7;
+    cluster.link[0].latency_us = 1;
+    qs_cluster_release(&cluster);
+    assert_int_equal(qs_cluster_text(&copy, &text), QS_OK);
+    assert_string_equal(text, cluster_sample);
+    free(text);
+    qs_cluster_release(&copy);
+}
+
 /* The signature says what the cluster is, not how its file is written. */
 static void signature(void **state) {
     (void)state;
@@ -286,9 +301,10 @@ static void accumulator(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulator), cmocka_unit_test(round_trip), cmocka_unit_test(fields),    cmocka_unit_test(ranks),
-        cmocka_unit_test(minimal),     cmocka_unit_test(single),     cmocka_unit_test(signature), cmocka_unit_test(sizes),
-        cmocka_unit_test(refusals),    cmocka_unit_test(examples),   cmocka_unit_test(shares),    cmocka_unit_test(missing_file),
+        cmocka_unit_test(copies),       cmocka_unit_test(accumulator), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
+        cmocka_unit_test(ranks),        cmocka_unit_test(minimal),     cmocka_unit_test(single),     cmocka_unit_test(signature),
+        cmocka_unit_test(sizes),        cmocka_unit_test(refusals),    cmocka_unit_test(examples),   cmocka_unit_test(shares),
+        cmocka_unit_test(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,6 +165,35 @@ static void by_file(void **state) {
     qs_plan_release(&again);
 }
 
+/* A copy says the same and shares nothing: it outlives its original, and may be changed beside it. */
+static void copies(void **state) {
+    (void)state;
+    qs_plan plan = sample(), copy, again, empty = {0};
+    char *text, *changed, *sampled = plan_sample();
+    assert_int_equal(qs_plan_copy(&plan, &copy), QS_OK);
+    copy.class_[0].operator_[1].pin = false;
+    copy.class_[0].kernel[0].case_text[0] = 'C';
+    copy.recipe[0].name[0] = 'F';
+    copy.left_out[0].images_per_second = 1;
+    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
+    assert_string_equal(text, sampled);
+    qs_plan_release(&plan);
+    assert_int_equal(qs_plan_text(&copy, &changed), QS_OK);
+    assert_string_not_equal(changed, sampled);
+    assert_int_equal(qs_plan_copy(&copy, &again), QS_OK);
+    qs_plan_release(&copy);
+    free(text);
+    assert_int_equal(qs_plan_text(&again, &text), QS_OK);
+    assert_string_equal(text, changed);
+    qs_plan_release(&again);
+    assert_int_equal(qs_plan_copy(&empty, &copy), QS_OK);
+    assert_int_equal(copy.classes, 0);
+    qs_plan_release(&copy);
+    free(text);
+    free(changed);
+    free(sampled);
+}
+
 static void refuse(const char *from, const char *to, const char *message) {
     char *sampled = plan_sample(), *text = replaced(sampled, from, to);
     qs_plan plan;
@@ -224,8 +253,9 @@ static void own_recipe_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(fields),   cmocka_unit_test(by_hand),          cmocka_unit_test(fp32_is_there),
-        cmocka_unit_test(by_file),    cmocka_unit_test(refusals), cmocka_unit_test(own_recipe_first), cmocka_unit_test(accumulators),
+        cmocka_unit_test(round_trip),       cmocka_unit_test(fields),       cmocka_unit_test(by_hand),
+        cmocka_unit_test(fp32_is_there),    cmocka_unit_test(by_file),      cmocka_unit_test(refusals),
+        cmocka_unit_test(own_recipe_first), cmocka_unit_test(accumulators), cmocka_unit_test(copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,6 +166,7 @@ typedef struct qs_norm {
 typedef struct qs_setting {
     const char *name;             /* "weight_decay"; NULL behind the last */
     double standard, least, most; /* of a job that says nothing; the range, ends included */
+    const char *text;             /* what it is, for manuals */
 } qs_setting;
 
 /* Updates `count` elements: reads the gradient, reads and writes weights and states. The arrays do not overlap. */

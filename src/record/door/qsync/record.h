@@ -3,9 +3,16 @@
  *
  * Every record is JSON in stable order with "schema": "qsync/<kind>/1". A reader refuses what does not match and names file, line and
  * column (syntax) or the field's path (content), value and rule; unknown fields are refused too, so that a misspelt option is never
- * ignored. Files hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path). Structs
- * own their arrays; release with the matching function (zeroed structs are fine). The canonical text is what *_text gives: reading it and
- * writing it again gives the same bytes. Every field, with unit, default and range: docs/records.md. */
+ * ignored. Files hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path).
+ *
+ * Functions of a record X: qs_X_read takes a file, qs_X_parse a text (`source` names it in messages). qs_X_text gives the canonical text
+ * (caller frees): reading it and writing it again gives the same bytes; qs_X_write makes a file of it. Signatures are "xxh64:%016x" over
+ * it, into buffer[32], which is returned; "" when the record cannot be written. Structs own their arrays; release with the matching
+ * function (zeroed structs are fine). A copy shares no memory with its original; a struct without pointers (job, class, link, recipe,
+ * choices) is copied by assignment.
+ *
+ * What a field of a file means, with unit, range and default: docs/records.md, which is made from the tables in the room, like what
+ * qs_record_describe tells. Comments here say what code must know beyond that. */
 #ifndef QSYNC_RECORD_H
 #define QSYNC_RECORD_H
 
@@ -16,7 +23,7 @@
 #define QS_MAX_FORMATS 8
 #define QS_MAX_HOSTS 8
 
-/* ---- Cluster --------------------------------------------------------------------------------------------------------- */
+/* ---- Cluster --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_class {
     char name[QS_NAME];
@@ -56,7 +63,8 @@ typedef struct qs_cluster {
 
 QS_API qs_status qs_cluster_read(const char *path, qs_cluster *out);
 QS_API qs_status qs_cluster_parse(const char *json, const char *source, qs_cluster *out);
-QS_API qs_status qs_cluster_text(const qs_cluster *cluster, char **json); /* caller frees */
+QS_API qs_status qs_cluster_text(const qs_cluster *cluster, char **json);
+QS_API qs_status qs_cluster_copy(const qs_cluster *cluster, qs_cluster *out);
 QS_API void qs_cluster_release(qs_cluster *cluster);
 /* One rank of one class "single", fp32/bf16/int8 as compute and storage formats (the device refuses what it lacks), no memory limit: what a
  * single process without a cluster file uses. */
@@ -64,21 +72,20 @@ QS_API qs_status qs_cluster_single(const char *backend, int threads, qs_cluster 
 QS_API int qs_cluster_ranks(const qs_cluster *cluster);
 /* Class index of a rank, ranks in order of the classes' counts; -1 for a rank that the cluster does not have. */
 QS_API int qs_cluster_class_of(const qs_cluster *cluster, int rank);
-/* Class index by name; QS_USAGE lists the classes. */
 /* Host of every rank into host[ranks], counted from 0, and their number. Without links all ranks share one host. Classes between which a
  * link is not "shared-memory" are on different hosts; the others share theirs, rank by rank where their own ranks are spread. */
 QS_API void qs_cluster_hosts(const qs_cluster *cluster, int *host, int *hosts);
 /* Kind of the links between hosts: the first that is not "shared-memory"; "network" when none is named. */
 QS_API const char *qs_cluster_network(const qs_cluster *cluster);
+/* Class index by name; QS_USAGE lists the classes. */
 QS_API qs_status qs_cluster_find(const qs_cluster *cluster, const char *name, int *out);
-/* Signature "xxh64:%016x" over the canonical text, into buffer[32]; returns it. */
 QS_API const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer);
 /* True when a class may run on this host: its `hosts` patterns (shell wildcards), any host when it names none. */
 QS_API bool qs_class_allows_host(const qs_class *one, const char *host);
 /* The class's half storage format: its first 16-bit float storage, else fp32 (qsync.md §4.3). */
 QS_API const qs_format *qs_class_half(const qs_class *one);
 
-/* ---- Job ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Job ------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE } qs_rate_schedule;
 
@@ -120,7 +127,7 @@ QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
 QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out);
 QS_API qs_status qs_job_text(const qs_job *job, char **json);
 
-/* ---- Recipes -------------------------------------------------------------------------------------------------------------- */
+/* ---- Recipes --------------------------------------------------------------------------------------------------------------- */
 /* The GEMMs of an adjustable operator. */
 typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
 QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input_gradient", "weight_gradient": as the passes */
@@ -161,30 +168,25 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
-/* ---- Profile ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Profile --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_kernel_cost {
     char *case_text;
     char kernel[64];
     int64_t scratch_bytes;
-    bool allocates;
-    bool tuned;                 /* measured beside the case's other kernels before, and faster than they were */
-    double us, us_low, us_high; /* over the places in plans where it was met, each a median over time: mean and quartiles; rests of
-                                 * `speed` included */
+    bool allocates, tuned;
+    double us, us_low, us_high; /* rests of `speed` included */
     int samples;
-    double cold_bytes, us_per_cold_byte; /* mean over those places of what was cold there (qs_schedule_cold_bytes at the class's
-                                          * cache_bytes), and what a byte of it costs: a place with other c takes
+    double cold_bytes, us_per_cold_byte;          /* of qs_schedule_cold_bytes at the class's cache_bytes: a place with other c takes
                                           * us + us_per_cold_byte (c - cold_bytes) */
-    int64_t held_bytes;                  /* of the process for each kernel that is bound to the case; 0: not measured */
-    int64_t shared_bytes;                /* of the process once for the case: generated code and what libraries keep; 0: not measured */
-    int64_t code_bytes; /* of the process once for the kernel, whatever its cases: pages of its code; 0: none, or not measured */
-    double us_alone;    /* as us, while the other ranks of its host wait; 0: not measured, us holds */
+    int64_t held_bytes, shared_bytes, code_bytes; /* of the process: for each kernel that is bound to the case; once for the case; once
+                                                   * for the kernel, whatever its cases. 0: none, or not measured */
+    double us_alone;                              /* 0: not measured, us holds */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
-    int64_t to_elements;                           /* piece holds up to here; the last one holds beyond */
-    double us_per_element, us, r2, worst_residual; /* residual: largest |fit - measured| / measured */
-    double mean_residual;                          /* of |fit - measured| / measured over its sizes */
+    int64_t to_elements;
+    double us_per_element, us, r2, worst_residual, mean_residual;
 } qs_fit_piece;
 
 /* Steps of a conversion to or from integers: one; one for each index of axis 0 (output channels of weights) or of axis 1 (input
@@ -202,36 +204,26 @@ typedef enum qs_conversion_steps {
 } qs_conversion_steps;
 
 typedef struct qs_conversion_cost {
-    char kind[24];              /* "cast", "absmax", "quantize", "dequantize", "add", ... : operator name */
+    char kind[24];
     const qs_format *from, *to; /* to NULL for absmax */
     qs_conversion_steps steps;
     qs_rounding rounding;
     bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
     qs_fit_piece piece[3];
-    double in_steps; /* fitted over seen time of this kind in whole steps, for information; 0: no step showed it */
-    double alone;    /* time while the other ranks of its host wait, as a share of the fitted time; 0: not measured, 1 holds */
+    double in_steps, alone; /* 0: not known */
 } qs_conversion_cost;
 
-/* Under which a class was measured: what a reader needs to doubt a figure. */
+/* Under which a class was measured, and how far its kernel times can be trusted. Records written by hand may lack both. */
 typedef struct qs_conditions {
-    bool known;                                /* records written by hand may lack them */
-    bool pinned;                               /* every thread had a core of its own */
-    double load_average;                       /* of the machine when measuring began, over a minute */
-    double preemptions;                        /* involuntary context switches of this process, a second */
-    double waited;                             /* part of the time that its first thread was ready but not running */
-    double stolen;                             /* part of the machine's time that its host took for others */
+    bool known, pinned;
+    double load_average, preemptions, waited, stolen;
     char communicator[QS_NAME], libc[QS_NAME]; /* "Open MPI 4.1.4", "glibc 2.36" */
 } qs_conditions;
-
-/* How far a class's kernel times can be trusted, from the plans they were measured in. Shares of a whole step. */
 typedef struct qs_quality {
-    bool known;                         /* records written by hand may lack them */
-    int plans, steps;                   /* measured, and timed steps of each */
-    double confidence;                  /* half width of the 95 % interval of a plan's median step; the worst plan's */
-    double disturbed;                   /* part of the steps that were left out, each slower than its plan's others; 0: or not said */
-    double drift;                       /* how far the pace of one round over all plans was from the median round; the worst round's */
-    double closure_mean, closure_worst; /* |predicted - measured| of these plans from the figures above, each taken from all plans */
+    bool known;
+    int plans, steps;
+    double confidence, disturbed, drift, closure_mean, closure_worst; /* shares of a whole step */
 } qs_quality;
 
 typedef struct qs_class_profile {
@@ -241,13 +233,11 @@ typedef struct qs_class_profile {
     double speed;
     qs_conditions conditions;
     qs_quality quality;
-    bool estimated;               /* true: roofline, not measured */
-    int64_t base_bytes;           /* resident bytes of a process that evaluates in fp32, without its arena and data */
-    double step_overhead_us;      /* per schedule step: dispatch, timers, polling */
-    double iteration_overhead_us; /* per iteration: bookkeeping of the training loop */
-    double data_us_per_sample;
-    int64_t cache_bytes; /* of the cache that best explains how kernel times differ from place to place; 0: no such model */
-    double jitter;       /* standard deviation of a rank's whole step around its median, as a share of the step; 0: none, or not measured */
+    bool estimated;
+    int64_t base_bytes;
+    double step_overhead_us, iteration_overhead_us, data_us_per_sample;
+    int64_t cache_bytes; /* 0: no such model */
+    double jitter;       /* 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;
@@ -256,38 +246,31 @@ typedef struct qs_class_profile {
 
 /* A straight line of all-reduce times, up to a message size; libraries send small and large messages in different ways. */
 typedef struct qs_message_piece {
-    int64_t to_bytes; /* piece holds up to here; the last one holds beyond */
+    int64_t to_bytes;
     double us_per_byte, us;
 } qs_message_piece;
 
 /* One row per link, algorithm, wire, ranks and hosts; the first row of two ranks or more is of the job's own algorithm and wire. Bytes are
  * those of the values in fp32, whatever the wire; times hold what packing takes. */
 typedef struct qs_collective_cost {
-    int ranks;
-    int hosts;     /* that the ranks were on; 0 where the file does not say: 1 */
-    char link[32]; /* slowest kind of link between them: "shared-memory", "network"; "" where the file does not say */
+    int ranks, hosts; /* hosts 0: the file does not say, 1 */
+    char link[32];    /* "": the file does not say */
     char algorithm[32];
-    char wire[16];                    /* "" where the file does not say: fp32 */
-    double alpha_us, us_per_byte, r2; /* one line over all sizes; r2 and residual are its own */
-    double worst_residual;            /* largest |line - measured| / measured */
-    double spread;                    /* largest uncertainty of a median among the sizes, as a share of it */
-    int samples;                      /* all-reduces behind the row; 0: not said */
-    int pieces;                       /* 0: the line holds for all sizes */
-    qs_message_piece piece[3];        /* closer than the line: what predictions use */
-    double cpu_share;                 /* part of the duration that compute of the same rank stands still */
-    double temporary_per_byte;        /* bytes the library allocates per message byte */
-    int64_t window_bytes;             /* that a process holds all the while, whatever the messages */
+    char wire[16]; /* "": fp32 */
+    double alpha_us, us_per_byte, r2, worst_residual, spread;
+    int samples; /* 0: not said */
+    int pieces;  /* 0: the line holds for all sizes; else closer than it, what predictions use */
+    qs_message_piece piece[3];
+    double cpu_share, temporary_per_byte;
+    int64_t window_bytes;
 } qs_collective_cost;
 
 /* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
 typedef struct qs_tensor_statistics {
     int64_t count;
-    double *norm2, *absmax, *minimum, *maximum;
-    double *channel_absmax2;                               /* Σ over channels of absmax_c² × elements per channel */
-    double *variance_int8, *variance_bf16, *variance_fp16; /* exact Σ q² f (1-f) */
-    /* Optional, NaN where not measured: Σ over channels of (max_c - min_c)² × elements per channel; Σ q² f (1-f) of int8 with one step a
-     * channel (weights only). */
-    double *channel_range2, *variance_int8_channel;
+    double *norm2, *absmax, *minimum, *maximum, *channel_absmax2;
+    double *variance_int8, *variance_bf16, *variance_fp16;
+    double *channel_range2, *variance_int8_channel; /* NaN where not measured */
     /* Elements per binary exponent e = floor(log2 |t|), at [e - QS_LOWEST_EXPONENT]; lower ones are in the first, zeros in none. Mean over
      * ranks and iterations; all 0: not measured. */
     double *range_histogram;
@@ -296,7 +279,7 @@ typedef struct qs_tensor_statistics {
 typedef struct qs_operator_statistics {
     char name[QS_NAME];
     qs_tensor_statistics src, weights, diff_dst;
-    double hessian_top; /* largest eigenvalue by magnitude of the loss' Hessian block of the weights; NaN: not measured */
+    double hessian_top; /* NaN: not measured */
 } qs_operator_statistics;
 
 typedef struct qs_statistics {
@@ -309,18 +292,16 @@ typedef struct qs_statistics {
 /* A local batch that kernels have rows for: their cases hold it in their shapes. */
 typedef struct qs_profile_batch {
     int64_t samples;
-    bool measured; /* false: times lie on straight lines between the measured batches around it; kernels and scratch are the device's own */
+    bool measured; /* false: by straight lines between measured batches */
 } qs_profile_batch;
 
 /* A plan whose steps were timed in turn with those that kernels have their times from, while no figure was taken from them: what this
  * profile's predictions are worth. A step is that of the slowest rank, its batch of data included. */
 typedef struct qs_profile_check {
-    char plan[128];                   /* as whoever asked for it calls it: a file */
-    int steps;                        /* timed */
-    double median_us;                 /* of all of them */
-    int undisturbed;                  /* of them: in which the kernels of every rank took as long as they usually do, within 5 % */
-    double measured_us, confidence;   /* median of these, and half the width of its 95 % interval, a share of it */
-    double predicted_us, no_casts_us; /* from this profile; without the costs of conversions */
+    char plan[128];
+    int steps, undisturbed;
+    double median_us, measured_us, confidence; /* of all steps; of the undisturbed ones */
+    double predicted_us, no_casts_us;
 } qs_profile_check;
 
 typedef struct qs_profile {
@@ -356,13 +337,13 @@ QS_API const char *qs_profile_signature(const qs_profile *profile, char *buffer)
 /* Allocates the per-iteration arrays of an operator's three tensors; what is optional starts as NaN. */
 QS_API qs_status qs_operator_statistics_create(int iterations, qs_operator_statistics *out);
 
-/* ---- Plan ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plan ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct qs_operator_choice {
     char name[QS_NAME];   /* operator (node) */
     char recipe[QS_NAME]; /* by name, in the plan's recipes */
-    bool pin;             /* planners leave it alone */
-    bool adds[QS_GEMMS];  /* the GEMMs that add in an accumulator of their own, not in the recipe's */
+    bool pin;
+    bool adds[QS_GEMMS]; /* the GEMMs that add in an accumulator of their own, not in the recipe's */
     qs_narrow accumulator[QS_GEMMS];
 } qs_operator_choice;
 
@@ -374,16 +355,15 @@ typedef struct qs_tensor_choice {
     qs_quantizer value;      /* the output as every reader sees it, or the parameter as forward and backward do; format NULL: fp32 */
     const qs_format *saved;  /* storage from forward to backward; NULL: as it was computed. Parameters: NULL, their masters are kept */
     qs_quantizer gradient;   /* of the loss by this tensor; format NULL: fp32 */
-    double promote_at;       /* a step whose overflows / elements exceed it promotes the value for good; 0: never */
-    qs_quantizer promote_to; /* value after that, and its format the storage; format NULL: fp(6,9,0), rounded as `value` */
+    double promote_at;       /* 0: never */
+    qs_quantizer promote_to; /* format NULL: fp(6,9,0), rounded as `value` */
 } qs_tensor_choice;
 
-/* What an assignment of formats comes to. Elements and bytes count every tensor of a gradient computation once, and its gradient, at the
- * class's batch. */
+/* What an assignment of formats comes to: in all high precision, by this plan, in all that can be in low. */
 typedef struct qs_assignment {
-    double ratio_low;                          /* elements in low precision / all elements */
-    int64_t high_bytes, bytes, low_bytes;      /* in the tensors' formats: all in high precision, this plan, all that can be in low */
-    int64_t high_arena_bytes, low_arena_bytes; /* predicted.arena_bytes of the first and the last of these */
+    double ratio_low;
+    int64_t high_bytes, bytes, low_bytes; /* of tensors in their formats */
+    int64_t high_arena_bytes, low_arena_bytes;
 } qs_assignment;
 
 typedef struct qs_plan_kernel {
@@ -395,15 +375,13 @@ typedef struct qs_plan_kernel {
 
 typedef struct qs_operator_reason {
     char name[QS_NAME];
-    char stopped_by[24]; /* "memory", "throughput", "highest", "pinned", "profile" (lacks a case of the mix), "planner" (chose so) */
-    char next[QS_NAME];  /* the recipe one step up, "" when highest */
-    double time_us;      /* what the step up would cost in iteration time */
-    int64_t bytes;       /* and in memory */
-    double omega;        /* of the present recipe */
+    char stopped_by[24];
+    char next[QS_NAME]; /* "" when highest */
+    double time_us, omega;
+    int64_t bytes;
 } qs_operator_reason;
 
-/* One iteration of a rank by what its compute thread does: kernels; conversions of all phases; inside calls that start or move all-reduces;
- * blocked until their sums are there; batch loading and the training loop. */
+/* One iteration of a rank by what its compute thread does. */
 typedef struct qs_phase_times {
     double forward_us, backward_us, cast_us, communication_us, waiting_us, optimizer_us, data_us;
 } qs_phase_times;
@@ -421,12 +399,9 @@ typedef struct qs_class_plan {
     char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */
     struct {
         double iteration_us, compute_us, waiting_us;
-        int64_t arena_bytes, communication_bytes;
-        int64_t base_bytes;    /* of the process without arena and data, and without the training program */
-        int64_t program_bytes; /* that the training program's kernels hold: counted again for a smaller last step; 0: not known */
-        double sum_omega;
-        double lower_bound;    /* of sum_omega over all feasible plans; 0: not known */
-        qs_phase_times phases; /* all 0: not known */
+        int64_t arena_bytes, communication_bytes, base_bytes, program_bytes; /* program_bytes 0: not known */
+        double sum_omega, lower_bound;                                       /* lower_bound 0: not known */
+        qs_phase_times phases;                                               /* all 0: not known */
     } predicted;
     int reasons;
     qs_operator_reason *reason;
@@ -458,6 +433,7 @@ QS_API qs_status qs_plan_read(const char *path, qs_plan *out);
 QS_API qs_status qs_plan_write(const char *path, const qs_plan *plan);
 QS_API qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out);
 QS_API qs_status qs_plan_text(const qs_plan *plan, char **json);
+QS_API qs_status qs_plan_copy(const qs_plan *plan, qs_plan *out);
 QS_API void qs_plan_release(qs_plan *plan);
 /* Drops what only the planner could say (signatures, kernels, schedules, predictions, reasons), as after a change by hand. */
 QS_API void qs_plan_forget(qs_plan *plan);
@@ -476,7 +452,21 @@ QS_API void qs_choice_accumulate(qs_operator_choice *choice, const qs_recipe *re
 /* The tensor of that name in a class plan; NULL: fp32. */
 QS_API const qs_tensor_choice *qs_class_plan_tensor(const qs_class_plan *plan, const char *name);
 
-/* ---- Run ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Manuals --------------------------------------------------------------------------------------------------------------- */
+/* What a manual says of a field: --help of the program (plain texts), docs/records.md (Markdown). */
+typedef struct qs_field_manual {
+    const char *table;    /* heading of the table that it stands in, for good; NULL: the record's own */
+    const char *name;     /* in that table: "batch", "rate.base" */
+    const char *values;   /* unit, range: "samples, >= 1" */
+    const char *standard; /* what its absence means; "": it must be there */
+    const char *text;     /* what it is, for good; the other texts are gone behind the visit */
+    const char *more;     /* Markdown that follows the text; or "" */
+} qs_field_manual;
+typedef void (*qs_field_visitor)(const qs_field_manual *field, void *context);
+/* Visits the fields of a record ("cluster", "job", "profile", "plan") table by table, in the order of its files. QS_USAGE: no such one. */
+QS_API qs_status qs_record_describe(const char *kind, qs_field_visitor visit, void *context);
+
+/* ---- Run ------------------------------------------------------------------------------------------------------------------- */
 /* Lines of run/metrics.jsonl are made with these helpers so that numbers print the same everywhere (%.9g, nan/inf as strings). */
 typedef struct qs_line qs_line; /* one JSON object under construction */
 QS_API qs_status qs_line_create(qs_line **out);

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of a profile by case: the case's own, or that of a case which differs in nothing but data of its kernel. */
-#include "record_internal.h"
-
+/* Looking up in a profile. A kernel's row is its case's own, or that of a case that differs in nothing but data of its kernel. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "qsync/record.h"
+
+const qs_class_profile *qs_profile_class(const qs_profile *profile, const char *name) {
+    for (int i = 0; i < profile->classes; i++)
+        if (strcmp(profile->class_[i].class_name, name) == 0) return &profile->class_[i];
+    return NULL;
+}
+
+const qs_profile_batch *qs_profile_batch_find(const qs_profile *profile, int64_t samples) {
+    for (int i = 0; i < profile->batches; i++)
+        if (profile->batch_row[i].samples == samples) return &profile->batch_row[i];
+    return NULL;
+}
 
 static int compare_case(const void *key, const void *row) {
     return strcmp(key, ((const qs_kernel_cost *)row)->case_text);
