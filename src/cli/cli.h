@@ -70,11 +70,10 @@ enum {
 void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
-/* optimizer.c: the options of job_options that come from the list of optimisers; --rate is theirs because its default is. */
+/* optimizer.c: the options of job_options that come from the list of optimisers. */
 const char *optimizer_names(void); /* "sgd or adam (sgd)" */
 void optimizer_options_start(job_options *options);
 void optimizer_options_add(job_options *options, option_table *table);
-void rate_option_add(job_options *options, option_table *table);
 qs_status optimizer_options_finish(job_options *options);
 /* What was not said is the plan's; a plan for another optimiser than was said changes nothing. */
 void optimizer_from_plan(const qs_job *planned, const option_table *table, qs_job *job);

@@ -10,12 +10,13 @@
 typedef struct setting_option {
     const char *setting; /* "weight_decay" */
     char option[32];     /* "weight-decay" */
-    char help[96];       /* "of sgd (0.0005), adam (0.01)" */
+    char owners[96];     /* "of sgd (0.0005), adam (0.01)" */
+    char help[256];      /* what it is for each of them */
 } setting_option;
 
 static setting_option known[MOST_SETTINGS];
 static int settings;
-static char rate_help[96], names_help[64];
+static char names_help[64];
 
 static void append(char *text, size_t size, const char *format, ...) QS_PRINTF(3, 4);
 static void append(char *text, size_t size, const char *format, ...) {
@@ -35,17 +36,18 @@ static setting_option *option_of(const char *setting) {
     snprintf(one->option, sizeof one->option, "%s", setting);
     for (char *at = one->option; *at; at++)
         if (*at == '_') *at = '-';
-    append(one->help, sizeof one->help, "of");
+    append(one->owners, sizeof one->owners, "of");
     return one;
 }
 
 static void optimizer_read(const qs_op *op) {
     append(names_help, sizeof names_help, "%s%s", names_help[0] ? " or " : "", op->name);
-    append(rate_help, sizeof rate_help, "%s%s %g", rate_help[0] ? ", " : "learning rate (", op->name, op->optimizer->rate);
     for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++) {
         const qs_setting *one = &op->optimizer->setting[i];
         setting_option *option = option_of(one->name);
-        if (option) append(option->help, sizeof option->help, "%s %s (%g)", strlen(option->help) > 2 ? "," : "", op->name, one->standard);
+        if (!option) continue;
+        append(option->owners, sizeof option->owners, "%s %s (%g)", option->help[0] ? "," : "", op->name, one->standard);
+        append(option->help, sizeof option->help, "%s%s: %s (%g)", option->help[0] ? "; " : "", op->name, one->text, one->standard);
     }
 }
 
@@ -55,7 +57,6 @@ static void list_read(void) {
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++)
         optimizer_read(qs_op_of(name));
     append(names_help, sizeof names_help, " (sgd)");
-    append(rate_help, sizeof rate_help, ")");
 }
 
 const char *optimizer_names(void) {
@@ -76,16 +77,11 @@ void optimizer_options_add(job_options *o, option_table *table) {
         options_add(table, (option_row){known[i].option, OPTION_REAL, &o->setting[i], "X", known[i].help, 0});
 }
 
-void rate_option_add(job_options *o, option_table *table) {
-    list_read();
-    options_add(table, (option_row){"rate", OPTION_REAL, &o->rate, "X", rate_help, 0});
-}
-
 static qs_status setting_put(const job_options *o, int index, qs_job *job) {
     const char *option = known[index].option;
     double *value = qs_job_setting(job, known[index].setting);
     if (isnan(o->setting[index])) return QS_OK;
-    if (!value) return qs_fail(QS_USAGE, "--%s is %s: %s has no such setting", option, known[index].help, job->optimizer.name);
+    if (!value) return qs_fail(QS_USAGE, "--%s is %s: %s has no such setting", option, known[index].owners, job->optimizer.name);
     *value = o->setting[index];
     return QS_OK;
 }

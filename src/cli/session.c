@@ -21,35 +21,55 @@ void job_options_start(job_options *options) {
     options->seed = (int64_t)options->job.seed;
 }
 
+/* A field of the job as an option: what it is as its record says it, and its default here. */
+typedef struct field_help {
+    const char *field, *standard; /* NULL: the record's */
+    char text[160];
+} field_help;
+
+static void help_take(const qs_field_manual *field, void *context) {
+    field_help *help = context;
+    int length = 0;
+    if (strcmp(field->name, help->field) != 0) return;
+    length = snprintf(help->text, sizeof help->text, "%s (", field->text);
+    for (const char *at = help->standard ? help->standard : field->standard; *at && length + 2 < (int)sizeof help->text; at++)
+        if (*at != '`' && *at != '"') help->text[length++] = *at;
+    snprintf(help->text + length, sizeof help->text - (size_t)length, ")");
+}
+
+static const char *help_of(const char *field, const char *standard) {
+    static field_help all[16];
+    static int used;
+    field_help *help = &all[used++ % 16];
+    *help = (field_help){.field = field, .standard = standard};
+    (void)qs_record_describe("job", help_take, help);
+    return help->text;
+}
+
 static void epochs_options_add(job_options *o, option_table *table) {
-    options_add(table, (option_row){"epochs", OPTION_INT, &o->job.epochs, "N", "passes over the training part (5)", 0});
-    rate_option_add(o, table);
-    options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", "linear warm-up (0.5)", 0});
-    options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", "constant, step or cosine (cosine)", 0});
+    options_add(table, (option_row){"epochs", OPTION_INT, &o->job.epochs, "N", help_of("epochs", "5"), 0});
+    options_add(table, (option_row){"rate", OPTION_REAL, &o->rate, "X", help_of("rate.base", NULL), 0});
+    options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", help_of("rate.warmup_epochs", NULL), 0});
+    options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", help_of("rate.schedule", NULL), 0});
     options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
 }
 
 static void step_options_add(job_options *o, option_table *table, bool profiled) {
-    const char *model = profiled ? "built-in model (the profile's)" : "built-in model (resnet8)";
-    const char *all_reduce =
-        profiled ? "shared, library, ring or recursive-doubling (the profile's)" : "shared, library, ring or recursive-doubling (shared)";
-    const char *wire =
-        profiled ? "in which gradients travel: fp32, bf16 or int8 (the profile's)" : "in which gradients travel: fp32, bf16 or int8 (fp32)";
-    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", model, 0});
-    options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", "seed of everything random (1)", 0});
+    const char *standard = profiled ? "the profile's" : NULL;
+    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", help_of("model", profiled ? standard : "resnet8"), 0});
+    options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", help_of("seed", NULL), 0});
     optimizer_options_add(o, table);
-    options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", "off, dynamic, or a fixed factor (off)", 0});
-    options_add(table,
-                (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", "gradient bytes per all-reduce (1048576)", 1});
-    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", all_reduce, 0});
-    options_add(table, (option_row){"wire", OPTION_TEXT, &o->wire, "NAME", wire, 0});
+    options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", help_of("loss_scaling", NULL), 0});
+    options_add(table, (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", help_of("buckets.bytes", NULL), 1});
+    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", help_of("buckets.algorithm", standard), 0});
+    options_add(table, (option_row){"wire", OPTION_TEXT, &o->wire, "NAME", help_of("buckets.wire", standard), 0});
 }
 
 static void set_options_add(job_options *o, option_table *table, bool profiled) {
-    const char *batch = profiled ? "local batch of every rank (the profile's)" : "local batch of every rank (128)";
+    const char *standard = profiled ? "the profile's" : "128";
     options_add(table,
                 (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", batch, 1});
+    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", help_of("batch", standard), 1});
 }
 
 void job_options_add(job_options *o, option_table *table, unsigned groups) {
