@@ -121,14 +121,6 @@ static const char *listed_name(size_t index) {
     return qs_format_family_syntax_at(index - plain);
 }
 
-static qs_status fail_unknown(const char *name) {
-    size_t count = 0;
-    while (listed_name(count)) {
-        count++;
-    }
-    return qs_fail(QS_USAGE, "format '%s' does not exist; there are %s", name, qs_names_join(count, listed_name));
-}
-
 static qs_status parse_format(const char *name, qs_format *out) {
     for (size_t i = 0; i < COUNT_OF(named_formats); i++) {
         const named_format *named = &named_formats[i];
@@ -139,7 +131,10 @@ static qs_status parse_format(const char *name, qs_format *out) {
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         if (families[i]->claims(name)) return qs_fail_within(families[i]->parse(name, out), "format '%s'", name);
     }
-    return fail_unknown(name);
+    size_t count = 0;
+    while (listed_name(count))
+        count++;
+    return qs_fail(QS_USAGE, "format '%s' does not exist; there are %s", name, qs_names_join(count, listed_name));
 }
 
 static const qs_format *find_interned(const char *name) {
@@ -149,16 +144,18 @@ static const qs_format *find_interned(const char *name) {
     return NULL;
 }
 
-/* Called with the lock held. */
-static qs_status intern_format(const char *name, const qs_format **out) {
+/* A format has one name of its own, but may be asked for by others: "fp(4,3)" is fp(4,3,0). */
+qs_status qs_format_find(const char *name, const qs_format **out) {
+    qs_status status = QS_OK;
+    pthread_mutex_lock(&registry_lock);
     const qs_format *found = find_interned(name);
     if (!found) {
         qs_format parsed = {.bits = 0};
-        QS_TRY(parse_format(name, &parsed));
+        QS_GOTO(parse_format(name, &parsed));
         found = find_interned(parsed.name);
         if (!found) {
             interned *entry = NULL;
-            QS_TRY(qs_allocate(1, sizeof *entry, &entry));
+            QS_GOTO(qs_allocate(1, sizeof *entry, &entry));
             entry->format = parsed;
             entry->next = registry;
             registry = entry;
@@ -166,12 +163,7 @@ static qs_status intern_format(const char *name, const qs_format **out) {
         }
     }
     *out = found;
-    return QS_OK;
-}
-
-qs_status qs_format_find(const char *name, const qs_format **out) {
-    pthread_mutex_lock(&registry_lock);
-    qs_status status = intern_format(name, out);
+done:
     pthread_mutex_unlock(&registry_lock);
     return status;
 }

@@ -59,34 +59,26 @@ static int bounded(int64_t number) {
     return number < INT32_MAX ? (int)number : INT32_MAX;
 }
 
-/* All in front of the adder's name. */
-static bool take_head(const char **at, qs_narrow *out) {
-    int64_t exponent, mantissa, product = 0;
-    if (!take(at, "fp(") || !take_number(at, &exponent) || !take(at, ",") || !take_number(at, &mantissa) || !take(at, ")")) return false;
-    if (take(at, "/chunk") && (!take_number(at, &out->chunk) || out->chunk == 0)) return false;
-    if (take(at, "/product(") && (!take_number(at, &product) || product == 0 || !take(at, ")"))) return false;
-    out->exponent_bits = bounded(exponent);
-    out->mantissa_bits = bounded(mantissa);
-    out->product_bits = bounded(product);
-    return take(at, "/");
-}
-
-static qs_status read_narrow(const char *text, qs_narrow *out) {
+qs_status qs_narrow_find(const char *text, qs_narrow *out) {
     const char *at = text;
     char canonical[QS_NARROW_TEXT];
+    int64_t exponent = 0, mantissa = 0, product = 0;
     qs_narrow narrow = {0};
-    if (!take_head(&at, &narrow)) return qs_fail(QS_USAGE, "the form is " QS_NARROW_SYNTAX);
-    QS_TRY(qs_adder_find(at, &narrow.adder));
-    QS_TRY(qs_narrow_check(&narrow));
-    if (strcmp(qs_narrow_text(&narrow, canonical), text) != 0) return qs_fail(QS_USAGE, "write it %s", canonical);
-    *out = narrow;
-    return QS_OK;
-}
-
-qs_status qs_narrow_find(const char *text, qs_narrow *out) {
     if (strcmp(text, "fp32") == 0) {
-        *out = (qs_narrow){0};
+        *out = narrow;
         return QS_OK;
     }
-    return qs_fail_within(read_narrow(text, out), "accumulator '%.64s'", text);
+    const bool spelt = take(&at, "fp(") && take_number(&at, &exponent) && take(&at, ",") && take_number(&at, &mantissa) && take(&at, ")") &&
+                       (!take(&at, "/chunk") || (take_number(&at, &narrow.chunk) && narrow.chunk > 0)) &&
+                       (!take(&at, "/product(") || (take_number(&at, &product) && product > 0 && take(&at, ")"))) && take(&at, "/");
+    if (!spelt) return qs_fail(QS_USAGE, "accumulator '%.64s': the form is " QS_NARROW_SYNTAX, text);
+    narrow.exponent_bits = bounded(exponent);
+    narrow.mantissa_bits = bounded(mantissa);
+    narrow.product_bits = bounded(product);
+    qs_status status = qs_adder_find(at, &narrow.adder);
+    if (status == QS_OK) status = qs_narrow_check(&narrow);
+    if (status == QS_OK && strcmp(qs_narrow_text(&narrow, canonical), text) != 0) status = qs_fail(QS_USAGE, "write it %s", canonical);
+    if (status != QS_OK) return qs_fail_within(status, "accumulator '%.64s'", text);
+    *out = narrow;
+    return QS_OK;
 }

@@ -33,58 +33,61 @@ static const char *part_name(size_t index) {
     return policies[index - GRANULARITIES - QS_ROUNDING_COUNT];
 }
 
-/* Digits at *text as a number, up to a hundred or so; 0 where there are none. None begins with a 0. */
-static int take_number(const char **text) {
-    int number = 0;
-    if (**text == '0') return 0;
-    for (; **text >= '0' && **text <= '9' && number < 100; ++*text)
-        number = 10 * number + (**text - '0');
-    return number;
-}
-
-/* *number: what stands for #, 0 where nothing does; -1 where the name has none. */
+/* *number: what stands for #, up to a hundred or so, and 0 where no digits do, of which the first is not 0; -1 where the name has no #. */
 static bool matches(const char *text, const char *name, int *number) {
     *number = -1;
     for (; *name; name++) {
-        if (*name == '#') {
-            *number = take_number(&text);
-        } else if (*name != *text++) {
-            return false;
+        if (*name != '#') {
+            if (*name != *text++) return false;
+            continue;
         }
+        *number = 0;
+        for (; *text >= '0' && *text <= '9' && *number < 100 && !(*number == 0 && *text == '0'); text++)
+            *number = 10 * *number + (*text - '0');
     }
     return !*text;
-}
-
-static const granularity_name *find_granularity(const char *text, int *number) {
-    for (size_t i = 0; i < GRANULARITIES; i++) {
-        if (matches(text, granularities[i].text, number)) return &granularities[i];
-    }
-    return NULL;
-}
-
-static qs_status take_groups(const char *part, int groups, qs_quantizer *quantizer) {
-    if (groups < 1 || groups > QS_MOST_SHIFT_GROUPS)
-        return qs_fail(QS_USAGE, "'%s' asks for %d groups; there are 1 to %d", part, groups, QS_MOST_SHIFT_GROUPS);
-    quantizer->shift_groups = groups;
-    return QS_OK;
-}
-
-static qs_status take_block(const char *part, int block, qs_quantizer *quantizer) {
-    if (block == 0) block = USUAL_BLOCK;
-    if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
-        return qs_fail(QS_USAGE, "'%s': blocks are of 2, 4, 8 ... %d", part, QS_MOST_HADAMARD);
-    quantizer->hadamard = block;
-    return QS_OK;
 }
 
 static qs_status take_granularity(const char *part, const granularity_name *named, int number, qs_quantizer *quantizer) {
     if (number >= 0 && quantizer->format->kind != QS_KIND_INTEGER)
         return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
-    if (named->granularity == QS_SHIFT_GROUPS) QS_TRY(take_groups(part, number, quantizer));
-    if (named->granularity == QS_HADAMARD) QS_TRY(take_block(part, number, quantizer));
+    if (named->granularity == QS_SHIFT_GROUPS) {
+        if (number < 1 || number > QS_MOST_SHIFT_GROUPS)
+            return qs_fail(QS_USAGE, "'%s' asks for %d groups; there are 1 to %d", part, number, QS_MOST_SHIFT_GROUPS);
+        quantizer->shift_groups = number;
+    }
+    if (named->granularity == QS_HADAMARD) {
+        const int block = number > 0 ? number : USUAL_BLOCK;
+        if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
+            return qs_fail(QS_USAGE, "'%s': blocks are of 2, 4, 8 ... %d", part, QS_MOST_HADAMARD);
+        quantizer->hadamard = block;
+    }
     quantizer->granularity = named->granularity;
     quantizer->channel_is_input = named->input;
     quantizer->over_samples = named->samples;
+    return QS_OK;
+}
+
+/* A part behind the format; what it is about is told by its words. `had`: the kinds that were there before. */
+static qs_status take_part(const char *part, bool had[3], qs_quantizer *quantizer) {
+    enum { GRANULARITY, ROUNDING, OVERFLOW } kind = GRANULARITY;
+    const size_t mark = sizeof overflow_mark - 1;
+    size_t named = 0;
+    int number = -1;
+    qs_rounding rounding = quantizer->rounding;
+    while (named < GRANULARITIES && !matches(part, granularities[named].text, &number))
+        named++;
+    if (named == GRANULARITIES) kind = strncmp(part, overflow_mark, mark) == 0 ? OVERFLOW : ROUNDING;
+    if (kind == ROUNDING && qs_rounding_find(part, &rounding) != QS_OK)
+        return qs_fail(QS_USAGE, "'%s' is no granularity, no rounding and no overflow; there are %s", part,
+                       qs_names_join(PARTS, part_name));
+    if (had[kind]) return qs_fail(QS_USAGE, "'%s' is one part too many; %s", part, form);
+    had[kind] = true;
+    if (kind == GRANULARITY) return take_granularity(part, &granularities[named], number, quantizer);
+    if (kind == OVERFLOW && quantizer->format->kind == QS_KIND_INTEGER)
+        return qs_fail(QS_USAGE, "'%s' needs a float format: %s always saturates", part, quantizer->format->name);
+    if (kind == OVERFLOW) return qs_overflow_find(part + mark, &quantizer->overflow);
+    quantizer->rounding = rounding;
     return QS_OK;
 }
 
@@ -92,107 +95,46 @@ static qs_rounding default_rounding(const qs_format *format) {
     return format->kind == QS_KIND_INTEGER ? QS_STOCHASTIC : QS_NEAREST_EVEN;
 }
 
-/* Takes the text up to the next colon off *rest, which becomes NULL behind the last part. */
-static char *next_part(char **rest) {
-    char *part = *rest;
-    char *colon = strchr(part, ':');
-    if (colon) *colon = '\0';
-    *rest = colon ? colon + 1 : NULL;
-    return part;
-}
-
-static qs_status take_overflow(const char *part, qs_quantizer *quantizer) {
-    if (quantizer->format->kind == QS_KIND_INTEGER) {
-        return qs_fail(QS_USAGE, "'%s' needs a float format: %s always saturates", part, quantizer->format->name);
-    }
-    return qs_overflow_find(part + sizeof overflow_mark - 1, &quantizer->overflow);
-}
-
-/* The kinds of parts behind the format, told apart by their words. */
-typedef enum part_kind { PART_GRANULARITY, PART_ROUNDING, PART_OVERFLOW, PART_KINDS } part_kind;
-
-/* had: the kinds that were there before. */
-static qs_status parse_part(const char *part, bool had[PART_KINDS], qs_quantizer *quantizer) {
-    int number;
-    qs_rounding rounding = quantizer->rounding;
-    const granularity_name *granularity = find_granularity(part, &number);
-    part_kind kind = PART_GRANULARITY;
-    if (!granularity) {
-        kind = strncmp(part, overflow_mark, sizeof overflow_mark - 1) == 0 ? PART_OVERFLOW : PART_ROUNDING;
-        if (kind == PART_ROUNDING && qs_rounding_find(part, &rounding) != QS_OK) {
-            return qs_fail(QS_USAGE, "'%s' is no granularity, no rounding and no overflow; there are %s", part,
-                           qs_names_join(PARTS, part_name));
-        }
-    }
-    if (had[kind]) return qs_fail(QS_USAGE, "'%s' is one part too many; %s", part, form);
-    had[kind] = true;
-    if (kind == PART_GRANULARITY) return take_granularity(part, granularity, number, quantizer);
-    if (kind == PART_OVERFLOW) return take_overflow(part, quantizer);
-    quantizer->rounding = rounding;
-    return QS_OK;
-}
-
-/* Formats without infinities saturate anyway; those with them go there anyway, but for roundings toward zero. */
-static qs_overflow canonical_overflow(const qs_quantizer *quantizer) {
-    bool infinite = quantizer->format->specials == QS_SPECIALS_IEEE;
-    bool inward = quantizer->rounding == QS_TOWARD_ZERO || quantizer->rounding == QS_FLOOR;
-    if (quantizer->overflow == QS_OVERFLOW_SATURATE && !infinite) return QS_OVERFLOW_DEFAULT;
-    if (quantizer->overflow == QS_OVERFLOW_INFINITY && infinite && !inward) return QS_OVERFLOW_DEFAULT;
-    return quantizer->overflow;
-}
-
-static qs_status parse_quantizer(char *text, qs_quantizer *out) {
-    char *rest = text;
+qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
+    char copy[TEXT_LIMIT], *rest = copy;
+    bool had[3] = {false};
     qs_quantizer quantizer = {.granularity = QS_PER_TENSOR};
-    QS_TRY(qs_format_find(next_part(&rest), &quantizer.format));
-    quantizer.rounding = default_rounding(quantizer.format);
-    bool had[PART_KINDS] = {false};
-    while (rest) {
-        QS_TRY(parse_part(next_part(&rest), had, &quantizer));
-    }
-    quantizer.overflow = canonical_overflow(&quantizer);
+    if (strlen(text) >= sizeof copy)
+        return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; %s", text, TEXT_LIMIT - 1, form);
+    strcpy(copy, text);
+    qs_status status = qs_format_find(strsep(&rest, ":"), &quantizer.format);
+    if (status == QS_OK) quantizer.rounding = default_rounding(quantizer.format);
+    while (status == QS_OK && rest)
+        status = take_part(strsep(&rest, ":"), had, &quantizer);
+    if (status != QS_OK) return qs_fail_within(status, "quantizer '%s'", text);
+    /* A policy that is the format's own is none: formats without infinities saturate anyway, and those with them go there anyway, but for
+     * roundings toward zero. */
+    const bool infinite = quantizer.format->specials == QS_SPECIALS_IEEE;
+    const bool inward = quantizer.rounding == QS_TOWARD_ZERO || quantizer.rounding == QS_FLOOR;
+    if (quantizer.overflow == QS_OVERFLOW_SATURATE && !infinite) quantizer.overflow = QS_OVERFLOW_DEFAULT;
+    if (quantizer.overflow == QS_OVERFLOW_INFINITY && infinite && !inward) quantizer.overflow = QS_OVERFLOW_DEFAULT;
     *out = quantizer;
     return QS_OK;
 }
 
-qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
-    char copy[TEXT_LIMIT];
-    if (strlen(text) >= sizeof copy) {
-        return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; %s", text, TEXT_LIMIT - 1, form);
-    }
-    strcpy(copy, text);
-    return qs_fail_within(parse_quantizer(copy, out), "quantizer '%s'", text);
-}
-
-static bool is_named(const granularity_name *named, const qs_quantizer *quantizer) {
-    return named->granularity == quantizer->granularity &&
-           (quantizer->granularity == QS_PER_TENSOR ||
-            (named->input == quantizer->channel_is_input && named->samples == quantizer->over_samples));
-}
-
-static void granularity_text(const qs_quantizer *quantizer, char *buffer, size_t size) {
-    const granularity_name *named = granularities;
-    while (!is_named(named, quantizer))
-        named++;
-    const char *number = strchr(named->text, '#');
-    if (number) {
-        snprintf(buffer, size, "%.*s%d%s", (int)(number - named->text), named->text,
-                 quantizer->granularity == QS_HADAMARD ? quantizer->hadamard : quantizer->shift_groups, number + 1);
-    } else {
-        snprintf(buffer, size, "%s", named->text);
-    }
-}
-
 /* Defaults are left out where nothing else is said, so that "bf16" stays "bf16". */
 const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
-    char granularity[32];
-    granularity_text(quantizer, granularity, sizeof granularity);
-    const char *name = quantizer->format->name;
-    bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
-    bool policy = quantizer->overflow != QS_OVERFLOW_DEFAULT;
-    int length = plain && quantizer->format->kind == QS_KIND_FLOAT
-                     ? snprintf(buffer, TEXT_LIMIT, "%s", name)
-                     : snprintf(buffer, TEXT_LIMIT, "%s:%s:%s", name, granularity, qs_rounding_name(quantizer->rounding));
-    if (policy) snprintf(buffer + length, (size_t)(TEXT_LIMIT - length), ":%s%s", overflow_mark, qs_overflow_name(quantizer->overflow));
+    const granularity_name *named = granularities;
+    while (
+        named->granularity != quantizer->granularity ||
+        (named->granularity != QS_PER_TENSOR && (named->input != quantizer->channel_is_input || named->samples != quantizer->over_samples)))
+        named++;
+    int length = snprintf(buffer, TEXT_LIMIT, "%s", quantizer->format->name);
+    const bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
+    if (!plain || quantizer->format->kind != QS_KIND_FLOAT) {
+        const char *number = strchr(named->text, '#'), *rounding = qs_rounding_name(quantizer->rounding);
+        const int value = quantizer->granularity == QS_HADAMARD ? quantizer->hadamard : quantizer->shift_groups;
+        char *at = buffer + length;
+        const size_t room = (size_t)(TEXT_LIMIT - length);
+        length += number ? snprintf(at, room, ":%.*s%d%s:%s", (int)(number - named->text), named->text, value, number + 1, rounding)
+                         : snprintf(at, room, ":%s:%s", named->text, rounding);
+    }
+    if (quantizer->overflow != QS_OVERFLOW_DEFAULT)
+        snprintf(buffer + length, (size_t)(TEXT_LIMIT - length), ":%s%s", overflow_mark, qs_overflow_name(quantizer->overflow));
     return buffer;
 }
