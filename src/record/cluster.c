@@ -188,7 +188,7 @@ qs_status qs_cluster_read(const char *path, qs_cluster *out) {
 }
 
 qs_status qs_cluster_parse(const char *json, const char *source, qs_cluster *out) {
-    return qs__record_parse(&qs__cluster_record, json, source, out);
+    return qs__record_parse(&qs__cluster_record, json, strlen(json), source, out);
 }
 
 qs_status qs_cluster_text(const qs_cluster *cluster, char **json) {

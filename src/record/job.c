@@ -155,7 +155,7 @@ static const qs__field job_fields[] = {
 const qs__record qs__job_record = {QS__FIELDS(job_fields), .kind = "job", .size = sizeof(qs_job)};
 
 qs_status qs_job_parse(const char *json, const char *source, qs_job *out) {
-    return qs__record_parse(&qs__job_record, json, source, out);
+    return qs__record_parse(&qs__job_record, json, strlen(json), source, out);
 }
 
 qs_status qs_job_text(const qs_job *job, char **json) {

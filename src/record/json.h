@@ -30,9 +30,8 @@ qs__place qs__element(const qs__place *array, size_t index);
 /* QS_BAD_FILE "<source>: <path>: <text>"; with the text "must be <wanted>, is <what it is>". */
 qs_status qs__refuse_value(const qs__place *place, const char *format, ...) QS_PRINTF(2, 3);
 qs_status qs__refuse_type(const qs__place *place, const char *wanted);
-/* The text of a place, or its own name, which is not empty, into out[capacity]. */
+/* The text of a place into out[capacity]. */
 qs_status qs__text_take(const qs__place *place, char *out, size_t capacity);
-qs_status qs__key_take(const qs__place *place, char *out, size_t capacity);
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------------------- */
 

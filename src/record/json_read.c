@@ -46,45 +46,34 @@ qs__place qs__element(const qs__place *array, size_t index) {
     return (qs__place){.parent = array, .source = array->source, .index = index, .value = json_array_get(array->value, index)};
 }
 
-static qs_status text_copy(const qs__place *place, const char *what, const char *text, char *out, size_t capacity) {
+qs_status qs__text_take(const qs__place *place, char *out, size_t capacity) {
+    if (!json_is_string(place->value)) return qs__refuse_type(place, "a text");
+    const char *text = json_string_value(place->value);
     const size_t length = strlen(text);
-    if (length >= capacity) return qs__refuse_value(place, "%s\"%.80s...\" has %zu bytes, may have %zu", what, text, length, capacity - 1);
+    if (length >= capacity) return qs__refuse_value(place, "\"%.80s...\" has %zu bytes, may have %zu", text, length, capacity - 1);
     memcpy(out, text, length + 1);
     return QS_OK;
 }
 
-qs_status qs__text_take(const qs__place *place, char *out, size_t capacity) {
-    if (!json_is_string(place->value)) return qs__refuse_type(place, "a text");
-    return text_copy(place, "", json_string_value(place->value), out, capacity);
-}
-
-qs_status qs__key_take(const qs__place *place, char *out, size_t capacity) {
-    if (!*place->key) return qs__refuse_value(place, "a name must not be empty");
-    return text_copy(place, "name ", place->key, out, capacity);
-}
-
-static qs_status schema_check(const qs__place *root, const char *kind) {
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "qsync/%s/1", kind);
-    const qs__place schema = qs__member(root, "schema");
-    if (!json_is_object(root->value)) return qs__refuse_type(root, "an object");
-    if (!schema.value) return qs__refuse_value(root, "field \"schema\" is missing, must be \"%s\"", wanted);
-    if (!json_is_string(schema.value)) return qs__refuse_type(&schema, "a text");
-    const char *text = json_string_value(schema.value);
-    return strcmp(text, wanted) == 0 ? QS_OK : qs__refuse_value(&schema, "must be \"%s\", is \"%.80s\"", wanted, text);
-}
-
 qs_status qs__json_parse(const char *json, size_t bytes, const char *source, const char *kind, qs__place *out) {
     json_error_t error;
-    qs__place root = {.source = source, .value = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error)};
+    char wanted[64];
+    const qs__place root = {.source = source, .value = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error)};
     if (!root.value) {
         if (json_error_code(&error) == json_error_out_of_memory) return qs_fail(QS_OUT_OF_MEMORY, "%s: no memory to parse it", source);
         return qs_fail(QS_BAD_FILE, "%s:%d:%d: %s", source, error.line, error.column, error.text);
     }
-    const qs_status status = schema_check(&root, kind);
-    if (status == QS_OK)
+    const qs__place schema = qs__member(&root, "schema");
+    const char *text = json_string_value(schema.value);
+    snprintf(wanted, sizeof wanted, "qsync/%s/1", kind);
+    if (text && strcmp(text, wanted) == 0) {
         *out = root;
-    else
-        json_decref(root.value);
+        return QS_OK;
+    }
+    const qs_status status = !json_is_object(root.value) ? qs__refuse_type(&root, "an object")
+                             : !schema.value             ? qs__refuse_value(&root, "field \"schema\" is missing, must be \"%s\"", wanted)
+                             : !text                     ? qs__refuse_type(&schema, "a text")
+                                                         : qs__refuse_value(&schema, "must be \"%s\", is \"%.80s\"", wanted, text);
+    json_decref(root.value);
     return status;
 }

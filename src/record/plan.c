@@ -316,7 +316,7 @@ qs_status qs_plan_read(const char *path, qs_plan *out) {
 }
 
 qs_status qs_plan_parse(const char *json, const char *source, qs_plan *out) {
-    return qs__record_parse(&qs__plan_record, json, source, out);
+    return qs__record_parse(&qs__plan_record, json, strlen(json), source, out);
 }
 
 qs_status qs_plan_text(const qs_plan *plan, char **json) {

@@ -320,7 +320,7 @@ qs_status qs_profile_read(const char *path, qs_profile *out) {
 }
 
 qs_status qs_profile_parse(const char *json, const char *source, qs_profile *out) {
-    return qs__record_parse(&qs__profile_record, json, source, out);
+    return qs__record_parse(&qs__profile_record, json, strlen(json), source, out);
 }
 
 qs_status qs_profile_text(const qs_profile *profile, char **json) {

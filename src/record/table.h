@@ -120,7 +120,7 @@ struct qs__record {
 /* ---- table_read.c ------------------------------------------------------------------------------------------------------------- */
 
 /* The whole record from a text, or a file, into its struct, which stays untouched on failure. */
-qs_status qs__record_parse(const qs__record *record, const char *json, const char *source, void *out);
+qs_status qs__record_parse(const qs__record *record, const char *json, size_t bytes, const char *source, void *out);
 qs_status qs__record_read(const qs__record *record, const char *path, void *out);
 /* One object, into a struct that holds nothing yet (zeros); place->value NULL: as if every field were absent. */
 qs_status qs__object_read(const qs__place *place, const qs__record *record, void *out);

@@ -264,8 +264,14 @@ static qs_status list_read(const reading *from, const qs__place *place, const qs
 /* An element under its name: an object, or the value of its first field alone. */
 static qs_status member_read(const reading *from, const qs__place *place, const qs__field *field, char *element) {
     const qs__record *of = field->of;
-    if (of->key == 0 && !*place->key) return qs__refuse_value(place, "a name must not be empty");
-    QS_TRY(of->key ? qs__key_take(place, element, of->key) : qs_format_text((char **)(void *)element, "%s", place->key));
+    const size_t length = strlen(place->key);
+    if (length == 0) return qs__refuse_value(place, "a name must not be empty");
+    if (of->key > 0 && length >= of->key)
+        return qs__refuse_value(place, "name \"%.80s...\" has %zu bytes, may have %zu", place->key, length, of->key - 1);
+    if (of->key > 0)
+        memcpy(element, place->key, length + 1);
+    else
+        QS_TRY(qs_format_text((char **)(void *)element, "%s", place->key));
     if (of->form == QS__FULL || (of->form == QS__SHORT && json_is_object(place->value))) return object_read(from, place, of, element);
     const qs__place absent = {.parent = place->parent, .source = place->source, .key = place->key, .index = place->index};
     QS_TRY(object_read(from, &absent, of, element));
@@ -368,11 +374,11 @@ qs_status qs__record_standard(const qs__record *record, int series, void *out) {
 
 /* ---- Records ------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status text_read(const qs__record *record, const char *json, size_t bytes, const char *source, void *out) {
+qs_status qs__record_parse(const qs__record *record, const char *json, size_t bytes, const char *source, void *out) {
     void *read = NULL;
     qs__place root;
-    qs_status status = qs__json_parse(json, bytes, source, record->kind, &root);
-    if (status != QS_OK) return status;
+    qs_status status;
+    QS_TRY(qs__json_parse(json, bytes, source, record->kind, &root));
     QS_GOTO(qs_allocate(1, record->size, &read));
     QS_GOTO(qs__object_read(&root, record, read));
     memcpy(out, read, record->size);
@@ -384,15 +390,11 @@ done:
     return status;
 }
 
-qs_status qs__record_parse(const qs__record *record, const char *json, const char *source, void *out) {
-    return text_read(record, json, strlen(json), source, out);
-}
-
 qs_status qs__record_read(const qs__record *record, const char *path, void *out) {
     char *text;
     size_t bytes;
     QS_TRY(qs_file_read(path, file_limit, &text, &bytes));
-    const qs_status status = text_read(record, text, bytes, path, out);
+    const qs_status status = qs__record_parse(record, text, bytes, path, out);
     free(text);
     return status;
 }
