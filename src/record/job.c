@@ -138,8 +138,9 @@ static const qs__field job_fields[] = {
     {"batch", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, batch), .low = 1, .high = INT32_MAX, .standard = 64, .unit = "samples",
      .text = "local batch of every rank"},
     {"optimizer", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &optimizer_hook, .absent = "sgd", .text = "how weights are updated",
-     .more = ": the optimiser's `name`, and its settings beside it, as they follow. Settings of another "
-             "optimiser are refused ([optimizers.md](optimizers.md))"},
+     .more =
+         ": the `name` of an optimiser, and beside it settings of that one, which follow with its name in brackets. Settings of another "
+         "one are refused ([optimizers.md](optimizers.md))"},
     {"rate", QS__OBJECT, QS__OPTIONAL, QS__OWN, .of = &rate_record},
     {"loss_scaling", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &loss_scaling_hook,
      .values = "`\"off\"`, `\"dynamic\"`, `{\"dynamic\": start}`, number", .absent = "`\"off\"`", .text = "off, dynamic, or a fixed factor",

@@ -41,6 +41,23 @@ static void defaults(void **state) {
     free(text);
 }
 
+/* Settings are those of the optimiser that is named, wherever its name stands; what is not said is its standard, the rate included. */
+static void other_optimizer(void **state) {
+    (void)state;
+    char *json =
+        replaced(job_sample, "{\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001}", "{\"beta2\": 0.99, \"name\": \"adam\"}");
+    char *alone = replaced(json, "\"base\": 0.3, ", ""), *text, *again;
+    qs_job job;
+    assert_int_equal(qs_job_parse(alone, "adam", &job), QS_OK);
+    assert_true(*qs_job_setting(&job, "beta2") == 0.99 && *qs_job_setting(&job, "beta1") == 0.9 && job.rate.base == 1e-3);
+    assert_int_equal(qs_job_text(&job, &text), QS_OK);
+    assert_non_null(strstr(text, "\"optimizer\": {\"name\": \"adam\", \"beta1\": 0.9, \"beta2\": 0.99, \"epsilon\": 1e-08, "));
+    assert_int_equal(qs_job_parse(text, "again", &job), QS_OK);
+    assert_int_equal(qs_job_text(&job, &again), QS_OK);
+    assert_string_equal(again, text);
+    free(json), free(alone), free(text), free(again);
+}
+
 static void expect_scaling(const char *value, bool dynamic, double scale, const char *written) {
     char *json = replaced(job_sample, "{\"dynamic\": 1024}", value), *text, line[64];
     qs_job job;
@@ -78,6 +95,9 @@ static void refusals(void **state) {
     refuse("{\"dynamic\": 1024}", "0", "loss_scaling");
     refuse("\"step\"", "\"stairs\"", "rate.schedule: \"stairs\" is no schedule: constant, step, cosine");
     refuse("0.85", "1.1", "optimizer.momentum: 1.1 is outside 0 .. 1");
+    refuse("\"sgd\"", "\"adam\"", "optimizer: unknown field \"momentum\"; fields are: name beta1 beta2 epsilon weight_decay");
+    refuse("\"sgd\"", "\"relu\"", "optimizer.name: relu is no optimiser: there are sgd, adam");
+    refuse("\"sgd\"", "7", "optimizer.name: must be a text, is an integer");
     refuse("2.5", "-1", "clip_norm: -1 must be at least 0");
     refuse("9223372036854775807", "9223372036854775808", "job.json:12:");
     refuse("9223372036854775807", "-1", "seed: -1 must be at least 0");
@@ -103,7 +123,7 @@ static void unwritable(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(defaults),   cmocka_unit_test(loss_scaling),
-        cmocka_unit_test(refusals),   cmocka_unit_test(unwritable),
+        cmocka_unit_test(refusals),   cmocka_unit_test(unwritable), cmocka_unit_test(other_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
