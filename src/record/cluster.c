@@ -40,7 +40,8 @@ static const qs__field class_fields[] = {
      .text = "part of the device that is lent: the default of `speed` and of `memory.limit`, which are written in its place"},
     {"speed", QS__PART, QS__DERIVED, QS__AT(qs_class, speed), .absent = "`share`",
      .text = "part of its compute: after each kernel the device rests for kernel time × (1/speed − 1)"},
-    {"memory", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &memory_record, .absent = "no limit", .text = "of one device"},
+    {"memory", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &memory_record, .absent = "no limit",
+     .text = "what one device has, and how much of it may be used"},
     {"formats", QS__FORMAT, QS__REQUIRED, QS__IN(qs_class, format, formats), .least = 1, .most = QS_MAX_FORMATS, .unit = "formats",
      .text = "compute formats; `fp32` is among them. What planners make of them: a float format is a recipe; `int8` stands for `int8/bf16` "
              "(or fp16, fp32), narrower integers for all three products in them, `int4` for `int4:shift4`. Plans may use any narrower "

@@ -8,10 +8,10 @@ enum { TEXT_BYTES = 512 };
 /* Bounds from here on only catch slips of the pen: no manual names them. */
 static const double no_bound = 1e9;
 
-typedef struct telling {
+typedef struct listener {
     qs_field_visitor visit;
     void *context;
-} telling;
+} listener;
 
 static void append(char *text, const char *format, ...) QS_PRINTF(2, 3);
 static void append(char *text, const char *format, ...) {
@@ -22,7 +22,7 @@ static void append(char *text, const char *format, ...) {
     va_end(list);
 }
 
-static void values_tell(const qs__field *field, char *text) {
+static void values_describe(const qs__field *field, char *text) {
     static const char *const words[] = {[QS__TEXT] = "text",
                                         [QS__NAME] = "name",
                                         [QS__STRING] = "text",
@@ -54,12 +54,12 @@ static void values_tell(const qs__field *field, char *text) {
     if (!*text) append(text, "%s", number ? "number" : words[field->type]);
 }
 
-static void standard_tell(const qs__field *field, char *text) {
+static void standard_describe(const qs__field *field, char *text) {
     *text = '\0';
     if (field->absent)
         append(text, "%s", field->absent);
-    else if (field->absent_tell)
-        field->absent_tell(text, TEXT_BYTES);
+    else if (field->describe_absent)
+        field->describe_absent(text, TEXT_BYTES);
     else if (field->presence == QS__REQUIRED)
         return;
     else if (field->standard_text)
@@ -73,7 +73,7 @@ static void standard_tell(const qs__field *field, char *text) {
 }
 
 /* The fields of a table: those of parts without a table of their own under the part's name. */
-static void fields_tell(const telling *to, const qs__record *record, const char *table, const char *prefix, const char *of_what) {
+static void fields_describe(const listener *to, const qs__record *record, const char *table, const char *prefix, const char *of_what) {
     char name[TEXT_BYTES], values[TEXT_BYTES], standard[TEXT_BYTES], more[TEXT_BYTES];
     qs__field alternative[QS__MOST_FIELDS];
     qs__record one;
@@ -81,36 +81,36 @@ static void fields_tell(const telling *to, const qs__record *record, const char 
         const qs__record *part = field->many == QS__ONE || field->hook ? field->of : NULL;
         snprintf(name, sizeof name, "%s%s", prefix, field->name);
         snprintf(more, sizeof more, "%s%s", field->more ? field->more : "", of_what);
-        values_tell(field, values);
-        standard_tell(field, standard);
+        values_describe(field, values);
+        standard_describe(field, standard);
         const qs_field_manual manual = {table, name, values, standard, field->text, more};
         if (field->text) to->visit(&manual, to->context);
         append(name, ".");
-        if (part && !part->title && !part->kind) fields_tell(to, part, table, name, "");
+        if (part && !part->title && !part->kind) fields_describe(to, part, table, name, "");
         for (size_t k = 0; field->hook && field->hook->table && field->hook->table(k, alternative, &one); k++) {
             snprintf(more, sizeof more, " (%s)", one.title);
-            fields_tell(to, &one, table, name, more);
+            fields_describe(to, &one, table, name, more);
         }
     }
 }
 
 /* A table, and behind it those of its rows and members; of neighbours that are alike the first one's. */
-static void tables_tell(const telling *to, const qs__record *record, const char *table) {
+static void tables_describe(const listener *to, const qs__record *record, const char *table) {
     const qs__record *before = NULL;
-    if (table || record->kind) fields_tell(to, record, table, "", "");
+    if (table || record->kind) fields_describe(to, record, table, "", "");
     for (int i = 0; i < record->fields; i++) {
         const qs__record *of = record->field[i].of;
-        if (of && of != before && !of->kind) tables_tell(to, of, of->title);
+        if (of && of != before && !of->kind) tables_describe(to, of, of->title);
         before = of;
     }
 }
 
 qs_status qs_record_describe(const char *kind, qs_field_visitor visit, void *context) {
     static const qs__record *const records[] = {&qs__cluster_record, &qs__job_record, &qs__profile_record, &qs__plan_record};
-    const telling to = {visit, context};
+    const listener to = {visit, context};
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         if (strcmp(records[i]->kind, kind) != 0) continue;
-        tables_tell(&to, records[i], NULL);
+        tables_describe(&to, records[i], NULL);
         return QS_OK;
     }
     return qs_fail(QS_USAGE, "no record \"%s\": there are cluster, job, profile, plan", kind);

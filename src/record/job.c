@@ -53,7 +53,7 @@ static void optimizer_write(qs__writer *writer, const char *name, const void *ob
     qs__object_write(writer, name, &table, job);
 }
 
-static bool optimizer_tell(size_t index, qs__field *field, qs__record *out) {
+static bool optimizer_describe(size_t index, qs__field *field, qs__record *out) {
     const char *name = qs_optimizer_name_at(index);
     if (!name) return false;
     *out = optimizer_table(qs_op_of(name), field);
@@ -61,11 +61,11 @@ static bool optimizer_tell(size_t index, qs__field *field, qs__record *out) {
     return true;
 }
 
-static const qs__hook optimizer_hook = {optimizer_read, optimizer_write, NULL, optimizer_tell};
+static const qs__hook optimizer_hook = {optimizer_read, optimizer_write, NULL, optimizer_describe};
 _Static_assert(1 + QS_MOST_SETTINGS <= QS__MOST_FIELDS, "an optimiser's table is a hook's");
 
 /* "sgd 0.1, adam 0.001" */
-static void rates_tell(char *text, size_t capacity) {
+static void rates_describe(char *text, size_t capacity) {
     const char *name;
     *text = '\0';
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++) {
@@ -112,7 +112,8 @@ static const qs__hook loss_scaling_hook = {loss_scaling_read, loss_scaling_write
 static const char *const schedules[] = {[QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine", NULL};
 
 static const qs__field rate_fields[] = {
-    {"base", QS__NUMBER, QS__DERIVED, QS__AT(qs_job, rate.base), .absent_tell = rates_tell, .text = "learning rate behind the warm-up"},
+    {"base", QS__NUMBER, QS__DERIVED, QS__AT(qs_job, rate.base), .describe_absent = rates_describe,
+     .text = "learning rate after the warm-up"},
     {"warmup_epochs", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, rate.warmup_epochs), .standard = 0.5, .unit = "epochs",
      .text = "linear warm-up, from a tenth of the rate"},
     {"schedule", QS__CHOICE, QS__OPTIONAL, QS__AT(qs_job, rate.schedule), .standard = QS_RATE_COSINE, .names = schedules,

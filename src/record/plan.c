@@ -127,10 +127,11 @@ static const qs__record tensor_record = {QS__FIELDS(tensor_fields), .title = "Fo
 
 static const qs__field assigned_bytes_fields[] = {
     {"high", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.high_bytes), .low = 1, .unit = "bytes",
-     .text = "in the tensors' formats: all in high precision"},
-    {"plan", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.bytes), .low = 1, .unit = "bytes", .text = "by this plan"},
+     .text = "of the tensors in their formats, were all in high precision"},
+    {"plan", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.bytes), .low = 1, .unit = "bytes",
+     .text = "the same by this plan"},
     {"low", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, assignment.low_bytes), .low = 1, .unit = "bytes",
-     .text = "all that can be in low precision is"},
+     .text = "the same, were all that can be in low precision"},
 };
 static const qs__record assigned_bytes_record = {QS__FIELDS(assigned_bytes_fields), .layout = QS__ONE_LINE};
 
@@ -158,13 +159,13 @@ static const qs__field kernel_fields[] = {
 static const qs__record kernel_record = {QS__FIELDS(kernel_fields), .title = "A kernel: `classes.*.kernels.*`", .layout = QS__ONE_LINE};
 
 static const qs__field memory_fields[] = {
-    {"arena", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.arena_bytes), .unit = "bytes", .text = "that the arena takes"},
+    {"arena", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.arena_bytes), .unit = "bytes", .text = "memory of the arena"},
     {"communication", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.communication_bytes), .unit = "bytes",
-     .text = "of the communication library's buffers"},
+     .text = "buffers of the communication library"},
     {"base", QS__INTEGER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.base_bytes), .unit = "bytes",
-     .text = "of the process without arena, data and training program"},
+     .text = "memory of the process without arena, data and training program"},
     {"program", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.program_bytes), .unit = "bytes", .absent = "not known",
-     .text = "that the kernels of the training program hold; once more for a smaller last step"},
+     .text = "memory that the kernels of the training program hold; once more for a smaller last step"},
 };
 static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS__ONE_LINE};
 
@@ -183,10 +184,12 @@ static const qs__field phase_fields[] = {
 static const qs__record phases_record = {QS__FIELDS(phase_fields), .layout = QS__ONE_LINE};
 
 static const qs__field predicted_fields[] = {
-    {"iteration_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.iteration_us), .unit = "µs", .text = "of one iteration"},
-    {"compute_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.compute_us), .unit = "µs", .text = "of it, in compute"},
+    {"iteration_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.iteration_us), .unit = "µs",
+     .text = "time of one iteration"},
+    {"compute_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.compute_us), .unit = "µs",
+     .text = "part of it spent computing"},
     {"waiting_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.waiting_us), .low = -INFINITY, .unit = "µs",
-     .text = "of it, waiting for other ranks"},
+     .text = "part of it spent waiting for other ranks"},
     {"memory", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &memory_record},
     {"sum_omega", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.sum_omega), .low = -INFINITY, .values = "Ω",
      .text = "indicator summed over operators"},
@@ -205,10 +208,11 @@ static const qs__field reason_fields[] = {
     {"next", QS__NAME, QS__LEFT_OUT, QS__AT(qs_operator_reason, next), .values = "recipe name", .absent = "already the highest",
      .text = "the recipe one step up"},
     {"time_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_operator_reason, time_us), .low = -INFINITY, .unit = "µs",
-     .text = "what that would cost in iteration time"},
-    {"bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_operator_reason, bytes), .low = -INFINITY, .unit = "bytes", .text = "and in memory"},
+     .text = "iteration time that the next recipe would cost"},
+    {"bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_operator_reason, bytes), .low = -INFINITY, .unit = "bytes",
+     .text = "memory that it would cost"},
     {"omega", QS__NUMBER, QS__REQUIRED, QS__AT(qs_operator_reason, omega), .low = -INFINITY, .values = "Ω",
-     .text = "of the present recipe"},
+     .text = "indicator of the present recipe"},
 };
 static const qs__record reason_record = {QS__FIELDS(reason_fields), .title = "A reason: `classes.*.why.*`", .key = QS_NAME,
                                          .layout = QS__ONE_LINE};

@@ -34,15 +34,16 @@ static const qs__field kernel_fields[] = {
     {"us", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &time_record},
     {"scratch_bytes", QS__INTEGER, QS__REQUIRED, QS__AT(qs_kernel_cost, scratch_bytes), .unit = "bytes",
      .text = "scratch, packed weights and reorders"},
-    {"allocates", QS__FLAG, QS__REQUIRED, QS__AT(qs_kernel_cost, allocates), .text = "takes memory of its own while it runs"},
+    {"allocates", QS__FLAG, QS__REQUIRED, QS__AT(qs_kernel_cost, allocates),
+     .text = "whether the kernel takes memory of its own while it runs"},
     {"tuned", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_kernel_cost, tuned),
      .text = "the class's cache of kernels named it ([tuning.md](tuning.md)), not the order of the lists"},
     {"held_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, held_bytes), .unit = "bytes", .absent = "not measured",
-     .text = "of the process, for each kernel bound to the case"},
+     .text = "memory of the process for each kernel that is bound to the case"},
     {"shared_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, shared_bytes), .unit = "bytes", .absent = "not measured",
-     .text = "of the process, once for the case: generated code, caches of libraries"},
+     .text = "memory of the process once for the case: generated code, caches of libraries"},
     {"code_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, code_bytes), .unit = "bytes", .absent = "not measured",
-     .text = "of the process, once for all cases with this `kernel`: resident pages of its code"},
+     .text = "memory of the process once for all cases with this `kernel`: resident pages of its code"},
 };
 static const qs__record kernel_record = {QS__FIELDS(kernel_fields), .title = "A kernel: `classes.*.kernels[]`", .layout = QS__ONE_LINE};
 
@@ -130,8 +131,8 @@ static const qs__field condition_fields[] = {
      .text = "part of the time that its first thread was ready but did not run"},
     {"stolen", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, stolen), .high = 1,
      .text = "part of the machine's time that its host gave to others"},
-    {"communicator", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, communicator), .text = "with its version"},
-    {"libc", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, libc), .text = "with its version"},
+    {"communicator", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, communicator), .text = "name and version"},
+    {"libc", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, libc), .text = "name and version"},
 };
 static const qs__record conditions_record = {QS__FIELDS(condition_fields), .layout = QS__ONE_LINE};
 
@@ -146,13 +147,13 @@ static const qs__field quality_fields[] = {
      .text = "of the timed steps, those left out: each was slower than its plan's others by 5 % and more"},
     {"closure_mean", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, closure_mean), .unit = "share",
      .text = "\\|predicted − measured\\| of these plans from the figures below: the mean"},
-    {"closure_worst", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, closure_worst), .unit = "share", .text = "and the largest"},
+    {"closure_worst", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, closure_worst), .unit = "share", .text = "the largest of these"},
 };
 static const qs__record quality_record = {QS__FIELDS(quality_fields), .layout = QS__ONE_LINE};
 
 static const qs__field class_fields[] = {
     {"device", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &device_record, .text = "where it was measured"},
-    {"date", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, date), .text = "when"},
+    {"date", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, date), .text = "when it was measured"},
     {"conditions", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, conditions), .of = &conditions_record,
      .known = offsetof(qs_class_profile, conditions.known), .absent = "not known", .text = "under which it was measured"},
     {"quality", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, quality), .of = &quality_record,
@@ -198,9 +199,9 @@ static const qs__record message_record = {QS__FIELDS(message_fields), .title = "
                                           .layout = QS__ONE_LINE, .check = message_check};
 
 static const qs__field collective_fields[] = {
-    {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_collective_cost, ranks), .low = 1, .text = "that took part"},
+    {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_collective_cost, ranks), .low = 1, .text = "ranks that took part"},
     {"hosts", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_collective_cost, hosts), .low = 1, .values = "1 .. `ranks`", .absent = "1",
-     .text = "that the ranks were on"},
+     .text = "hosts that the ranks were on"},
     {"link", QS__NAME, QS__LEFT_OUT, QS__AT(qs_collective_cost, link), .values = "`shared-memory`, `network`, ...", .absent = "not said",
      .text = "slowest kind of link between them"},
     {"algorithm", QS__NAME, QS__REQUIRED, QS__AT(qs_collective_cost, algorithm),
@@ -243,10 +244,10 @@ static const qs__record collective_record = {QS__FIELDS(collective_fields), .tit
 
 static const qs__field model_fields[] = {
     {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_profile, model), .text = "with its options"},
-    {"channels", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, channels), .low = 1, .text = "of the model's input"},
-    {"height", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, height), .text = "of it; 0 for a flat one"},
-    {"width", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, width), .text = "of it; 0 for a flat one"},
-    {"classes", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, model_classes), .low = 1, .text = "that it tells apart"},
+    {"channels", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, channels), .low = 1, .text = "channels of the model's input"},
+    {"height", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, height), .text = "its height; 0 for a flat input"},
+    {"width", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, width), .text = "its width; 0 for a flat input"},
+    {"classes", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, model_classes), .low = 1, .text = "classes that the model tells apart"},
 };
 static const qs__record model_record = {QS__FIELDS(model_fields), .layout = QS__ONE_LINE};
 

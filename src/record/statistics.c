@@ -61,7 +61,7 @@ static const qs__hook histogram_hook = {histogram_read, histogram_write, is_unme
 /* ---- Tensors, operators ---------------------------------------------------------------------------------------------------- */
 
 static const qs__field tensor_fields[] = {
-    {"count", QS__INTEGER, QS__REQUIRED, QS__AT(qs_tensor_statistics, count), .unit = "elements", .text = "of the tensor"},
+    {"count", QS__INTEGER, QS__REQUIRED, QS__AT(qs_tensor_statistics, count), .text = "elements of the tensor"},
     {"norm2", QS__NUMBER, QS__REQUIRED, QS__VALUES(qs_tensor_statistics, norm2), .text = "Σ t²"},
     {"absmax", QS__NUMBER, QS__REQUIRED, QS__VALUES(qs_tensor_statistics, absmax), .text = "max \\|t\\|"},
     {"minimum", QS__NUMBER, QS__REQUIRED, QS__VALUES(qs_tensor_statistics, minimum), .low = -INFINITY, .text = "min t"},
@@ -98,8 +98,8 @@ static const qs__record operator_record = {QS__FIELDS(operator_fields), .title =
 static const qs__field statistics_fields[] = {
     {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_statistics, batch), .high = INT32_MAX, .unit = "samples",
      .text = "local batch of the iterations"},
-    {"iterations", QS__COUNT, QS__REQUIRED, QS__AT(qs_statistics, iterations), .text = "that were measured"},
-    {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_statistics, ranks), .text = "that took part"},
+    {"iterations", QS__COUNT, QS__REQUIRED, QS__AT(qs_statistics, iterations), .text = "iterations that were measured"},
+    {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_statistics, ranks), .text = "ranks that took part"},
     {"operators", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_statistics, operator_, operators), .related = offsetof(qs_statistics, iterations),
      .of = &operator_record, .values = "object: operator → statistics", .text = "of every adjustable operator"},
 };

@@ -87,8 +87,8 @@ typedef struct qs__field {
     /* For people, in Markdown but where the field is an option of the program. */
     const char *unit; /* before the range; or `values` in place of both */
     const char *values;
-    const char *absent;                               /* what its absence means, where `standard` does not say it */
-    void (*absent_tell)(char *text, size_t capacity); /* the same, where others declare it */
+    const char *absent;                                   /* what its absence means, where `standard` does not say it */
+    void (*describe_absent)(char *text, size_t capacity); /* the same, where others declare it */
     const char *text;
     const char *more; /* for docs/records.md only */
 } qs__field;
