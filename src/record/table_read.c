@@ -261,40 +261,36 @@ static qs_status list_read(const reading *from, const qs__place *place, const qs
     return QS_OK;
 }
 
-/* An element under its name: an object, or the value of its first field alone. */
-static qs_status member_read(const reading *from, const qs__place *place, const qs__field *field, char *element) {
-    const qs__record *of = field->of;
-    const size_t length = strlen(place->key);
-    if (length == 0) return qs__refuse_value(place, "a name must not be empty");
-    if (of->key > 0 && length >= of->key)
-        return qs__refuse_value(place, "name \"%.80s...\" has %zu bytes, may have %zu", place->key, length, of->key - 1);
-    if (of->key > 0)
-        memcpy(element, place->key, length + 1);
-    else
-        QS_TRY(qs_format_text((char **)(void *)element, "%s", place->key));
-    if (of->form == QS__FULL || (of->form == QS__SHORT && json_is_object(place->value))) return object_read(from, place, of, element);
-    const qs__place absent = {.parent = place->parent, .source = place->source, .key = place->key, .index = place->index};
-    QS_TRY(object_read(from, &absent, of, element));
-    QS_TRY(value_read(from, place, of->field, element, element + of->field->offset));
-    return of->check ? of->check(place, element, from->root) : QS_OK;
-}
-
+/* Elements under their names: objects, or the values of their first fields alone. */
 static qs_status members_read(const reading *from, const qs__place *place, const qs__field *field, char *object) {
     const reading within = {.root = from->root, .series = field->related ? *(int *)(object + field->related) : from->series};
-    char *first;
+    const qs__record *of = field->of;
+    char *element;
     const char *key;
     json_t *value;
     if (!json_is_object(place->value)) return qs__refuse_type(place, "an object");
     const size_t size = json_object_size(place->value);
     if (size > INT32_MAX) return qs__refuse_value(place, "has %zu members, too many", size);
     if (size < (size_t)field->least) return qs__refuse_value(place, "must name at least one");
-    QS_TRY(qs_allocate(size, field->size, &first));
-    memcpy(object + field->offset, &first, sizeof first);
+    QS_TRY(qs_allocate(size, field->size, &element));
+    memcpy(object + field->offset, &element, sizeof element);
     *(int *)(object + field->count) = (int)size;
     json_object_foreach(place->value, key, value) {
         const qs__place member = {.parent = place, .source = place->source, .key = key, .value = value};
-        QS_TRY(member_read(&within, &member, field, first));
-        first += field->size;
+        const qs__place absent = {.parent = place, .source = place->source, .key = key};
+        const bool alone = of->form == QS__ONLY_SHORT || (of->form == QS__SHORT && !json_is_object(value));
+        const size_t length = strlen(key);
+        if (length == 0) return qs__refuse_value(&member, "a name must not be empty");
+        if (of->key > 0 && length >= of->key)
+            return qs__refuse_value(&member, "name \"%.80s...\" has %zu bytes, may have %zu", key, length, of->key - 1);
+        if (of->key > 0)
+            memcpy(element, key, length + 1);
+        else
+            QS_TRY(qs_format_text((char **)(void *)element, "%s", key));
+        QS_TRY(object_read(&within, alone ? &absent : &member, of, element));
+        if (alone) QS_TRY(value_read(&within, &member, of->field, element, element + of->field->offset));
+        if (alone && of->check) QS_TRY(of->check(&member, element, from->root));
+        element += field->size;
     }
     return QS_OK;
 }
@@ -380,7 +376,8 @@ qs_status qs__record_parse(const qs__record *record, const char *json, size_t by
     qs_status status;
     QS_TRY(qs__json_parse(json, bytes, source, record->kind, &root));
     QS_GOTO(qs_allocate(1, record->size, &read));
-    QS_GOTO(qs__object_read(&root, record, read));
+    const reading from = {.root = read};
+    QS_GOTO(object_read(&from, &root, record, read));
     memcpy(out, read, record->size);
     memset(read, 0, record->size);
 done:

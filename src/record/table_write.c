@@ -128,11 +128,11 @@ static void value_write(qs__writer *writer, const char *key, const qs__field *fi
 
 /* The elements of an array in the struct or of one that the record owns, sorted where the table says so. */
 static void list_write(qs__writer *writer, const qs__field *field, const char *object) {
-    const char *first = object + field->offset, *at;
+    const char *start = object + field->offset, *first = start, *at;
     const bool named = field->many == QS__MEMBERS, in_struct = field->many == QS__LIST;
     const int count = field->count == QS__FIXED ? field->most : *(const int *)(object + field->count), series = writer->series;
     char *sorted = NULL;
-    if (!in_struct) memcpy(&first, first, sizeof first);
+    if (!in_struct) memcpy(&first, start, sizeof first);
     if (field->compare && count > 0) {
         qs__writer_fail(writer, qs_allocate((size_t)count, field->size, &sorted));
         if (!sorted) return;
