@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Microseconds of all-reduces: rows of what was measured; other numbers of ranks and hosts by the algorithm's formula (qsync.md §4.6). Rows
- * are taken apart into the time of one message over one kind of link, and messages put together again:
+/* Microseconds of all-reduces: rows of what was measured; other numbers of ranks and hosts by the algorithm's formula (docs/method.md
+ * §4.6). Rows are taken apart into the time of one message over one kind of link, and messages put together again:
  *   ring                2 (n - 1) messages of bytes/n in series, each as slow as the slowest link between neighbours
  *   recursive-doubling  one message of all bytes a round, as slow as the slowest pair of the round; ranks of a host that talk to other
  * hosts                       in the same round share its network

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Piecewise linear fits of conversion times (qsync.md §4.4): least squares on relative errors, so that small and large sizes count alike; a
- * negative intercept or slope is refused and fitted again without it. More pieces must pay for their parameters (Bayesian criterion). */
+/* Piecewise linear fits of conversion times (docs/method.md §4.4): least squares on relative errors, so that small and large sizes count
+ * alike; a negative intercept or slope is refused and fitted again without it. More pieces must pay for their parameters (Bayesian
+ * criterion). */
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cost mapper (Algorithm 1, qsync.md §4.5): the microseconds of a schedule that changes operator by operator. Costs of cases are
+/* The cost mapper (Algorithm 1, docs/method.md §4.5): the microseconds of a schedule that changes operator by operator. Costs of cases are
  * asked once; sums of segments stand in a tree that is summed in a fixed order, so that they depend on the present steps alone and never
  * drift. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conventions by name (qsync.md §3). */
+/* Conventions by name (docs/method.md §3.3 and §3.4). */
 #include <string.h>
 
 #include "qsync/indicator.h"

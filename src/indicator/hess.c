@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Indicator `hess`, a baseline (qsync.md §3): curvature of the loss along the weights times the squared error of their quantization. */
+/* Indicator `hess`, a baseline (docs/method.md §3.9): curvature of the loss along the weights times the squared error of their
+ * quantization. */
 #include <math.h>
 
 #include "indicator_internal.h"

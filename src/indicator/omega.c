@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ω of one operator (qsync.md §3): variance of the quantization of every operand, carried to the gradients by the squared norms of the
- * others. */
+/* Ω of one operator (docs/method.md §3.2): variance of the quantization of every operand, carried to the gradients by the squared norms of
+ * the others. */
 #include <stdio.h>
 
 #include "indicator_internal.h"
@@ -22,7 +22,7 @@ static qs_quantizer input_form(const qs_sensitivity *one, const qs_recipe *recip
     return form;
 }
 
-/* σ_fp and σ_bp, formulas (4) and (5). */
+/* σ_fp and σ_bp, eq. (3.6). */
 static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool exact, double *forward, double *backward) {
     double v, x, gv;
     const qs_quantizer src = input_form(one, recipe);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Indicator `random`, a baseline (qsync.md §3): a random value for the lowest precision, halved at each higher one. */
+/* Indicator `random`, a baseline (docs/method.md §3.9): a random value for the lowest precision, halved at each higher one. */
 #include "indicator_internal.h"
 
 qs_status qs__indicator_random(const qs_question *question, double *omega) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From raw statistics, profiled at another batch, to the figures of the job (qsync.md §3): sums over samples grow with the batch, the
- * gradient of a mean loss shrinks with it. */
+/* From raw statistics, profiled at another batch, to the figures of the job (docs/method.md §3.7): sums over samples grow with the batch,
+ * the gradient of a mean loss shrinks with it. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variance that quantizing one tensor adds (qsync.md §3): from a bound on its steps, or exact sums, measured or estimated from the
+/* Variance that quantizing one tensor adds (docs/method.md §3.1): from a bound on its steps, or exact sums, measured or estimated from the
  * histogram of binary exponents. */
 #include <math.h>
 
@@ -23,9 +23,9 @@ static bool per_channel(const qs_quantizer *quantizer) {
     return quantizer->granularity == QS_PER_CHANNEL && !quantizer->channel_is_input;
 }
 
-/* Σ range² over the elements in shift groups (shiftquant.md §1). The range of a group is 1 to 2 times a channel's own, whose logarithm is
- * taken as uniform: the mean of its square is 3 / (2 ln 2); channels below all groups have that of the last one, 2^-(G-1) of the tensor's.
- * No channel has more than the tensor's. */
+/* Σ range² over the elements in shift groups (docs/method.md §9.4). The range of a group is 1 to 2 times a channel's own, whose logarithm
+ * is taken as uniform: the mean of its square is 3 / (2 ln 2); channels below all groups have that of the last one, 2^-(G-1) of the
+ * tensor's. No channel has more than the tensor's. */
 static double shifted_range2(double channels2, double range2, int groups) {
     const double doubled = 3 / (2 * log(2));
     return fmin(range2, doubled * channels2 + ldexp(range2, -2 * (groups - 1)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The allocator (qsync.md §5): what planners that lower and recover precision are put together from. Searching goes by quick answers;
+/* The allocator (docs/method.md §5): what planners that lower and recover precision are put together from. Searching goes by quick answers;
  * a plan counts only once the full prediction has accepted it. */
 #ifndef QSYNC_PLANNER_ALLOCATE_H
 #define QSYNC_PLANNER_ALLOCATE_H

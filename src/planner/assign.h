@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the planners share that give tensors formats of their own: operators compute in fp32, and every tensor of a gradient computation is
- * rounded to a high or a low format behind the operator that made it (fp-assignment.md §2 - §5). */
+ * rounded to a high or a low format behind the operator that made it (docs/method.md §7.1 to §7.4). */
 #ifndef QSYNC_PLANNER_ASSIGN_H
 #define QSYNC_PLANNER_ASSIGN_H
 

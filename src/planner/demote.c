@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `demote` (fp-assignment.md §5): everything in high precision at first; then groups of tensors are demoted in an order, the
+/* Planner `demote` (docs/method.md §7.4): everything in high precision at first; then groups of tensors are demoted in an order, the
  * largest first unless told otherwise, until the wanted share of elements is in low precision. Where memory or the longest iteration are
  * still exceeded, classes go on one group at a time: those that do not fit, else the one that sets the pace. So every class has the
  * smallest ratio of its order that keeps all limits. */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double usual_promotion = 0.01; /* Θ of §6 */
+static const double usual_promotion = 0.01; /* docs/method.md §7.5 */
 
 typedef struct demotion {
     qs__assignment assignment;

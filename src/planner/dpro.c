@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `dpro` (qsync.md §6): the allocator of `qsync` with a replayer that does not know what conversions cost. The plan may therefore
- * miss T_min; its stored prediction is the true one. */
+/* Planner `dpro` (docs/method.md §6): the allocator of `qsync` with a replayer that does not know what conversions cost. The plan may
+ * therefore miss T_min; its stored prediction is the true one. */
 #include "allocate.h"
 
 qs_status qs__planner_dpro(qs_draft_plan *draft) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `hess` (qsync.md §6): the allocator of `qsync`, judging by the Hessian's top eigenvalues. */
+/* Planner `hess` (docs/method.md §6): the allocator of `qsync`, judging by the Hessian's top eigenvalues. */
 #include "allocate.h"
 
 qs_status qs__planner_hess(qs_draft_plan *draft) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The initial plan of the paper (qsync.md §5.1): every block of the model (qs_graph_blocks) has a share of the memory in proportion to what
- * lowering it saves, the fastest of all mixes of its recipes within that is taken, casts at its borders included, and its copies get the
- * same. Blocks of more than a few operators are improved operator by operator instead. The full prediction judges the whole: where it does
- * not fit, the shares shrink; where no share will do, the present plan stays, which also is where neighbours stand while a block is
+/* The initial plan of the paper (docs/method.md §5.1): every block of the model (qs_graph_blocks) has a share of the memory in proportion
+ * to what lowering it saves, the fastest of all mixes of its recipes within that is taken, casts at its borders included, and its copies
+ * get the same. Blocks of more than a few operators are improved operator by operator instead. The full prediction judges the whole: where
+ * it does not fit, the shares shrink; where no share will do, the present plan stays, which also is where neighbours stand while a block is
  * decided. */
 #include "allocate.h"
 

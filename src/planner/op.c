@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `op` (fp-assignment.md §4): low precision for what multiplications read, v_i and θ_i in the forward pass and dv_{i+1} in the
+/* Planner `op` (docs/method.md §7.3): low precision for what multiplications read, v_i and θ_i in the forward pass and dv_{i+1} in the
  * backward one. Their results are in high precision. */
 #include "assign.h"
 

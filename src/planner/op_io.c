@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `op-io` (fp-assignment.md §4): low precision for what multiplications read and write, v_i, θ_i and v_{i+1} in the forward pass,
+/* Planner `op-io` (docs/method.md §7.3): low precision for what multiplications read and write, v_i, θ_i and v_{i+1} in the forward pass,
  * dv_{i+1} and dv_i in the backward one. */
 #include "assign.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Eq. (6) over bucket-ready times, in one pass over the buckets: an all-reduce slows the work that it overlaps, so every class has a clock
- * that turns work into time. */
+/* Eqs. (4.6) and (4.7) over bucket-ready times, in one pass over the buckets: an all-reduce slows the work that it overlaps, so every class
+ * has a clock that turns work into time. */
 #include "pace.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `qsync` (qsync.md §5): precision recovered from several starts, exchanged where that lowers ΣΩ further, the best plan kept. The
- * starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, the paper's initial plan, and the fastest mixed one. */
+/* Planner `qsync` (docs/method.md §5.3): precision recovered from several starts, exchanged where that lowers ΣΩ further, the best plan
+ * kept. The starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, the paper's initial plan, and the fastest
+ * mixed one. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `qsync-heap`: what the paper says and no more (qsync.md §5). From the initial plan, block by block the fastest mix
- * that fits the memory, the operator whose next recipe saves most Ω is raised one step; kept if the plan still fits and keeps T_min, else
- * the operator is dropped. */
+/* Planner `qsync-heap`: what the paper says and no more (docs/method.md §5.1 and §5.2). From the initial plan, block by block the fastest
+ * mix that fits the memory, the operator whose next recipe saves most Ω is raised one step; kept if the plan still fits and keeps T_min,
+ * else the operator is dropped. */
 #include <math.h>
 
 #include "allocate.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `random` (qsync.md §6): the allocator of `qsync`, blind to what matters. */
+/* Planner `random` (docs/method.md §6): the allocator of `qsync`, blind to what matters. */
 #include "allocate.h"
 
 qs_status qs__planner_random(qs_draft_plan *draft) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planner `uniform` (UP): one recipe for all operators of a class: the fastest that fits its memory. T_min is the best throughput among the
- * uniform plans that fit (qsync.md §1). */
+ * uniform plans that fit (docs/method.md, eq. 1.2). */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planner `uniform-fp` (fp-assignment.md §4): every tensor in low precision. */
+/* Planner `uniform-fp` (docs/method.md §7.3): every tensor in low precision. */
 #include "assign.h"
 
 static void mark(qs__assignment *one) {

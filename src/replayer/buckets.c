@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Eq. (6) alone: all-reduces one after the other, each when all devices are ready, as long as the slowest (qsync.md §4.6). */
+/* Eqs. (4.6) and (4.7) of docs/method.md alone: all-reduces one after the other, each when all devices are
+ * ready, as long as the slowest. */
 #include "qsync/replayer.h"
 
 static double larger(double a, double b) {

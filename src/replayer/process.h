@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kernels of a schedule hold of a process, by a profile (qsync.md §4.7). */
+/* What the kernels of a schedule hold of a process, by a profile (docs/method.md §4.7). */
 #ifndef QSYNC_REPLAYER_PROCESS_H
 #define QSYNC_REPLAYER_PROCESS_H
 

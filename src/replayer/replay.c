@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Replay of whole schedules, from event to event: the end of a step or of a wait of some actor, the begin or the end of an all-reduce.
  * Between events every actor works at a constant speed: slower while an all-reduce takes part of its compute thread (cpu_share), faster
- * while other ranks of its host wait. A speed that stays 1 leaves times to plain sums, so that eq. (6) comes out to the last bit. */
+ * while other ranks of its host wait. A speed that stays 1 leaves times to plain sums, so that eq. (4.6) comes out to the last bit. */
 #include <math.h>
 #include <stdlib.h>
 

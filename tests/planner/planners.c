@@ -275,7 +275,7 @@ static void classes_of_many_formats_are_planned(void **state) {
     setting_end(&one);
 }
 
-/* qsync.md §1, §6: the fastest that fits; as the paper's text says, only as low as memory needs. */
+/* docs/method.md §1 and §6: the fastest that fits; as the paper's text says, only as low as memory needs. */
 static void uniform_is_ruled(void **state) {
     (void)state;
     setting one = usual();

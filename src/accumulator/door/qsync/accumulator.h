@@ -75,10 +75,11 @@ QS_API qs_status qs_accumulation_simulate(const qs_simulation *what, int cases, 
 
 /* ---- Adders, predicted --------------------------------------------------------------------------------------------------------- */
 
-/* The retention that qs_accumulation_simulate measures, derived from what an adder does to one addition (docs/accumulators.md): beside
- * measurements it is off by 0.05 at most, 0.01 where widths are chosen. Below 1 where variance is lost, above where rounding adds some. Any
- * accumulator_bits from 1 on, `sum` as for the formula; addends of the second stage are sums, so normal. QS_UNSUPPORTED for an adder that
- * nobody derived it for. Takes some 0.01 s. */
+/* The retention that qs_accumulation_simulate measures, derived from what an adder does to one addition (docs/method.md §8.7). Below 1
+ * where variance is lost, above where rounding adds some. Beside measurements (docs/accumulators.md) it is off by 0.086 at most, by 0.020
+ * where it is within 0.05 of 1, as it is at the widths that are chosen; for `stochastic` by up to 1.4 where rounding adds more variance
+ * than the exact sums have. Any accumulator_bits from 1 on, `sum` as for the formula; addends of the second stage are sums, so normal.
+ * QS_UNSUPPORTED for an adder that nobody derived it for. Takes some 0.01 s. */
 QS_API qs_status qs_adder_retention(const qs_adder *adder, qs_addends addends, const qs_accumulation *sum, int accumulator_bits,
                                     double *out);
 /* n (1 - that); in chunks that of the stage which changes the variance more. */

@@ -4,7 +4,7 @@
  * Kernels are priced by the row of their case (measured on the model's shapes): its mean over places in plans, and, for a whole schedule,
  * what its place there adds (bytes found cold). Conversions placed by lowering (cast, absmax, quantize, dequantize, gradient sums) are
  * priced by linear fits t(n) = a·n + b over sizes that are not the model's own, in at most three pieces where caches bend the line
- * (qsync.md §4.4). A missing cost is an error that names the case, never 0. */
+ * (docs/method.md §4.4). A missing cost is an error that names the case, never 0. */
 #ifndef QSYNC_COSTMODEL_H
 #define QSYNC_COSTMODEL_H
 
@@ -90,7 +90,7 @@ QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_
  * where the profile has none. */
 QS_API int64_t qs_cost_all_reduce_memory(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes);
 
-/* ---- The cost mapper (Algorithm 1, qsync.md §4.5) --------------------------------------------------------------------------- */
+/* ---- The cost mapper (Algorithm 1, docs/method.md §4.5) ---------------------------------------------------------------------- */
 
 /* A draft with its costs on a class: a change of one operator prices the steps that it adds and no others. Prices are those of
  * qs_cost_step: what depends on the packed arena (caches) is for qs_cost_schedule to add, once a plan is worth packing. Cases are priced

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* indicator: Ω, the gradient noise that a recipe adds at an operator (qsync.md §3), from raw statistics. One file per indicator
+/* indicator: Ω, the gradient noise that a recipe adds at an operator (docs/method.md §3), from raw statistics. One file per indicator
  * (indicators.def).
  *
  *   σ_fp = ‖x‖² Var v + ‖v‖² Var x,   σ_bp = ‖∇v‖² Var v + ‖v‖² Var ∇v,   Ω = γ² a σ_fp + b σ_bp
@@ -23,7 +23,7 @@
  * and d_o. */
 typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT } qs_depth;
 
-/* How the inner dimensions of the products enter. As variances, formulas (4) and (5) sum over too many products:
+/* How the inner dimensions of the products enter. As a variance, eq. (3.6) sums over too many products:
  *   plain       as they stand, Var = q² D / 6
  *   contracted  σ_fp / (C_in / groups · kh · kw) and σ_bp / (batch · H_out · W_out); Var is the exact sum Σ q² f (1 - f)
  *   counted     exact as well; σ_fp · M / (D_x D_v) and σ_bp · M / (D_v D_∇v), M the multiplications of the operator: the variance of the
@@ -113,7 +113,10 @@ QS_API qs_status qs_indicator_evaluate(const char *name, qs_convention conventio
 QS_API qs_status qs_indicator_evaluate_each(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
                                             int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
                                             double *omega);
-/* Ω of indicator qsync per iteration for the rank-stability trace: trace[iteration × nodes + node] for one recipe. */
+/* Ω of quantization by eq. (3.7) in every profiled iteration, for one recipe: trace[iteration × nodes + node], 0 for nodes that are not
+ * adjustable. Its ranks show whether the order of operators is stable. Two differences from qs_indicator_evaluate: what accumulators lose
+ * is left out (it follows from lengths and is the same in every iteration), and a recipe that cannot hold a tensor is QS_INFEASIBLE here,
+ * INFINITY there. */
 QS_API qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                                     int64_t global_batch, const qs_recipe *recipe, double *trace);
 /* Spearman's rank correlation with average ranks for ties; 0 for fewer than 2 values. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* planner: which operator gets which recipe on which device class (qsync.md §1, §5, §6). One file per planner (planners.def).
+/* planner: which operator gets which recipe on which device class (docs/method.md §1, §5 and §6). One file per planner (planners.def).
  *
  * A planner sees files only: graph, cluster, profile, job. It never opens a device. Every plan comes with the prediction it was chosen by,
  * the kernel rows and the schedule hash that the trainer will check, and for every operator what stopped it from a higher precision:
@@ -11,7 +11,7 @@
 #include "qsync/indicator.h"
 #include "qsync/replayer.h"
 
-/* What the planners that assign formats to tensors go by (fp-assignment.md §4, §5). */
+/* What the planners that assign formats to tensors go by (docs/method.md §7.3 and §7.4). */
 typedef struct qs_assignment_options {
     double ratio;      /* demote: least share of elements in low precision; 1: all groups */
     const char *order; /* demote: "decreasing" size, "increasing" or "random", drawn anew for every seed of the job */
@@ -87,7 +87,7 @@ QS_API void qs_plan_session_release(qs_plan_session *session);
 QS_API qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile,
                                  const qs_cost_options *options, char **trace, qs_prediction *out);
 
-/* ---- Which classes help (qsync.md §1) -------------------------------------------------------------------------------------------- */
+/* ---- Which classes help (docs/method.md §1) ------------------------------------------------------------------------------------------ */
 
 /* Every rank keeps its local batch: a class more means a larger global batch, and throughput is images per second of all ranks together. A
  * class does not help when the others reach as much without it. */

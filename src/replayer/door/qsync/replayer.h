@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* replayer: schedules of all ranks with their costs -> iteration time, waiting, timeline (qsync.md §4.6, eq. 6).
+/* replayer: schedules of all ranks with their costs -> iteration time, waiting, timeline (docs/method.md §4.6).
  *
  * Each rank runs its steps in order; a bucket's all-reduce starts when all ranks have reached its start step and the one before has ended;
  * update steps wait for it. Where the library takes part of the compute thread (cpu_share), kernels that overlap an all-reduce take longer
@@ -12,7 +12,7 @@
 
 #include "qsync/costmodel.h"
 
-/* ---- Eq. (6) alone --------------------------------------------------------------------------------------------------------- */
+/* ---- Eqs. (4.6) and (4.7) alone ------------------------------------------------------------------------------------------------------ */
 typedef struct qs_replay_device {
     const double *ready, *duration, *optimizer; /* (buckets) */
     double compute_end;
