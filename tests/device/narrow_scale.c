@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* By itself: builds without the device cpu have none of it. */
-#include "../../src/device/cpu/narrow_scale.c"
+#include "../../src/device/cpu/narrow/narrow_scale.c"
 
 static qs_narrow narrow_of(const char *text) {
     qs_narrow narrow;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What kernel families ask about cases, and how shapes and formats look to the kernel library. */
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 #include <assert.h>
 #include <string.h>
@@ -59,6 +59,13 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
     default:
         return qs_fail(QS_UNSUPPORTED, "the cpu device has no products of %s: use fp32, bf16 or int8", format->name);
     }
+}
+
+qs__layout qs__layout_of(int axes, const int64_t *extent, qs__type type, const int64_t *stride) {
+    qs__layout layout = {.axes = axes, .type = type, .free = !stride};
+    memcpy(layout.extent, extent, (size_t)axes * sizeof *extent);
+    if (stride) memcpy(layout.stride, stride, (size_t)axes * sizeof *stride);
+    return layout;
 }
 
 qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type) {

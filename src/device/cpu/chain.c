@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Chains: building, binding to memory, running. Everything that can fail or allocate happens before run. */
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 #include <assert.h>
 #include <string.h>

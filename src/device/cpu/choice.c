@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which kernel runs a case. Every family of kernels.def that can is a candidate. The order is the list's, but what stands behind a better
  * family or allocates while it runs comes after the others; the first one is what the device takes by itself. */
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct family {
 
 static const family families[] = {
 #define QS_KERNEL(name, op) {#name, op, qs__build_##name},
-#include "kernels.def"
+#include "cpu/kernels.def"
 #undef QS_KERNEL
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };

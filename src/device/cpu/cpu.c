@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device `cpu`: instruction-set ceiling, capabilities, and kernels from the chains that choice.c builds. */
 #include "backend.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
 #include "kernels_digest.h"
-#include "lone.h"
-#include "peak.h"
+#include "cpu/single_product.h"
+#include "cpu/peak.h"
 
 #include <stdlib.h>
 #include <string.h>

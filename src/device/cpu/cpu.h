@@ -6,11 +6,11 @@
 #define QSYNC_DEVICE_CPU_H
 
 #include "cpu/library/library.h"
-#include "cpu/vector/direct.h"
+#include "cpu/convolution/direct.h"
 #include "cpu/vector/kernels.h"
-#include "cpu/vector/products.h"
-#include "cpu/vector/taps.h"
-#include "cpu/vector/winograd.h"
+#include "cpu/integer/products.h"
+#include "cpu/convolution/weight_gradient.h"
+#include "cpu/convolution/winograd.h"
 #include "qsync/device.h"
 
 typedef struct qs__cpu {
@@ -135,7 +135,7 @@ qs__layout qs__cpu_vector(int64_t count);
  * caller. What a family could do but is slower at it does, `behind`. */
 typedef qs_status (*qs__build)(qs__chain *chain);
 #define QS_KERNEL(name, op) qs_status qs__build_##name(qs__chain *chain);
-#include "kernels.def"
+#include "cpu/kernels.def"
 #undef QS_KERNEL
 
 #endif

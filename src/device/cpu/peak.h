@@ -3,7 +3,7 @@
 #ifndef QSYNC_DEVICE_CPU_PEAK_H
 #define QSYNC_DEVICE_CPU_PEAK_H
 
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 double qs__peak(void *state, const qs_format *format);
 

@@ -2,7 +2,7 @@
 /* The last resort, costed as such: the operator's reference kernel. It allocates while it runs, so any other kernel is preferred. */
 #include <string.h>
 
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 static qs_status run_reference(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "version.h"
+#include "cpu/library/version.h"
 
 struct qs__library {
     dnnl_engine_t engine;

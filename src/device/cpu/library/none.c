@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Builds without a kernel library: nothing is ever planned, and the device runs on its own kernels and the reference. */
-#include "library.h"
+#include "cpu/library/library.h"
 
 #include "qsync/number.h"
 

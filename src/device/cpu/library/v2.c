@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* oneDNN 2.x: memory and operations are described by value. */
-#include "version.h"
+#include "cpu/library/version.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* oneDNN 3.x: memory is described by handles, primitive descriptors are made in one step. */
-#include "version.h"
+#include "cpu/library/version.h"
 
 const dnnl_cpu_isa_t qs__library_isa_all = dnnl_cpu_isa_default;
 

@@ -5,7 +5,7 @@
 
 #include <dnnl.h>
 
-#include "library.h"
+#include "cpu/library/library.h"
 
 /* A description of memory as functions of the library take it. */
 #if DNNL_VERSION_MAJOR >= 3

@@ -2,8 +2,7 @@
 /* Our own vector kernels, one table per instruction set (vector/kernels.inc compiled once for each). Every table gives the same bits: lanes
  * are elements or columns, sums run along rows in one order, and nothing is contracted.
  *
- * Arrays are fp32 or bf16 by `type`; other formats pass through fp32 scratch (own.h). Matrices are rows × channels, channels-last storage.
- */
+ * Arrays are fp32 or bf16 by `type`; other formats pass through fp32 scratch (staging.h). Matrices are rows × channels, channels-last. */
 #ifndef QSYNC_DEVICE_CPU_KERNELS_H
 #define QSYNC_DEVICE_CPU_KERNELS_H
 
@@ -11,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpu/vector/narrow.h"
+#include "cpu/narrow/narrow.h"
 
 /* QS__INT8: codes; what depthwise kernels and normalisations read. QS__OTHER: no kernel's. */
 typedef enum qs__type { QS__FP32, QS__BF16, QS__INT8, QS__OTHER } qs__type;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Our own pools: max_pool, average_pool, global_average_pool (an average over the whole image). Threads take rows of results or, backward,
+ * rows of pixels; a gradient is gathered from the windows that cover a pixel, so no two threads write one place. */
+#include "cpu/staging.h"
+
+#include <string.h>
+
+typedef struct job {
+    const qs__cpu_kernels *kernels;
+    qs__pool pool;
+    qs__in src;  /* or diff_dst */
+    qs__out dst; /* or diff_src */
+    int8_t *mask;
+} job;
+
+static qs__pool geometry(const qs_case *one, qs_role image, qs_role result) {
+    const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
+    const qs_attributes *with = &one->attributes;
+    qs__pool pool = {.channels = src->dim[1],
+                     .height = src->dim[2],
+                     .width = src->dim[3],
+                     .out_height = dst->dim[2],
+                     .out_width = dst->dim[3],
+                     .kernel = {src->dim[2], src->dim[3]},
+                     .stride = {1, 1}};
+    if (!strcmp(one->op->name, "global_average_pool")) return pool;
+    for (int i = 0; i < 2; i++) {
+        pool.kernel[i] = with->kernel[i];
+        pool.stride[i] = with->stride[i];
+        pool.padding[i] = with->padding[i];
+    }
+    return pool;
+}
+
+static qs__in image_of(const job *j, int64_t line) {
+    const qs__pool *p = &j->pool;
+    return qs__own_shift_in(j->src, line / p->out_height * p->height * p->width * p->channels);
+}
+
+static void maximum_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    int64_t length = j->pool.out_width * j->pool.channels;
+    for (int64_t line = begin; line < end; line++) {
+        j->kernels->maximum_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length),
+                                 j->mask ? j->mask + line * length : NULL);
+    }
+}
+
+static void mean_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    int64_t length = j->pool.out_width * j->pool.channels;
+    for (int64_t line = begin; line < end; line++) {
+        j->kernels->mean_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length));
+    }
+}
+
+static void gradient_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const qs__pool *p = &j->pool;
+    int64_t results = p->out_height * p->out_width * p->channels;
+    for (int64_t line = begin; line < end; line++) {
+        int64_t first = line / p->height * results;
+        j->kernels->gradient_line(p, line % p->height, qs__own_shift_in(j->src, first), j->mask ? j->mask + first : NULL,
+                                  qs__own_shift_out(j->dst, line * p->width * p->channels));
+    }
+}
+
+static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    bool maximum = !strcmp(one->op->name, "max_pool");
+    job j = {.kernels = chain->cpu->own,
+             .pool = geometry(one, QS_SRC, QS_DST),
+             .src = qs__own_in(chain, QS_SRC),
+             .dst = qs__own_out(chain, QS_DST),
+             .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    int64_t lines = qs__cpu_operand(one, QS_SRC)->shape.dim[0] * j.pool.out_height;
+    qs_parallel(lines, 1, maximum ? maximum_range : mean_range, &j);
+    return QS_OK;
+}
+
+static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    bool maximum = !strcmp(one->op->name, "max_pool");
+    job j = {.kernels = chain->cpu->own,
+             .pool = geometry(one, QS_DIFF_SRC, QS_DIFF_DST),
+             .src = qs__own_in(chain, QS_DIFF_DST),
+             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
+    int64_t lines = qs__cpu_operand(one, QS_DIFF_SRC)->shape.dim[0] * j.pool.height;
+    qs_parallel(lines, 1, gradient_range, &j);
+    return QS_OK;
+}
+
+qs_status qs__build_pool(qs__chain *chain) {
+    bool forward = !strcmp(chain->one.pass->name, "forward");
+    return qs__own_build(chain, chain->one.op->name, forward ? run_forward : run_backward);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Optimisers: their operators bring the kernels; here every thread takes its range of elements. */
+#include "cpu/staging.h"
+
+typedef struct job {
+    qs_update_kernel kernel;
+    float term[QS_UPDATE_TERMS];
+    const float *gradient;
+    float *weights, *state[QS_MOST_STATES];
+    int states;
+} job;
+
+static void update_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    float *state[QS_MOST_STATES];
+    for (int i = 0; i < j->states; i++)
+        state[i] = j->state[i] + begin;
+    j->kernel(end - begin, j->term, j->gradient + begin, j->weights + begin, state);
+}
+
+static qs_status run_update(const qs__chain *chain, const qs_run *run) {
+    const qs_op *op = chain->one.op;
+    const float *flag = qs__cpu_data(chain, QS_FLAG);
+    if (flag && *flag == 0) return QS_OK;
+    job j = {.kernel = qs_optimizer_kernel(op->optimizer, chain->cpu->own->name),
+             .gradient = qs__cpu_data(chain, QS_SRC),
+             .weights = qs__cpu_data(chain, QS_WEIGHTS),
+             .states = op->optimizer->states};
+    for (int i = 0; i < j.states; i++)
+        j.state[i] = qs__cpu_data(chain, qs_optimizer_state(op, i));
+    op->optimizer->terms(&chain->one.attributes, run, j.term);
+    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, update_range, &j);
+    return QS_OK;
+}
+
+qs_status qs__build_update(qs__chain *chain) {
+    return qs__own_build(chain, chain->one.op->name, run_update);
+}

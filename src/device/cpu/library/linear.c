@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Linear operators by oneDNN's matmul: src [N, I], weights [O, I], dst [N, O], all row-major and taken as they lie. Its kernels copy the
+ * pieces of the weights that they need; packing the whole matrix in every run instead takes 2 to 30 times as long (int8 worst). */
+#include "cpu/cpu.h"
+#include "cpu/library/gemm.h"
+#include "cpu/library/reduce.h"
+
+#include <string.h>
+
+typedef struct extents {
+    int64_t rows, inputs, outputs;
+} extents;
+
+static extents extents_of(const qs_case *one, qs_role activation, qs_role weights) {
+    const qs_shape *w = &qs__cpu_operand(one, weights)->shape;
+    return (extents){.rows = qs__cpu_operand(one, activation)->shape.dim[0], .outputs = w->dim[0], .inputs = w->dim[1]};
+}
+
+/* rows × columns, where element (r, c) lies at r·row_stride + c·column_stride. */
+static qs__layout matrix(int64_t rows, int64_t columns, qs__type type, int64_t row_stride, int64_t column_stride) {
+    return qs__layout_of(2, (const int64_t[]){rows, columns}, type, (const int64_t[]){row_stride, column_stride});
+}
+
+static qs__layout row_major(int64_t rows, int64_t columns, qs__type type) {
+    return matrix(rows, columns, type, columns, 1);
+}
+
+/* Places the planned product of slots. */
+static void place_product(qs__chain *chain, int a, int b, int result) {
+    qs__chain_place(chain);
+    qs__chain_bind(chain, QS__ARGUMENT_SRC, a);
+    qs__chain_bind(chain, QS__ARGUMENT_WEIGHTS, b);
+    qs__chain_bind(chain, QS__ARGUMENT_DST, result);
+}
+
+static qs_status matmul_forward(qs__chain *chain) {
+    const qs_case *one = &chain->one;
+    extents e = extents_of(one, QS_SRC, QS_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_forward_types(chain, &types));
+    qs__layout src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
+    qs__layout weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs);
+    qs__layout bias = row_major(1, e.outputs, QS__FP32);
+    const qs__work_request request = {
+        .kind = QS__MATMUL, .src = &src, .weights = &weights, .bias = types.bias_inside ? &bias : NULL, .dst = &dst};
+    qs__gemm_epilogue epilogue;
+    QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
+    int result = qs__gemm_result(chain, QS_DST, &types, &dst, &dst);
+    int left = qs__lift_left(chain, &src), right = qs__lift_right(chain, &weights);
+    place_product(chain, left, right, result);
+    if (types.bias_inside) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
+    return qs__gemm_epilogue_finish(chain, &types, &epilogue);
+}
+
+static qs_status matmul_input_gradient(qs__chain *chain) {
+    extents e = extents_of(&chain->one, QS_DIFF_DST, QS_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
+    qs__layout diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
+    qs__layout weights = row_major(e.outputs, e.inputs, types.operands);
+    qs__gemm_epilogue epilogue;
+    QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
+    QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
+                                  (qs__work_request){.kind = QS__MATMUL, .src = &diff_dst, .weights = &weights, .dst = &diff_src}));
+    int result = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &diff_src);
+    int left = qs__lift_left(chain, &diff_dst), right = qs__lift_right(chain, &weights);
+    place_product(chain, left, right, result);
+    return qs__gemm_epilogue_finish(chain, &types, &epilogue);
+}
+
+/* diff_bias[o] = Σ_n diff_dst[n, o]. */
+static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape;
+    qs__sum_columns(chain->cpu, qs__cpu_format(&chain->one, QS_DIFF_DST), shape->dim[0], qs_shape_count(shape) / shape->dim[0],
+                    qs__cpu_data(chain, QS_DIFF_DST), qs__cpu_data(chain, QS_DIFF_BIAS));
+    return QS_OK;
+}
+
+static qs_status matmul_weight_gradient(qs__chain *chain) {
+    extents e = extents_of(&chain->one, QS_SRC, QS_DIFF_WEIGHTS);
+    qs__gemm_types types;
+    QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
+    qs__layout turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
+    qs__layout src = row_major(e.rows, e.inputs, types.operands);
+    qs__layout diff_weights = row_major(e.outputs, e.inputs, QS__FP32);
+    QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &turned, .weights = &src, .dst = &diff_weights}));
+    int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
+    place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), qs__chain_operand(chain, QS_SRC, &src), result);
+    if (qs__cpu_has(&chain->one, QS_DIFF_BIAS)) qs__chain_call(chain, sum_diff_bias);
+    return qs__gemm_finish(chain, &types);
+}
+
+qs_status qs__build_linear_matmul(qs__chain *chain) {
+    const char *pass = chain->one.pass->name;
+    if (!strcmp(pass, "forward")) return matmul_forward(chain);
+    if (!strcmp(pass, "input_gradient")) return matmul_input_gradient(chain);
+    return matmul_weight_gradient(chain);
+}

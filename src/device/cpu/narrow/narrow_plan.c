@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See narrow_plan.h. */
+#include "cpu/narrow/narrow_plan.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t ceiling(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------------------------------------- */
+
+static qs__narrow_pass pass_of(const qs_case *one) {
+    if (strcmp(one->pass->name, "forward") == 0) return QS__NARROW_FORWARD;
+    return strcmp(one->pass->name, "input_gradient") == 0 ? QS__NARROW_INPUT_GRADIENT : QS__NARROW_WEIGHT_GRADIENT;
+}
+
+static void factor_formats(const qs_case *one, const qs_format *factor[2]) {
+    const qs__narrow_pass pass = pass_of(one);
+    factor[0] = qs__cpu_format(one, pass == QS__NARROW_INPUT_GRADIENT ? QS_WEIGHTS : QS_SRC);
+    factor[1] = qs__cpu_format(one, pass == QS__NARROW_FORWARD ? QS_WEIGHTS : QS_DIFF_DST);
+}
+
+/* Places of a product, from its first bit to its last. */
+static int product_places(const qs_case *one) {
+    const qs_format *factor[2];
+    const int rounded = one->attributes.accumulator.product_bits;
+    factor_formats(one, factor);
+    const int exact = factor[0]->mantissa_bits + factor[1]->mantissa_bits + 2;
+    return rounded && rounded + 1 < exact ? rounded + 1 : exact;
+}
+
+static bool rounds_products(const qs_case *one) {
+    const qs_format *factor[2];
+    factor_formats(one, factor);
+    return product_places(one) < factor[0]->mantissa_bits + factor[1]->mantissa_bits + 2;
+}
+
+/* Floats do where products fit their 24 bits (with align-truncate they are added to what the other operand keeps, a bit more), no sum has
+ * bits below the least place (all are multiples of the least product), and what is added to find a place, up to 2^22 times a sum, is in
+ * range. With one bit, 1 / place of a zero would be infinite. */
+static bool fits_floats(const qs_case *one, int64_t length) {
+    const qs_narrow *narrow = &one->attributes.accumulator;
+    const qs_format *factor[2];
+    factor_formats(one, factor);
+    const bool stochastic = strcmp(qs_adder_name(narrow->adder), "stochastic") == 0;
+    const int widest = strcmp(qs_adder_name(narrow->adder), "align-truncate") == 0 ? 23 : 24;
+    const int bias = (1 << (narrow->exponent_bits - 1)) - 1;
+    const double unit = factor[0]->min_subnormal * factor[1]->min_subnormal, product = factor[0]->max * factor[1]->max;
+    const double sum = fmin(qs_narrow_largest(narrow), product * (double)length);
+    return !rounds_products(one) && product_places(one) <= widest && narrow->mantissa_bits > 1 &&
+           narrow->mantissa_bits <= (stochastic ? QS_WIDEST_GUARDED : 20) && unit >= ldexp(1, 1 - bias - narrow->mantissa_bits) &&
+           unit >= 0x1p-100 && sum + product <= 0x1p100;
+}
+
+/* Whether rounding the lanes' own sum, of `fraction` places behind the first, to m places is as good as rounding the exact one. It is not
+ * where the first rounding makes a tie of what was none: the exact sum is then an odd multiple of half a place and a rest below the lane's
+ * places. Operands of `places` and of m + 1 bits can only give it if one of them reaches from there to there (places >= fraction - m, or
+ * m + 1 >= fraction - m), or one is the tie and the other the rest, which takes places > m + 1. */
+static bool rounds_well(int places, int mantissa_bits, int fraction) {
+    return places <= mantissa_bits + 1 && places < fraction - mantissa_bits && mantissa_bits + 1 < fraction - mantissa_bits;
+}
+
+static qs__narrow_adder adder_of(const qs_case *one, qs__narrow_lanes lanes) {
+    const qs_narrow *narrow = &one->attributes.accumulator;
+    const char *name = qs_adder_name(narrow->adder);
+    const int fraction = lanes == QS__NARROW_DOUBLES ? 52 : 23;
+    if (strcmp(name, "align-truncate") == 0) return QS__NARROW_ALIGN_TRUNCATE;
+    if (strcmp(name, "toward-zero") == 0) return QS__NARROW_TOWARD_ZERO;
+    if (strcmp(name, "stochastic") == 0) return QS__NARROW_STOCHASTIC;
+    return rounds_well(product_places(one), narrow->mantissa_bits, fraction) ? QS__NARROW_NEAREST : QS__NARROW_NEAREST_EXACT;
+}
+
+static qs__narrow_rule rule_of(const qs_case *one, qs__narrow_lanes lanes) {
+    const qs_narrow *narrow = &one->attributes.accumulator;
+    const bool rounds = rounds_products(one);
+    return (qs__narrow_rule){.adder = adder_of(one, lanes),
+                             .lanes = lanes,
+                             .guarded = narrow->mantissa_bits <= QS_WIDEST_GUARDED,
+                             .mantissa_bits = narrow->mantissa_bits,
+                             .least_exponent = 2 - (1 << (narrow->exponent_bits - 1)),
+                             .product_bits = rounds ? narrow->product_bits : 0,
+                             .largest = fmin(qs_narrow_largest(narrow), lanes == QS__NARROW_DOUBLES ? INFINITY : FLT_MAX),
+                             .variant = {.rounds = rounds},
+                             .scale = {{1, 0}, {1, 0}},
+                             .unit = 1,
+                             .result = 1};
+}
+
+qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *kernels) {
+    const bool fused = kernels->narrow_tile[QS__NARROW_FUSED] && qs__narrow_fuses(&one->attributes.accumulator, rounds_products(one));
+    const int64_t length = qs__narrow_plan_of(one, QS__NARROW_FLOATS, 1).length;
+    return fits_floats(one, length) ? QS__NARROW_FLOATS : fused ? QS__NARROW_FUSED : QS__NARROW_DOUBLES;
+}
+
+/* ---- Shapes -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Extents as an image: the rows of a linear operator are the lines of one image, 1 wide. */
+typedef struct extents {
+    int64_t batch, channels, height, width;
+} extents;
+
+static extents extents_of(const qs_case *one, qs_role role) {
+    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
+    if (shape->axes == 2) return (extents){1, shape->dim[1], shape->dim[0], 1};
+    return (extents){shape->dim[0], shape->dim[1], shape->dim[2], shape->dim[3]};
+}
+
+/* An image of which `lines` and `columns` are read, from top and left zeros on. */
+static qs__narrow_image image_of(const extents *of, int64_t top, int64_t left, int64_t lines, int64_t columns) {
+    qs__narrow_image out = {.channels = of->channels, .height = of->height, .width = of->width, .top = top, .left = left};
+    out.padded_height = most(lines, top + of->height);
+    out.padded_width = most(columns, left + of->width);
+    out.elements = out.padded_height * out.padded_width * out.channels + QS__NARROW_COLUMNS;
+    return out;
+}
+
+static void set_windows(const extents *src, const extents *dst, qs__narrow_plan *p) {
+    p->image = image_of(src, p->padding[0], p->padding[1], (dst->height - 1) * p->stride[0] + p->kernel[0],
+                        (dst->width - 1) * p->stride[1] + p->kernel[1]);
+    p->line_step = p->stride[0] * p->image.padded_width * src->channels;
+    p->pixel_step = p->stride[1] * src->channels;
+}
+
+static void set_forward(const extents *src, const extents *dst, qs__narrow_plan *p) {
+    p->length = p->taps * p->group_inputs;
+    p->columns = dst->channels;
+    p->group_products = p->group_inputs;
+    p->grids = 1;
+    p->grid_lines = dst->height;
+    p->read_step = p->stride[0], p->read_lines = p->kernel[0];
+    p->result_height = dst->height, p->result_width = dst->width;
+    p->result_step[0] = p->result_step[1] = 1;
+    set_windows(src, dst, p);
+}
+
+/* Zeros in front of the results along an axis: result (0 + padding - (kernel - 1)) / stride is the first that is read. */
+static int64_t zeros_before(const qs__narrow_plan *p, int axis) {
+    return ceiling(most(0, p->kernel[axis] - 1 - p->padding[axis]), p->stride[axis]);
+}
+
+static void set_input_gradient(const extents *src, const extents *dst, qs__narrow_plan *p) {
+    const int64_t top = zeros_before(p, 0), left = zeros_before(p, 1);
+    p->length = p->taps * p->group_outputs;
+    p->columns = src->channels;
+    p->group_products = p->group_outputs;
+    p->grids = p->stride[0] * p->stride[1];
+    p->grid_lines = ceiling(src->height, p->stride[0]);
+    p->image = image_of(dst, top, left, top + (src->height - 1 + p->padding[0]) / p->stride[0] + 1,
+                        left + (src->width - 1 + p->padding[1]) / p->stride[1] + 1);
+    p->line_step = p->image.padded_width * dst->channels;
+    p->pixel_step = dst->channels;
+    p->read_step = 1, p->read_lines = top + (p->stride[0] - 1 + p->padding[0]) / p->stride[0] + 1;
+    p->result_height = src->height, p->result_width = src->width;
+    p->result_step[0] = p->stride[0], p->result_step[1] = p->stride[1];
+}
+
+static void set_weight_gradient(const extents *src, const extents *dst, qs__narrow_plan *p) {
+    p->pixels = dst->height * dst->width;
+    p->out_width = dst->width;
+    p->length = p->batch * p->pixels;
+    p->columns = dst->channels;
+    p->rows = p->taps * p->group_inputs;
+    set_windows(src, dst, p);
+}
+
+/* ---- Scratch ------------------------------------------------------------------------------------------------------------------------- */
+
+static size_t reserve(qs__narrow_plan *p, size_t bytes) {
+    const size_t at = p->scratch_bytes;
+    p->scratch_bytes += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+/* Few samples are cut into bands, so that all threads have work. */
+static void divide_images(int threads, qs__narrow_plan *p) {
+    const bool whole = p->batch % threads == 0 || p->batch >= 4 * threads;
+    p->bands = whole ? 1 : least(p->grid_lines, ceiling(4 * (int64_t)threads, p->batch));
+    p->slots = least(threads, p->batch * p->bands);
+    p->most_pieces = 2 * p->taps + (p->chunk ? p->length / p->chunk : 0);
+    p->slot_bytes = ((size_t)p->image.elements * p->element + 63) / 64 * 64;
+    p->pieces = reserve(p, (size_t)(p->grids * p->most_pieces) * sizeof(qs__narrow_piece));
+    p->flat = reserve(p, (size_t)p->weights * p->element);
+    p->packed = reserve(p, (size_t)(p->groups * p->blocks * p->length * QS__NARROW_COLUMNS) * p->element);
+}
+
+static void divide_weights(int threads, qs__narrow_plan *p) {
+    p->units = p->groups * p->blocks * ceiling(p->rows, QS__NARROW_ROWS);
+    p->slots = least(threads, p->units);
+    p->most_pieces = p->pixels / p->out_width * 2 + (p->chunk ? p->pixels / p->chunk : 0);
+    p->slot_bytes = ((size_t)(p->image.elements + p->pixels * p->columns + QS__NARROW_COLUMNS) * p->element + 63) / 64 * 64;
+    p->pieces = reserve(p, (size_t)(p->slots * p->most_pieces) * sizeof(qs__narrow_piece));
+    p->sums = reserve(p, (size_t)(p->units * 2 * QS__NARROW_ROWS * QS__NARROW_COLUMNS) * p->element);
+    p->bias = reserve(p, (size_t)p->columns * sizeof(double));
+}
+
+qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads) {
+    qs__narrow_plan p = {.pass = pass_of(one), .groups = one->attributes.groups, .taps = 1};
+    const extents src = extents_of(one, p.pass == QS__NARROW_INPUT_GRADIENT ? QS_DIFF_SRC : QS_SRC);
+    const extents dst = extents_of(one, p.pass == QS__NARROW_FORWARD ? QS_DST : QS_DIFF_DST);
+    for (int i = 0; i < 2; i++) {
+        p.kernel[i] = one->attributes.kernel[i] ? one->attributes.kernel[i] : 1;
+        p.stride[i] = one->attributes.stride[i], p.padding[i] = one->attributes.padding[i];
+        p.taps *= p.kernel[i];
+    }
+    p.batch = src.batch;
+    p.kernel_width = p.kernel[1];
+    p.group_inputs = src.channels / p.groups, p.group_outputs = dst.channels / p.groups;
+    p.weights = dst.channels * p.taps * p.group_inputs;
+    if (p.pass == QS__NARROW_FORWARD) set_forward(&src, &dst, &p);
+    if (p.pass == QS__NARROW_INPUT_GRADIENT) set_input_gradient(&src, &dst, &p);
+    if (p.pass == QS__NARROW_WEIGHT_GRADIENT) set_weight_gradient(&src, &dst, &p);
+    p.group_columns = p.columns / p.groups;
+    p.blocks = ceiling(p.group_columns, QS__NARROW_COLUMNS);
+    p.rule = rule_of(one, lanes);
+    p.element = lanes == QS__NARROW_DOUBLES ? sizeof(double) : sizeof(float);
+    p.chunk = one->attributes.accumulator.chunk < p.length ? one->attributes.accumulator.chunk : 0;
+    if (p.pass == QS__NARROW_WEIGHT_GRADIENT) {
+        divide_weights(threads, &p);
+    } else {
+        divide_images(threads, &p);
+    }
+    p.images = reserve(&p, (size_t)p.slots * p.slot_bytes);
+    return p;
+}
+
+/* ---- Pieces -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Pieces as they are written, or, with piece NULL, only counted. */
+typedef struct writer {
+    const qs__narrow_plan *plan;
+    qs__narrow_piece *piece, last;
+    int64_t count, a_step, b_step;
+} writer;
+
+static void put_last(writer *to) {
+    if (to->piece && to->count) to->piece[to->count - 1] = to->last;
+}
+
+/* The sum of the last piece's chunk goes into the total. */
+static void close_chunk(writer *to) {
+    const qs__narrow_plan *p = to->plan;
+    if (p->chunk && to->count) to->last.fold = qs_narrow_second_stage(p->length) + to->last.addition / p->chunk;
+}
+
+static bool continues(const writer *to, int64_t a, int64_t b, int64_t addition) {
+    const qs__narrow_piece *last = &to->last;
+    return to->count && last->fold < 0 && last->addition + last->count == addition && last->a + last->count * to->a_step == a &&
+           last->b + last->count * to->b_step == b;
+}
+
+/* Products addition .. addition + count - 1; those that follow on the last piece lengthen it. */
+static void put_run(writer *to, int64_t a, int64_t b, int64_t addition, int64_t count) {
+    const int64_t chunk = to->plan->chunk;
+    while (count > 0) {
+        const int64_t part = chunk ? least(count, chunk - addition % chunk) : count;
+        if (continues(to, a, b, addition)) {
+            to->last.count += part;
+        } else {
+            if (chunk && to->count && to->last.addition / chunk != addition / chunk) close_chunk(to);
+            put_last(to);
+            to->last = (qs__narrow_piece){.a = a, .b = b, .count = part, .addition = addition, .fold = -1};
+            to->count++;
+        }
+        addition += part, count -= part;
+        a += part * to->a_step, b += part * to->b_step;
+        if (chunk && (addition % chunk == 0 || addition == to->plan->length)) close_chunk(to);
+    }
+}
+
+/* Kernel positions of an axis that pixels with this remainder of the stride have: kernel + stride · n for n = 0, 1, ..., the first at
+ * result `result` of the first pixel, each later one a result before. */
+typedef struct positions {
+    int64_t kernel, result;
+} positions;
+
+static positions positions_of(const qs__narrow_plan *p, int axis, int64_t remainder) {
+    const int64_t kernel = (remainder + p->padding[axis]) % p->stride[axis];
+    return (positions){kernel, (remainder + p->padding[axis] - kernel) / p->stride[axis]};
+}
+
+static int64_t input_gradient_pieces(const qs__narrow_plan *p, int64_t g, qs__narrow_piece *piece) {
+    writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
+    const int64_t down = positions_of(p, 0, g / p->stride[1]).kernel, right = positions_of(p, 1, g % p->stride[1]).kernel;
+    for (int64_t kh = down; kh < p->kernel[0]; kh += p->stride[0])
+        for (int64_t kw = right; kw < p->kernel[1]; kw += p->stride[1]) {
+            const int64_t first = (kh * p->kernel[1] + kw) * p->group_outputs;
+            const int64_t back = (kh - down) / p->stride[0] * p->line_step + (kw - right) / p->stride[1] * p->pixel_step;
+            put_run(&to, -back, first * QS__NARROW_COLUMNS, first, p->group_outputs);
+        }
+    close_chunk(&to);
+    put_last(&to);
+    return to.count;
+}
+
+static int64_t forward_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece) {
+    writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
+    for (int64_t t = 0; t < p->taps; t++) {
+        const int64_t from = (t / p->kernel[1] * p->image.padded_width + t % p->kernel[1]) * p->image.channels;
+        put_run(&to, from, t * p->group_inputs * QS__NARROW_COLUMNS, t * p->group_inputs, p->group_inputs);
+    }
+    put_last(&to);
+    return to.count;
+}
+
+static int64_t pieces_of(const qs__narrow_plan *p, int64_t g, qs__narrow_piece *piece) {
+    return p->pass == QS__NARROW_FORWARD ? forward_pieces(p, piece) : input_gradient_pieces(p, g, piece);
+}
+
+qs__narrow_grid qs__narrow_grid_at(const qs__narrow_plan *p, int64_t g) {
+    qs__narrow_grid out = {.piece = g * p->most_pieces, .pieces = pieces_of(p, g, NULL)};
+    if (p->pass == QS__NARROW_FORWARD) {
+        out.height = p->result_height, out.width = p->result_width;
+        return out;
+    }
+    out.origin[0] = g / p->stride[1], out.origin[1] = g % p->stride[1];
+    out.height = ceiling(most(0, p->result_height - out.origin[0]), p->stride[0]);
+    out.width = ceiling(most(0, p->result_width - out.origin[1]), p->stride[1]);
+    out.base = (positions_of(p, 0, out.origin[0]).result + p->image.top) * p->line_step +
+               (positions_of(p, 1, out.origin[1]).result + p->image.left) * p->pixel_step;
+    return out;
+}
+
+void qs__narrow_grid_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece) {
+    for (int64_t g = 0; g < p->grids; g++)
+        pieces_of(p, g, piece + g * p->most_pieces);
+}
+
+int64_t qs__narrow_sample_pieces(const qs__narrow_plan *p, int64_t sample, qs__narrow_piece *piece) {
+    writer to = {.plan = p, .piece = piece, .a_step = p->pixel_step, .b_step = p->columns};
+    for (int64_t first = 0; first < p->pixels; first += p->out_width)
+        put_run(&to, first / p->out_width * p->line_step, first * p->columns, sample * p->pixels + first, p->out_width);
+    put_last(&to);
+    return to.count;
+}
