@@ -60,7 +60,7 @@ lint:
 	@sh tools/lint.sh
 
 format:
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' 'src/*.inc' | xargs clang-format -i
 
 clean:
 	rm -rf build

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 failures=0
-sources=$(git ls-files --cached --others --exclude-standard '*.c' '*.h')
+sources=$(git ls-files --cached --others --exclude-standard '*.c' '*.h' 'src/*.inc')
 
 if command -v clang-format > /dev/null; then
     # shellcheck disable=SC2086
