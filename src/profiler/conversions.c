@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fits of conversions (qsync.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10 to 2^24
- * that are not the model's own.
+/* Fits of conversions (docs/method.md §4.4): casts, absolute maxima, quantization, dequantization and gradient sums, over sizes from 2^10
+ * to 2^24 that are not the model's own.
  *
  * Memory as a step leaves it. A conversion follows the kernel that made its source; its destination is memory that the arena gave away
  * some kernels ago. So sources are copied from elsewhere before each run, as by a kernel that reads and writes, and between two runs as

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Top eigenvalue of each operator's Hessian block by power iteration (qsync.md §3, `hess`). A product with the Hessian is a central
+/* Top eigenvalue of each operator's Hessian block by power iteration (docs/method.md §3.9). A product with the Hessian is a central
  * difference of fp32 gradients along the direction, on the fixed batch, batch norm on that batch's statistics.
  *
  * Step. For a unit direction v, (g(w + h v) - g(w - h v)) / 2h is off by ε‖g‖/h from rounding and by about λ (h/L)²/6 from curvature, L the

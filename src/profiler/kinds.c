@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which conversions a class is fitted for: every kind that a schedule of the model was seen to place, and every kind that the class's
- * formats allow (qsync.md §4.4), so that a recipe written by hand finds its costs too. What the device has no kernel for is left out:
+ * formats allow (docs/method.md §4.4), so that a recipe written by hand finds its costs too. What the device has no kernel for is left out:
  * lowering asks the device for each step, so no schedule can place it. */
 #include "kinds.h"
 

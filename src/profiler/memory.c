@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a training process holds besides arena, data and the library's messages (qsync.md §4.7).
+/* What a training process holds besides arena, data and the library's messages (docs/method.md §4.7).
  *
  * The base is read from a process that has done what every training process does: data are there, fp32 evaluation is bound and was run.
  * Then one uniform plan after the other is lowered, bound and run. Pages of code that come with it belong to the kernels by their names:

@@ -161,7 +161,7 @@ int qs__fastest_of(int candidates, qs__samples *ratio);
 
 /* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
 void qs__operand_fill(const qs_operand *operand, void *data);
-/* Made-up images and labels of a training step. Before every step: the arena may use their memory again once they were read. */
+/* Synthetic images and labels of a training step. Before every step: the arena may use their memory again once they were read. */
 void qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, const qs_executor *executor);
 /* All operands of a case; data[i] NULL where absent. */
 void qs__operands_fill(const qs_case *one, void *const *data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Raw statistics of what quantization would touch (qsync.md §3): input, weights and output gradient of every adjustable operator in the
- * first iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss
+/* Raw statistics of what quantization would touch (docs/method.md §3.6): input, weights and output gradient of every adjustable operator in
+ * the first iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss
  * scale is divided out of gradients. */
 #include "profiler_internal.h"
 

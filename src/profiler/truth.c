@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Monte-Carlo ground truth (qsync.md §3): one operator alone in a recipe, many seeds, and what that does to the whole gradient. Sums run
- * along with the seeds (Welford), so that one mean gradient is all that is kept beside the fp32 one. */
+/* Monte-Carlo ground truth (docs/method.md §3.8): one operator alone in a recipe, many seeds, and what that does to the whole gradient.
+ * Sums run along with the seeds (Welford), so that one mean gradient is all that is kept beside the fp32 one. */
 #include "probe.h"
 
 #include <math.h>

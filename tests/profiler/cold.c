@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* The cache that explains how times differ from place to place is found again in made-up times, and what a cold byte costs with it. */
+/* The cache that explains how times differ from place to place is found again in constructed times, and what a cold byte costs with it. */
 #include "profiler_support.h"
 
 #include "../../src/profiler/profiler_internal.h"

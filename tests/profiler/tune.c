@@ -83,7 +83,7 @@ static void chosen_kernels_run(void **state) {
     qs_device_close(device);
 }
 
-/* ---- The rule, on made-up ratios ---- */
+/* ---- The rule, on constructed ratios ---- */
 
 enum { MOST_ROUNDS = 40 };
 

@@ -40,7 +40,7 @@ typedef struct qs_profile_options {
     int repetitions;           /* steps timed per plan at least, at most twice as many: 8; at least 2 */
     qs_context context;        /* QS_CONTEXT_STEPS */
     double conversion_seconds; /* about so long for all conversion fits together: 7 */
-    int statistics_iterations; /* 50 (qsync.md §3), at half batch: a real fp32 training over all ranks; 0: none */
+    int statistics_iterations; /* 50 (docs/method.md §3.6), at half batch: a real fp32 training over all ranks; 0: none */
     int batches;               /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
     int recipes; /* 0; whose kernels and conversions are measured beside those of the class's recipes: for plans by hand */
@@ -81,7 +81,7 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * a warning. A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */
 QS_API void qs_profile_partial_remove(const qs_profile_options *options);
 
-/* ---- Monte-Carlo ground truth of the gradient's noise (qsync.md §3) ------------------------------------------------------------ */
+/* ---- Monte-Carlo ground truth of the gradient's noise (docs/method.md §3.8) ------------------------------------------------------- */
 
 /* What lowering one operator alone, all others fp32, does to the whole gradient: of the mean loss of a fixed batch (half the job's, as in
  * statistics), at the weights that a short fp32 training on this one process reached. The truth is error2, the gradient's second moment
@@ -124,7 +124,7 @@ QS_API void qs_truth_release(qs_truth *truth);
 /* What `stochastic_floats` does: every quantizer to a float format below fp32 rounds stochastically. */
 QS_API void qs_recipe_floats_stochastic(qs_recipe *recipe);
 
-/* ---- Hessian eigenvalues (qsync.md §3, indicator `hess`) ------------------------------------------------------------------------ */
+/* ---- Hessian eigenvalues, of indicator `hess` (docs/method.md §3.9) ----------------------------------------------- */
 
 typedef struct qs_hessian_options {
     const qs_job *job;
@@ -172,7 +172,7 @@ typedef struct qs_tune_result {
     double usual_us, chosen_us; /* of these kernels in a step, mean over the plans that were run */
 } qs_tune_result;
 QS_API void qs_tune_release(qs_tune_result *result);
-/* Times the candidates of every case that a plan of these recipes may need, at its places in training steps on made-up data, alone on the
+/* Times the candidates of every case that a plan of these recipes may need, at its places in training steps on synthetic data, alone on the
  * device. Plans that hold the cases are run again and again, with each candidate in turn; candidates are compared within a round, since the
  * machine's pace changes between rounds. Another kernel than the usual one is chosen when, with 97.5 % confidence, it saves 2 % and more,
  * and of several the one that saves most: so noise changes nothing. What the device preferred before does not matter. */
