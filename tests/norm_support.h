@@ -21,7 +21,7 @@ static inline void without_relu(bound *plain, bound *fused) {
 
 static inline void relu_bound(bound *relu, const char *pass, bound *norm, qs_role from, double ceiling) {
     const qs_tensor *src = bound_tensor(norm, from);
-    qs_case one = qs_case_make("relu", pass, &(qs_attributes){.value = ceiling});
+    qs_case one = qs_case_make("relu", pass, &(qs_attributes){.ceiling = ceiling});
     for (int i = 0; i < one.operands; i++) {
         bool mask = one.operand[i].role == QS_MASK;
         if (one.operand[i].role == QS_ABSMAX) continue;

@@ -47,7 +47,7 @@ static inline int random_operator(qs_graph *graph, dice *one, const int *values,
     case 1:
         return random_add(graph, "relu", NULL, 1, &input, 0, false);
     case 2:
-        return random_add(graph, "dropout", &(qs_attributes){.value = 0.25}, 1, &input, 0, false);
+        return random_add(graph, "dropout", &(qs_attributes){.probability = 0.25}, 1, &input, 0, false);
     case 3:
     case 4:
         return random_add(graph, "add", NULL, 2, pair, 0, false);

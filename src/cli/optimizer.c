@@ -42,8 +42,8 @@ static setting_option *option_of(const char *setting) {
 
 static void optimizer_read(const qs_op *op) {
     append(names_help, sizeof names_help, "%s%s", names_help[0] ? " or " : "", op->name);
-    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++) {
-        const qs_setting *one = &op->optimizer->setting[i];
+    for (int i = 0; i < qs_op_settings(op); i++) {
+        const qs_setting *one = &op->setting[i];
         setting_option *option = option_of(one->name);
         if (!option) continue;
         append(option->owners, sizeof option->owners, "%s %s (%g)", option->help[0] ? "," : "", op->name, one->standard);

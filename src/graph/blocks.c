@@ -83,7 +83,7 @@ static uint64_t shape_hash(const qs_shape *shape, uint64_t seed) {
 static uint64_t nature_of(const qs_graph *graph, int n) {
     const qs_node *node = &graph->node[n];
     uint64_t hash = qs_hash(node->op->name, strlen(node->op->name), 0);
-    hash = shape_hash(&node->shape, qs__attributes_hash(&node->attributes, hash));
+    hash = shape_hash(&node->shape, qs__attributes_hash(node, hash));
     for (int i = 0; i < node->inputs; i++)
         hash = shape_hash(&graph->node[node->input[i]].shape, hash);
     return qs__parameters_hash(graph, n, hash);

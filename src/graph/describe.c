@@ -45,11 +45,13 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
     return qs_hash(text, strlen(text), seed);
 }
 
-uint64_t qs__attributes_hash(const qs_attributes *a, uint64_t seed) {
+uint64_t qs__attributes_hash(const qs_node *node, uint64_t seed) {
+    const qs_attributes *a = &node->attributes;
+    const double value = node->op ? qs_op_value(node->op, a, 0) : 0, value2 = node->op ? qs_op_value(node->op, a, 1) : 0;
     char text[256];
     snprintf(text, sizeof text,
              " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d value=%a value2=%a rounding=%s batched=%d per_channel=%d", a->kernel[0],
-             a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, a->value, a->value2,
+             a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, value, value2,
              qs_rounding_name(a->rounding), a->batched, a->per_channel);
     seed = hash_text(text, seed);
     if (a->offset == 0) return seed; /* so that models without slices keep the signature that older records have */
@@ -72,7 +74,7 @@ static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
     const qs_node *node = &graph->node[index];
     char shape[96], text[256];
     snprintf(text, sizeof text, "\n%s %s %s", node->name, node->op ? node->op->name : "input", qs_shape_text(&node->shape, shape));
-    uint64_t hash = qs__attributes_hash(&node->attributes, hash_text(text, seed));
+    uint64_t hash = qs__attributes_hash(node, hash_text(text, seed));
     for (int i = 0; i < node->inputs; i++) {
         snprintf(text, sizeof text, " <%s", graph->node[node->input[i]].name);
         hash = hash_text(text, hash);

@@ -6,7 +6,7 @@
 #include "qsync/graph.h"
 
 /* describe.c: hashes over text, chained through `seed`, so that they do not depend on padding, byte order or ordinals. */
-uint64_t qs__attributes_hash(const qs_attributes *attributes, uint64_t seed);
+uint64_t qs__attributes_hash(const qs_node *node, uint64_t seed);
 /* Roles and shapes of a node's parameters. */
 uint64_t qs__parameters_hash(const qs_graph *graph, int node, uint64_t seed);
 

@@ -78,11 +78,11 @@ void qs__relu(qs__builder *builder, const char *name) {
 }
 
 void qs__relu6(qs__builder *builder, const char *name) {
-    append_simple(builder, name, "relu", (qs_attributes){.value = 6});
+    append_simple(builder, name, "relu", (qs_attributes){.ceiling = 6});
 }
 
 void qs__dropout(qs__builder *builder, const char *name) {
-    append_simple(builder, name, "dropout", (qs_attributes){.value = dropout_probability, .batched = true});
+    append_simple(builder, name, "dropout", (qs_attributes){.probability = dropout_probability, .batched = true});
 }
 
 void qs__max_pool(qs__builder *builder, const char *name, int kernel, int stride, int padding) {

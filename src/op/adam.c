@@ -17,7 +17,7 @@ static double power(double base, int64_t exponent) {
 }
 
 static void terms(const qs_attributes *settings, const qs_run *run, float *term) {
-    const double beta1 = settings->value, beta2 = settings->value2;
+    const double beta1 = settings->beta1, beta2 = settings->beta2;
     const int64_t t = run->updates + 1;
     term[UNSCALE] = (float)(1 / run->loss_scale);
     term[BETA1] = (float)beta1;
@@ -25,9 +25,9 @@ static void terms(const qs_attributes *settings, const qs_run *run, float *term)
     term[BETA2] = (float)beta2;
     term[REST2] = (float)(1 - beta2);
     term[ROOT] = (float)(1 / sqrt(1 - power(beta2, t)));
-    term[EPSILON] = (float)settings->value3;
+    term[EPSILON] = (float)settings->epsilon;
     term[STEP] = (float)(run->learning_rate / (1 - power(beta1, t)));
-    term[SHRINK] = (float)(run->learning_rate * settings->value4);
+    term[SHRINK] = (float)(run->learning_rate * settings->weight_decay);
 }
 
 /* Moments of gradients that have become 0 shrink until they are subnormal, and rounding keeps them there; many processors take a hundred
@@ -49,16 +49,7 @@ INLINE void update(int64_t count, const float *term, const float *restrict gradi
 }
 QS__UPDATE_KERNELS(update)
 
-/* A beta of 1 would never leave the start; an epsilon of 0 divides by it where no gradient has been. */
-static const qs_optimizer optimizer = {
-    .states = 2,
-    .rate = 1e-3,
-    .setting = {{"beta1", 0.9, 0, 0.9999999, "part of the mean of gradients that a step keeps"},
-                {"beta2", 0.999, 0, 0.9999999, "part of the mean of their squares that a step keeps"},
-                {"epsilon", 1e-8, 1e-18, 1, "added to the root of that mean"},
-                {"weight_decay", 0.01, 0, INFINITY, "part of the weights, times the rate, that is taken off them"}},
-    .terms = terms,
-    .kernel = QS__UPDATE_TABLE(update)};
+static const qs_optimizer optimizer = {.states = 2, .rate = 1e-3, .terms = terms, .kernel = QS__UPDATE_TABLE(update)};
 
 static double flops(const qs_case *one) {
     return 15 * (double)qs_shape_count(qs__shape(one, QS_SRC));
@@ -79,4 +70,15 @@ static const char *const cases[] = {
     "adam/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] second_moment=fp32[77] flag=fp32[1] " SETTINGS,
     "adam/forward src=fp32[33] weights=fp32[33] momentum=fp32[33] second_moment=fp32[33] value2=0.5 value3=0.001", NULL};
 
-const qs_op qs__op_adam = {.name = "adam", .kind = QS_AUXILIARY, .optimizer = &optimizer, .passes = 1, .pass = passes, .cases = cases};
+/* A beta of 1 would never leave the start; an epsilon of 0 divides by it where no gradient has been. */
+const qs_op qs__op_adam = {
+    .name = "adam",
+    .kind = QS_AUXILIARY,
+    .optimizer = &optimizer,
+    .setting = {QS_SETTING(beta1, 0.9, 0, 0.9999999, "part of the mean of gradients that a step keeps"),
+                QS_SETTING(beta2, 0.999, 0, 0.9999999, "part of the mean of their squares that a step keeps"),
+                QS_SETTING(epsilon, 1e-8, 1e-18, 1, "added to the root of that mean"),
+                QS_SETTING(weight_decay, 0.01, 0, INFINITY, "part of the weights, times the rate, that is taken off them")},
+    .passes = 1,
+    .pass = passes,
+    .cases = cases};

@@ -30,8 +30,9 @@ static bool pairs_equal(const int *a, const int *b) {
 static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
     return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
            a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->hadamard == b->hadamard &&
-           a->value == b->value && a->value2 == b->value2 && a->value3 == b->value3 && a->value4 == b->value4 && a->ceiling == b->ceiling &&
-           a->rounding == b->rounding && a->overflow == b->overflow && a->to == b->to && a->batched == b->batched && a->relu == b->relu &&
+           a->epsilon == b->epsilon && a->momentum == b->momentum && a->probability == b->probability && a->ceiling == b->ceiling &&
+           a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->weight_decay == b->weight_decay && a->rounding == b->rounding &&
+           a->overflow == b->overflow && a->to == b->to && a->batched == b->batched && a->relu == b->relu &&
            a->per_channel == b->per_channel && qs_narrow_equal(&a->accumulator, &b->accumulator);
 }
 
@@ -73,8 +74,9 @@ uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     hash = fold_pair(fold_pair(fold_pair(hash, with->kernel), with->stride), with->padding);
-    hash = fold_number(fold_number(fold_number(hash, with->value), with->value2), with->ceiling);
-    hash = fold_number(fold_number(hash, with->value3), with->value4);
+    hash = fold_number(fold_number(fold_number(hash, with->epsilon), with->momentum), with->ceiling);
+    hash = fold_number(fold_number(hash, with->probability), with->weight_decay);
+    hash = fold_number(fold_number(hash, with->beta1), with->beta2);
     hash = fold(hash, (uint64_t)with->overflow << 32 | (uint32_t)with->offset);
     hash = fold(hash, (uint64_t)(uint32_t)with->hadamard << 32 | (uint64_t)(uint32_t)with->shifts << 1 | (uint64_t)with->axis);
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);

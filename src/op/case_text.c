@@ -31,6 +31,9 @@ static void put_pair(writer *to, const char *name, const int pair[2], int standa
     if (pair[0] != standard || pair[1] != standard) put(to, " %s=%dx%d", name, pair[0], pair[1]);
 }
 
+/* By place among the operator's settings. */
+static const char *const setting_keys[QS_MOST_SETTINGS] = {"value", "value2", "value3", "value4"};
+
 /* The shortest decimal that reads back as the same double. */
 static void put_number(writer *to, const char *name, double number) {
     if (number == 0) return;
@@ -60,11 +63,9 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->axis != 0) put(&to, " axis=%d", with->axis);
     if (with->shifts != 0) put(&to, " shifts=%d", with->shifts);
     if (with->hadamard != 0) put(&to, " hadamard=%d", with->hadamard);
-    put_number(&to, "value", with->value);
-    put_number(&to, "value2", with->value2);
-    put_number(&to, "value3", with->value3);
-    put_number(&to, "value4", with->value4);
-    put_number(&to, "ceiling", with->ceiling);
+    for (int i = 0; i < qs_op_settings(one->op); i++)
+        put_number(&to, setting_keys[i], qs_op_value(one->op, with, i));
+    if (with->relu) put_number(&to, "ceiling", with->ceiling);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
     if (with->to) put(&to, " to=%s", with->to->name);
@@ -150,7 +151,9 @@ static qs_status read_number(const char *text, double *out) {
     return QS_OK;
 }
 
-static qs_status read_attribute(const char *name, const char *text, qs_attributes *out) {
+static qs_status read_attribute(const qs_op *op, const char *name, const char *text, qs_attributes *out) {
+    for (int i = 0; i < qs_op_settings(op); i++)
+        if (strcmp(name, setting_keys[i]) == 0) return read_number(text, (double *)(void *)((char *)out + op->setting[i].field));
     if (strcmp(name, "kernel") == 0) return read_pair(text, out->kernel);
     if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
     if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
@@ -159,19 +162,18 @@ static qs_status read_attribute(const char *name, const char *text, qs_attribute
     if (strcmp(name, "axis") == 0) return read_int(text, &out->axis);
     if (strcmp(name, "shifts") == 0) return read_int(text, &out->shifts);
     if (strcmp(name, "hadamard") == 0) return read_int(text, &out->hadamard);
-    if (strcmp(name, "value") == 0) return read_number(text, &out->value);
-    if (strcmp(name, "value2") == 0) return read_number(text, &out->value2);
-    if (strcmp(name, "value3") == 0) return read_number(text, &out->value3);
-    if (strcmp(name, "value4") == 0) return read_number(text, &out->value4);
     if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
     if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
+    char settings[64] = "";
+    for (int i = 0; i < qs_op_settings(op); i++)
+        snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", setting_keys[i]);
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
-                   "hadamard, value, value2, value3, value4, ceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
-                   name);
+                   "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
+                   name, settings);
 }
 
 static qs_status read_word(char *word, qs_case *one) {
@@ -192,7 +194,7 @@ static qs_status read_word(char *word, qs_case *one) {
     for (int i = 0; i < one->operands; i++) {
         if (strcmp(word, qs_role_name(one->operand[i].role)) == 0) return read_operand(equals + 1, &one->operand[i]);
     }
-    return read_attribute(word, equals + 1, &one->attributes);
+    return read_attribute(one->op, word, equals + 1, &one->attributes);
 }
 
 /* "conv2d/forward" */

@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout: keeps an element with probability 1 - value and scales it by 1/(1 - value). No mask is stored: backward draws it again. */
+/* dropout: drops an element with the probability p and scales those that it keeps by 1/(1 - p). No mask is stored: backward draws it
+ * again. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-static qs_status check_probability(const qs_case *one) {
-    double probability = one->attributes.value;
-    if (one->attributes.per_channel) return qs__refuse(one, "per_channel has no meaning here");
-    if (probability >= 0 && probability < 1) return QS_OK;
-    return qs__refuse(one, "probability (value) is %g: it must lie in [0, 1)", probability);
-}
-
 static qs_status check_forward(const qs_case *one) {
-    QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
-    return check_probability(one);
+    if (one->attributes.per_channel) return qs__refuse(one, "per_channel has no meaning here");
+    return qs__need_same(one, QS_DST, QS_SRC);
 }
 
 static qs_status check_backward(const qs_case *one) {
-    QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST));
-    return check_probability(one);
+    if (one->attributes.per_channel) return qs__refuse(one, "per_channel has no meaning here");
+    return qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST);
 }
 
 /* Both passes: operand 0 masked into operand 1. */
 static qs_status apply(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     qs_random_rows rows = qs_op_random_rows(one, run);
-    float threshold = (float)one->attributes.value;
-    double scale = 1 / (1 - one->attributes.value);
+    float threshold = (float)one->attributes.probability;
+    double scale = 1 / (1 - one->attributes.probability);
     float *values;
     QS_TRY(qs__read(&operands[0], &values));
     int64_t count = rows.rows * rows.per_row; /* stride is per_row: one run of counters */
@@ -63,6 +57,7 @@ const qs_op qs__op_dropout = {.name = "dropout",
                               .sign = QS_SIGN_KEPT,
                               .inputs = 1,
                               .training_only = true,
+                              .setting = {QS_SETTING(probability, 0, 0, 0.9999999, "of an element to be dropped")},
                               .passes = 2,
                               .pass = passes,
                               .cases = cases};

@@ -46,11 +46,8 @@ static qs_status check(const qs_case *one) {
         QS_TRY(qs__need_shape(one, one->operand[i].role, shape_of(one, one->operand[i].role)));
     }
     QS_TRY(check_quantized(one));
-    double epsilon = one->attributes.value, momentum = one->attributes.value2;
-    if (epsilon <= 0) return qs__refuse(one, "epsilon (value) is %g: it must be positive", epsilon);
     if (one->op->norm->per_position && qs__shape(one, QS_SRC)->dim[1] < 2)
         return qs__refuse(one, "one channel has no variance: use more channels, or a batch norm");
-    if (momentum < 0 || momentum > 1) return qs__refuse(one, "momentum (value2) is %g: it must lie in [0, 1]", momentum);
     return QS_OK;
 }
 
@@ -93,7 +90,7 @@ static qs_status work_make(const qs_case *one, const qs_tensor *operands, work *
     work w = {.norm = one->op->norm, .channels = shape->dim[1], .groups = qs_norm_vector(one->op->norm, shape).dim[0]};
     w.size = qs_shape_count(shape) / w.groups;
     w.step = w.norm->quantized ? (double)qs__fp32(one, operands, QS_SRC_STEP)[0] : 1;
-    w.epsilon = one->attributes.value;
+    w.epsilon = one->attributes.epsilon;
     QS_TRY(qs_allocate(2 * (size_t)(w.groups + w.channels), sizeof *w.mean, &w.mean));
     w.spread = w.mean + w.groups;
     w.scale = w.spread + w.groups;
@@ -182,7 +179,7 @@ static void spreads_round(const work *w) {
 static void running_update(const qs_case *one, const qs_tensor *operands, const work *w, const double *exact) {
     if (w->norm->per_position) return;
     float *mean = qs__fp32(one, operands, QS_RUNNING_MEAN), *spread = qs__fp32(one, operands, w->norm->running);
-    double momentum = one->attributes.value2, unbias = (double)w->size / (double)(w->size - 1);
+    double momentum = one->attributes.momentum, unbias = (double)w->size / (double)(w->size - 1);
     if (w->norm->spread != QS_VARIANCE) unbias = 1;
     for (int64_t c = 0; c < w->channels; c++) {
         mean[c] = (float)((1 - momentum) * (double)mean[c] + momentum * exact[c] * w->step);

@@ -3,15 +3,15 @@
 #ifndef QSYNC_OP_NORM_H
 #define QSYNC_OP_NORM_H
 
+#include <math.h>
+
 #include "internal.h"
 
-void qs__norm_defaults(qs_attributes *attributes);
 qs_status qs__norm_infer(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
 /* scale, shift, running_mean and the running spread. */
 int qs__norm_variance_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
 int qs__norm_deviation_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
-/* Of layer norms: epsilon; scale and shift. */
-void qs__norm_layer_defaults(qs_attributes *attributes);
+/* Of layer norms: scale and shift. */
 int qs__norm_layer_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
 
 /* forward, inference, backward; for spreads that are variances and for deviations. */
@@ -20,13 +20,16 @@ extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviati
 /* The same of layer norms. */
 extern const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES], qs__norm_layer_deviation_passes[QS__NORM_PASSES];
 
+#define QS__NORM_EPSILON QS_SETTING(epsilon, 1e-5, 1e-30, INFINITY, "added to the spread")
+
 /* Everything of a batch norm, and of a layer norm, but its name, rule and cases. */
 #define QS__BATCH_NORM(of)                                                                                                   \
     .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_##of##_parameters, .saves_src = true, \
-    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes, .defaults = qs__norm_defaults
+    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes,                                        \
+    .setting = {QS__NORM_EPSILON, QS_SETTING(momentum, 0.1, 0, 1, "share of a batch in running statistics")}
 
 #define QS__LAYER_NORM(of)                                                                                                  \
     .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_layer_parameters, .saves_src = true, \
-    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .defaults = qs__norm_layer_defaults
+    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .setting = {QS__NORM_EPSILON}
 
 #endif

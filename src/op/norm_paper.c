@@ -4,15 +4,6 @@
 
 #include <math.h>
 
-void qs__norm_defaults(qs_attributes *with) {
-    if (with->value == 0) with->value = 1e-5;
-    if (with->value2 == 0) with->value2 = 0.1;
-}
-
-void qs__norm_layer_defaults(qs_attributes *with) {
-    if (with->value == 0) with->value = 1e-5;
-}
-
 qs_status qs__norm_infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     (void)with, (void)outputs;
     char text[96];

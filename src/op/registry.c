@@ -59,12 +59,45 @@ const char *qs_role_name(qs_role role) {
     return names[role];
 }
 
+/* ---- Settings ---- */
+
+static double *field_of(const qs_setting *setting, qs_attributes *attributes) {
+    return (double *)(void *)((char *)attributes + setting->field);
+}
+
+int qs_op_settings(const qs_op *op) {
+    int count = 0;
+    while (count < QS_MOST_SETTINGS && op->setting[count].name)
+        count++;
+    return count;
+}
+
+int qs_op_setting(const qs_op *op, const char *name) {
+    for (int i = 0; i < qs_op_settings(op); i++)
+        if (strcmp(op->setting[i].name, name) == 0) return i;
+    return -1;
+}
+
+double qs_op_value(const qs_op *op, const qs_attributes *attributes, int place) {
+    return place < qs_op_settings(op) ? *(const double *)(const void *)((const char *)attributes + op->setting[place].field) : 0;
+}
+
+qs_attributes qs_op_attributes(const qs_op *op, const double *setting) {
+    qs_attributes attributes = {.rounding = QS_NEAREST_EVEN};
+    for (int i = 0; i < qs_op_settings(op); i++)
+        *field_of(&op->setting[i], &attributes) = setting[i];
+    return attributes;
+}
+
 void qs_attributes_complete(const qs_op *op, qs_attributes *attributes) {
     for (int i = 0; i < 2; i++) {
         if (attributes->stride[i] == 0) attributes->stride[i] = 1;
     }
     if (attributes->groups == 0) attributes->groups = 1;
-    if (op->defaults) op->defaults(attributes);
+    for (int i = 0; i < qs_op_settings(op) && !op->optimizer; i++) {
+        double *value = field_of(&op->setting[i], attributes);
+        if (*value == 0) *value = op->setting[i].standard;
+    }
 }
 
 qs_status qs_op_infer(const qs_op *op, const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst) {

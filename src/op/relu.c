@@ -3,6 +3,7 @@
  * it passes in both directions. */
 #include "internal.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +11,7 @@ qs_shape qs__relu_mask(const qs_shape *values) {
     return qs_shape_of(1, (qs_shape_count(values) + 7) / 8);
 }
 
-/* A ceiling is a number that fp32 holds. */
-static qs_status check_ceiling(const qs_case *one) {
-    double ceiling = one->attributes.value;
-    if (ceiling >= 0 && (double)(float)ceiling == ceiling) return QS_OK;
-    return qs__refuse(one, "value is the ceiling: 0 (none) or a positive fp32 number");
-}
-
 static qs_status check_forward(const qs_case *one) {
-    QS_TRY(check_ceiling(one));
     QS_TRY(qs__check_absmax(one));
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
     return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_SRC)));
@@ -54,7 +47,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     uint8_t *mask = qs__present(one, QS_MASK) ? qs__operand(one, operands, QS_MASK)->data : NULL;
     float *values;
     QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
-    qs__relu_values(qs_shape_count(qs__shape(one, QS_SRC)), (float)one->attributes.value, values, mask);
+    qs__relu_values(qs_shape_count(qs__shape(one, QS_SRC)), (float)one->attributes.ceiling, values, mask);
     qs__write(qs__operand(one, operands, QS_DST), values);
     free(values);
     return qs__deliver_absmax(one, operands, QS_DST);
@@ -123,6 +116,7 @@ const qs_op qs__op_relu = {.name = "relu",
                            .inputs = 1,
                            .saves_mask = true,
                            .mask = qs__relu_mask,
+                           .setting = {QS_SETTING(ceiling, 0, 0, FLT_MAX, "the largest result; 0: none")},
                            .passes = 2,
                            .pass = passes,
                            .cases = cases};

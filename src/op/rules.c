@@ -148,14 +148,25 @@ static qs_status check_operands(const qs_case *one) {
     return QS_OK;
 }
 
-/* A ceiling is a number that fp32 holds, and has a meaning behind `relu` only. */
+/* A ceiling is a number that fp32 holds, and has a meaning in a relu, or behind `relu`, only. */
 static qs_status check_relu(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     if (with->relu && !one->op->norm) return qs__refuse(one, "relu: only normalisations do a relu behind them");
     if (with->ceiling == 0) return QS_OK;
-    if (!with->relu) return qs__refuse(one, "ceiling %g: it needs the attribute relu", with->ceiling);
+    if (!with->relu && qs_op_setting(one->op, "ceiling") < 0)
+        return qs__refuse(one, "ceiling %g: it needs the attribute relu", with->ceiling);
     if (with->ceiling > 0 && (double)(float)with->ceiling == with->ceiling) return QS_OK;
     return qs__refuse(one, "ceiling is %g: it must be 0 (none) or a positive fp32 number", with->ceiling);
+}
+
+static qs_status check_settings(const qs_case *one) {
+    for (int i = 0; i < qs_op_settings(one->op); i++) {
+        const qs_setting *setting = &one->op->setting[i];
+        const double value = qs_op_value(one->op, &one->attributes, i);
+        if (!(isfinite(value) && value >= setting->least && value <= setting->most))
+            return qs__refuse(one, "%s is %g: it must lie in %g .. %.9g", setting->name, value, setting->least, setting->most);
+    }
+    return QS_OK;
 }
 
 static qs_status check_hadamard(const qs_case *one) {
@@ -178,7 +189,7 @@ static qs_status check_attributes(const qs_case *one) {
     }
     if (with->groups < 1) return qs__refuse(one, "%d groups: at least 1", with->groups);
     if (with->offset < 0) return qs__refuse(one, "offset %d: it must not be negative", with->offset);
-    if (!isfinite(with->value) || !isfinite(with->value2)) return qs__refuse(one, "value and value2 must be finite");
+    QS_TRY(check_settings(one));
     QS_TRY(check_relu(one));
     if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
     if ((unsigned)with->overflow >= QS_OVERFLOW_COUNT) return qs__refuse(one, "unknown overflow %d", (int)with->overflow);

@@ -9,8 +9,8 @@ enum { UNSCALE, MOMENTUM, DECAY, RATE };
 
 static void terms(const qs_attributes *settings, const qs_run *run, float *term) {
     term[UNSCALE] = (float)(1 / run->loss_scale);
-    term[MOMENTUM] = (float)settings->value;
-    term[DECAY] = (float)settings->value2;
+    term[MOMENTUM] = (float)settings->momentum;
+    term[DECAY] = (float)settings->weight_decay;
     term[RATE] = (float)run->learning_rate;
 }
 
@@ -26,13 +26,7 @@ INLINE void update(int64_t count, const float *term, const float *restrict gradi
 }
 QS__UPDATE_KERNELS(update)
 
-static const qs_optimizer optimizer = {
-    .states = 1,
-    .rate = 0.1,
-    .setting = {{"momentum", 0.9, 0, 1, "part of the last update that the next one keeps"},
-                {"weight_decay", 5e-4, 0, INFINITY, "part of the weights that is added to the gradient"}},
-    .terms = terms,
-    .kernel = QS__UPDATE_TABLE(update)};
+static const qs_optimizer optimizer = {.states = 1, .rate = 0.1, .terms = terms, .kernel = QS__UPDATE_TABLE(update)};
 
 static double flops(const qs_case *one) {
     return 7 * (double)qs_shape_count(qs__shape(one, QS_SRC));
@@ -51,4 +45,11 @@ static const char *const cases[] = {"sgd/forward src=fp32[4096] weights=fp32[409
                                     "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] value=0.9 value2=0.0005",
                                     "sgd/forward src=fp32[33] weights=fp32[33] momentum=fp32[33]", NULL};
 
-const qs_op qs__op_sgd = {.name = "sgd", .kind = QS_AUXILIARY, .optimizer = &optimizer, .passes = 1, .pass = passes, .cases = cases};
+const qs_op qs__op_sgd = {.name = "sgd",
+                          .kind = QS_AUXILIARY,
+                          .optimizer = &optimizer,
+                          .setting = {QS_SETTING(momentum, 0.9, 0, 1, "part of the last update that the next one keeps"),
+                                      QS_SETTING(weight_decay, 5e-4, 0, INFINITY, "part of the weights that is added to the gradient")},
+                          .passes = 1,
+                          .pass = passes,
+                          .cases = cases};

@@ -30,23 +30,6 @@ qs_role qs_optimizer_state(const qs_op *op, int index) {
     return op->pass[0].role[FIRST_STATE + index];
 }
 
-int qs_optimizer_settings(const qs_optimizer *optimizer) {
-    int count = 0;
-    while (count < QS_MOST_SETTINGS && optimizer->setting[count].name)
-        count++;
-    return count;
-}
-
-int qs_optimizer_setting(const qs_optimizer *optimizer, const char *name) {
-    for (int i = 0; i < qs_optimizer_settings(optimizer); i++)
-        if (strcmp(optimizer->setting[i].name, name) == 0) return i;
-    return -1;
-}
-
-qs_attributes qs_optimizer_attributes(const double *setting) {
-    return (qs_attributes){.value = setting[0], .value2 = setting[1], .value3 = setting[2], .value4 = setting[3]};
-}
-
 qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa) {
     for (int i = 0; i < KERNELS && optimizer->kernel[i].isa; i++)
         if (strcmp(optimizer->kernel[i].isa, isa) == 0) return optimizer->kernel[i].run;

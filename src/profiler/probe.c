@@ -94,7 +94,7 @@ qs_status qs__probe_program(qs__probe *probe) {
 
 static void dropout_stop(qs_graph *graph) {
     for (int n = 1; n < graph->nodes; n++)
-        if (graph->node[n].op->training_only) graph->node[n].attributes.value = 0;
+        if (graph->node[n].op->training_only) graph->node[n].attributes.probability = 0;
 }
 
 static qs_status data_load(qs__probe *probe, const char *data_folder) {

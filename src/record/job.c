@@ -10,17 +10,17 @@
 static void optimizer_put(qs_job *job, const qs_op *op) {
     memset(&job->optimizer, 0, sizeof job->optimizer);
     snprintf(job->optimizer.name, sizeof job->optimizer.name, "%s", op->name);
-    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++)
-        job->optimizer.setting[i] = op->optimizer->setting[i].standard;
+    for (int i = 0; i < qs_op_settings(op); i++)
+        job->optimizer.setting[i] = op->setting[i].standard;
     job->rate.base = op->optimizer->rate;
 }
 
 /* The table of an optimiser's object: its name, and the settings that the operator declares. */
 static qs__record optimizer_table(const qs_op *op, qs__field field[1 + QS_MOST_SETTINGS]) {
-    const int settings = qs_optimizer_settings(op->optimizer);
+    const int settings = qs_op_settings(op);
     field[0] = (qs__field){"name", QS__NAME, QS__DERIVED, QS__AT(qs_job, optimizer.name), .values = op->name};
     for (int i = 0; i < settings; i++) {
-        const qs_setting *one = &op->optimizer->setting[i];
+        const qs_setting *one = &op->setting[i];
         const size_t offset = offsetof(qs_job, optimizer.setting) + (size_t)i * sizeof(double);
         field[1 + i] = (qs__field){one->name,        QS__NUMBER,        QS__DERIVED,       offset,
                                    sizeof(double),   .low = one->least, .high = one->most, .standard = one->standard,
@@ -182,15 +182,15 @@ qs_status qs_job_optimizer_set(qs_job *job, const char *name) {
 
 double *qs_job_setting(qs_job *job, const char *name) {
     const qs_op *op = NULL;
-    const int place = qs_optimizer_find(job->optimizer.name, &op) == QS_OK ? qs_optimizer_setting(op->optimizer, name) : -1;
+    const int place = qs_optimizer_find(job->optimizer.name, &op) == QS_OK ? qs_op_setting(op, name) : -1;
     return place < 0 ? NULL : &job->optimizer.setting[place];
 }
 
 qs_status qs_job_check(const qs_job *job) {
     const qs_op *op = NULL;
     QS_TRY(qs_optimizer_find(job->optimizer.name, &op));
-    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++) {
-        const qs_setting *one = &op->optimizer->setting[i];
+    for (int i = 0; i < qs_op_settings(op); i++) {
+        const qs_setting *one = &op->setting[i];
         const double value = job->optimizer.setting[i];
         if (!(value >= one->least && value <= one->most))
             return qs_fail(QS_USAGE, "%s %g: must lie in %g .. %.9g", one->name, value, one->least, one->most);

@@ -64,7 +64,7 @@ static qs_status optimizer_emit(qs_schedule_draft *draft, int bucket) {
     const qs_job *job = draft->in.job;
     const qs_schedule *frame = draft->frame;
     const qs_bucket *one = &frame->bucket[bucket];
-    const qs_attributes attributes = qs_optimizer_attributes(job->optimizer.setting);
+    const qs_attributes attributes = qs_op_attributes(draft->optimizer.op, job->optimizer.setting);
     qs_pending pending = qs__pending_make(-1, draft->optimizer.op, draft->optimizer.pass, &attributes);
     pending.bucket = bucket;
     flat_bind(draft, &pending, QS_SRC, frame->gradients, one);

@@ -27,7 +27,7 @@ qs_attributes qs__attributes_of(const qs_lowering *in, int node) {
     const int relu = fused_relu(in, node);
     if (relu < 0) return attributes;
     attributes.relu = true;
-    attributes.ceiling = in->graph->node[relu].attributes.value;
+    attributes.ceiling = in->graph->node[relu].attributes.ceiling;
     return attributes;
 }
 

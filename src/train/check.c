@@ -26,8 +26,8 @@ static qs_status number_check(const char *what, double planned, double actual) {
 static qs_status settings_check(const qs_job *planned, const qs_job *job) {
     const qs_op *op = NULL;
     QS_TRY(qs_optimizer_find(job->optimizer.name, &op));
-    for (int i = 0; i < qs_optimizer_settings(op->optimizer); i++)
-        QS_TRY(number_check(op->optimizer->setting[i].name, planned->optimizer.setting[i], job->optimizer.setting[i]));
+    for (int i = 0; i < qs_op_settings(op); i++)
+        QS_TRY(number_check(op->setting[i].name, planned->optimizer.setting[i], job->optimizer.setting[i]));
     return QS_OK;
 }
 

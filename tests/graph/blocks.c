@@ -18,7 +18,8 @@ static bool node_same(const qs_graph *graph, int a, int b) {
     const qs_node *one = &graph->node[a], *other = &graph->node[b];
     const qs_attributes *x = &one->attributes, *y = &other->attributes;
     bool same = one->op == other->op && one->inputs == other->inputs && one->parameters == other->parameters &&
-                qs_shape_equal(&one->shape, &other->shape) && x->groups == y->groups && x->value == y->value && x->value2 == y->value2;
+                qs_shape_equal(&one->shape, &other->shape) && x->groups == y->groups && x->epsilon == y->epsilon &&
+                x->ceiling == y->ceiling;
     for (int i = 0; i < 2; i++)
         same = same && x->kernel[i] == y->kernel[i] && x->stride[i] == y->stride[i] && x->padding[i] == y->padding[i];
     for (int i = 0; same && i < one->inputs; i++)

@@ -289,7 +289,7 @@ static void test_mobilenet(void **state) {
         bool filter = strstr(node->name, "depthwise.conv") != NULL;
         depthwise += filter;
         if (strcmp(node->op->name, "conv2d") == 0) assert_int_equal(node->attributes.groups, filter ? node->shape.dim[1] : 1);
-        if (strcmp(node->op->name, "relu") == 0) assert_true(node->attributes.value == 6);
+        if (strcmp(node->op->name, "relu") == 0) assert_true(node->attributes.ceiling == 6);
     }
     assert_int_equal(sums, 10);
     assert_int_equal(depthwise, 17);

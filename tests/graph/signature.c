@@ -91,8 +91,8 @@ static void test_every_change_shows(void **state) {
     changed[6].conv.stride[1] = 2;
     changed[7].conv.padding[0] = 2;
     changed[8].conv.groups = 2;
-    changed[9].norm.value = 1e-3;
-    changed[10].norm.value2 = 0.01;
+    changed[9].norm.epsilon = 1e-3;
+    changed[10].norm.momentum = 0.01;
     changed[11].pool.kernel[0] = 2;
     changed[12].outputs = 8;
     changed[13].classes = 6;

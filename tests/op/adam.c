@@ -210,19 +210,19 @@ static void bytes_are_moved(void **state) {
 
 static void settings_tell_cases_apart(void **state) {
     (void)state;
-    const qs_optimizer *optimizer = qs_op_of("adam")->optimizer;
+    const qs_op *op = qs_op_of("adam");
     const double standard[QS_MOST_SETTINGS] = {0.9, 0.999, 1e-8, 0.01};
-    const qs_attributes attributes = qs_optimizer_attributes(standard);
+    const qs_attributes attributes = qs_op_attributes(op, standard);
     const qs_case one = qs_case_make("adam", "forward", &attributes);
-    assert_int_equal(qs_optimizer_settings(optimizer), QS_MOST_SETTINGS);
-    assert_int_equal(qs_optimizer_setting(optimizer, "momentum"), -1);
+    assert_int_equal(qs_op_settings(op), QS_MOST_SETTINGS);
+    assert_int_equal(qs_op_setting(op, "momentum"), -1);
     for (int i = 0; i < QS_MOST_SETTINGS; i++) {
         double other[QS_MOST_SETTINGS];
         memcpy(other, standard, sizeof other);
         other[i] /= 2;
-        const qs_attributes changed = qs_optimizer_attributes(other);
+        const qs_attributes changed = qs_op_attributes(op, other);
         const qs_case another = qs_case_make("adam", "forward", &changed);
-        assert_true(optimizer->setting[i].standard == standard[i] && qs_optimizer_setting(optimizer, optimizer->setting[i].name) == i);
+        assert_true(op->setting[i].standard == standard[i] && qs_op_setting(op, op->setting[i].name) == i);
         assert_true(!qs_case_equal(&one, &another) && qs_case_hash(&one) != qs_case_hash(&another));
     }
 }

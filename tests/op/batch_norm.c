@@ -85,7 +85,7 @@ static void inference_with_batch_statistics(void **state) {
 static void defaults_and_rules(void **state) {
     (void)state;
     qs_case one = qs_case_make("batch_norm", "forward", NULL);
-    assert_true(one.attributes.value == 1e-5 && one.attributes.value2 == 0.1);
+    assert_true(one.attributes.epsilon == 1e-5 && one.attributes.momentum == 0.1);
     assert_ok(qs_case_parse("batch_norm/forward src=fp32[1,2] scale=fp32[2] shift=fp32[2] mean=fp32[2] variance=fp32[2] "
                             "running_mean=fp32[2] running_variance=fp32[2] dst=fp32[1,2]",
                             &one));

@@ -97,10 +97,10 @@ static void numbers_survive(void **state) {
     (void)state;
     const double values[] = {0.1, 1e-5, 1.0 / 3, 5e-324, 1.7976931348623157e308, -2.5};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        qs_case one = qs_case_make("sgd", "forward", &(qs_attributes){.value = values[i], .value2 = 0.3}), again;
+        qs_case one = qs_case_make("sgd", "forward", &(qs_attributes){.momentum = values[i], .weight_decay = 0.3}), again;
         char text[QS_CASE_TEXT];
         assert_ok(qs_case_parse(qs_case_text(&one, text), &again));
-        assert_true(again.attributes.value == values[i] && again.attributes.value2 == 0.3);
+        assert_true(again.attributes.momentum == values[i] && again.attributes.weight_decay == 0.3);
     }
 }
 

@@ -59,11 +59,11 @@ static void optimizers(void **state) {
     char field[64], owner[32], number[32];
     const search rate = told("job", "", "rate.base", "");
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++) {
-        const qs_optimizer *one = qs_op_of(name)->optimizer;
+        const qs_op *one = qs_op_of(name);
         snprintf(owner, sizeof owner, "(%s)", name);
-        snprintf(number, sizeof number, "%s %g", name, one->rate);
+        snprintf(number, sizeof number, "%s %g", name, one->optimizer->rate);
         assert_non_null(strstr(rate.standard, number));
-        for (int s = 0; s < qs_optimizer_settings(one); s++) {
+        for (int s = 0; s < qs_op_settings(one); s++) {
             snprintf(field, sizeof field, "optimizer.%s", one->setting[s].name);
             snprintf(number, sizeof number, "%.9g", one->setting[s].standard);
             const search setting = told("job", "", field, owner);

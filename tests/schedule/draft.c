@@ -210,7 +210,7 @@ static qs_graph *fan_graph(void) {
     for (int branch = 0; branch < 6; branch++) {
         int at = random_conv(graph, &one, branch % 2 ? trunk : random_add(graph, "relu", NULL, 1, &trunk, 0, false), 1);
         at = random_add(graph, "batch_norm", NULL, 1, &at, 0, false);
-        at = random_add(graph, "dropout", &(qs_attributes){.value = 0.5}, 1, &at, 0, false);
+        at = random_add(graph, "dropout", &(qs_attributes){.probability = 0.5}, 1, &at, 0, false);
         const int pair[2] = {sum, at};
         sum = branch ? random_add(graph, "add", NULL, 2, pair, 0, false) : at;
     }

@@ -251,7 +251,7 @@ static void streams_differ(void **state) {
     (void)state;
     model one = start();
     int at = after(&one, "a", "conv2d", 0, 8), node = -1;
-    assert_ok(qs_graph_add(one.graph, "drop", "dropout", &(qs_attributes){.value = 0.5}, 1, &at, 0, false, &node));
+    assert_ok(qs_graph_add(one.graph, "drop", "dropout", &(qs_attributes){.probability = 0.5}, 1, &at, 0, false, &node));
     finish(&one, after(&one, "b", "conv2d", node, 8));
     set(&one, "a", "int8/bf16");
     set(&one, "b", "int8/bf16");

@@ -55,7 +55,7 @@ static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.kernels = chain->cpu->own,
              .src = qs__own_in(chain, QS_SRC),
-             .ceiling = (float)chain->one.attributes.value,
+             .ceiling = (float)chain->one.attributes.ceiling,
              .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__own_out(chain, QS_DST),
              .absmax = qs__own_absmax(chain, QS_DST)};
@@ -94,8 +94,8 @@ static qs_status run_dropout(const qs__chain *chain, const qs_run *run) {
              .dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC),
              .key = rows.key,
              .first = rows.first,
-             .threshold = (float)one->attributes.value,
-             .scale = 1 / (1 - one->attributes.value)};
+             .threshold = (float)one->attributes.probability,
+             .scale = 1 / (1 - one->attributes.probability)};
     qs_parallel(rows.rows * rows.per_row, QS__GRAIN, dropout_range, &j);
     return QS_OK;
 }

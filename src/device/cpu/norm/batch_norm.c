@@ -225,7 +225,7 @@ static void statistics(job *j) {
 }
 
 static void running_update(const job *j) {
-    const double keep = 1 - j->chain->one.attributes.value2, more = j->chain->one.attributes.value2, rows = (double)j->size.rows;
+    const double keep = 1 - j->chain->one.attributes.momentum, more = j->chain->one.attributes.momentum, rows = (double)j->size.rows;
     const double unbias = j->norm->spread == QS_VARIANCE ? rows / (rows - 1) : 1;
     float *mean = qs__cpu_data(j->chain, QS_RUNNING_MEAN), *spread = qs__cpu_data(j->chain, j->norm->running);
     for (int64_t c = 0; c < j->size.channels; c++) {
@@ -286,7 +286,7 @@ int64_t qs__norm_grain(int64_t channels) {
 
 /* From mean (set), spreads (rounded) and the parameters. */
 static void normalize(job *j) {
-    const double epsilon = j->chain->one.attributes.value;
+    const double epsilon = j->chain->one.attributes.epsilon;
     float *factor = j->vector[1], *offset = j->vector[2];
     vector_read(j, qs__cpu_data(j->chain, QS_SCALE), j->scales);
     for (int64_t c = 0; c < j->size.channels; c++)
@@ -352,7 +352,7 @@ static void finish_gradient(job *j) {
     const double rows = (double)j->size.rows;
     vector_read(j, qs__cpu_data(j->chain, QS_SCALE), j->scales);
     for (int64_t c = 0; c < j->size.channels; c++) {
-        const double inverse = qs_norm_inverse(j->norm, (double)spread[c], j->chain->one.attributes.value), unit = inverse * j->step;
+        const double inverse = qs_norm_inverse(j->norm, (double)spread[c], j->chain->one.attributes.epsilon), unit = inverse * j->step;
         const double sum = j->sum[0][c], product = j->sum[1][c] * unit;
         diff_scale[c] = (float)product;
         diff_shift[c] = (float)sum;

@@ -71,7 +71,7 @@ typedef struct row_terms {
 /* 1 / spread, and that in units of src. */
 static void inverse_find(const job *j, int64_t rows, const float *spread, row_terms *out) {
     for (int64_t r = 0; r < rows; r++) {
-        const double inverse = qs_norm_inverse(j->norm, (double)spread[r], j->chain->one.attributes.value);
+        const double inverse = qs_norm_inverse(j->norm, (double)spread[r], j->chain->one.attributes.epsilon);
         out->inverse[r] = (float)inverse;
         out->unit[r] = (float)(inverse * j->step);
     }

@@ -72,20 +72,22 @@ typedef struct qs_operand {
 } qs_operand;
 
 typedef struct qs_attributes {
-    int kernel[2];  /* height, width; conv2d, max_pool, average_pool */
-    int stride[2];  /* 0 means 1 */
-    int padding[2]; /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;     /* 0 means 1; conv2d, channel_shuffle */
-    int offset;     /* slice: the first channel taken */
-    int axis;       /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
+    int kernel[2];         /* height, width; conv2d, max_pool, average_pool */
+    int stride[2];         /* 0 means 1 */
+    int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
+    int groups;            /* 0 means 1; conv2d, channel_shuffle */
+    int offset;            /* slice: the first channel taken */
+    int axis;              /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
                             * values are transformed, with hadamard */
-    int hadamard;   /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
+    int hadamard;          /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
                             * weight_gradient: both factors were transformed over the samples, which only diff_bias has to know */
-    int shifts;     /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
-    double value;   /* dropout: probability; normalisations: epsilon; relu: ceiling, 0 for none (ReLU6: 6); optimisers: */
-    double value2;  /* their settings in order, to value4; batch norms: running-statistics momentum (new = (1-m) old + m batch) */
-    double value3, value4;
-    double ceiling;        /* with `relu`: its ceiling, 0 for none */
+    int shifts;            /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
+    double epsilon;        /* normalisations: added to the spread; adam */
+    double momentum;       /* batch norms: share of the batch in running statistics (new = (1-m) old + m batch); sgd */
+    double probability;    /* dropout: of an element to be dropped */
+    double ceiling;        /* relu, or with the attribute `relu`: the largest result (ReLU6: 6); 0: none */
+    double beta1, beta2;   /* adam */
+    double weight_decay;   /* sgd, adam */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -145,6 +147,19 @@ typedef struct qs_parameter_rule {
 } qs_parameter_rule;
 #define QS_MAX_PARAMETERS 4
 
+/* A number among the attributes that an operator declares as its own. In texts of cases the first one is called "value", the next ones
+ * "value2" and so on. Of optimisers it is a hyperparameter: a field of the job's optimizer and an option of the program, too. */
+#define QS_MOST_SETTINGS 4
+typedef struct qs_setting {
+    const char *name;   /* "weight_decay"; NULL behind the last */
+    size_t field;       /* where it lies in qs_attributes */
+    double standard;    /* what 0 stands for in a case; of an optimiser's: what a job has that says nothing */
+    double least, most; /* the range, ends included */
+    const char *text;   /* what it is, for manuals */
+} qs_setting;
+#define QS_SETTING(name, standard, least, most, text) \
+    { #name, offsetof(qs_attributes, name), standard, least, most, text }
+
 /* How a normalisation normalises: what its reference and the devices' kernels go by. */
 typedef struct qs_norm {
     bool per_position;       /* over the channels of each position (layer norm), not over the positions of each channel */
@@ -158,24 +173,15 @@ typedef struct qs_norm {
 /* An optimiser is an operator whose pass updates flat fp32 weights from flat fp32 gradients: forward src weights <states> flag?, every
  * element by itself, in one pass over memory. All that rooms above know of one stands here: lowering gives every state a buffer of its own
  * beside the weights, the job its settings, devices run its kernels on ranges of elements. */
-#define QS_MOST_SETTINGS 4
 #define QS_MOST_STATES 2
 #define QS_UPDATE_TERMS 12
-
-/* A hyperparameter: a field of the job's optimizer, an option of the program, an attribute (value, value2, ...) of the case. */
-typedef struct qs_setting {
-    const char *name;             /* "weight_decay"; NULL behind the last */
-    double standard, least, most; /* of a job that says nothing; the range, ends included */
-    const char *text;             /* what it is, for manuals */
-} qs_setting;
 
 /* Updates `count` elements: reads the gradient, reads and writes weights and states. The arrays do not overlap. */
 typedef void (*qs_update_kernel)(int64_t count, const float *term, const float *gradient, float *weights, float *const *state);
 
 typedef struct qs_optimizer {
-    int states;  /* those of its pass, behind QS_WEIGHTS; 0 at the start */
-    double rate; /* base learning rate of a job that says none */
-    qs_setting setting[QS_MOST_SETTINGS];
+    int states;                                                                   /* those of its pass, behind QS_WEIGHTS; 0 at the start */
+    double rate;                                                                  /* base learning rate of a job that says none */
     void (*terms)(const qs_attributes *settings, const qs_run *run, float *term); /* what all elements of a step share */
     struct {
         const char *isa;
@@ -201,16 +207,15 @@ typedef struct qs_op {
     bool training_only;                    /* outside training an alias of its input: dropout */
     const qs_norm *norm;                   /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer;         /* NULL: it is none */
+    qs_setting setting[QS_MOST_SETTINGS];
     int passes;
     const qs_pass *pass;
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
     const char *const *cases;
-    /* Puts the actual values where attributes are 0 (batch norm: epsilon 1e-5, momentum 0.1). NULL: nothing to do. Graphs apply
-     * qs_attributes_complete when a node is added, qs_case_make does so as well. */
-    void (*defaults)(qs_attributes *attributes);
 } qs_op;
 
-/* The operator's defaults, and stride and groups 0 made 1. */
+/* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride or groups of 0. Graphs do
+ * so when a node is added, and so does qs_case_make. */
 QS_API void qs_attributes_complete(const qs_op *op, qs_attributes *attributes);
 /* Output shape of an operator by its infer rule. */
 QS_API qs_status qs_op_infer(const qs_op *op, const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
@@ -222,6 +227,13 @@ QS_API const qs_op *qs_op_of(const char *name);
 QS_API const qs_op *qs_op_at(size_t index);
 /* Pass of an operator by name, or NULL. */
 QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
+/* Number of its settings; place of one by name, -1: it has no such setting. */
+QS_API int qs_op_settings(const qs_op *op);
+QS_API int qs_op_setting(const qs_op *op, const char *name);
+/* Value of the setting at a place; 0 behind the last. */
+QS_API double qs_op_value(const qs_op *op, const qs_attributes *attributes, int place);
+/* Attributes from values of its settings in their order. */
+QS_API qs_attributes qs_op_attributes(const qs_op *op, const double *setting);
 
 /* An optimiser by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_optimizer_find(const char *name, const qs_op **out);
@@ -229,11 +241,6 @@ QS_API qs_status qs_optimizer_find(const char *name, const qs_op **out);
 QS_API const char *qs_optimizer_name_at(size_t index);
 /* The role of one of its states. */
 QS_API qs_role qs_optimizer_state(const qs_op *op, int index);
-/* Number of its settings; place of one by name, -1: it has no such setting. */
-QS_API int qs_optimizer_settings(const qs_optimizer *optimizer);
-QS_API int qs_optimizer_setting(const qs_optimizer *optimizer, const char *name);
-/* Attributes of its case, from values of its settings in their order. */
-QS_API qs_attributes qs_optimizer_attributes(const double *setting);
 /* Its kernel for "portable", "avx2" or "avx512". */
 QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa);
 
@@ -289,13 +296,13 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        `hadamard` B, in weight gradients of integers with diff_bias: factors are those of values transformed over the
  *                        samples in blocks of B. The sum over a block of samples is sqrt(B) times its first transformed one, so
  *                        diff_bias[o] = sqrt(B) Σ over the first sample of every block; diff_weights needs nothing
- *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + value) ·
- *                        scale + shift; running = (1 - value2) running + value2 batch, where the batch variance enters unbiased, times
- *                        R/(R-1)
- *   l1_batch_norm        the same with deviation = mean |x - mean|: dst = (x - mean) / (deviation + value) · scale + shift; the running
+ *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + epsilon) ·
+ *                        scale + shift; running = (1 - momentum) running + momentum batch, where the batch variance enters unbiased,
+ *                        times R/(R-1)
+ *   l1_batch_norm        the same with deviation = mean |x - mean|: dst = (x - mean) / (deviation + epsilon) · scale + shift; the running
  *                        deviation takes the batch's as it is. Backward (shared spec, shiftquant.md §3), with n = (x - mean) / (deviation
- *                        + value) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
- *                        value), sign(0) = 0; the derivative wherever no x is its channel's mean
+ *                        + epsilon) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
+ *                        epsilon), sign(0) = 0; the derivative wherever no x is its channel's mean
  *   layer_norm, l1_layer_norm
  *                        the formulas of batch_norm and l1_batch_norm over the C >= 2 channels of each position, by its own mean and
  *                        spread; scale and shift by channel, nothing running. Backward: g = dy · scale differs from channel to channel
@@ -304,16 +311,16 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        step = qs_step_of_absmax, mean with step src_step / 2^p for the largest p in -8 ... 8 that holds it, so that x -
  *                        mean is a whole multiple of one unit. Sums of codes, of squares (L2) and of |x - mean| (L1, from the rounded mean)
  *                        and differences are integers, whatever unit adds them; dst is one rescale of the difference by the channel's
- *                        factor, plus shift. l2_batch_norm_int8 rounds the variance, ..._std its root and divides by deviation + value.
+ *                        factor, plus shift. l2_batch_norm_int8 rounds the variance, ..._std its root and divides by deviation + epsilon.
  *                        mean, variance and deviation hold the rounded values; running ones are averages of unrounded ones, rounded
  *                        where they are used. Backward is the formula of the operator that is not quantized, at the rounded x, mean,
  *                        spread and scale (straight-through); its arithmetic is fp32, since gradients come in float formats.
  *                        In l1_layer_norm_int8 a position shares no step with others but src's: its mean and its deviation have a
  *                        step of src_step / 2^p each, for the largest p up to 8 that holds it. Its deviation is src_step / 4 at least,
- *                        that of src's own rounding errors: positions whose codes are all the same would have gradients of 1 / value
+ *                        that of src's own rounding errors: positions whose codes are all the same would have gradients of 1 / epsilon
  *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
- *   relu                 positive part, value where x >= value > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is element i
- *                        in memory order: 1 where 0 < x < value
+ *   relu                 positive part, ceiling where x >= ceiling > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is
+ *                        element i in memory order: 1 where 0 < x < ceiling
  *   concat               along the channels: those of src, then those of src2
  *   slice                channels offset, offset + 1, ... of src; the gradient of the others is 0
  *   channel_shuffle      with C channels in g groups, dst[c] = src[(c mod g) · C/g + c div g]. These three move values as they are, so all
@@ -321,8 +328,8 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
  *   global_average_pool  dst [N,C,1,1]
- *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)value; kept ones are scaled by 1/(1 - value);
- *                        key and first from qs_op_random_rows
+ *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)probability; kept ones are scaled by
+ *                        1/(1 - probability); key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
  *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
