@@ -10,19 +10,19 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=accum
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}" "${KERNEL_ROUNDS:=12}"
+: "${BENCH_ROUNDS:=5}" "${KERNEL_ROUNDS:=12}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 for round in $(seq "$BENCH_ROUNDS"); do
-    "$QSYNC" bench --accum --json >> "$work/rows"
+    "$QSYNC_BENCH" accum --json >> "$work/rows"
     echo "bench: round $round of $BENCH_ROUNDS done" >&2
 done
 
 jq -s 'def median: sort | .[length / 2 | floor];
     . as $runs | .[0] | with_entries(.key as $key | .value = ([$runs[][$key]] | median))' "$work/rows" > "$work/formula"
-"$QSYNC" bench --narrow --steps "$KERNEL_ROUNDS" --json > "$work/kernels"
-"$QSYNC" bench --narrow --isa avx2 --steps "$KERNEL_ROUNDS" --json > "$work/avx2"
+"$QSYNC_BENCH" narrow --rounds "$KERNEL_ROUNDS" --json > "$work/kernels"
+"$QSYNC_BENCH" narrow --isa avx2 --rounds "$KERNEL_ROUNDS" --json > "$work/avx2"
 jq -s '.[0] + .[1] + {avx2: .[2]}' "$work/formula" "$work/kernels" "$work/avx2" > "$work/figures.json"
 bench_write "$work/figures.json"
 jq '.figures | del(.shapes, .avx2.shapes)' bench/results/accum.json

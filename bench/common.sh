@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it. Kernels are those that the
+# Shared by the benchmarks: the form of a result, {machine, commit, command, figures}. Set bench_name before sourcing it. QSYNC, QSYNC_BENCH: the programs. Kernels are those that the
 # device takes by itself, or, where QSYNC_CACHE is set, those of that file.
 # `commit` and `command` are taken here, before anything is measured: the tree may change meanwhile.
 
@@ -14,6 +14,10 @@ bench_command() {
         | select((.key | test("^(BENCH|DEMO|KERNEL|PREDICTION)_") and (endswith("_OUT") | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
         | "\(.key)=" + (.value | if test("^[\\w.,:/=+-]+$") then . else @sh end)] + ["make bench-\($name)"] | join(" ")'
 }
+case ${QSYNC:=build/release/qsync} in
+*/*) : "${QSYNC_BENCH:=$(dirname "$QSYNC")/qsync-bench}" ;;
+*) : "${QSYNC_BENCH:=qsync-bench}" ;;
+esac
 bench_commit=$(bench_commit | tr -d '\n')
 bench_command=$(bench_command)
 export OMP_NUM_THREADS=1 QSYNC_CACHE="${QSYNC_CACHE:-off}"

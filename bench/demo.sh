@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=demo
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}"
+: "${DEMO_OUT:=run/demo}"
 export QSYNC DEMO_OUT
 sh examples/demo.sh
 work=$(mktemp -d)

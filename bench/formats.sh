@@ -11,13 +11,13 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=formats
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=12}" "${BENCH_MODEL:=resnet18_cifar}" "${BENCH_BATCH:=128}"
+: "${BENCH_ROUNDS:=12}" "${BENCH_MODEL:=resnet18_cifar}" "${BENCH_BATCH:=128}"
 : "${BENCH_PAIRS:=3}" "${BENCH_STEPS:=6}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 measure() { # NAME ISA
-    "$QSYNC" bench --formats --isa "$2" --steps "$BENCH_ROUNDS" --json > "$work/$1"
+    "$QSYNC_BENCH" formats --isa "$2" --rounds "$BENCH_ROUNDS" --json > "$work/$1"
     echo "bench: $1 done" >&2
 }
 

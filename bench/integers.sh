@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=integers
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_MODELS:=resnet20 resnet20:norm=l1bnq}" "${BENCH_BATCH:=128}" "${BENCH_ROUNDS:=7}"
+: "${BENCH_MODELS:=resnet20 resnet20:norm=l1bnq}" "${BENCH_BATCH:=128}" "${BENCH_ROUNDS:=7}"
 : "${BENCH_STEPS:=6}" "${BENCH_THREADS:=1}"
 export OMP_NUM_THREADS="$BENCH_THREADS" OMP_PROC_BIND=close OMP_PLACES=cores
 work=$(mktemp -d)

@@ -7,13 +7,13 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=mapper
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_OPERATORS:=100 1000 4000}" "${BENCH_ROUNDS:=5}"
+: "${BENCH_OPERATORS:=100 1000 4000}" "${BENCH_ROUNDS:=5}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 for round in $(seq "$BENCH_ROUNDS"); do
     for operators in $BENCH_OPERATORS; do
-        "$QSYNC" bench --mapper "$operators" --json | jq -c --arg size "$operators" '{size: $size, figures: .}' >> "$work/rows"
+        "$QSYNC_BENCH" mapper --operators "$operators" --json | jq -c --arg size "$operators" '{size: $size, figures: .}' >> "$work/rows"
     done
     echo "bench: round $round of $BENCH_ROUNDS done" >&2
 done

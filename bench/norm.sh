@@ -8,12 +8,12 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=norm
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=40}" "${BENCH_THREADS:=1}"
+: "${BENCH_ROUNDS:=40}" "${BENCH_THREADS:=1}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 export OMP_NUM_THREADS="$BENCH_THREADS"
-"$QSYNC" bench --norm --steps "$BENCH_ROUNDS" --threads "$BENCH_THREADS" --json > "$work/ours"
+"$QSYNC_BENCH" norm --rounds "$BENCH_ROUNDS" --threads "$BENCH_THREADS" --json > "$work/ours"
 peer='{}'
 if /usr/bin/python3 -c 'import torch' 2> /dev/null; then
     peer=$(/usr/bin/python3 bench/norm_torch.py "$BENCH_ROUNDS" "$BENCH_THREADS")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peer of `qsync bench --norm`: microseconds of PyTorch's batch norm in training, forward and backward, channels last, the least of all rounds.
+"""Peer of `qsync-bench norm`: microseconds of PyTorch's batch norm in training, forward and backward, channels last, the least of all rounds.
 
 usage: norm_torch.py ROUNDS THREADS
-Prints JSON {"SHAPE.FORMAT": {"forward": us, "backward": us}} for the shapes of src/cli/bench_norm.c. Backward is taken with the gradients of
+Prints JSON {"SHAPE.FORMAT": {"forward": us, "backward": us}} for the shapes of src/bench/norm.c. Backward is taken with the gradients of
 weight and bias.
 """
 import json

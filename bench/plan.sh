@@ -9,16 +9,16 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=plan
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_ROUNDS:=5}"
+: "${BENCH_ROUNDS:=5}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 for round in $(seq "$BENCH_ROUNDS"); do
-    "$QSYNC" bench --plan --json >> "$work/rows"
+    "$QSYNC_BENCH" plan --json >> "$work/rows"
     echo "bench: round $round of $BENCH_ROUNDS done" >&2
 done
 
-"$QSYNC" bench --gap --json > "$work/gap"
+"$QSYNC_BENCH" gap --json > "$work/gap"
 jq -s 'def median: sort | .[length / 2 | floor];
     . as $runs | .[0] | [paths(numbers)] as $keys
     | reduce $keys[] as $key ({}; setpath($key; [$runs[] | getpath($key)] | median)) + $gap[0]' --slurpfile gap "$work/gap" "$work/rows" > "$work/figures.json"

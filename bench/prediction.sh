@@ -22,7 +22,7 @@ cd "$(dirname "$0")/.."
 bench_name=prediction
 . bench/common.sh
 . tools/launch.sh
-: "${QSYNC:=build/release/qsync}" "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
+: "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
     "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_LATER=fp32 half int8 mix0}" "${PREDICTION_REPETITIONS:=18}" \
     "${PREDICTION_OUT:=run/prediction}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true

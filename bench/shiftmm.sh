@@ -15,10 +15,9 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=shiftmm
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$QSYNC" bench --shiftmm --json > "$work/figures.json"
+"$QSYNC_BENCH" shiftmm --json > "$work/figures.json"
 bench_write "$work/figures.json"
 jq '.figures | del(.shapes)' bench/results/shiftmm.json

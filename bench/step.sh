@@ -5,7 +5,7 @@
 # machine's noise hits both. int8 stands for the faster of int8/bf16 and all three products in int8; its peer is the faster of PyTorch's.
 # What is wanted (step_figures.jq) is a ratio to the peer, and of two threads a ratio to one (scaling); `missed` names what is below. Then,
 # once: what the operators' passes take of each step on one thread (breakdown), and what changing formats takes over batches
-# (quantization: qsync bench --quantization).
+# (quantization: qsync-bench quantization).
 # BENCH_TUNE=yes finds the fastest kernels of every case first (qsync bench --tune; many minutes), into a file of its own.
 # BENCH_CASES (MODEL:BATCH[:CxHxW] ...), BENCH_ROUNDS (3), BENCH_STEPS (12), BENCH_THREADS (1 2), BENCH_BATCHES (16,32,64,128,256),
 # BENCH_QUANTIZATION (models, comma-separated; resnet20,vgg11_bn).
@@ -13,7 +13,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bench_name=step
 . bench/common.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_CASES:=resnet20:128 resnet18:16:3x64x64 resnet50:16:3x64x64 vgg11_bn:128 mobilenet_v2:128}"
+: "${BENCH_CASES:=resnet20:128 resnet18:16:3x64x64 resnet50:16:3x64x64 vgg11_bn:128 mobilenet_v2:128}"
 : "${BENCH_ROUNDS:=3}" "${BENCH_STEPS:=12}" "${BENCH_QUANTIZATION:=resnet20,vgg11_bn}" "${BENCH_BATCHES:=16,32,64,128,256}"
 : "${BENCH_TUNE:=no}" "${BENCH_THREADS:=1 $([ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] && echo 2)}"
 export OMP_PROC_BIND=close OMP_PLACES=cores
@@ -100,7 +100,7 @@ for one in $BENCH_CASES; do
     ours 1 --breakdown --recipes "$(echo "$recipes" | tr ' ' ,)"
 done > "$work/breakdowns"
 echo "bench: breakdowns done" >&2
-"$QSYNC" bench --quantization --models "$BENCH_QUANTIZATION" --batches "$BENCH_BATCHES" --steps "$BENCH_STEPS" --json > "$work/quantization"
+"$QSYNC_BENCH" quantization --models "$BENCH_QUANTIZATION" --batches "$BENCH_BATCHES" --steps "$BENCH_STEPS" --json > "$work/quantization"
 for threads in $BENCH_THREADS; do
     OMP_NUM_THREADS=$threads "$QSYNC" devices --peaks --threads "$threads" --json |
         jq --arg threads "$threads" '{key: $threads, value: (.devices[] | select(.backend == "cpu") | .peak_gop_per_s)}'

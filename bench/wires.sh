@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 bench_name=wires
 . bench/common.sh
 . tools/launch.sh
-: "${QSYNC:=build/release/qsync}" "${BENCH_SIZES:=1 11 100}" "${BENCH_RANKS:=2}" "${BENCH_ROUNDS:=100}"
+: "${BENCH_SIZES:=1 11 100}" "${BENCH_RANKS:=2}" "${BENCH_ROUNDS:=100}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 for size in $BENCH_SIZES; do
-    launch "$BENCH_RANKS" bench --wires --message-bytes $((size * 1048576)) --steps "$BENCH_ROUNDS" --json | jq --arg size "$size" '. + {$size}'
+    QSYNC=$QSYNC_BENCH launch "$BENCH_RANKS" wires --message-bytes $((size * 1048576)) --rounds "$BENCH_ROUNDS" --json | jq --arg size "$size" '. + {$size}'
     echo "bench: $size MiB done" >&2
 done > "$work/sizes"
 

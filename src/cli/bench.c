@@ -1,142 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync bench: images per second of whole training steps, per model and recipe, and what of them changes formats; which kernels are the
- * fastest; or the speed of the cost mapper, of planning, of rounding, of normalisations, of the formula for accumulators or of products in
- * narrow ones, of all-reduces on narrow wires, or how far planners are from the optimum. */
-#include "bench_mapper.h"
-#include "bench_accum.h"
-#include "bench_formats.h"
-#include "bench_gap.h"
-#include "bench_narrow.h"
-#include "bench_norm.h"
-#include "bench_plan.h"
-#include "bench_shiftmm.h"
-#include "bench_step.h"
+/* qsync bench: images per second of whole training steps, per model and recipe, beside the roof of their products, and which kernels they
+ * consist of; or which kernels are the fastest (bench_tune.c). */
+#include <math.h>
+
 #include "bench_tune.h"
-#include "bench_wires.h"
 
-/* What the command line asks for. */
-typedef struct request {
-    step_bench steps;
+typedef struct bench {
+    const char *models, *recipes;        /* comma-separated */
+    const char *input;                   /* "3x64x64"; NULL: the model's own, as its classes where 0 */
+    const char *isa, *backend, *dataset; /* dataset: of --tune */
+    const char *optimizer;               /* NULL: sgd */
+    int classes, steps, threads;
+    int64_t batch;
+    bool breakdown, kernels, tune, json;
     qs_device *device;
-    const char *isa, *backend, *dataset;
-    bool plan, gap, accum, formats, norm, narrow, shiftmm, tune, quantization, wires;
-    int operators;
-    int64_t message_bytes;
-} request;
+    const char *model; /* the one at hand */
+    json_t *all, *row; /* row: of the model at hand */
+    json_t *listed;    /* kernels of the recipe at hand */
+} bench;
 
-static void options_fill(request *asked, option_table *table) {
-    step_bench *steps = &asked->steps;
-    *asked = (request){.steps = {.models = "resnet20",
-                                 .recipes = "fp32,bf16,int8/bf16",
-                                 .batches = "16,32,64,128,256",
-                                 .batch = 128,
-                                 .steps = 12,
-                                 .threads = 1},
-                       .isa = "all",
-                       .backend = "cpu",
-                       .dataset = "",
-                       .message_bytes = 11 << 20};
-    options_add(table, (option_row){"models", OPTION_TEXT, &steps->models, "LIST", "comma-separated (resnet20)", 0});
-    options_add(table, (option_row){"recipes", OPTION_TEXT, &steps->recipes, "LIST",
-                                    "comma-separated (fp32,bf16,int8/bf16; --tune: all that the device offers)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &steps->batch, "N", "batch (128)", 1});
-    options_add(table, (option_row){"optimizer", OPTION_TEXT, &steps->optimizer, "NAME", optimizer_names(), 0});
-    options_add(table, (option_row){"input", OPTION_TEXT, &steps->input, "CxHxW", "input shape (each model's own)", 0});
-    options_add(table, (option_row){"classes", OPTION_INT, &steps->classes, "N", "classes (each model's own)", 1});
-    options_add(table, (option_row){"steps", OPTION_INT, &steps->steps, "N",
-                                    "timed steps, or rounds of --tune, --formats, --norm, --narrow and --wires (12)", 1});
-    options_add(table, (option_row){"threads", OPTION_INT, &steps->threads, "N", "threads (1)", 1});
-    options_add(table, (option_row){"isa", OPTION_TEXT, &asked->isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(table, (option_row){"backend", OPTION_TEXT, &asked->backend, "NAME", "cpu or ref (cpu)", 0});
-    options_add(table, (option_row){"kernels", OPTION_FLAG, &steps->kernels, NULL, "also every kernel by name", 0});
-    options_add(table,
-                (option_row){"breakdown", OPTION_FLAG, &steps->breakdown, NULL, "also what each operator's passes take of a step", 0});
-    options_add(table, (option_row){"quantization", OPTION_FLAG, &asked->quantization, NULL,
-                                    "instead: what changing formats takes of steps, over batches", 0});
-    options_add(table, (option_row){"batches", OPTION_TEXT, &steps->batches, "LIST", "--quantization: (16,32,64,128,256)", 0});
-    options_add(table, (option_row){"tune", OPTION_FLAG, &asked->tune, NULL, "instead: which kernels are the fastest, for later runs", 0});
-    options_add(table,
-                (option_row){"dataset", OPTION_TEXT, &asked->dataset, "NAME", "--tune: images as of this set (each model's own)", 0});
-    options_add(table,
-                (option_row){"mapper", OPTION_INT, &asked->operators, "N", "instead: changes of one among N operators, made-up costs", 20});
-    options_add(table, (option_row){"plan", OPTION_FLAG, &asked->plan, NULL, "instead: planning for 32 devices, made-up costs", 0});
-    options_add(table, (option_row){"gap", OPTION_FLAG, &asked->gap, NULL, "instead: plans of small random models above the optimum", 0});
-    options_add(table, (option_row){"accum", OPTION_FLAG, &asked->accum, NULL, "instead: the width of an accumulator, by the formula", 0});
-    options_add(table, (option_row){"formats", OPTION_FLAG, &asked->formats, NULL, "instead: rounding to formats, beside a copy", 0});
-    options_add(table, (option_row){"norm", OPTION_FLAG, &asked->norm, NULL, "instead: normalisations, beside batch_norm", 0});
-    options_add(table,
-                (option_row){"narrow", OPTION_FLAG, &asked->narrow, NULL, "instead: products in narrow accumulators, beside fp32's", 0});
-    options_add(table,
-                (option_row){"shiftmm", OPTION_FLAG, &asked->shiftmm, NULL, "instead: products of 4 and 6 bits beside int8 and bf16", 0});
-    options_add(table, (option_row){"wires", OPTION_FLAG, &asked->wires, NULL, "instead: all-reduces of ranks by wire, under mpirun", 0});
-    options_add(table,
-                (option_row){"message-bytes", OPTION_INTEGER, &asked->message_bytes, "N", "--wires: gradients summed (11534336)", 4});
-    options_add(table, (option_row){"json", OPTION_FLAG, &steps->json, NULL, "print JSON", 0});
+/* A figure that the device or the kernel has not is NAN. */
+static double fraction(double part, double whole) {
+    return part > 0 && whole > 0 ? part / whole : NAN;
 }
 
-static qs_status request_check(const request *asked, const option_table *table) {
-    const int others = asked->plan + asked->gap + asked->accum + asked->formats + asked->norm + asked->narrow + asked->shiftmm +
-                       asked->tune + asked->quantization + asked->wires + (asked->operators > 0);
-    if (others > 1)
-        return qs_fail(QS_USAGE,
-                       "--mapper, --plan, --gap, --accum, --formats, --norm, --narrow, --shiftmm, --quantization, --tune, --wires are "
-                       "benchmarks of their own: give one");
-    if (asked->steps.kernels && others) return qs_fail(QS_USAGE, "--kernels lists those of whole steps: leave out the other benchmark");
-    if (asked->steps.breakdown && others)
-        return qs_fail(QS_USAGE, "--breakdown is of whole steps in one recipe: leave out the other benchmark");
-    if (asked->steps.optimizer && others) return qs_fail(QS_USAGE, "--optimizer is of whole steps: leave out the other benchmark");
-    if ((asked->steps.input || asked->steps.classes) && others && !asked->quantization && !asked->tune)
-        return qs_fail(QS_USAGE, "--input and --classes are of whole steps, --quantization and --tune: leave out the other benchmark");
-    if (option_given(table, "batches") && !asked->quantization)
-        return qs_fail(QS_USAGE, "--batches is of --quantization; a step has one --batch");
-    if (option_given(table, "message-bytes") && !asked->wires) return qs_fail(QS_USAGE, "--message-bytes goes with --wires");
-    if (option_given(table, "dataset") && !asked->tune) return qs_fail(QS_USAGE, "--dataset goes with --tune");
-    if (option_given(table, "dataset") && (asked->steps.input || asked->steps.classes))
+/* ---- Kernels of a step by operator and pass ---- */
+
+static double rest_of(const qs_bench_figure *figure) {
+    double rest = figure->step_us;
+    for (int i = 0; i < figure->parts; i++)
+        rest -= figure->part[i].us;
+    return rest;
+}
+
+static json_t *breakdown_json(const qs_bench_figure *figure) {
+    json_t *rows = json_array();
+    for (int i = 0; i < figure->parts; i++) {
+        const qs_bench_part *one = &figure->part[i];
+        json_array_append_new(rows, json_pack("{s:s,s:b,s:i,s:f,s:f,s:f,s:f,s:o}", "pass", one->name, "conversion", one->conversion,
+                                              "count", one->count, "us", one->us, "share", one->us / figure->step_us, "gflop_per_s",
+                                              one->flops / one->us / 1e3, "gb_per_s", one->bytes / one->us / 1e3, "fraction_of_roof",
+                                              json_number(fraction(one->roof_us, one->us))));
+    }
+    return rows;
+}
+
+static void breakdown_print(const qs_bench_figure *figure) {
+    for (int i = 0; i < figure->parts; i++) {
+        const qs_bench_part *one = &figure->part[i];
+        printf("  %-36s %-10s %4d %12s %9s %8.1f GFLOP/s %7.1f GB/s", one->name, one->conversion ? "conversion" : "", one->count,
+               time_text(one->us), percent_text(one->us / figure->step_us), one->flops / one->us / 1e3, one->bytes / one->us / 1e3);
+        if (one->roof_us > 0) printf(" %9s of the roof", percent_text(one->roof_us / one->us));
+        printf("\n");
+    }
+    printf("  %-36s %-10s %4s %12s %9s\n", "rest", "", "", time_text(rest_of(figure)), percent_text(rest_of(figure) / figure->step_us));
+}
+
+/* ---- Steps ---- */
+
+static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
+    json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:i,s:i}", "images_per_s", figure->images_per_second, "step_us", figure->step_us,
+                            "gflop_per_s", figure->flops_per_step / figure->step_us / 1e3, "fraction_of_roof",
+                            json_number(fraction(figure->roof_us, figure->step_us)), "cases", figure->cases, "tuned", figure->tuned);
+    if (one->listed) json_object_set_new(row, "kernels", one->listed);
+    one->listed = NULL;
+    if (figure->parts > 0) {
+        json_object_set_new(row, "breakdown", breakdown_json(figure));
+        json_object_set_new(row, "rest_us", json_real(rest_of(figure)));
+    }
+    return row;
+}
+
+static void figure_print(const bench *one, const char *recipe, const qs_bench_figure *figure) {
+    printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s", one->model, recipe, figure->images_per_second,
+           time_text(figure->step_us), figure->flops_per_step / figure->step_us / 1e3);
+    if (figure->roof_us > 0) printf(" %9s of the roof", percent_text(figure->roof_us / figure->step_us));
+    if (figure->tuned > 0) printf("   tuned kernels in %d of %d cases", figure->tuned, figure->cases);
+    printf("\n");
+    if (figure->parts > 0) breakdown_print(figure);
+}
+
+/* ---- Kernels of a step by name ---- */
+
+static void kernel_list(void *context, const qs_step *step, int places, bool tuned) {
+    bench *one = context;
+    if (one->json)
+        json_object_set_new(one->listed, step->case_text,
+                            json_pack("{s:s,s:i,s:b}", "kernel", step->kernel, "places", places, "tuned", tuned));
+    else
+        printf("  %4d x %-40s %s%s\n", places, step->kernel, tuned ? "(tuned) " : "", step->case_text);
+}
+
+static qs_status figure_show(bench *one, const qs_bench_question *question, const qs_bench_figure *figure) {
+    if (!one->json) figure_print(one, question->recipe, figure);
+    if (one->kernels && one->json) one->listed = json_object();
+    if (one->kernels) QS_TRY(qs_bench_kernels(question, one->device, kernel_list, one));
+    if (one->json) json_object_set_new(one->row, question->recipe, figure_json(one, figure));
+    fflush(stdout);
+    return QS_OK;
+}
+
+/* ---- Models and recipes ---- */
+
+static qs_status recipe_run(void *context, const char *recipe) {
+    bench *one = context;
+    qs_model_input input;
+    qs_bench_figure figure;
+    QS_TRY(model_input_parse(one->input, one->classes, one->model, &input));
+    const qs_bench_question question = {.model = one->model,
+                                        .input = &input,
+                                        .recipe = recipe,
+                                        .optimizer = one->optimizer,
+                                        .batch = one->batch,
+                                        .steps = one->steps,
+                                        .parts = one->breakdown};
+    QS_TRY(qs_bench_step(&question, one->device, &figure));
+    const qs_status status = figure_show(one, &question, &figure);
+    qs_bench_figure_release(&figure);
+    return status;
+}
+
+static qs_status model_run(void *context, const char *model) {
+    bench *one = context;
+    one->model = model;
+    one->row = json_object();
+    json_object_set_new(one->all, model, one->row);
+    return names_each(one->recipes, recipe_run, one);
+}
+
+/* ---- The verb ---- */
+
+static void options_fill(bench *one, option_table *table) {
+    *one = (bench){.models = "resnet20",
+                   .recipes = "fp32,bf16,int8/bf16",
+                   .isa = "all",
+                   .backend = "cpu",
+                   .dataset = "",
+                   .steps = 12,
+                   .threads = 1,
+                   .batch = 128};
+    options_add(table, (option_row){"models", OPTION_TEXT, &one->models, "LIST", "comma-separated (resnet20)", 0});
+    options_add(table, (option_row){"recipes", OPTION_TEXT, &one->recipes, "LIST",
+                                    "comma-separated (fp32,bf16,int8/bf16; --tune: all that the device offers)", 0});
+    options_add(table, (option_row){"batch", OPTION_INTEGER, &one->batch, "N", "batch (128)", 1});
+    options_add(table, (option_row){"optimizer", OPTION_TEXT, &one->optimizer, "NAME", optimizer_names(), 0});
+    options_add(table, (option_row){"input", OPTION_TEXT, &one->input, "CxHxW", "input shape (each model's own)", 0});
+    options_add(table, (option_row){"classes", OPTION_INT, &one->classes, "N", "classes (each model's own)", 1});
+    options_add(table, (option_row){"steps", OPTION_INT, &one->steps, "N", "timed steps, or rounds of --tune (12)", 1});
+    options_add(table, (option_row){"threads", OPTION_INT, &one->threads, "N", "threads (1)", 1});
+    options_add(table, (option_row){"isa", OPTION_TEXT, &one->isa, "NAME", "instruction-set ceiling (all)", 0});
+    options_add(table, (option_row){"backend", OPTION_TEXT, &one->backend, "NAME", "cpu or ref (cpu)", 0});
+    options_add(table, (option_row){"kernels", OPTION_FLAG, &one->kernels, NULL, "also every kernel by name", 0});
+    options_add(table, (option_row){"breakdown", OPTION_FLAG, &one->breakdown, NULL, "also what each operator's passes take of a step", 0});
+    options_add(table, (option_row){"tune", OPTION_FLAG, &one->tune, NULL, "instead: which kernels are the fastest, for later runs", 0});
+    options_add(table, (option_row){"dataset", OPTION_TEXT, &one->dataset, "NAME", "--tune: images as of this set (each model's own)", 0});
+    options_add(table, (option_row){"json", OPTION_FLAG, &one->json, NULL, "print JSON", 0});
+}
+
+static qs_status options_check(const bench *one, const option_table *table) {
+    if (one->tune && (one->kernels || one->breakdown || one->optimizer))
+        return qs_fail(QS_USAGE, "--kernels, --breakdown and --optimizer are of whole steps: leave out --tune");
+    if (option_given(table, "dataset") && !one->tune) return qs_fail(QS_USAGE, "--dataset goes with --tune");
+    if (option_given(table, "dataset") && (one->input || one->classes))
         return qs_fail(QS_USAGE, "--dataset says input and classes: leave out --input and --classes");
     return QS_OK;
 }
 
-static qs_status tune(request *asked, const option_table *table) {
-    const tune_request one = {.models = asked->steps.models,
-                              .recipes = option_given(table, "recipes") ? asked->steps.recipes : NULL,
-                              .dataset = asked->dataset,
-                              .input = asked->steps.input,
-                              .classes = asked->steps.classes,
-                              .backend = asked->backend,
-                              .isa = asked->isa,
-                              .batch = asked->steps.batch,
-                              .threads = asked->steps.threads,
-                              .rounds = asked->steps.steps,
-                              .json = asked->steps.json};
-    return bench_tune(asked->device, &one);
+static qs_status tune(const bench *one, const option_table *table) {
+    const tune_request request = {.models = one->models,
+                                  .recipes = option_given(table, "recipes") ? one->recipes : NULL,
+                                  .dataset = one->dataset,
+                                  .input = one->input,
+                                  .classes = one->classes,
+                                  .backend = one->backend,
+                                  .isa = one->isa,
+                                  .batch = one->batch,
+                                  .threads = one->threads,
+                                  .rounds = one->steps,
+                                  .json = one->json};
+    return bench_tune(one->device, &request);
 }
 
-static qs_status device_run(request *asked, const option_table *table) {
-    const step_bench *steps = &asked->steps;
-    const qs_device_options options = {.backend = asked->backend, .threads = steps->threads, .isa = asked->isa, .speed = 1};
-    QS_TRY(qs_device_open(&options, &asked->device));
-    qs_status status = tuned_take(asked->device);
-    if (status == QS_OK)
-        status = asked->tune           ? tune(asked, table)
-                 : asked->norm         ? bench_norm(asked->device, steps->steps, steps->json)
-                 : asked->shiftmm      ? bench_shiftmm(asked->device, steps->threads, steps->json)
-                 : asked->quantization ? bench_quantization(steps, asked->device)
-                                       : bench_step(steps, asked->device);
-    qs_device_close(asked->device);
+static qs_status models_run(bench *one) {
+    one->all = json_object();
+    const qs_status status = names_each(one->models, model_run, one);
+    if (status == QS_OK && one->json)
+        return json_print(json_pack("{s:I,s:s?,s:i,s:o}", "batch", (json_int_t)one->batch, "input", one->input, "threads", one->threads,
+                                    "models", one->all));
+    json_decref(one->all);
     return status;
-}
-
-static qs_status request_run(request *asked, const option_table *table) {
-    const step_bench *steps = &asked->steps;
-    if (asked->operators > 0) return bench_mapper(asked->operators, steps->json);
-    if (asked->plan) return bench_plan(steps->json);
-    if (asked->gap) return bench_gap(steps->json);
-    if (asked->accum) return bench_accum(steps->json);
-    if (asked->wires) return bench_wires(asked->message_bytes, steps->steps, steps->json);
-    threads_pin(steps->threads);
-    if (asked->narrow) return bench_narrow(steps->threads, asked->isa, steps->steps, steps->json);
-    if (asked->formats) return bench_formats(steps->threads, asked->isa, steps->steps, steps->json);
-    return device_run(asked, table);
 }
 
 qs_status verb_bench(int argc, char **argv) {
@@ -150,20 +202,18 @@ qs_status verb_bench(int argc, char **argv) {
         "plans name them.",
         "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
         "  qsync bench --models resnet18,resnet50 --input 3x64x64 --batch 16 --breakdown\n"
-        "  qsync bench --quantization --models resnet20 --batches 16,64,256\n"
-        "  qsync bench --tune --models resnet20 --isa avx2_vnni\n"
-        "  qsync bench --mapper 1000\n"
-        "  qsync bench --plan\n  qsync bench --gap\n  qsync bench --accum\n  qsync bench --narrow\n  qsync bench --formats --threads 2\n"
-        "  qsync bench --norm --steps 40\n  qsync bench --shiftmm\n"
-        "  mpirun -n 2 qsync bench --wires --message-bytes 1048576 --steps 40\n"};
-    request asked;
+        "  qsync bench --tune --models resnet20 --isa avx2_vnni\n"};
+    bench one;
     bool done = false;
     int first = 0;
     option_table table = {0};
-    options_fill(&asked, &table);
+    options_fill(&one, &table);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    QS_TRY(request_check(&asked, &table));
-    return request_run(&asked, &table);
+    QS_TRY(options_check(&one, &table));
+    QS_TRY(device_start(one.backend, one.threads, one.isa, &one.device));
+    const qs_status status = one.tune ? tune(&one, &table) : models_run(&one);
+    qs_device_close(one.device);
+    return status;
 }

@@ -1,52 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the verbs share: option tables, job and cluster options, the session (communicator and device), output. */
+/* What the verbs share beside program.h: job and cluster options, and the session (communicator and device). */
 #ifndef QSYNC_CLI_H
 #define QSYNC_CLI_H
 
-#include <jansson.h>
-
+#include "program.h"
 #include "qsync/accumulator.h"
 #include "qsync/planner.h"
 #include "qsync/profiler.h"
-
-/* ---- Options ----------------------------------------------------------------------------------------------------------- */
-
-typedef enum option_kind { OPTION_TEXT, OPTION_INT, OPTION_INTEGER, OPTION_REAL, OPTION_FLAG } option_kind;
-typedef struct option_row {
-    const char *name; /* "batch" for --batch */
-    option_kind kind;
-    void *target;         /* const char **, int *, int64_t *, double *, bool * */
-    const char *argument; /* "N", "FILE"; NULL for flags */
-    const char *help;     /* one line; the default is part of it */
-    double minimum;       /* of numbers */
-} option_row;
-
-typedef struct verb_usage {
-    const char *verb;
-    const char *arguments; /* "MODEL", "[VALUE ...]" or "" */
-    const char *purpose;   /* a few lines */
-    const char *examples;  /* lines, or NULL */
-} verb_usage;
-
-#define MOST_OPTIONS 56
-typedef struct option_table {
-    int rows;
-    option_row row[MOST_OPTIONS];
-    bool given[MOST_OPTIONS]; /* set by options_parse */
-} option_table;
-
-void options_add(option_table *table, option_row row);
-/* Parses argv[1..]; *first receives the index of the first non-option argument. `done` becomes true after --help. QS_USAGE names the
- * option, the value and the rule. */
-qs_status options_parse(option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done);
-/* True when the option stood on the command line. */
-bool option_given(const option_table *table, const char *name);
-/* QS_USAGE when there are more than `most` plain arguments. */
-qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most);
-/* The input of a model: its own, with the shape "3x32x32" unless text is NULL, and other classes unless 0. */
-qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out);
-/* Calls `visit` for each name of a comma-separated list, up to the first failure. */
-qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context);
 
 /* ---- Job, cluster, session ------------------------------------------------------------------------------------------------ */
 
@@ -100,30 +60,17 @@ typedef struct session {
     qs_device *device;
     bool pinned; /* every thread of this rank has a core of its own */
 } session;
-/* Opens communicator, cluster (file, or a single rank), and this rank's device, and pins its threads where cores suffice; `before` is
+/* Opens communicator, cluster (file, or a single rank), and this rank's device, pins its threads where cores suffice, and has all ranks
+ * of a class take the kernels that its first one finds in the user's cache, so that they run alike; `before` is
  * what came of this rank's options and files, so that what fails on one rank alone is told and stops all. QS_USAGE when the number of
  * ranks does not match. */
 qs_status session_open(const session_options *options, qs_status before, session *out);
 /* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the
  * others cannot know of is told here and ends the whole run at once. */
 qs_status session_end(session *one, qs_status status);
-/* Called once at start: under a launcher, rank 0 speaks for all until a session exists. */
-void launcher_rank_read(void);
-/* True when what all ranks know, or the failure at hand, has been told or is another rank's to tell. */
-bool failure_is_told(void);
 bool session_is_first(const session *one);
-/* For a verb without a session: each thread gets a core of its own, as far as there are any. */
-void threads_pin(int threads);
-
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);
-
-/* ---- Kernels from the user's cache (tuned.c) ---- */
-
-/* For a device of a process by itself. */
-qs_status tuned_take(qs_device *device);
-/* Collective: the first rank of each class reads the cache, and all ranks of the class take what it found, so that they run alike. */
-qs_status tuned_share(session *one);
 
 /* ---- Estimated profiles --------------------------------------------------------------------------------------------------- */
 
@@ -147,31 +94,7 @@ qs_status accumulate_options_read(const accumulate_options *options, qs_accumula
 /* QS_USAGE where the other two stand without a rule. */
 qs_status accumulate_options_check(const accumulate_options *options, const option_table *table);
 
-/* ---- Output ------------------------------------------------------------------------------------------------------------- */
-
-/* Prints a JSON value on stdout and releases it; a NULL value is QS_OUT_OF_MEMORY. */
-qs_status json_print(json_t *value);
-/* A number, or null where it is not finite (no epoch was run, nothing was measured). */
-json_t *json_number(double value);
-/* "1.2 MiB", "38.4 ms" into a small static ring: usable a few times in one printf; "-" for what is not finite. */
-const char *bytes_text(double bytes);
-const char *time_text(double us);
-const char *count_text(double count);
-/* A fraction as "91.25 %"; "-" when it is not finite. */
-const char *percent_text(double fraction);
-/* QS_BAD_FILE when no file can be made at `path`: told before long work, not behind it. */
-qs_status output_check(const char *path);
-
-/* Progress on stderr: a bar on a terminal, otherwise a line every few seconds. fraction in 0..1; text follows it. */
-void progress_show(double fraction, const char *format, ...) QS_PRINTF(2, 3);
-/* Clears the bar: before any other line on stderr. */
-void progress_end(void);
-
 /* ---- Verbs ------------------------------------------------------------------------------------------------------------- */
-typedef struct verb {
-    const char *name, *summary;
-    qs_status (*run)(int argc, char **argv);
-} verb;
 #define QS_VERB(name, summary) qs_status verb_##name(int argc, char **argv);
 #include "verbs.def"
 #undef QS_VERB

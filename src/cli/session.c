@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "qsync/tuning.h"
 
 void job_options_start(job_options *options) {
     *options = (job_options){0};
@@ -250,20 +251,6 @@ static void session_close(session *one) {
     *one = (session){0};
 }
 
-static bool told;
-bool failure_is_told(void) {
-    return told;
-}
-
-void launcher_rank_read(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *rank = getenv(names[i]);
-        if (rank) told = strcmp(rank, "0") != 0;
-        if (rank) return;
-    }
-}
-
 /* The message goes out before any rank ends: a launcher kills the others as soon as one has failed. */
 static void failure_tell(const session *one, qs_status status) {
     int rank = -1;
@@ -272,7 +259,7 @@ static void failure_tell(const session *one, qs_status status) {
     if (!agreed) fprintf(stderr, "qsync: rank %d: %s\n", qs_comm_rank(one->comm), qs_message());
     if (!agreed) qs_comm_abort(one->comm, qs_status_exit_code(status));
     if (rank == qs_comm_rank(one->comm)) fprintf(stderr, "qsync: %s\n", qs_message());
-    told = true;
+    failure_told_set();
     (void)qs_comm_barrier(one->comm);
 }
 
@@ -290,13 +277,6 @@ static qs_status session_compare(const session_options *options, const session *
     QS_TRY(qs_comm_compare(one->comm, "command", qs_hash(options->command, strlen(options->command), 0)));
     QS_TRY(qs_comm_compare(one->comm, "cluster", qs_hash(cluster, strlen(cluster), 0)));
     return qs_comm_compare(one->comm, "job", qs_hash(job, strlen(job), 0));
-}
-
-void threads_pin(int threads) {
-    qs_cores mine;
-    int core[QS_MOST_CORES];
-    qs_cores_read(threads, &mine);
-    if (qs_cores_deal(1, &mine, 0, core)) (void)qs_threads_pin(threads, core);
 }
 
 /* All ranks learn what each may run on; every rank deals the cores of its machine in the same way. */
@@ -321,13 +301,45 @@ done:
     return status;
 }
 
+/* The kernels of a class, from the cache that its first rank reads, as text to all ranks of it. */
+static qs_status class_kernels_share(session *one, int class_index, int root) {
+    qs_tuning tuning = {0};
+    qs_device_info info;
+    char *path = NULL, *text = NULL;
+    qs_status status = QS_OK;
+    qs_device_describe(one->device, &info);
+    if (qs_comm_rank(one->comm) == root) {
+        status = qs_tuning_path(&path);
+        if (status == QS_OK) status = qs_tuning_read(path, &info, &tuning);
+        if (status == QS_OK && tuning.choices > 0) qs_log(QS_LOG_DEBUG, "%d choices of kernels from %s", tuning.choices, path);
+        if (status == QS_OK) status = qs_tuning_text(&tuning, &text);
+        qs_tuning_release(&tuning);
+    }
+    status = qs_comm_agree(one->comm, status);
+    if (status == QS_OK) status = qs_comm_broadcast_text(one->comm, &text, root);
+    if (status == QS_OK && one->class_index == class_index) {
+        status = qs_tuning_parse(text, &tuning);
+        if (status == QS_OK) status = qs_device_prefer(one->device, tuning.choices, tuning.choice);
+        qs_tuning_release(&tuning);
+    }
+    free(path);
+    free(text);
+    return qs_comm_agree(one->comm, status);
+}
+
+static qs_status kernels_share(session *one) {
+    for (int i = 0, root = 0; i < one->cluster.classes; root += one->cluster.class_[i++].count)
+        QS_TRY(class_kernels_share(one, i, root));
+    return QS_OK;
+}
+
 qs_status session_open(const session_options *options, qs_status before, session *out) {
     *out = (session){0};
     QS_TRY(qs_comm_open(NULL, &out->comm));
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
     if (status == QS_OK) status = session_compare(options, out);
     if (status == QS_OK) status = session_pin(options->unpinned, out);
-    if (status == QS_OK) status = tuned_share(out);
+    if (status == QS_OK) status = kernels_share(out);
     return status == QS_OK ? QS_OK : session_end(out, status);
 }
 

@@ -104,7 +104,6 @@ jq -e '.models.lenet5.fp32.tuned == 0' "$work/bench" > "$work/out" || fail "tune
 QSYNC_CACHE=$work/broken "$QSYNC" $tune > "$work/out" 2> "$work/err" && fail "--tune into a broken cache"
 [ "$(cat "$work/broken")" = 'this is no cache' ] || fail "a broken cache was changed"
 
-refuse 2 'give one' bench --tune --norm
 refuse 2 'goes with --tune' bench --dataset shapes
-refuse 2 'leave out the other benchmark' bench --norm --kernels
+refuse 2 'leave out --tune' bench --tune --kernels
 finish

@@ -34,11 +34,4 @@ jq -e '.job.buckets.wire == "int8"' "$work/run/config.json" > /dev/null || fail 
 jq -e '[.memory[][] | .predicted == .reserved] | all' "$work/report" > /dev/null || { cat "$work/report"; fail "memory is not as predicted"; }
 launch train --cluster "$folder/cluster.json" --plan "$plan" --wire bf16 > "$work/out" 2> "$work/err" && fail "a plan for another wire was taken"
 grep -q 'made for wire format int8, the job has bf16' "$work/err" || { cat "$work/err"; fail "the refusal does not name the wire"; }
-
-launch bench --wires --steps 2 --message-bytes 1048580 --json > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "bench --wires"; }
-jq -e '.ranks == 2 and .bytes == 1048580 and ([.algorithms[][] | .us, .of_fp32] | length == 12 and all(. > 0)) and .algorithms.shared.fp32.of_fp32 == 1' "$work/out" > /dev/null ||
-    { cat "$work/out"; fail "no figures of wires"; }
-refuse 2 'one rank moves nothing' bench --wires
-refuse 2 'multiple of 4' bench --wires --message-bytes 1048578
-refuse 2 '--message-bytes goes with --wires' bench --message-bytes 1048576
 finish

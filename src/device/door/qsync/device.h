@@ -83,7 +83,7 @@ QS_API void qs_device_trim(qs_device *device);
 
 /* ---- One product by itself ---------------------------------------------------------------------------------------------- */
 /* What the arithmetic of a format costs once operands are quantized and packed, and what these preparations cost: made-up operands that
- * stay from run to run. For measurements (qsync bench --shiftmm); only devices with a kernel library of packed weights have it. */
+ * stay from run to run. For measurements (qsync-bench shiftmm); only devices with a kernel library of packed weights have it. */
 
 /* A convolution with square windows and padding kernel/2 (0 where stride is the kernel), or, with all of height, width and kernel 1, a
  * matrix product of `batch` rows. */

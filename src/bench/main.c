@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The program qsync-bench: what bench/NAME.sh measures piece by piece, for those who work on qsync. */
+#include "bench.h"
+
+static const program_command benches[] = {
+#define QS_BENCH(name, summary) {#name, summary, bench_##name},
+#include "benches.def"
+#undef QS_BENCH
+};
+
+qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done) {
+    int first = 0;
+    QS_TRY(options_parse(table, usage, argc, argv, &first, done));
+    return *done ? QS_OK : arguments_check(usage, argc, argv, first, 0);
+}
+
+int main(int argc, char **argv) {
+    static const program bench = {
+        .name = "qsync-bench",
+        .purpose = "measures pieces of qsync by themselves. Whole training steps: qsync bench.",
+        .kind = "benchmark",
+        .closing = "",
+        .commands = sizeof benches / sizeof *benches,
+        .command = benches,
+    };
+    return program_run(&bench, argc, argv);
+}
