@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The family fp(e,m) and fp(e,m,bias): every code a number, no infinities, saturating (fp-assignment.md §1). */
+/* The family fp(e,m) and fp(e,m,bias): every code a number, no infinities, saturating (docs/method.md §2.2). */
 #include "number_room.h"
 
 #include <stdio.h>

@@ -46,7 +46,7 @@ typedef struct interned {
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static interned *registry;
 
-/* Without the added bias: 2^(e-1) - 1 (fp-assignment.md §1). */
+/* Without the added bias: 2^(e-1) - 1 (docs/method.md eq. (2.1)). */
 static int standard_bias(int exponent_bits) {
     return (1 << (exponent_bits - 1)) - 1;
 }

@@ -12,7 +12,7 @@ static float code_span(const qs_format *format, bool zero_point) {
     return (float)(format->max - (zero_point ? qs_format_lowest(format) : 0.0));
 }
 
-/* r 2^g <= τ: the scaling is exact, or infinite where r is too large anyway. */
+/* r 2^g <= r_max: the scaling is exact, or infinite where r is too large anyway. */
 static uint8_t group_of(float range, float largest, int groups) {
     int group = 0;
     while (group < groups - 1 && ldexpf(range, group + 1) <= largest)

@@ -30,10 +30,10 @@ static qs_quantizer whole(const qs_format *format) {
     return (qs_quantizer){.format = format, .rounding = format->kind == QS_KIND_FLOAT ? QS_NEAREST_EVEN : QS_STOCHASTIC};
 }
 
-/* Forward in `lower`, where integers give weights a step for each output channel (qsync.md §3, §4.3); both gradients in a float. Without
- * one all three products are in integers. Then every operand has its steps by the channels that its sum runs over, and weights one for each
- * channel that it does not run over; the weight gradient takes the codes that forward saved (shiftquant.md §4). Under a Hadamard transform
- * both factors of a product are transformed along its inner dimension, input channels, output channels, samples, and take one step. */
+/* Forward in `lower`, where integers give weights a step for each output channel; both gradients in a float. Without a float all three
+ * products are in integers (docs/method.md §9.3). Then every operand has its steps by the channels that its sum runs over, and weights one
+ * for each channel that it does not run over; the weight gradient takes the codes that forward saved. Under a Hadamard transform both
+ * factors of a product are transformed along its inner dimension (input channels, output channels, samples), and each takes one step. */
 static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradient) {
     const bool transformed = lower->granularity == QS_HADAMARD;
     qs_recipe recipe = {.forward = {.src = *lower, .weights = *lower}};

@@ -161,7 +161,7 @@ static void estimate_check(const sample *one, const char *name) {
     const double exact = qs_stochastic_variance_array(format, step, COUNT, one->values);
     const double estimate = variance_of(&one->spread, text, false, true), plain = variance_of(&one->spread, text, false, false);
     if (fabs(estimate - exact) > 0.1 * exact) fail_msg("%s: estimated %.4g, exact %.4g, plain %.4g", name, estimate, exact, plain);
-    /* Proposition 2 is a bound for floats; of a fixed-point remainder it is the mean, from which few and wide steps stray. */
+    /* Eq. (3.2) is a bound for floats; of a fixed-point remainder it is the mean, from which few and wide steps stray. */
     assert_true(estimate <= plain * (integer ? 1.1 : 1));
 }
 

@@ -96,9 +96,9 @@ static void errors_are_bounded(void **state) {
     }
 }
 
-/* Fairness (Proposition 1). With f the fraction of x / q, a draw has mean x and variance q² f (1 - f). For each of 64 values, DRAWS fresh
- * draws: the mean's standard deviation is q sqrt(f (1 - f) / DRAWS); the sample's second moment about x, a mean of two-valued draws f² and
- * (1 - f)², has deviation q² |1 - 2f| sqrt(f (1 - f) / DRAWS). 16 fractional bits shift the mean by 2^-17 q at most. The bound of 5
+/* Fairness (docs/method.md §2.4). With f the fraction of x / q, a draw has mean x and variance q² f (1 - f). For each of 64 values, DRAWS
+ * fresh draws: the mean's standard deviation is q sqrt(f (1 - f) / DRAWS); the sample's second moment about x, a mean of two-valued draws
+ * f² and (1 - f)², has deviation q² |1 - 2f| sqrt(f (1 - f) / DRAWS). 16 fractional bits shift the mean by 2^-17 q at most. The bound of 5
  * deviations holds for all 2 × 64 figures of a fair generator but in 7e-5 of the keys; this key is one of them. */
 static void stochastic_quantization_is_fair(void **state) {
     (void)state;

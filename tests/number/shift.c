@@ -97,7 +97,7 @@ static void what_is_not_finite_shows(void **state) {
     assert_true(qs_shift_groups(format_named("int4"), false, 4, 2, tiny, group) == 0x1p-97f);
 }
 
-/* τ 2^-(g+1) < r_c <= τ 2^-g, at the thresholds too. */
+/* r_max 2^-(g+1) < r_j <= r_max 2^-g, at the thresholds too. */
 static void groups_follow_the_rule(void **state) {
     (void)state;
     for (int groups = 1; groups <= QS_MOST_SHIFT_GROUPS; groups++) {
@@ -249,10 +249,10 @@ static void stochastic_codes_are_fair(void **state) {
     }
 }
 
-/* The bound of an element's variance is s²/4. By channel it is the smallest; groups at most double a step, and the last group has the
- * step τ 2^-(G-1): fine <= shift <= 4 fine + 4^-(G-1) coarse, and shift <= coarse. The paper's shift <= (1 - λ) fine + λ coarse, with a λ
- * that depends on the ranges, holds for λ = (shift - fine) / (coarse - fine), wherever shift lies between the two; the bound here says how
- * large this λ can be. The exact variance lies between them too. */
+/* The bound of an element's variance is s²/4. By channel it is the smallest; groups at most double a step, and the last group has the step
+ * s_0 2^-(G-1) (docs/method.md eq. (9.6)): fine <= shift <= 4 fine + 4^-(G-1) coarse, and shift <= coarse. The paper's shift <= (1 - λ)
+ * fine + λ coarse, with a λ that depends on the ranges, holds for λ = (shift - fine) / (coarse - fine), wherever shift lies between the
+ * two; the bound here says how large this λ can be. The exact variance lies between them too. */
 static void variance_lies_between(void **state) {
     (void)state;
     qs_channel_layout l = {200, 33, 1};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Proposition 1 (qsync.md §3) on operators: with stochastic rounding of every operand, the expectation of an output, of an input gradient
- * and of a weight gradient is the fp32 one, for every adjustable operator and format. The mean over many draws must lie within standard
- * errors formed from the exact rounding variances, element by element and in the mean square, whose value also says that the product's
- * variance is E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same bounds. */
+/* Unbiasedness (docs/method.md §3.5) of operators: with stochastic rounding of every operand, the expectation of an output, of an input
+ * gradient and of a weight gradient is the fp32 one, for every adjustable operator and format. The mean over many draws must lie within
+ * standard errors formed from the exact rounding variances, element by element and in the mean square, whose value also says that the
+ * product's variance is E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same
+ * bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

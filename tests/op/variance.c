@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Proposition 2 (qsync.md §3) on the operators that round: the squared error of stochastic rounding, measured over many draws. It is q² D /
- * 6 where remainders are uniform; on real tensors it is the exact sum Σ q² f (1 - f), as the statistics operator has it for what it
- * measures, and q² D / 6 with the step of the largest element is a bound: far above it for floats, twice as much after ReLU. */
+/* The variance of the operators that round (docs/method.md eqs. (3.1) and (3.2)): the squared error of stochastic rounding, measured over
+ * many draws. It is q² D / 6 where remainders are uniform; on real tensors it is the exact sum Σ q² f (1 - f), as the statistics operator
+ * has it for what it measures, and q² D / 6 with the step of the largest element is a bound: far above it for floats, twice as much after
+ * ReLU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

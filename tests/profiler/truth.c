@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* The Monte-Carlo ground truth: nothing for fp32, the exact variance where one is known, no bias where Proposition 1 says so. */
+/* The Monte-Carlo ground truth: nothing for fp32, the exact variance where one is known, no bias where there is none (docs/method.md §3.5).
+ * */
 #include "profiler_support.h"
 
 enum { BATCH = 16, HALF = BATCH / 2, PIXELS = 3072, MOST = 32 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short vectors
-/* Eq. (6) against reference cases. */
+/* Eqs. (4.6) and (4.7) of docs/method.md against reference cases. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replay of whole schedules: equal to eq. (6), time adds up on every rank, the timeline is one, and communication that takes compute time
- * is charged to the kernels it meets. */
+/* Replay of whole schedules: equal to docs/method.md eqs. (4.6) and (4.7), time adds up on every rank, the timeline is one, and
+ * communication that takes compute time is charged to the kernels it meets. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static ranks ranks_draw(uint64_t seed, bool scaling) {
     return all;
 }
 
-/* What eq. (6) asks of a rank: when each bucket is ready, how long its part of the update takes, when compute ends. */
+/* What eqs. (4.6) and (4.7) ask of a rank: when each bucket is ready, how long its part of the update takes, when compute ends. */
 static void device_fill(const qs_replay_rank *rank, double ready[], double duration[], double optimizer[], qs_replay_device *out) {
     const qs_schedule *schedule = rank->schedule;
     double now = rank->data_us + rank->overhead_us, share;

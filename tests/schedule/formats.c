@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formats of values and the conversions between them on small hand-built models (qsync.md §4.2-4.3): who decides, what is shared, what is
- * saved, and which recipes are refused. */
+/* Formats of values and the conversions between them on small hand-built models (docs/method.md §4.3): who decides, what is shared, what
+ * is saved, and which recipes are refused. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

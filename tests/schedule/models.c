@@ -84,7 +84,7 @@ static size_t arena(const qs_graph *graph, const qs_job *job, const char *recipe
     return bytes;
 }
 
-/* qsync.md §4.7. */
+/* int8 ≤ bf16 ≤ fp32 in memory (docs/method.md §4.3). */
 static bool memory_falls(const qs_graph *graph, int64_t batch) {
     const qs_job job = stub_job(batch);
     const size_t fp32 = arena(graph, &job, "fp32", "bf16"), bf16 = arena(graph, &job, "bf16", "bf16");

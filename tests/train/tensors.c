@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Formats of tensors: one step of a small residual net against arithmetic written down here, with every tensor rounded behind its operator
- * (fp-assignment.md section 2); what is saved takes the bytes of its format; what a plan cannot mean is refused by name. */
+ * (docs/method.md eq. (7.1)); what is saved takes the bytes of its format; what a plan cannot mean is refused by name. */
 #include "train_support.h"
 
 enum { BATCH = 3, SIDE = 4, IN = 2, CHANNELS = 4, CLASSES = 3, PIXELS = SIDE * SIDE };

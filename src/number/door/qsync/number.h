@@ -71,8 +71,8 @@ typedef enum qs_rounding { QS_ROUNDING_LIST(QS_ROUNDING_ENUM) QS_ROUNDING_COUNT 
 QS_API qs_status qs_rounding_find(const char *name, qs_rounding *out);
 QS_API const char *qs_rounding_name(qs_rounding rounding);
 
-/* What becomes of values whose rounded magnitude, on a grid without upper end, exceeds max (fp-assignment.md §1: tensors of the forward
- * pass saturate, those of the backward pass become infinite so that the loss scaler sees it).
+/* What becomes of values whose rounded magnitude, on a grid without upper end, exceeds max (docs/method.md §2.3: tensors of the
+ * forward pass saturate, those of the backward pass become infinite so that the loss scaler sees it).
  *   default   what the format's specials say: `ieee` formats go to infinity unless the direction of the rounding forbids it, and keep
  *             infinities; the others saturate
  *   saturate  ±max in every format and rounding, infinities too
@@ -126,7 +126,7 @@ QS_API void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, 
 QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst);
 
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
-/* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (qsync.md §2); unsigned:
+/* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (docs/method.md eq. (2.3)); unsigned:
  * clamp(round(x / q), 0, 2^b - 1), step = absmax / (2^b - 1), what is negative becomes 0. A zero or non-finite absmax gives step 1 so that
  * zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in fp32. */
 
@@ -168,10 +168,11 @@ QS_API qs_status qs_quantizer_find(const char *text, qs_quantizer *out);
 /* Canonical text into a caller buffer of at least 64 bytes; returns it. */
 QS_API const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer);
 
-/* ---- Arrays: channels in groups whose steps halve (ShiftQuant, shiftquant.md §1) ------------------------------------------ */
-/* r_c is the range of channel c, τ the largest of them. Group g < G - 1 holds the channels with τ 2^-(g+1) < r_c <= τ 2^-g, group G - 1
- * all narrower ones; the step of group g is s_g = s_0 2^-g, so that integer sums over channels of unlike groups need shifts only. Two
- * passes over the data: qs_channel_ranges, then qs_shift_quantize (qs_shift_groups between them sees the ranges only). */
+/* ---- Arrays: channels in groups whose steps halve (ShiftQuant, docs/method.md §9.1) ---------------------------------------- */
+/* r_j is the range of channel j, r_max the largest of them. Group g < G - 1 holds the channels with r_max 2^-(g+1) < r_j <= r_max 2^-g,
+ * group G - 1 all narrower ones; the step of group g is s_g = s_0 2^-g, so that integer sums over channels of unlike groups need shifts
+ * only (eqs. (9.1) and (9.2)). Two passes over the data: qs_channel_ranges, then qs_shift_quantize (qs_shift_groups between them sees the
+ * ranges only). */
 
 /* Where channels lie in memory: element i of channel c in block o is at (o × channels + c) × inner + i. Activations, and weights by input
  * channel, are channels-last: inner 1. Weights by output channel: outer 1. */
@@ -181,15 +182,15 @@ typedef struct qs_channel_layout {
 
 /* With a zero point codes are counted from an offset of each channel, t = s_g × code + offset[c]: its least value where the format is
  * unsigned, the middle of its values where it is signed. A code 0 is then no longer the value 0, which convolutions with padding need.
- * Codes of range r_c without one: r_c = max |t|, and s_0 = τ / max of the format. With one: r_c = max t - min t, s_0 = τ / (max - lowest),
- * so uint4 has the 2^4 - 1 steps of shiftquant.md, int8 254 of them. */
+ * Without one: r_j = max |t|, and s_0 = r_max / max of the format. With one: r_j = max t - min t, s_0 = r_max / (max - lowest), so the
+ * range has 2^4 - 1 steps in uint4, and 254 in int8. */
 
 /* First pass: range[c], and offset[c] for codes with a zero point (NULL: without). A NaN or an infinity makes its channel's range
  * non-finite. */
 QS_API void qs_channel_ranges(const qs_format *format, qs_channel_layout layout, const float *src, float *range, float *offset);
 QS_API void qs_channel_ranges_bf16(const qs_format *format, qs_channel_layout layout, const uint16_t *src, float *range, float *offset);
-/* Group of each channel from the ranges; returns s_0. Where τ is 0 or not finite, s_0 is 1 and all groups are 0; no group's step is below
- * 2^-100. groups: 1 ... QS_MOST_SHIFT_GROUPS. */
+/* Group of each channel from the ranges; returns s_0. Where r_max is 0 or not finite, s_0 is 1 and all groups are 0; no group's step is
+ * below 2^-100. groups: 1 ... QS_MOST_SHIFT_GROUPS. */
 QS_API float qs_shift_groups(const qs_format *format, bool zero_point, int groups, int64_t channels, const float *range, uint8_t *group);
 
 /* How a tensor is written in codes. */
@@ -230,12 +231,12 @@ QS_API void qs_quantize_rows(const qs_row_codes *codes, const float *src, float 
 
 /* Exact variance of stochastic rounding with a step of its own for each channel: Σ q_c² f (1 - f), f the fractional part of
  * (x - offset_c)/q_c; offset NULL: zeros. Elements that saturate and those that are not finite add nothing. Any grouping can be judged
- * by it: steps τ_g / limit of groups, of channels, of one for all. */
+ * by it: steps y_g / limit of groups, of channels, of one for all. */
 QS_API double qs_channel_variance(const qs_format *format, qs_channel_layout layout, const float *step, const float *offset,
                                   const float *src);
-/* For comparison: the partition of the channels into at most `groups` groups of neighbouring ranges whose thresholds τ_g (the largest
- * range of a group, decreasing; 0 for what is unused) are optimal, by dynamic programming. Objective: Σ_g Σ_{c in g} τ_g / r_c (the
- * paper's; channels of range 0 count nothing) or Σ_g n_g τ_g² (variance). Ranges must be finite. */
+/* For comparison, docs/method.md eq. (9.7): the partition of the channels into at most `groups` groups of neighbouring ranges whose
+ * thresholds y_g (the largest range of a group, decreasing; 0 for what is unused) are optimal, by dynamic programming. Objective:
+ * Σ_g Σ_{j in g} y_g / r_j (the paper's; channels of range 0 count nothing) or Σ_g n_g y_g² (variance). Ranges must be finite. */
 typedef enum qs_group_objective { QS_RATIO_OF_RANGES, QS_SQUARED_RANGES } qs_group_objective;
 QS_API qs_status qs_optimal_groups(qs_group_objective objective, int groups, int64_t channels, const float *range, uint8_t *group,
                                    float *threshold);
@@ -275,7 +276,7 @@ typedef struct qs_summary {
     int64_t exponents[QS_EXPONENTS];
 } qs_summary;
 QS_API void qs_summary_array(int64_t count, const float *src, qs_summary *out);
-/* e_t = floor(log2(absmax)) (qsync.md §2); absmax 0 gives 0, a non-finite one 128. */
+/* e_t = floor(log2(absmax)) (docs/method.md §2.1); absmax 0 gives 0, a non-finite one 128. */
 QS_API int qs_effective_exponent(float absmax);
 
 /* ---- Instruction sets --------------------------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ QS_API qs_status qs_cluster_find(const qs_cluster *cluster, const char *name, in
 QS_API const char *qs_cluster_signature(const qs_cluster *cluster, char *buffer);
 /* True when a class may run on this host: its `hosts` patterns (shell wildcards), any host when it names none. */
 QS_API bool qs_class_allows_host(const qs_class *one, const char *host);
-/* The class's half storage format: its first 16-bit float storage, else fp32 (qsync.md §4.3). */
+/* The class's half storage format: its first 16-bit float storage, else fp32 (docs/method.md §4.3). */
 QS_API const qs_format *qs_class_half(const qs_class *one);
 
 /* ---- Job ------------------------------------------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ typedef struct qs_recipe {
     char name[QS_NAME]; /* "fp32", "bf16", "int8/bf16" */
     struct {
         qs_quantizer src, weights;
-        const qs_format *dst; /* NULL: "auto" (qsync.md §4.3) */
+        const qs_format *dst; /* NULL: "auto" (docs/method.md eq. (4.2)) */
     } forward;
     struct {
         qs_quantizer diff_dst, weights;
@@ -157,8 +157,8 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *   "bf16"           everything in a float format
  *   "int8/bf16"      forward in the integer, src with one step, weights with one for each output channel; both gradients in the
  *                    float. "int6:shift4/bf16": src in 4 shift groups of channels
- *   "int4:shift4"    all three products in integers (shiftquant.md §4): src and diff_dst in 4 shift groups of channels, weights with a
- *                    step for each output channel forward, for each input channel in the input gradient; the weight gradient takes the
+ *   "int4:shift4"    all three products in integers (docs/method.md §9.3): src and diff_dst in 4 shift groups of channels, weights with
+ *                    a step for each output channel forward, for each input channel in the input gradient; the weight gradient takes the
  *                    codes that forward saved, one byte each. src takes unsigned codes (uint4) where a value cannot be negative, as behind
  *                    a ReLU; of 8 bits it stays signed. "int8:tensor": one step for src, one for diff_dst
  *   "int4:hadamard"  all three products in integers, with one step for each factor (Xi et al.): both are transformed along the product's
