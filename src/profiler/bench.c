@@ -70,8 +70,7 @@ static qs_status bench_start(const qs_bench_question *question, bench *one) {
     QS_TRY(qs_allocate((size_t)question->steps, sizeof *one->us, &one->us));
     if (question->parts) QS_TRY(qs__kernel_times_create(one->schedule, question->steps, &one->times));
     if (question->dequantize) QS_TRY(qs__dequantizing_create(one->schedule, question->steps, one->device, &one->passes));
-    qs_graph_initialize(one->graph, one->job.seed, qs_executor_buffer(one->executor, one->schedule->masters),
-                        qs_executor_buffer(one->executor, one->schedule->running));
+    QS_TRY(qs_executor_initialize(one->executor, one->graph, one->job.seed));
     return QS_OK;
 }
 
@@ -97,7 +96,7 @@ static qs_status step_run(bench *one, qs_step_observer observer, void *context, 
                         .global_samples = one->job.batch,
                         .loss_scale = 1,
                         .updates = one->step++};
-    qs__inputs_fill(one->graph, one->schedule, one->executor);
+    QS_TRY(qs__inputs_fill(one->graph, one->schedule, one->executor));
     qs_executor_observe(one->executor, observer, context);
     const double begin = qs_clock();
     QS_TRY(qs_executor_run(one->executor, &run));

@@ -3,6 +3,7 @@
  * units handle slowly, and nothing that a kernel could take for an index out of range. */
 #include "profiler_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 4096, PAGE = 4096, CACHE_LINE = 64 };
@@ -84,12 +85,19 @@ void qs__operands_fill(const qs_case *one, void *const *data) {
     if (mask >= 0 && data[mask] && one->attributes.kernel[0] > 0) places_fill(one, &one->operand[mask].shape, data[mask]);
 }
 
-void qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, const qs_executor *executor) {
+qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor) {
     const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(graph, 0, schedule->batch), .format = qs_format_of("fp32")};
-    int32_t *labels = qs_executor_buffer(executor, schedule->labels);
-    qs__operand_fill(&pixels, qs_executor_buffer(executor, schedule->images));
-    for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % graph->classes);
+    const size_t bytes = qs_tensor_bytes(&pixels.shape, pixels.format);
+    void *images = NULL;
+    QS_TRY(qs_allocate(bytes, 1, &images));
+    qs__operand_fill(&pixels, images);
+    qs_status status = qs_executor_write(executor, schedule->images, 0, bytes, images);
+    free(images);
+    for (int64_t i = 0; i < schedule->batch && status == QS_OK; i++) {
+        const int32_t label = (int32_t)(i % graph->classes);
+        status = qs_executor_write(executor, schedule->labels, (size_t)i * sizeof label, sizeof label, &label);
+    }
+    return status;
 }
 
 static size_t pages(size_t bytes) {

@@ -19,6 +19,7 @@ typedef struct block {
     int64_t first, count; /* of the operator's weights in the flat buffers */
     double step;
     double *v, *hv; /* (count) */
+    float *moved;   /* (count) the weights at one side */
 } block;
 
 static double norm_of(int64_t count, const double *values) {
@@ -30,10 +31,10 @@ static double norm_of(int64_t count, const double *values) {
 
 static qs_status side_add(block *one, double sign) {
     const float *weights = one->probe.weights + one->first, *gradient;
-    float *masters = qs__probe_masters(&one->probe) + one->first;
     const double factor = sign / (2 * one->step * one->probe.job.loss_scale);
     for (int64_t i = 0; i < one->count; i++)
-        masters[i] = (float)((double)weights[i] + sign * one->step * one->v[i]);
+        one->moved[i] = (float)((double)weights[i] + sign * one->step * one->v[i]);
+    QS_TRY(qs__probe_weights_set(&one->probe, one->first, one->count, one->moved));
     QS_TRY(qs__probe_gradient(&one->probe, one->probe.job.seed, &gradient));
     for (int64_t i = 0; i < one->count; i++)
         one->hv[i] += factor * (double)gradient[one->first + i];
@@ -86,8 +87,8 @@ static qs_status node_measure(block *one, const qs_hessian_options *options, int
     const double typical = norm2 > 0 ? sqrt(norm2 / (double)one->count) : 1;
     one->step = typical * (options->relative_step > 0 ? options->relative_step : cbrt((double)FLT_EPSILON / 2));
     direction_start(one, node);
-    const qs_status status = power_iterate(one, options->iterations, options->tolerance, top);
-    memcpy(qs__probe_masters(&one->probe) + one->first, one->probe.weights + one->first, (size_t)one->count * sizeof(float));
+    qs_status status = power_iterate(one, options->iterations, options->tolerance, top);
+    if (status == QS_OK) status = qs__probe_weights_set(&one->probe, one->first, one->count, one->probe.weights + one->first);
     return qs_fail_within(status, "Hessian of %s", one->probe.graph->node[node].name);
 }
 
@@ -109,6 +110,7 @@ static qs_status measure(block *one, const qs_hessian_options *options, qs_devic
     QS_TRY(qs__probe_start(options->job, qs_format_of("fp32"), options->data_folder, options->warm_up, device, &one->probe));
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->v, &one->v));
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->hv, &one->hv));
+    QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->moved, &one->moved));
     QS_TRY(qs__probe_program(&one->probe));
     memset(top, 0, (size_t)one->probe.graph->nodes * sizeof *top);
     return nodes_measure(one, options, top);
@@ -124,6 +126,7 @@ qs_status qs_hessian_measure(const qs_hessian_options *options, qs_device *devic
     qs__probe_release(&one.probe);
     free(one.v);
     free(one.hv);
+    free(one.moved);
     return status;
 }
 

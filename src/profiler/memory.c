@@ -134,9 +134,8 @@ static qs_status program_run(qs__profiler *profiler, program *one) {
     const int64_t batch = profiler->job->batch;
     const qs_run run = {.seed = profiler->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
     QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->self, profiler->arena.memory, &one->executor));
-    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(one->executor, one->schedule->masters),
-                        qs_executor_buffer(one->executor, one->schedule->running));
-    qs__profile_batch(profiler, one->executor, one->schedule, 0, batch);
+    QS_TRY(qs_executor_initialize(one->executor, profiler->graph, profiler->job->seed));
+    QS_TRY(qs__profile_batch(profiler, one->executor, 0, batch));
     return qs_executor_run(one->executor, &run);
 }
 

@@ -58,7 +58,7 @@ qs_status qs__step_run(qs__campaign *all, qs__plan_run *run, bool timed) {
     run->recording = timed && !all->again && run->timed < run->capacity;
     run->busy_us = 0;
     const double begin = qs_clock();
-    qs__profile_batch(profiler, run->executor, run->schedule, all->steps++, profiler->job->batch);
+    QS_TRY(qs__profile_batch(profiler, run->executor, all->steps++, profiler->job->batch));
     const double loaded = qs_clock();
     QS_TRY(qs_executor_run(run->executor, &one));
     if (!run->recording) return QS_OK;
@@ -118,8 +118,7 @@ static qs_status warm_up(qs__campaign *all) {
     qs__profiler *profiler = all->profiler;
     qs_status status = QS_OK;
     all->quantum = 0;
-    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->masters),
-                        qs_executor_buffer(all->plan[0].executor, all->plan[0].schedule->running));
+    QS_TRY(qs_executor_initialize(all->plan[0].executor, profiler->graph, profiler->job->seed));
     for (int i = 0; i < all->plans && status == QS_OK; i++)
         status = plan_warm_up(all, &all->plan[i], &all->quantum);
     QS_TRY(qs_comm_agree(profiler->comm, status));

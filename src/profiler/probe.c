@@ -16,17 +16,14 @@ int64_t qs__probe_batch(int64_t batch) {
 /* ---- Running ------------------------------------------------------------------------------------------------------------------------- */
 
 /* Before every run: the arena may use the memory of inputs again once they were read. */
-static void batch_fill(const qs__probe *probe, int64_t step) {
+static qs_status batch_fill(const qs__probe *probe, int64_t step) {
     const qs_dataset *set = &probe->training;
-    const qs_shape *input = &probe->graph->node[0].shape;
     const int64_t first = step * probe->batch;
     const qs_augmentation augmentation = {
         .enabled = probe->job.augmentation, .pad = set->height < 32 ? 2 : 4, .seed = probe->job.seed, .epoch = first / set->count};
     for (int64_t i = 0; i < probe->batch; i++)
         probe->indices[i] = probe->order[(first + i) % set->count];
-    qs_batch_fill(set, &augmentation, probe->indices, probe->batch, (int)input->dim[2], (int)input->dim[3],
-                  qs_executor_buffer(probe->executor, probe->schedule->images),
-                  qs_executor_buffer(probe->executor, probe->schedule->labels));
+    return qs_executor_load(probe->executor, probe->graph, set, &augmentation, probe->indices, probe->batch);
 }
 
 static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double rate) {
@@ -37,9 +34,10 @@ static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double 
                         .loss_scale = probe->job.loss_scale,
                         .learning_rate = rate,
                         .updates = step};
-    batch_fill(probe, step);
+    float loss;
+    QS_TRY(batch_fill(probe, step));
     QS_TRY(qs_executor_run(probe->executor, &run));
-    const float loss = *(const float *)qs_executor_buffer(probe->executor, probe->schedule->loss);
+    QS_TRY(qs_executor_read(probe->executor, probe->schedule->loss, 0, sizeof loss, &loss));
     if (isfinite(loss)) return QS_OK;
     return qs_fail(QS_NUMERIC, "the loss is not finite after %lld iterations: lower the learning rate (%g) or the warm-up", (long long)step,
                    probe->job.rate.base);
@@ -47,12 +45,14 @@ static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double 
 
 qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, const float **out) {
     QS_TRY(step_run(probe, seed, probe->at, 0));
-    *out = qs_executor_buffer(probe->executor, probe->schedule->gradients);
-    return QS_OK;
+    *out = probe->gradient;
+    return qs_executor_read(probe->executor, probe->schedule->gradients, 0,
+                            (size_t)probe->graph->trained_elements * sizeof *probe->gradient, probe->gradient);
 }
 
-float *qs__probe_masters(const qs__probe *probe) {
-    return qs_executor_buffer(probe->executor, probe->schedule->masters);
+qs_status qs__probe_weights_set(const qs__probe *probe, int64_t first, int64_t count, const float *values) {
+    return qs_executor_write(probe->executor, probe->schedule->masters, (size_t)first * sizeof *values, (size_t)count * sizeof *values,
+                             values);
 }
 
 /* ---- Programs ------------------------------------------------------------------------------------------------------------------------ */
@@ -84,10 +84,8 @@ qs_status qs__probe_program(qs__probe *probe) {
     QS_TRY(arena_fit(probe));
     memset(probe->arena.memory, 0, probe->schedule->persistent_bytes);
     QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->arena.memory, &probe->executor));
-    float *running = qs_executor_buffer(probe->executor, probe->schedule->running);
-    qs_graph_initialize(probe->graph, probe->job.seed, qs__probe_masters(probe), running);
-    memcpy(qs__probe_masters(probe), probe->weights, (size_t)probe->graph->trained_elements * sizeof(float));
-    return QS_OK;
+    QS_TRY(qs_executor_initialize(probe->executor, probe->graph, probe->job.seed));
+    return qs__probe_weights_set(probe, 0, probe->graph->trained_elements, probe->weights);
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
@@ -119,6 +117,7 @@ static qs_status recipes_start(qs__probe *probe) {
 static qs_status weights_start(qs__probe *probe) {
     float *statistics = NULL;
     QS_TRY(qs_allocate((size_t)probe->graph->trained_elements, sizeof *probe->weights, &probe->weights));
+    QS_TRY(qs_allocate((size_t)probe->graph->trained_elements, sizeof *probe->gradient, &probe->gradient));
     QS_TRY(qs_allocate((size_t)probe->graph->statistics_elements, sizeof *statistics, &statistics));
     qs_graph_initialize(probe->graph, probe->job.seed, probe->weights, statistics);
     free(statistics);
@@ -130,8 +129,8 @@ static qs_status train(qs__probe *probe, int warm_up) {
     QS_TRY(qs__probe_program(probe));
     for (int64_t i = 0; i < warm_up; i++)
         QS_TRY(step_run(probe, probe->job.seed, i, qs_learning_rate(&probe->job, i, steps)));
-    memcpy(probe->weights, qs__probe_masters(probe), (size_t)probe->graph->trained_elements * sizeof(float));
-    return QS_OK;
+    return qs_executor_read(probe->executor, probe->schedule->masters, 0, (size_t)probe->graph->trained_elements * sizeof *probe->weights,
+                            probe->weights);
 }
 
 qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, qs_device *device,
@@ -163,5 +162,6 @@ void qs__probe_release(qs__probe *probe) {
     free(probe->indices);
     free(probe->recipe);
     free(probe->weights);
+    free(probe->gradient);
     *probe = (qs__probe){0};
 }

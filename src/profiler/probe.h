@@ -20,6 +20,7 @@ typedef struct qs__probe {
     qs_recipe fp32;
     const qs_recipe **recipe; /* (nodes) of the next program; all fp32 at first */
     float *weights;           /* (trained elements) as the training left them */
+    float *gradient;          /* (trained elements) of the last run */
     qs_arena arena;
     qs_schedule *schedule; /* the program at hand */
     qs_executor *executor;
@@ -33,8 +34,8 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
 void qs__probe_release(qs__probe *probe);
 /* Lowers with probe->recipe and puts the trained weights in. */
 qs_status qs__probe_program(qs__probe *probe);
-/* Master weights of the program at hand: the next gradient is taken there. */
-float *qs__probe_masters(const qs__probe *probe);
+/* Sets `count` master weights of the program at hand from `first` on: the next gradient is taken there. */
+qs_status qs__probe_weights_set(const qs__probe *probe, int64_t first, int64_t count, const float *values);
 /* Gradient of the mean loss at the fixed batch, flat, scaled by the job's loss scale, until the next call; QS_NUMERIC when the loss is not
  * finite. `seed` keys the rounding. */
 qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, const float **out);

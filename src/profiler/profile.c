@@ -38,16 +38,14 @@ void qs__progress_divide(qs__profiler *profiler, const qs__profiler *whole, int 
         snprintf(profiler->part, sizeof profiler->part, " at batch %lld (%d of %d)", (long long)profiler->job->batch, batch + 1, batches);
 }
 
-void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch) {
+qs_status qs__profile_batch(qs__profiler *profiler, qs_executor *executor, int64_t step, int64_t batch) {
     const qs_dataset *set = &profiler->training;
-    const qs_shape *input = &profiler->graph->node[0].shape;
     const int64_t first = (step * profiler->ranks + profiler->rank) * batch;
     const qs_augmentation augmentation = {
         .enabled = profiler->job->augmentation, .pad = set->height < 32 ? 2 : 4, .seed = profiler->job->seed, .epoch = first / set->count};
     for (int64_t i = 0; i < batch; i++)
         profiler->indices[i] = profiler->order[(first + i) % set->count];
-    qs_batch_fill(set, &augmentation, profiler->indices, batch, (int)input->dim[2], (int)input->dim[3],
-                  qs_executor_buffer(executor, schedule->images), qs_executor_buffer(executor, schedule->labels));
+    return qs_executor_load(executor, profiler->graph, set, &augmentation, profiler->indices, batch);
 }
 
 static qs_status options_check(const qs__profiler *profiler) {

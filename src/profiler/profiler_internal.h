@@ -107,7 +107,7 @@ void qs__progress(const qs__profiler *profiler, double fraction, const char *wha
 /* Which part of the whole work that is: the job's own batch (-1), or the index of another one. */
 void qs__progress_divide(qs__profiler *profiler, const qs__profiler *whole, int batch);
 /* Fills the images and labels of a schedule with the samples of (step, rank); `batch` samples a rank. */
-void qs__profile_batch(qs__profiler *profiler, const qs_executor *executor, const qs_schedule *schedule, int64_t step, int64_t batch);
+qs_status qs__profile_batch(qs__profiler *profiler, qs_executor *executor, int64_t step, int64_t batch);
 
 /* ---- mixes.c ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -162,7 +162,7 @@ int qs__fastest_of(int candidates, qs__samples *ratio);
 /* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
 void qs__operand_fill(const qs_operand *operand, void *data);
 /* Synthetic images and labels of a training step. Before every step: the arena may use their memory again once they were read. */
-void qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, const qs_executor *executor);
+qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor);
 /* All operands of a case; data[i] NULL where absent. */
 void qs__operands_fill(const qs_case *one, void *const *data);
 /* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */

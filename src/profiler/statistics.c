@@ -84,17 +84,25 @@ static void tensor_keep(const double *sum, const double *extremum, int ranks, in
 /* ---- One iteration ---------------------------------------------------------------------------------------------------------------------
  */
 
-static void iteration_read(const collection *one) {
+static qs_status iteration_read(const collection *one) {
     const qs_graph *graph = one->profiler->graph;
     int at = 0;
     for (int n = 1; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         for (int which = 0; which < TENSORS; which++, at++) {
-            const void *data = qs_executor_buffer(one->executor, one->schedule->statistics_buffer[n * TENSORS + which]);
-            tensor_read(data, which == 2 ? one->scale.value : 1, one->sum + at * SUMS, one->extremum + at * EXTREMA,
-                        one->histogram + at * QS_EXPONENTS);
+            const int buffer = one->schedule->statistics_buffer[n * TENSORS + which];
+            const size_t bytes = one->schedule->buffer[buffer].bytes;
+            void *data = NULL;
+            QS_TRY(qs_allocate(bytes, 1, &data));
+            const qs_status status = qs_executor_read(one->executor, buffer, 0, bytes, data);
+            if (status == QS_OK)
+                tensor_read(data, which == 2 ? one->scale.value : 1, one->sum + at * SUMS, one->extremum + at * EXTREMA,
+                            one->histogram + at * QS_EXPONENTS);
+            free(data);
+            QS_TRY(status);
         }
     }
+    return QS_OK;
 }
 
 static qs_status iteration_keep(const collection *one, int iteration) {
@@ -117,7 +125,8 @@ static qs_status histograms_keep(const collection *one) {
 }
 
 static qs_status loss_check(const collection *one, int iteration) {
-    const float loss = *(const float *)qs_executor_buffer(one->executor, one->schedule->loss);
+    float loss;
+    QS_TRY(qs_executor_read(one->executor, one->schedule->loss, 0, sizeof loss, &loss));
     if (isfinite(loss)) return QS_OK;
     return qs_fail(QS_NUMERIC, "the training loss is not finite in iteration %d of the statistics: lower the learning rate (%g)", iteration,
                    one->profiler->job->rate.base);
@@ -133,15 +142,18 @@ static qs_status iteration_run(collection *one, int iteration) {
                         .loss_scale = one->scale.value,
                         .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch),
                         .updates = one->updates};
-    qs__profile_batch(profiler, one->executor, one->schedule, iteration, one->batch);
-    qs_status status = qs_executor_run(one->executor, &run);
+    qs_status status = qs__profile_batch(profiler, one->executor, iteration, one->batch);
+    if (status == QS_OK) status = qs_executor_run(one->executor, &run);
     if (status == QS_OK) status = loss_check(one, iteration);
+    if (status == QS_OK) status = iteration_read(one);
     QS_TRY(qs_comm_agree(profiler->comm, status));
-    iteration_read(one);
     QS_TRY(iteration_keep(one, iteration));
-    const float *flag = qs_executor_buffer(one->executor, one->schedule->flag);
-    if (flag) qs_loss_scale_update(&one->scale, *flag != 0);
-    if (!flag || *flag != 0) one->updates++;
+    float flag = 1;
+    if (one->schedule->flag >= 0) {
+        QS_TRY(qs_executor_read(one->executor, one->schedule->flag, 0, sizeof flag, &flag));
+        qs_loss_scale_update(&one->scale, flag != 0);
+    }
+    if (flag != 0) one->updates++;
     return QS_OK;
 }
 
@@ -179,8 +191,7 @@ static qs_status collection_start(collection *one) {
     QS_TRY(qs_fail_within(status, "statistics at batch %lld", (long long)one->batch));
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
     QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->comm, one->arena.memory, &one->executor));
-    qs_graph_initialize(profiler->graph, profiler->job->seed, qs_executor_buffer(one->executor, one->schedule->masters),
-                        qs_executor_buffer(one->executor, one->schedule->running));
+    QS_TRY(qs_executor_initialize(one->executor, profiler->graph, profiler->job->seed));
     return QS_OK;
 }
 

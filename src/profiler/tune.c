@@ -136,8 +136,7 @@ static qs_status variants_bind(tuner *all) {
         qs_executor_observe(one->executor, observe, one);
     }
     const variant *first = &all->variant[0];
-    qs_graph_initialize(all->profiler.graph, all->options->job->seed, qs_executor_buffer(first->executor, first->schedule->masters),
-                        qs_executor_buffer(first->executor, first->schedule->running));
+    QS_TRY(qs_executor_initialize(first->executor, all->profiler.graph, all->options->job->seed));
     return QS_OK;
 }
 
@@ -162,7 +161,7 @@ static qs_status variant_run(tuner *all, variant *one) {
     const qs_run run = {
         .seed = all->options->job->seed, .step = (uint64_t)all->steps++, .samples = batch, .global_samples = batch, .loss_scale = 1};
     memset(one->us, 0, (size_t)all->contests * sizeof *one->us);
-    qs__inputs_fill(all->profiler.graph, one->schedule, one->executor);
+    QS_TRY(qs__inputs_fill(all->profiler.graph, one->schedule, one->executor));
     return qs_executor_run(one->executor, &run);
 }
 

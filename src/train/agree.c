@@ -33,11 +33,16 @@ qs_status qs__sums_report(qs__trainer *trainer, int64_t epoch) {
 qs_status qs__statistics_average(const qs__trainer *trainer) {
     const int64_t elements = trainer->graph->statistics_elements;
     const float share = (float)trainer->batch[trainer->rank] / (float)trainer->global_batch;
-    float *running = qs_executor_buffer(trainer->main.executor, trainer->main.schedule->running);
+    const int buffer = trainer->main.schedule->running;
+    float *running = NULL;
     if (elements == 0 || trainer->ranks == 1) return QS_OK;
+    QS_TRY(qs_comm_agree(trainer->comm, qs__executor_copy(trainer->main.executor, buffer, &running)));
     for (int64_t i = 0; i < elements; i++)
         running[i] *= share;
-    return qs_comm_all_reduce(trainer->comm, running, elements);
+    qs_status status = qs_comm_all_reduce(trainer->comm, running, elements);
+    if (status == QS_OK) status = qs_executor_write(trainer->main.executor, buffer, 0, (size_t)elements * sizeof *running, running);
+    free(running);
+    return status;
 }
 
 /* What the optimiser keeps, and how far the run is: a rank that goes on from another file has another hash. */
@@ -47,13 +52,12 @@ static uint64_t state_hash(const qs__trainer *trainer) {
     uint64_t hash = qs_hash(counts, sizeof counts, 0);
     hash = qs_hash(trainer->rounding.rise, (size_t)trainer->rounding.values * sizeof *trainer->rounding.rise, hash);
     for (int i = 0; i < schedule->states; i++)
-        hash = qs_hash(qs_executor_buffer(trainer->main.executor, schedule->state[i]), schedule->buffer[schedule->state[i]].bytes, hash);
+        hash = qs__executor_hash(trainer->main.executor, schedule->state[i], hash);
     return hash;
 }
 
 uint64_t qs__weights_hash(const qs__trainer *trainer) {
-    const qs_schedule *schedule = trainer->main.schedule;
-    return qs_hash(qs_executor_buffer(trainer->main.executor, schedule->masters), schedule->buffer[schedule->masters].bytes, 0);
+    return qs__executor_hash(trainer->main.executor, trainer->main.schedule->masters, 0);
 }
 
 /* Rank 0's hash goes to all; whoever holds another one says so. */

@@ -5,17 +5,21 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-static bool is_finite(const qs_operand *operand, const void *data) {
+static qs_status is_finite(const qs_executor *executor, const qs_step *step, int index, bool *out) {
+    const qs_operand *operand = &step->case_.operand[index];
     const int64_t count = qs_shape_count(&operand->shape);
+    void *data = NULL;
     float *values = NULL;
-    if (operand->format == qs_format_of("fp32")) return isfinite(qs_absmax_array(count, data));
-    if (qs_allocate((size_t)count, sizeof *values, &values) != QS_OK) return true;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__executor_operand(executor, step, index, &data));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
     qs_convert_to_fp32(operand->format, count, data, values);
-    const bool finite = isfinite(qs_absmax_array(count, values));
+    *out = isfinite(qs_absmax_array(count, values));
+done:
+    free(data);
     free(values);
-    return finite;
+    return status;
 }
 
 /* Operands that carry something else in fp32 slots, and integers, are always finite. */
@@ -63,25 +67,28 @@ static void culprit_name(const qs_schedule *schedule, const qs_graph *graph, con
         snprintf(out->tensor, sizeof out->tensor, "%s.%s", name, qs_role_name(role));
 }
 
-static bool operands_search(const qs__program *program, const qs_graph *graph, int index, bool written, qs__culprit *out) {
+static qs_status operands_search(const qs__program *program, const qs_graph *graph, int index, bool written, qs__culprit *out) {
     const qs_step *step = &program->schedule->step[index];
     for (int i = 0; i < step->case_.operands; i++) {
         const qs_operand *operand = &step->case_.operand[i];
         if (!is_looked_at(operand) || (step->case_.pass->written >> i & 1) != written) continue;
-        const char *data = (const char *)qs_executor_buffer(program->executor, step->place[i].buffer) + step->place[i].offset;
-        if (is_finite(operand, data)) continue;
+        bool finite;
+        QS_TRY(is_finite(program->executor, step, i, &finite));
+        if (finite) continue;
         culprit_name(program->schedule, graph, step, i, written, out);
-        return true;
+        return QS_OK;
     }
-    return false;
+    return QS_OK;
 }
 
 static qs_status steps_search(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out) {
     for (int s = 0; s < end; s++) {
         if (program->schedule->step[s].kind != QS_STEP_KERNEL) continue;
-        if (operands_search(program, graph, s, false, out)) return QS_OK;
+        QS_TRY(operands_search(program, graph, s, false, out));
+        if (out->tensor[0]) return QS_OK;
         QS_TRY(qs__executor_step(program->executor, s, run));
-        if (operands_search(program, graph, s, true, out)) return QS_OK;
+        QS_TRY(operands_search(program, graph, s, true, out));
+        if (out->tensor[0]) return QS_OK;
     }
     return QS_OK;
 }
@@ -89,12 +96,12 @@ static qs_status steps_search(const qs__program *program, const qs_graph *graph,
 qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, const qs_run *run, int end, qs__culprit *out) {
     const qs_schedule *schedule = program->schedule;
     if (schedule->gradients < 0) return steps_search(program, graph, run, end, out);
-    const size_t bytes = schedule->buffer[schedule->gradients].bytes;
-    void *gradients = qs_executor_buffer(program->executor, schedule->gradients), *kept = NULL;
-    QS_TRY(qs_allocate(bytes, 1, &kept));
-    memcpy(kept, gradients, bytes);
-    const qs_status status = steps_search(program, graph, run, end, out);
-    memcpy(gradients, kept, bytes);
+    void *kept = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__executor_copy(program->executor, schedule->gradients, &kept));
+    QS_GOTO(steps_search(program, graph, run, end, out));
+    QS_GOTO(qs_executor_write(program->executor, schedule->gradients, 0, schedule->buffer[schedule->gradients].bytes, kept));
+done:
     free(kept);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "train_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static double squares(const float *values, int64_t count) {
     double sum = 0;
@@ -31,12 +32,14 @@ static bool find_overflow(const qs__trainer *trainer, qs__culprit *out) {
     return true;
 }
 
-static void find_gradient(const qs__trainer *trainer, qs__culprit *out) {
+static qs_status find_gradient(const qs__trainer *trainer, qs__culprit *out) {
     const qs_schedule *schedule = trainer->main.schedule;
     const qs_graph *graph = trainer->graph;
-    const float *weights = qs_executor_buffer(trainer->main.executor, schedule->masters);
-    const float *gradients = qs_executor_buffer(trainer->main.executor, schedule->gradients);
+    float *weights = NULL, *gradients = NULL;
     double worst = -1;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__executor_copy(trainer->main.executor, schedule->masters, &weights));
+    QS_GOTO(qs__executor_copy(trainer->main.executor, schedule->gradients, &gradients));
     for (int i = 0; i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
         if (parameter->role != QS_WEIGHTS || parameter->gradient == QS_ROLE_COUNT) continue;
@@ -47,6 +50,10 @@ static void find_gradient(const qs__trainer *trainer, qs__culprit *out) {
         snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[parameter->node].name);
         snprintf(out->tensor, sizeof out->tensor, "gradient of %s", parameter->name);
     }
+done:
+    free(weights);
+    free(gradients);
+    return status;
 }
 
 /* The lowest rank of those whose mean loss is the largest. */
@@ -67,7 +74,7 @@ qs_status qs__divergence_check(qs__trainer *trainer, int64_t epoch, const qs__su
     qs__failure failure = {.step = trainer->step, .reason = QS__DIVERGENCE};
     QS_TRY(find_rank(trainer, mine, &failure.rank));
     const bool overflowed = find_overflow(trainer, &failure.culprit);
-    if (!overflowed) find_gradient(trainer, &failure.culprit);
+    if (!overflowed) QS_TRY(find_gradient(trainer, &failure.culprit));
     if (trainer->ranks > 1) snprintf(who, sizeof who, ", and most on rank %d", failure.rank);
     snprintf(text, sizeof text,
              "training diverged: its loss is %.4g in the steps up to %lld, more than %g times the %.4g of the first step%s; look first at "

@@ -5,25 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
-                    const int64_t *indices, int64_t count) {
-    const qs_shape *input = &graph->node[0].shape;
-    float *images = qs_executor_buffer(program->executor, program->schedule->images);
-    int32_t *labels = qs_executor_buffer(program->executor, program->schedule->labels);
-    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], images, labels);
-}
-
-/* The padding: whatever lies there could be a NaN or a label out of range. */
-static void rest_clear(const qs__program *program, int64_t count) {
-    const qs_schedule *schedule = program->schedule;
-    size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
-    char *images = qs_executor_buffer(program->executor, schedule->images);
-    int32_t *labels = qs_executor_buffer(program->executor, schedule->labels);
-    memset(images + (size_t)count * image_bytes, 0, (size_t)(schedule->batch - count) * image_bytes);
-    memset(labels + count, 0, (size_t)(schedule->batch - count) * sizeof *labels);
-}
 
 /* What a set is evaluated by. */
 typedef struct evaluation {
@@ -34,20 +15,14 @@ typedef struct evaluation {
     qs__sums sums;
 } evaluation;
 
-static void piece_load(const evaluation *one, const int64_t *indices, int64_t count) {
-    const qs_augmentation none = {.enabled = false};
-    qs__batch_load(one->program, one->graph, one->dataset, &none, indices, count);
-    if (count < one->program->schedule->batch) rest_clear(one->program, count);
-}
-
 static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t count) {
     const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1};
     const bool was_finite = isfinite(one->sums.loss);
-    piece_load(one, indices, count);
+    QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     QS_TRY(qs_executor_run(one->program->executor, &run));
-    qs__sums_add(&one->sums, one->program, count);
+    QS_TRY(qs__sums_add(&one->sums, one->program, count));
     if (!one->culprit || !was_finite || isfinite(one->sums.loss)) return QS_OK;
-    piece_load(one, indices, count);
+    QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     return qs__culprit_find(one->program, one->graph, &run, qs__phase_end(one->program->schedule, QS_FORWARD), one->culprit);
 }
 
@@ -118,8 +93,7 @@ static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_j
     const qs_schedule *schedule = here->program.schedule;
     QS_TRY(qs_arena_reserve(schedule->arena_bytes, &here->arena));
     QS_TRY(qs__program_bind(&here->program, device, comm, here->arena.memory));
-    return qs_weights_read(weights, here->graph, qs_executor_buffer(here->program.executor, schedule->masters),
-                           qs_executor_buffer(here->program.executor, schedule->running));
+    return qs__weights_load(&here->program, here->graph, weights);
 }
 
 static void evaluator_release(evaluator *here) {

@@ -30,10 +30,6 @@ static void *place_memory(const qs_executor *executor, qs_place place) {
     return executor->memory + executor->schedule->buffer[place.buffer].offset + place.offset;
 }
 
-void *qs_executor_buffer(const qs_executor *executor, int buffer) {
-    return place_memory(executor, (qs_place){buffer, 0});
-}
-
 void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context) {
     executor->observer = observer;
     executor->observer_context = context;
@@ -96,12 +92,91 @@ void qs_executor_release(qs_executor *executor) {
     free(executor);
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
+
+static char *buffer_memory(const qs_executor *executor, int buffer) {
+    return place_memory(executor, (qs_place){buffer, 0});
+}
+
+static qs_status range_check(const qs_executor *executor, int buffer, size_t offset, size_t bytes) {
+    const qs_schedule *schedule = executor->schedule;
+    if (buffer < 0 || buffer >= schedule->buffers)
+        return qs_fail(QS_USAGE, "buffer %d: the schedule has buffers 0 to %d", buffer, schedule->buffers - 1);
+    const qs_buffer *one = &schedule->buffer[buffer];
+    if (offset <= one->bytes && bytes <= one->bytes - offset) return QS_OK;
+    return qs_fail(QS_USAGE, "buffer %s has %zu bytes, not %zu from byte %zu on", one->name, one->bytes, bytes, offset);
+}
+
+qs_status qs_executor_read(const qs_executor *executor, int buffer, size_t offset, size_t bytes, void *to) {
+    QS_TRY(range_check(executor, buffer, offset, bytes));
+    memcpy(to, buffer_memory(executor, buffer) + offset, bytes);
+    return QS_OK;
+}
+
+qs_status qs_executor_write(qs_executor *executor, int buffer, size_t offset, size_t bytes, const void *from) {
+    QS_TRY(range_check(executor, buffer, offset, bytes));
+    memcpy(buffer_memory(executor, buffer) + offset, from, bytes);
+    return QS_OK;
+}
+
+qs_status qs_executor_clear(qs_executor *executor, int buffer) {
+    QS_TRY(range_check(executor, buffer, 0, 0));
+    memset(buffer_memory(executor, buffer), 0, executor->schedule->buffer[buffer].bytes);
+    return QS_OK;
+}
+
+qs_status qs_executor_initialize(qs_executor *executor, const qs_graph *graph, uint64_t seed) {
+    const qs_schedule *schedule = executor->schedule;
+    qs_graph_initialize(graph, seed, (float *)(void *)buffer_memory(executor, schedule->masters),
+                        (float *)(void *)buffer_memory(executor, schedule->running));
+    return QS_OK;
+}
+
+/* Inputs that are left from before could be a NaN or a label out of range. */
+qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
+                           const int64_t *indices, int64_t count) {
+    const qs_schedule *schedule = executor->schedule;
+    const qs_shape *input = &graph->node[0].shape;
+    const size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
+    char *images = buffer_memory(executor, schedule->images), *labels = buffer_memory(executor, schedule->labels);
+    if (count > schedule->batch)
+        return qs_fail(QS_USAGE, "%lld samples for a schedule of batch %lld", (long long)count, (long long)schedule->batch);
+    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], (float *)(void *)images,
+                  (int32_t *)(void *)labels);
+    const size_t left = (size_t)(schedule->batch - count);
+    memset(images + (size_t)count * image_bytes, 0, left * image_bytes);
+    memset(labels + (size_t)count * sizeof(int32_t), 0, left * sizeof(int32_t));
+    return QS_OK;
+}
+
+uint64_t qs__executor_hash(const qs_executor *executor, int buffer, uint64_t seed) {
+    return qs_hash(buffer_memory(executor, buffer), executor->schedule->buffer[buffer].bytes, seed);
+}
+
+qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out) {
+    void **copy = out;
+    *copy = NULL;
+    if (buffer < 0) return QS_OK;
+    const size_t bytes = executor->schedule->buffer[buffer].bytes;
+    QS_TRY(qs_allocate(bytes, 1, copy));
+    return qs_executor_read(executor, buffer, 0, bytes, *copy);
+}
+
+qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out) {
+    const qs_operand *one = &step->case_.operand[operand];
+    const size_t bytes = qs_format_bytes(one->format, qs_shape_count(&one->shape));
+    void **copy = out;
+    QS_TRY(qs_allocate(bytes, 1, copy));
+    return qs_executor_read(executor, step->place[operand].buffer, step->place[operand].offset, bytes, *copy);
+}
+
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
 static qs_status reduce_start(qs_executor *executor, int bucket, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
     const qs_bucket *one = &schedule->bucket[bucket];
-    float *gradients = qs_executor_buffer(executor, schedule->gradients), *residuals = qs_executor_buffer(executor, schedule->residuals);
+    float *gradients = place_memory(executor, (qs_place){schedule->gradients, 0});
+    float *residuals = place_memory(executor, (qs_place){schedule->residuals, 0});
     if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients + one->first));
     executor->started[executor->starts++] = bucket;
     return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients + one->first, residuals ? residuals + one->first : NULL,
@@ -178,13 +253,12 @@ int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {
     return steps;
 }
 
-static void host_buffers_reset(qs_executor *executor, const qs_run *run) {
+static qs_status marks_reset(qs_executor *executor, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
-    if (schedule->counts >= 0) memset(qs_executor_buffer(executor, schedule->counts), 0, schedule->buffer[schedule->counts].bytes);
-    if (schedule->flag >= 0) *(float *)qs_executor_buffer(executor, schedule->flag) = 1;
-    if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) {
-        memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
-    }
+    const float finite = 1;
+    if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
+    if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof finite, &finite));
+    return run->samples == 0 && schedule->mode != QS_MODE_EVALUATION ? qs_executor_clear(executor, schedule->gradients) : QS_OK;
 }
 
 static qs_status observed_run(qs_executor *executor, int index, const qs_run *run) {
@@ -208,7 +282,7 @@ static qs_status steps_run(qs_executor *executor, int first, int end, const qs_r
 qs_status qs__executor_forward(qs_executor *executor, const qs_run *run) {
     executor->starts = executor->polled = 0;
     if (executor->timeline) qs__timeline_start(executor->timeline);
-    host_buffers_reset(executor, run);
+    QS_TRY(marks_reset(executor, run));
     return steps_run(executor, 0, qs__phase_end(executor->schedule, QS_FORWARD), run);
 }
 

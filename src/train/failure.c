@@ -3,6 +3,7 @@
 #include "train_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const char *qs__reason_name(qs__reason reason) {
     static const char *const names[] = {"loss", "gradient", "skipping", "divergence", "test-loss"};
@@ -50,17 +51,20 @@ qs_status qs__failure_common(qs__trainer *trainer, int64_t epoch, const qs__fail
 }
 
 /* The sums of gradients, which are the same on all ranks. */
-static void sums_search(const qs__trainer *trainer, qs__culprit *out) {
+static qs_status sums_search(const qs__trainer *trainer, qs__culprit *out) {
     const qs_graph *graph = trainer->graph;
-    const float *sums = qs_executor_buffer(trainer->main.executor, trainer->main.schedule->gradients);
-    for (int i = 0; i < graph->parameters; i++) {
+    float *sums = NULL;
+    const qs_status status = qs__executor_copy(trainer->main.executor, trainer->main.schedule->gradients, &sums);
+    for (int i = 0; status == QS_OK && i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
         if (parameter->gradient == QS_ROLE_COUNT) continue;
         if (isfinite(qs_absmax_array(qs_shape_count(&parameter->shape), sums + parameter->offset))) continue;
         snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[parameter->node].name);
         snprintf(out->tensor, sizeof out->tensor, "gradient of %s", parameter->name);
-        return;
+        break;
     }
+    free(sums);
+    return status;
 }
 
 /* What no rank found in its own values. */
@@ -68,7 +72,7 @@ static qs_status sums_tell(qs__trainer *trainer, int64_t epoch, qs__reason reaso
     qs__failure failure = {.step = trainer->step, .rank = -1, .reason = reason};
     char text[320] = "the sum of the ranks' losses is not finite; lower the learning rate";
     if (reason == QS__SKIPPING) {
-        sums_search(trainer, &failure.culprit);
+        QS_TRY(sums_search(trainer, &failure.culprit));
         snprintf(text, sizeof text,
                  "each rank's gradients are finite, their sum is not: operator %s, tensor %s is the first; lower the "
                  "learning rate",

@@ -3,6 +3,8 @@
  * lose of them shows here. */
 #include "train_internal.h"
 
+#include <stdlib.h>
+
 /* Two passes: a mean far from 0 would cost the difference of squares its digits. */
 static double variance_of(const float *value, int64_t count, double unscale) {
     double sum = 0, squares = 0;
@@ -16,13 +18,17 @@ static double variance_of(const float *value, int64_t count, double unscale) {
 
 qs_status qs__gradients_report(qs__trainer *trainer, const qs__program *program, int64_t epoch, double loss_scale) {
     const int64_t every = trainer->options->gradients_every;
-    const float *gradients = qs_executor_buffer(program->executor, program->schedule->gradients);
+    float *gradients = NULL;
+    qs_status status = QS_OK;
     if (every == 0 || (trainer->step + 1) % every != 0) return QS_OK;
+    QS_GOTO(qs__executor_copy(program->executor, program->schedule->gradients, &gradients));
     for (int n = 1; n < trainer->graph->nodes; n++) {
         const qs_parameter *weights = qs_graph_parameter(trainer->graph, n, QS_WEIGHTS);
         if (trainer->graph->node[n].op->kind != QS_ADJUSTABLE || !weights) continue;
         const double variance = variance_of(gradients + weights->offset, qs_shape_count(&weights->shape), 1 / loss_scale);
-        QS_TRY(qs__metrics_gradient(trainer, epoch, n, variance));
+        QS_GOTO(qs__metrics_gradient(trainer, epoch, n, variance));
     }
-    return QS_OK;
+done:
+    free(gradients);
+    return status;
 }

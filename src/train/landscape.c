@@ -47,14 +47,15 @@ void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number
 typedef struct slice {
     const qs_landscape_options *options;
     qs__trainer *trainer;
-    float *weights, *direction; /* (trained elements) */
+    float *weights, *direction, *moved; /* (trained elements) */
 } slice;
 
-static void weights_set(const slice *one, double alpha) {
+static qs_status weights_set(const slice *one, double alpha) {
     const qs__program *program = &one->trainer->main;
-    float *masters = qs_executor_buffer(program->executor, program->schedule->masters);
-    for (int64_t i = 0; i < one->trainer->graph->trained_elements; i++)
-        masters[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
+    const int64_t elements = one->trainer->graph->trained_elements;
+    for (int64_t i = 0; i < elements; i++)
+        one->moved[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
+    return qs_executor_write(program->executor, program->schedule->masters, 0, (size_t)elements * sizeof *one->moved, one->moved);
 }
 
 /* The samples of this rank in all batches. */
@@ -64,17 +65,18 @@ static qs_status batches_run(const slice *one, qs__sums *sums) {
         qs__sample_step step;
         QS_TRY(qs__sample_step_find(trainer, 0, trainer->step, &step));
         if (step.run.samples == 0) continue;
-        qs__sample_step_load(trainer, &step);
+        QS_TRY(qs__sample_step_load(trainer, &step));
         QS_TRY(qs__executor_forward(step.program->executor, &step.run));
-        qs__sums_add(sums, step.program, step.run.samples);
+        QS_TRY(qs__sums_add(sums, step.program, step.run.samples));
     }
     return QS_OK;
 }
 
 static qs_status point_measure(const slice *one, double alpha, qs_landscape_point *out) {
     qs__sums sums = {0};
-    weights_set(one, alpha);
-    QS_TRY(qs_comm_agree(one->trainer->comm, batches_run(one, &sums)));
+    qs_status status = weights_set(one, alpha);
+    if (status == QS_OK) status = batches_run(one, &sums);
+    QS_TRY(qs_comm_agree(one->trainer->comm, status));
     double all[] = {sums.loss, sums.correct, sums.samples};
     QS_TRY(qs_comm_sum(one->trainer->comm, all, 3));
     *out = (qs_landscape_point){.alpha = alpha, .loss = all[0] / all[2], .accuracy = all[1] / all[2]};
@@ -96,8 +98,8 @@ static qs_status slice_make(const slice *one) {
     if (one->options->batches > trainer->steps_per_epoch)
         return qs_fail(QS_USAGE, "%lld batches: the training part has %lld of %lld samples", (long long)one->options->batches,
                        (long long)trainer->steps_per_epoch, (long long)trainer->global_batch);
-    memcpy(one->weights, qs_executor_buffer(trainer->main.executor, trainer->main.schedule->masters),
-           (size_t)trainer->graph->trained_elements * sizeof *one->weights);
+    QS_TRY(qs_executor_read(trainer->main.executor, trainer->main.schedule->masters, 0,
+                            (size_t)trainer->graph->trained_elements * sizeof *one->weights, one->weights));
     qs_landscape_direction(trainer->graph, trainer->job->seed, one->options->direction, one->weights, one->direction);
     return QS_OK;
 }
@@ -105,9 +107,10 @@ static qs_status slice_make(const slice *one) {
 static qs_status trainer_measure(const qs_landscape_options *options, qs__trainer *trainer, qs_landscape *out) {
     const size_t elements = (size_t)trainer->graph->trained_elements;
     slice one = {.options = options, .trainer = trainer};
-    qs_status status = qs_allocate(2 * elements, sizeof *one.weights, &one.weights);
+    qs_status status = qs_allocate(3 * elements, sizeof *one.weights, &one.weights);
     if (status == QS_OK) {
         one.direction = one.weights + elements;
+        one.moved = one.direction + elements;
         status = slice_make(&one);
     }
     QS_GOTO(qs_comm_agree(trainer->comm, status));

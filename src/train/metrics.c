@@ -350,9 +350,15 @@ static qs_status timing_write(const qs__trainer *trainer, const qs_train_result 
 static qs_status weights_write(const qs__trainer *trainer) {
     const qs__program *program = &trainer->main;
     char *path = NULL;
-    QS_TRY(qs_path_join(trainer->options->run_folder, "weights.qsync", &path));
-    qs_status status = qs_weights_write(path, trainer->graph, qs_executor_buffer(program->executor, program->schedule->masters),
-                                        qs_executor_buffer(program->executor, program->schedule->running));
+    float *trained = NULL, *statistics = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__executor_copy(program->executor, program->schedule->masters, &trained));
+    QS_GOTO(qs__executor_copy(program->executor, program->schedule->running, &statistics));
+    QS_GOTO(qs_path_join(trainer->options->run_folder, "weights.qsync", &path));
+    status = qs_weights_write(path, trainer->graph, trained, statistics);
+done:
+    free(trained);
+    free(statistics);
     free(path);
     return status;
 }

@@ -5,7 +5,6 @@
 #include "train_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 _Static_assert(sizeof(qs_norm_gap) == 3 * sizeof(double), "gaps are summed over ranks as so many doubles");
 
@@ -44,27 +43,34 @@ static qs_status unrounded_keep(const qs__program *program, int index, float **u
     const qs_operand *src = &step->case_.operand[position];
     const int64_t count = qs_shape_count(&src->shape);
     QS_TRY(qs_allocate((size_t)count, sizeof **unrounded, &unrounded[made]));
-    const char *data = qs_executor_buffer(program->executor, step->place[position].buffer);
-    qs_convert_to_fp32(src->format, count, data + step->place[position].offset, unrounded[made]);
-    return QS_OK;
+    void *data = NULL;
+    const qs_status status = qs__executor_operand(program->executor, step, position, &data);
+    if (status == QS_OK) qs_convert_to_fp32(src->format, count, data, unrounded[made]);
+    free(data);
+    return status;
 }
 
 static qs_status gap_add(const qs__program *program, int index, float **unrounded, qs_norm_gap *sum) {
     const qs_step *step = &program->schedule->step[index];
     qs_tensor operand[QS_MAX_OPERANDS] = {0};
     if (!is_quantized(step->case_.op)) return QS_OK;
+    const int codes = buffer_of(step, QS_SRC);
+    qs_status status = QS_OK;
     for (int i = 0; i < step->case_.operands; i++) {
         const qs_operand *one = &step->case_.operand[i];
         if (!one->format) continue;
-        char *data = qs_executor_buffer(program->executor, step->place[i].buffer);
-        operand[i] = (qs_tensor){.shape = one->shape, .format = one->format, .data = data + step->place[i].offset};
+        operand[i] = (qs_tensor){.shape = one->shape, .format = one->format};
+        QS_GOTO(qs__executor_operand(program->executor, step, i, &operand[i].data));
     }
-    const int codes = buffer_of(step, QS_SRC);
-    QS_TRY(qs_norm_gap_add(&step->case_, operand, unrounded[codes], &sum[step->node]));
-    if (reader_find(program->schedule, codes, index) >= 0) return QS_OK;
-    free(unrounded[codes]);
-    unrounded[codes] = NULL;
-    return QS_OK;
+    QS_GOTO(qs_norm_gap_add(&step->case_, operand, unrounded[codes], &sum[step->node]));
+    if (reader_find(program->schedule, codes, index) < 0) {
+        free(unrounded[codes]);
+        unrounded[codes] = NULL;
+    }
+done:
+    for (int i = 0; i < step->case_.operands; i++)
+        free(operand[i].data);
+    return status;
 }
 
 static qs_status forward_look(const qs__sample_step *one, float **unrounded, qs_norm_gap *sum) {
@@ -80,15 +86,14 @@ static qs_status forward_look(const qs__sample_step *one, float **unrounded, qs_
 /* With the samples loaded; running statistics are those from before when it is done. */
 static qs_status gaps_find(const qs__sample_step *one, qs_norm_gap *sum) {
     const qs_schedule *schedule = one->program->schedule;
-    const size_t bytes = schedule->buffer[schedule->running].bytes;
-    void *running = qs_executor_buffer(one->program->executor, schedule->running), *kept = NULL;
+    qs_executor *executor = one->program->executor;
+    void *kept = NULL;
     float **unrounded = NULL; /* (buffers) */
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate(bytes, 1, &kept));
+    QS_GOTO(qs__executor_copy(executor, schedule->running, &kept));
     QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *unrounded, &unrounded));
-    memcpy(kept, running, bytes);
     status = forward_look(one, unrounded, sum);
-    memcpy(running, kept, bytes);
+    if (status == QS_OK) status = qs_executor_write(executor, schedule->running, 0, schedule->buffer[schedule->running].bytes, kept);
     for (int b = 0; b < schedule->buffers; b++)
         free(unrounded[b]);
 done:
@@ -132,8 +137,8 @@ qs_status qs__norm_gap_report(qs__trainer *trainer, int64_t epoch, int64_t step_
     QS_TRY(qs__sample_step_find(trainer, epoch, step_in_epoch, &one));
     QS_TRY(qs_allocate((size_t)nodes, sizeof *sum, &sum));
     if (one.run.samples > 0) {
-        qs__sample_step_load(trainer, &one);
-        status = gaps_find(&one, sum);
+        status = qs__sample_step_load(trainer, &one);
+        if (status == QS_OK) status = gaps_find(&one, sum);
     }
     QS_GOTO(qs_comm_agree(trainer->comm, status));
     QS_GOTO(qs_comm_sum(trainer->comm, (double *)sum, 3 * (int64_t)nodes));

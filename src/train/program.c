@@ -2,6 +2,7 @@
 /* Programs: a schedule lowered with a live device's kernels, and its executor. */
 #include "train_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static qs_kernel_row row_of(const qs_kernel_fact *fact) {
@@ -59,6 +60,21 @@ void qs__program_release(qs__program *program) {
     qs_executor_release(program->executor);
     qs_schedule_release(program->schedule);
     *program = (qs__program){0};
+}
+
+qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path) {
+    const qs_schedule *schedule = program->schedule;
+    float *trained = NULL, *statistics = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs__executor_copy(program->executor, schedule->masters, &trained));
+    QS_GOTO(qs__executor_copy(program->executor, schedule->running, &statistics));
+    QS_GOTO(qs_weights_read(path, graph, trained, statistics));
+    QS_GOTO(qs_executor_write(program->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, trained));
+    QS_GOTO(qs_executor_write(program->executor, schedule->running, 0, schedule->buffer[schedule->running].bytes, statistics));
+done:
+    free(trained);
+    free(statistics);
+    return status;
 }
 
 static bool same_place(const qs_schedule *a, int left, const qs_schedule *b, int right) {

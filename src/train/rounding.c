@@ -18,6 +18,7 @@ qs_status qs__rounding_create(qs__trainer *trainer) {
     QS_TRY(qs_allocate(places, sizeof *all->epoch, &all->epoch));
     QS_TRY(qs_allocate(places, sizeof *all->worst, &all->worst));
     QS_TRY(qs_allocate(values, sizeof *all->low, &all->low));
+    QS_TRY(qs_allocate(places, QS_COUNTS_PITCH, &all->counts));
     return qs_allocate(values, sizeof *all->rise, &all->rise);
 }
 
@@ -35,6 +36,7 @@ void qs__rounding_release(qs__rounding *rounding) {
     free(rounding->worst);
     free(rounding->own);
     free(rounding->low);
+    free(rounding->counts);
     free(rounding->rise);
     *rounding = (qs__rounding){0};
 }
@@ -67,9 +69,9 @@ bool qs__rounding_tensor(const qs__trainer *trainer, int place, const qs_tensor_
 }
 
 /* What this rank's step counted: every counting step of its schedule says how many elements it rounds. */
-static void step_count(const qs__program *program, qs__rounding_sums *sums) {
+static qs_status step_count(const qs__program *program, char *counts, qs__rounding_sums *sums) {
     const qs_schedule *schedule = program->schedule;
-    const char *counts = qs_executor_buffer(program->executor, schedule->counts);
+    QS_TRY(qs_executor_read(program->executor, schedule->counts, 0, schedule->buffer[schedule->counts].bytes, counts));
     for (int s = 0; s < schedule->steps; s++) {
         const qs_step *step = &schedule->step[s];
         const int position = step->kind == QS_STEP_KERNEL ? qs_case_position(&step->case_, QS_COUNTS) : -1;
@@ -81,6 +83,7 @@ static void step_count(const qs__program *program, qs__rounding_sums *sums) {
         one->underflows += (double)found.underflows;
         one->elements += (double)qs_shape_count(&step->case_.operand[0].shape);
     }
+    return QS_OK;
 }
 
 static void step_keep(qs__rounding *all) {
@@ -98,7 +101,7 @@ qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, in
     qs__rounding *all = &trainer->rounding;
     if (!plan_rounds(trainer->plan)) return QS_OK;
     memset(all->step, 0, (size_t)(all->places + all->values) * sizeof *all->step);
-    if (count > 0 && program->schedule->counts >= 0) step_count(program, all->step);
+    if (count > 0 && program->schedule->counts >= 0) QS_TRY(step_count(program, all->counts, all->step));
     for (int i = 0; i < all->values; i++)
         if (all->low[i]) all->lower[i] = all->step[i];
     memcpy(all->own, all->lower, (size_t)all->values * sizeof *all->own);

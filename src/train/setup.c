@@ -205,11 +205,9 @@ void qs__plan_release(qs__trainer *trainer) {
 
 static qs_status weights_start(qs__trainer *trainer) {
     const qs__program *program = &trainer->main;
-    float *masters = qs_executor_buffer(program->executor, program->schedule->masters);
-    float *running = qs_executor_buffer(program->executor, program->schedule->running);
-    qs_graph_initialize(trainer->graph, trainer->job->seed, masters, running);
-    if (!trainer->options->start_weights) return QS_OK;
-    return qs_weights_read(trainer->options->start_weights, trainer->graph, masters, running);
+    const char *file = trainer->options->start_weights;
+    QS_TRY(qs_executor_initialize(program->executor, trainer->graph, trainer->job->seed));
+    return file ? qs__weights_load(program, trainer->graph, file) : QS_OK;
 }
 
 static qs_status memory_fill(qs__trainer *trainer) {

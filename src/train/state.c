@@ -6,14 +6,28 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { COMMON = 3 + QS_MOST_STATES };
+/* Of one rank's state as a file takes it: copies of buffers, and memory of the trainer. */
+typedef struct parts {
+    qs_state_part *part;
+    int *buffer; /* (count) that a part is a copy of; -1: it is none */
+    int count;
+} parts;
 
-static qs_state_part part_of(const qs__trainer *trainer, int buffer, const char *name) {
-    const qs_schedule *schedule = trainer->main.schedule;
-    qs_state_part part = {.elements = (int64_t)(schedule->buffer[buffer].bytes / sizeof(float)),
-                          .data = qs_executor_buffer(trainer->main.executor, buffer)};
-    snprintf(part.name, sizeof part.name, "%s", name);
-    return part;
+static void parts_release(parts *all) {
+    for (int i = 0; i < all->count; i++)
+        if (all->buffer[i] >= 0) free(all->part[i].data);
+    free(all->part);
+    free(all->buffer);
+}
+
+static qs_status buffer_add(const qs__trainer *trainer, parts *all, int buffer, const char *name) {
+    const int at = all->count;
+    all->part[at].elements = (int64_t)(trainer->main.schedule->buffer[buffer].bytes / sizeof(float));
+    snprintf(all->part[at].name, sizeof all->part[at].name, "%s", name);
+    QS_TRY(qs__executor_copy(trainer->main.executor, buffer, &all->part[at].data));
+    all->buffer[at] = buffer;
+    all->count++;
+    return QS_OK;
 }
 
 qs_state_part qs__promotions_part(const qs__trainer *trainer) {
@@ -24,47 +38,45 @@ qs_state_part qs__promotions_part(const qs__trainer *trainer) {
                            .data = (float *)(void *)rounding->rise}; /* only ever copied as bytes */
 }
 
-/* What is the same on all ranks into part[COMMON]; returns their number. */
-static int common_parts(const qs__trainer *trainer, qs_state_part *part) {
+/* What is the same on all ranks, then the residuals of every rank. residuals: those of all, one after the other, or NULL: only this rank's,
+ * in their place. */
+static qs_status parts_make(const qs__trainer *trainer, float *residuals, parts *all) {
     const qs_schedule *schedule = trainer->main.schedule;
-    int parts = 0;
-    part[parts++] = part_of(trainer, schedule->masters, "weights");
-    part[parts++] = qs__promotions_part(trainer);
-    if (trainer->graph->statistics_elements > 0) part[parts++] = part_of(trainer, schedule->running, "running_statistics");
+    const size_t most = (size_t)(3 + schedule->states + trainer->ranks);
+    char name[64];
+    QS_TRY(qs_allocate(most, sizeof *all->part, &all->part));
+    QS_TRY(qs_allocate(most, sizeof *all->buffer, &all->buffer));
+    QS_TRY(buffer_add(trainer, all, schedule->masters, "weights"));
+    all->buffer[all->count] = -1;
+    all->part[all->count++] = qs__promotions_part(trainer);
+    if (trainer->graph->statistics_elements > 0) QS_TRY(buffer_add(trainer, all, schedule->running, "running_statistics"));
     for (int i = 0; i < schedule->states; i++) {
-        char name[64];
         snprintf(name, sizeof name, "%s.%.40s", trainer->job->optimizer.name, schedule->buffer[schedule->state[i]].name);
-        part[parts++] = part_of(trainer, schedule->state[i], name);
+        QS_TRY(buffer_add(trainer, all, schedule->state[i], name));
     }
-    return parts;
-}
-
-/* All parts, residuals of every rank behind the common ones. residuals: those of all ranks, one after the other, or NULL: only this
- * rank's, in their place. */
-static qs_status parts_make(const qs__trainer *trainer, float *residuals, qs_state_part **out, int *count) {
-    const int buffer = trainer->main.schedule->residuals;
-    qs_state_part *part = NULL;
-    QS_TRY(qs_allocate((size_t)(COMMON + trainer->ranks), sizeof *part, &part));
-    int parts = common_parts(trainer, part);
-    for (int rank = 0; buffer >= 0 && rank < trainer->ranks; rank++) {
-        char name[64];
+    for (int rank = 0; schedule->residuals >= 0 && rank < trainer->ranks; rank++) {
         snprintf(name, sizeof name, "wire_residuals.%d", rank);
-        qs_state_part *one = &part[parts++];
-        *one = part_of(trainer, buffer, name);
-        if (residuals) one->data = residuals + rank * one->elements;
-        if (!residuals && rank != trainer->rank) one->data = NULL;
+        if (!residuals && rank == trainer->rank) {
+            QS_TRY(buffer_add(trainer, all, schedule->residuals, name));
+            continue;
+        }
+        qs_state_part *one = &all->part[all->count];
+        one->elements = (int64_t)(schedule->buffer[schedule->residuals].bytes / sizeof(float));
+        one->data = residuals ? residuals + rank * one->elements : NULL;
+        memcpy(one->name, name, sizeof name);
+        all->buffer[all->count++] = -1;
     }
-    *out = part;
-    *count = parts;
     return QS_OK;
 }
 
 static qs_status residuals_gather(const qs__trainer *trainer, char **data) {
     const qs_schedule *schedule = trainer->main.schedule;
     int64_t *sizes = NULL;
+    void *mine = NULL;
     if (schedule->residuals < 0) return QS_OK;
-    const qs_status status = qs_comm_gather(trainer->comm, qs_executor_buffer(trainer->main.executor, schedule->residuals),
-                                            (int64_t)schedule->buffer[schedule->residuals].bytes, data, &sizes);
+    QS_TRY(qs_comm_agree(trainer->comm, qs__executor_copy(trainer->main.executor, schedule->residuals, &mine)));
+    const qs_status status = qs_comm_gather(trainer->comm, mine, (int64_t)schedule->buffer[schedule->residuals].bytes, data, &sizes);
+    free(mine);
     free(sizes);
     return status;
 }
@@ -76,15 +88,14 @@ static qs_status state_write(const qs__trainer *trainer, char *residuals) {
                                   .loss_scale = trainer->scale.value,
                                   .good_steps = trainer->scale.good_steps,
                                   .bad_steps = trainer->scale.skipped};
-    qs_state_part *part = NULL;
+    parts all = {0};
     char *path = NULL;
-    int parts = 0;
     qs_status status = QS_OK;
     QS_GOTO(qs_path_join(trainer->options->run_folder, "state.qsync", &path));
-    QS_GOTO(parts_make(trainer, (float *)(void *)residuals, &part, &parts)); /* from the heap: aligned for anything */
-    QS_GOTO(qs_state_write(path, trainer->graph, &progress, parts, part));
+    QS_GOTO(parts_make(trainer, (float *)(void *)residuals, &all)); /* from the heap: aligned for anything */
+    QS_GOTO(qs_state_write(path, trainer->graph, &progress, all.count, all.part));
 done:
-    free(part);
+    parts_release(&all);
     free(path);
     return status;
 }
@@ -126,12 +137,17 @@ static qs_status progress_check(const qs__trainer *trainer, const qs_progress *p
 
 qs_status qs__state_load(qs__trainer *trainer) {
     qs_progress progress;
-    qs_state_part *part = NULL;
-    int parts = 0;
-    QS_TRY(folder_check(trainer->options));
-    QS_TRY(parts_make(trainer, NULL, &part, &parts));
-    const qs_status status = qs_state_read(trainer->options->resume, trainer->graph, parts, part, &progress);
-    free(part);
+    parts all = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(folder_check(trainer->options));
+    QS_GOTO(parts_make(trainer, NULL, &all));
+    QS_GOTO(qs_state_read(trainer->options->resume, trainer->graph, all.count, all.part, &progress));
+    for (int i = 0; i < all.count; i++) {
+        const size_t bytes = (size_t)all.part[i].elements * sizeof(float);
+        if (all.buffer[i] >= 0) QS_GOTO(qs_executor_write(trainer->main.executor, all.buffer[i], 0, bytes, all.part[i].data));
+    }
+done:
+    parts_release(&all);
     QS_TRY(status);
     QS_TRY(progress_check(trainer, &progress));
     trainer->step = trainer->first_step = trainer->plan_step = progress.step;

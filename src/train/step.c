@@ -6,16 +6,19 @@
 
 enum { REPORT_EVERY = 10 };
 
-void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
-    const float *loss = qs_executor_buffer(program->executor, program->schedule->loss);
+qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
+    float loss[2];
+    QS_TRY(qs_executor_read(program->executor, program->schedule->loss, 0, sizeof loss, loss));
     sums->loss += loss[0];
     sums->correct += loss[1];
     sums->samples += (double)count;
+    return QS_OK;
 }
 
-static void loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
-    qs__sums_add(&trainer->interval, program, count);
+static qs_status loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
+    QS_TRY(qs__sums_add(&trainer->interval, program, count));
     if (trainer->first.samples == 0) trainer->first = trainer->interval;
+    return QS_OK;
 }
 
 static const qs__program *program_for(const qs__trainer *trainer, int64_t count) {
@@ -38,14 +41,15 @@ qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step
     return QS_OK;
 }
 
-void qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one) {
-    qs__batch_load(one->program, trainer->graph, &trainer->training, &trainer->augmentation, one->indices, one->run.samples);
+qs_status qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one) {
+    return qs_executor_load(one->program->executor, trainer->graph, &trainer->training, &trainer->augmentation, one->indices,
+                            one->run.samples);
 }
 
 /* Looks for the first tensor that is not finite; the batch may have been written over. Without one this rank has found nothing. */
 static qs_status failure_note(qs__trainer *trainer, const qs__sample_step *one, qs__reason reason, int end) {
     qs__failure found = {.step = trainer->step, .reason = reason};
-    qs__sample_step_load(trainer, one);
+    QS_TRY(qs__sample_step_load(trainer, one));
     QS_TRY(qs__culprit_find(one->program, trainer->graph, &one->run, end, &found.culprit));
     if (found.culprit.tensor[0]) trainer->failure = found;
     return QS_OK;
@@ -56,8 +60,9 @@ static qs_status failure_note(qs__trainer *trainer, const qs__sample_step *one, 
 static qs_status forward_run(qs__trainer *trainer, const qs__sample_step *one) {
     const qs_schedule *schedule = one->program->schedule;
     QS_TRY(qs__executor_forward(one->program->executor, &one->run));
-    const float *loss = qs_executor_buffer(one->program->executor, schedule->loss);
-    if (one->run.samples == 0 || isfinite(loss[0]) || trainer->failure.step >= 0) return QS_OK;
+    float loss;
+    QS_TRY(qs_executor_read(one->program->executor, schedule->loss, 0, sizeof loss, &loss));
+    if (one->run.samples == 0 || isfinite(loss) || trainer->failure.step >= 0) return QS_OK;
     return failure_note(trainer, one, QS__LOSS, qs__phase_end(schedule, QS_FORWARD));
 }
 
@@ -77,9 +82,10 @@ static qs_status backward_run(qs__trainer *trainer, const qs__sample_step *one) 
 static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one, int64_t epoch) {
     const qs_schedule *schedule = one->program->schedule;
     if (schedule->flag < 0) return QS_OK;
-    const float *flag = qs_executor_buffer(one->program->executor, schedule->flag);
-    if (*flag == 0) trainer->skipped++;
-    qs_loss_scale_update(&trainer->scale, *flag != 0);
+    float flag;
+    QS_TRY(qs_executor_read(one->program->executor, schedule->flag, 0, sizeof flag, &flag));
+    if (flag == 0) trainer->skipped++;
+    qs_loss_scale_update(&trainer->scale, flag != 0);
     if (trainer->scale.skipped < qs__skip_limit(trainer)) return QS_OK;
     qs_status status = QS_OK;
     if (one->run.samples > 0 && trainer->failure.step < 0)
@@ -92,12 +98,12 @@ static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_i
     qs__sample_step one;
     QS_TRY(qs__sample_step_find(trainer, epoch, step_in_epoch, &one));
     *global = one.run.global_samples;
-    qs__sample_step_load(trainer, &one);
+    QS_TRY(qs__sample_step_load(trainer, &one));
     QS_TRY(forward_run(trainer, &one));
     QS_TRY(backward_run(trainer, &one));
     QS_TRY(qs__executor_update(one.program->executor, &one.run));
     QS_TRY(qs__gradients_report(trainer, one.program, epoch, one.run.loss_scale));
-    if (one.run.samples > 0) loss_note(trainer, one.program, one.run.samples);
+    if (one.run.samples > 0) QS_TRY(loss_note(trainer, one.program, one.run.samples));
     QS_TRY(scale_update(trainer, &one, epoch));
     return qs__rounding_step(trainer, one.program, one.run.samples);
 }

@@ -16,6 +16,11 @@ qs_status qs__executor_update(qs_executor *executor, const qs_run *run);
 /* Completes the all-reduces that are under way; later waits find them done. */
 qs_status qs__executor_settle(qs_executor *executor);
 qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run);
+/* All of a buffer: a copy into *out, which the caller frees (NULL where the mode has no such buffer), and its hash. */
+qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out);
+uint64_t qs__executor_hash(const qs_executor *executor, int buffer, uint64_t seed);
+/* A copy of what an operand of a step has in memory, which the caller frees. */
+qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out);
 
 /* ---- program.c: a schedule with its executor ------------------------------------------------------------------------------ */
 
@@ -40,6 +45,8 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
                             const qs__kernels *kernels, qs__program *out);
 qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory);
 void qs__program_release(qs__program *program);
+/* Weights and running statistics from a file. */
+qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path);
 /* QS_FAILED when masters, optimiser states, running statistics, residuals or gradients of two schedules of a model lie elsewhere. */
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 
@@ -133,6 +140,7 @@ typedef struct qs__rounding {
     double *worst;            /* (places) largest share of overflows in a step of this epoch */
     bool *low;                /* (values) it is low on this rank, under the present plan */
     qs__rise *rise;           /* (values) */
+    char *counts;             /* (places × QS_COUNTS_PITCH) the buffer of counts as the last step left it */
     bool counted;             /* the last step was counted and not looked at yet */
     int promotions, refusals;
     double added;        /* counted bytes that promotions added to the tensors of this rank */
@@ -294,9 +302,9 @@ typedef struct qs__sample_step {
 } qs__sample_step;
 qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, qs__sample_step *out);
 /* Copies them into the program's input buffers. */
-void qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one);
+qs_status qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one);
 /* Loss and correct answers of the run that has just ended, of so many samples. */
-void qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count);
+qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count);
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch);
 
 /* divergence.c: behind a report; collective. mine: sums of this rank since the one before; loss and first: means of all ranks, since then
@@ -314,9 +322,6 @@ qs_status qs__inputs_agree(const qs__trainer *trainer);
 /* evaluate.c. culprit: NULL, or takes the first tensor of this rank that is not finite, where a loss is not. */
 qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
                              qs_comm *comm, qs__culprit *culprit, qs_evaluation *out);
-/* Copies `count` samples into a program's input buffers. */
-void qs__batch_load(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
-                    const int64_t *indices, int64_t count);
 
 /* audit.c: collective; fills out on rank 0. */
 qs_status qs__audit_make(qs__trainer *trainer, const qs_train_result *result, qs_audit *out);

@@ -56,8 +56,6 @@ done:
 /* ---- Epochs ------------------------------------------------------------------------------------------------------------------ */
 
 static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluation *out) {
-    const qs_schedule *schedule = trainer->main.schedule;
-    qs_executor *executor = trainer->main.executor;
     QS_TRY(qs__weights_agree(trainer));
     QS_TRY(qs__statistics_average(trainer));
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
@@ -66,7 +64,7 @@ static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluati
     qs_status status = qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm,
                                           &failure.culprit, out);
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
-    memset(qs_executor_buffer(executor, schedule->gradients), 0, schedule->buffer[schedule->gradients].bytes);
+    if (status == QS_OK) status = qs_executor_clear(trainer->main.executor, trainer->main.schedule->gradients);
     if (status != QS_OK || isfinite(out->loss)) return status;
     if (failure.culprit.tensor[0]) trainer->failure = failure;
     return qs__failure_tell(trainer, epoch, QS__TEST_LOSS);

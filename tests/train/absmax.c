@@ -4,14 +4,6 @@
  * quantizer finds the very bits that an absmax of its source gives, so that it makes no difference to a run where they come from. */
 #include "train_support.h"
 
-static const qs_tensor *operand_at(const qs_executor *executor, const qs_step *step, qs_role role, qs_tensor *out) {
-    const int position = qs_case_position(&step->case_, role);
-    const qs_operand *operand = &step->case_.operand[position];
-    char *buffer = qs_executor_buffer(executor, step->place[position].buffer);
-    *out = (qs_tensor){.shape = operand->shape, .format = operand->format, .data = buffer + step->place[position].offset};
-    return out;
-}
-
 typedef struct watch {
     const qs_executor *executor;
     int quantized, searched;
@@ -21,22 +13,23 @@ typedef struct watch {
 static void step_check(void *context, const qs_schedule *schedule, int index, double seconds) {
     watch *here = context;
     const qs_step *step = &schedule->step[index];
-    qs_tensor src, absmax;
     (void)seconds;
     if (step->kind != QS_STEP_KERNEL || step->case_.attributes.per_channel) return;
     if (strcmp(step->case_.op->name, "absmax") == 0) here->searched++;
     if (strcmp(step->case_.op->name, "quantize") != 0) return;
-    operand_at(here->executor, step, QS_SRC, &src);
-    operand_at(here->executor, step, QS_ABSMAX, &absmax);
-    const int64_t count = qs_shape_count(&src.shape);
+    const qs_operand *src = &step->case_.operand[qs_case_position(&step->case_, QS_SRC)];
+    void *data = operand_read(here->executor, step, QS_SRC);
+    float *absmax = operand_read(here->executor, step, QS_ABSMAX);
+    const int64_t count = qs_shape_count(&src->shape);
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
-    qs_convert_to_fp32(src.format, count, src.data, values);
+    qs_convert_to_fp32(src->format, count, data, values);
     const float expected = qs_absmax_array(count, values);
     free(values);
-    if (memcmp(absmax.data, &expected, sizeof expected))
-        fail_msg("step %d, %s: absmax is %.9g, of its source %.9g", index, step->case_text, (double)*(float *)absmax.data,
-                 (double)expected);
+    free(data);
+    if (memcmp(absmax, &expected, sizeof expected))
+        fail_msg("step %d, %s: absmax is %.9g, of its source %.9g", index, step->case_text, (double)*absmax, (double)expected);
+    free(absmax);
     here->quantized++;
 }
 
@@ -68,14 +61,9 @@ static void step_watch(const bench *here, const qs_graph *graph, qs_device *devi
     qs_executor *executor = NULL;
     assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
     assert_ok(qs_executor_create(schedule, device, here->comm, arena.memory, &executor));
-    qs_graph_initialize(graph, 3, qs_executor_buffer(executor, schedule->masters), qs_executor_buffer(executor, schedule->running));
-    memset(qs_executor_buffer(executor, schedule->state[0]), 0, schedule->buffer[schedule->state[0]].bytes);
-    float *images = qs_executor_buffer(executor, schedule->images);
-    int32_t *labels = qs_executor_buffer(executor, schedule->labels);
-    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
-        images[i] = qs_random_normal(11, i);
-    for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % 10);
+    assert_ok(qs_executor_initialize(executor, graph, 3));
+    assert_ok(qs_executor_clear(executor, schedule->state[0]));
+    inputs_draw(executor, schedule);
     watch note = {.executor = executor};
     qs_executor_observe(executor, step_check, &note);
     assert_ok(qs_executor_run(executor, &run));

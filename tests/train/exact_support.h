@@ -25,18 +25,15 @@ static inline void step_open(one_step *out, bench *here, qs_comm *comm, int64_t 
     assert_ok(qs_schedule_lower(&lowering, &out->schedule));
     assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
     assert_ok(qs_executor_create(out->schedule, here->device, comm, out->arena.memory, &out->executor));
-    qs_graph_initialize(out->graph, 5, qs_executor_buffer(out->executor, out->schedule->masters),
-                        qs_executor_buffer(out->executor, out->schedule->running));
+    assert_ok(qs_executor_initialize(out->executor, out->graph, 5));
 }
 
 /* Samples first .. first+count of a set that both ranks make. */
 static inline void step_run(one_step *here, const qs_dataset *dataset, int64_t first, int64_t count, int64_t global) {
     int64_t indices[64];
-    const qs_schedule *schedule = here->schedule;
     for (int64_t i = 0; i < count; i++)
         indices[i] = first + i;
-    qs_batch_fill(dataset, NULL, indices, count, 32, 32, qs_executor_buffer(here->executor, schedule->images),
-                  qs_executor_buffer(here->executor, schedule->labels));
+    assert_ok(qs_executor_load(here->executor, here->graph, dataset, NULL, indices, count));
     const qs_run run = {.first_sample = first, .samples = count, .global_samples = global, .loss_scale = 1, .learning_rate = 0.01};
     assert_ok(qs_executor_run(here->executor, &run));
 }
@@ -84,16 +81,18 @@ static inline void compare_with_one(const char *backend, const char *model, int6
     step_open(&alone, &here, self, all);
     step_run(&shared, &dataset, before, counts[rank], all);
     step_run(&alone, &dataset, 0, all, all);
-    const float *expected = qs_executor_buffer(alone.executor, alone.schedule->gradients);
-    const float *actual = qs_executor_buffer(shared.executor, shared.schedule->gradients);
+    float *expected = buffer_read(alone.executor, alone.schedule, alone.schedule->gradients);
+    float *actual = buffer_read(shared.executor, shared.schedule, shared.schedule->gradients);
     for (int i = 0; i < shared.graph->parameters; i++) {
         const qs_parameter *parameter = &shared.graph->parameter[i];
         if (parameter->gradient != QS_ROLE_COUNT) tensor_compare(parameter, expected + parameter->offset, actual + parameter->offset);
     }
-    double loss = counts[rank] ? *(const float *)qs_executor_buffer(shared.executor, shared.schedule->loss) : 0;
-    const double alone_loss = *(const float *)qs_executor_buffer(alone.executor, alone.schedule->loss);
+    double loss = counts[rank] ? (double)loss_read(shared.executor, shared.schedule) : 0;
+    const double alone_loss = (double)loss_read(alone.executor, alone.schedule);
     assert_ok(qs_comm_sum(here.comm, &loss, 1));
     assert_true(fabs(loss - alone_loss) <= tolerance * alone_loss);
+    free(expected);
+    free(actual);
     step_close(&alone);
     step_close(&shared);
     qs_dataset_release(&dataset);

@@ -11,17 +11,62 @@ static int set_up(void **state) {
 static const qs_run one_run = {.samples = 4, .global_samples = 4, .loss_scale = 1, .learning_rate = 0.01};
 
 static uint64_t buffer_hash(const program *here, int buffer) {
-    return qs_hash(qs_executor_buffer(here->executor, buffer), here->schedule->buffer[buffer].bytes, 0);
+    void *data = buffer_read(here->executor, here->schedule, buffer);
+    const uint64_t hash = qs_hash(data, here->schedule->buffer[buffer].bytes, 0);
+    free(data);
+    return hash;
 }
 
 static void buffers_lie_in_the_arena(void **state) {
     program *here = *state;
     for (int b = 0; b < here->schedule->buffers; b++) {
         const qs_buffer *buffer = &here->schedule->buffer[b];
-        assert_ptr_equal(qs_executor_buffer(here->executor, b), (char *)here->arena.memory + buffer->offset);
+        void *data = buffer_read(here->executor, here->schedule, b);
+        assert_memory_equal(data, (char *)here->arena.memory + buffer->offset, buffer->bytes);
         assert_true(buffer->offset + buffer->bytes <= here->arena.bytes);
+        free(data);
     }
-    assert_null(qs_executor_buffer(here->executor, -1));
+}
+
+static void buffers_are_read_and_written(void **state) {
+    program *here = *state;
+    const int loss = here->schedule->loss;
+    const float values[2] = {1, 2};
+    float found = 0;
+    assert_ok(qs_executor_write(here->executor, loss, 0, sizeof values, values));
+    assert_ok(qs_executor_read(here->executor, loss, sizeof found, sizeof found, &found));
+    assert_true(found == 2);
+    assert_ok(qs_executor_clear(here->executor, loss));
+    assert_ok(qs_executor_read(here->executor, loss, sizeof found, sizeof found, &found));
+    assert_true(found == 0);
+    const size_t bytes = here->schedule->buffer[loss].bytes;
+    assert_refused(qs_executor_read(here->executor, loss, bytes, 1, &found), QS_USAGE, "not 1 from byte");
+    assert_refused(qs_executor_write(here->executor, loss, 0, bytes + 1, values), QS_USAGE, "bytes, not");
+    assert_refused(qs_executor_read(here->executor, -1, 0, 1, &found), QS_USAGE, "buffer -1");
+    assert_refused(qs_executor_clear(here->executor, here->schedule->buffers), QS_USAGE, "the schedule has buffers 0 to");
+}
+
+/* What samples leave of the batch is zero. */
+static void samples_are_loaded(void **state) {
+    program *here = *state;
+    const int64_t indices[] = {2, 0, 1}, image = 32 * 32 * 3;
+    qs_dataset set;
+    float expected[3 * 32 * 32 * 3];
+    int32_t labels[3];
+    assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, 8, &set));
+    qs_batch_fill(&set, NULL, indices, 3, 32, 32, expected, labels);
+    assert_ok(qs_executor_load(here->executor, here->graph, &set, NULL, indices, 3));
+    float *images = buffer_read(here->executor, here->schedule, here->schedule->images);
+    int32_t *loaded = buffer_read(here->executor, here->schedule, here->schedule->labels);
+    assert_memory_equal(images, expected, sizeof expected);
+    assert_memory_equal(loaded, labels, sizeof labels);
+    for (int64_t i = 3 * image; i < 4 * image; i++)
+        assert_true(images[i] == 0);
+    assert_int_equal(loaded[3], 0);
+    assert_refused(qs_executor_load(here->executor, here->graph, &set, NULL, indices, 5), QS_USAGE, "5 samples");
+    free(images);
+    free(loaded);
+    qs_dataset_release(&set);
 }
 
 static void memory_must_be_aligned(void **state) {
@@ -84,17 +129,17 @@ static void runs_repeat(void **state) {
 static void no_samples_no_gradient(void **state) {
     program *here = *state;
     const qs_run none = {.samples = 0, .global_samples = 4, .loss_scale = 1, .learning_rate = 0.01};
-    float *masters = qs_executor_buffer(here->executor, here->schedule->masters), *before = NULL;
     const int64_t count = here->graph->trained_elements;
-    assert_ok(qs_allocate((size_t)count, sizeof *before, &before));
     assert_ok(qs_executor_run(here->executor, &one_run)); /* leaves gradients behind */
     weights_start(here);
-    memcpy(before, masters, (size_t)count * sizeof *before);
+    float *before = buffer_read(here->executor, here->schedule, here->schedule->masters);
     assert_ok(qs_executor_run(here->executor, &none));
+    float *masters = buffer_read(here->executor, here->schedule, here->schedule->masters);
     for (int64_t i = 0; i < count; i++) {
         assert_true(masters[i] == before[i] - (float)0.01 * ((float)*qs_job_setting(&here->bench.job, "weight_decay") * before[i]));
     }
     free(before);
+    free(masters);
 }
 
 /* Evaluation over the memory of training leaves all that outlives a step alone. */
@@ -106,8 +151,8 @@ static void programs_share_memory(void **state) {
     assert_ok(qs_executor_create(schedule, here->bench.device, here->bench.comm, here->arena.memory, &evaluation));
     assert_ok(qs_executor_run(here->executor, &one_run));
     const uint64_t masters = buffer_hash(here, here->schedule->masters), momentum = buffer_hash(here, here->schedule->state[0]);
-    memset(qs_executor_buffer(evaluation, schedule->images), 0, schedule->buffer[schedule->images].bytes);
-    memset(qs_executor_buffer(evaluation, schedule->labels), 0, schedule->buffer[schedule->labels].bytes);
+    assert_ok(qs_executor_clear(evaluation, schedule->images));
+    assert_ok(qs_executor_clear(evaluation, schedule->labels));
     assert_ok(qs_executor_run(evaluation, &one_run));
     assert_true(buffer_hash(here, here->schedule->masters) == masters);
     assert_true(buffer_hash(here, here->schedule->state[0]) == momentum);
@@ -119,7 +164,8 @@ static void programs_share_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        PROGRAM(buffers_lie_in_the_arena), PROGRAM(memory_must_be_aligned), PROGRAM(steps_are_observed), PROGRAM(runs_repeat),
+        PROGRAM(buffers_lie_in_the_arena), PROGRAM(buffers_are_read_and_written), PROGRAM(samples_are_loaded),
+        PROGRAM(memory_must_be_aligned),   PROGRAM(steps_are_observed),           PROGRAM(runs_repeat),
         PROGRAM(no_samples_no_gradient),   PROGRAM(programs_share_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

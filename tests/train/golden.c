@@ -51,9 +51,9 @@ typedef struct one_step {
 
 static void inputs_fill(one_step *here, uint32_t seed, int size) {
     const qs_schedule *schedule = here->schedule;
-    float *masters = qs_executor_buffer(here->executor, schedule->masters);
-    float *images = qs_executor_buffer(here->executor, schedule->images);
-    int32_t *labels = qs_executor_buffer(here->executor, schedule->labels);
+    float *masters = buffer_read(here->executor, schedule, schedule->masters);
+    float *images = buffer_read(here->executor, schedule, schedule->images);
+    int32_t labels[BATCH];
     for (int i = 0; i < here->graph->parameters; i++) {
         const qs_parameter *parameter = &here->graph->parameter[i];
         if (parameter->gradient != QS_ROLE_COUNT) parameter_fill(seed, parameter, masters + parameter->offset);
@@ -62,6 +62,11 @@ static void inputs_fill(one_step *here, uint32_t seed, int size) {
         images[i] = 4 * uniform(seed, "images", i);
     for (int64_t i = 0; i < BATCH; i++)
         labels[i] = (int32_t)(bits(seed, "labels", "", i) % 10);
+    assert_ok(qs_executor_write(here->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, masters));
+    assert_ok(qs_executor_write(here->executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, images));
+    assert_ok(qs_executor_write(here->executor, schedule->labels, 0, sizeof labels, labels));
+    free(masters);
+    free(images);
 }
 
 static void step_run(one_step *out, bench *here, const char *model, int size, uint32_t seed) {
@@ -180,13 +185,13 @@ static void file_compare(bench *here, const char *model, int size, FILE *file) {
     read_exactly(file, head, sizeof head);
     read_exactly(file, &loss, sizeof loss);
     step_run(&step, here, model, size, head[0]);
-    const float *actual = qs_executor_buffer(step.executor, step.schedule->loss);
-    if (!(fabs((double)actual[0] / BATCH - loss) <= tolerance_of(step.graph) * loss))
-        fail_msg("loss %.9g, PyTorch's %.9g", actual[0] / BATCH, loss);
+    const double actual = (double)loss_read(step.executor, step.schedule);
+    float *gradients = buffer_read(step.executor, step.schedule, step.schedule->gradients);
+    if (!(fabs(actual / BATCH - loss) <= tolerance_of(step.graph) * loss)) fail_msg("loss %.9g, PyTorch's %.9g", actual / BATCH, loss);
     assert_int_equal(head[1], trained_parameters(step.graph));
-    for (uint32_t i = 0; i < head[1]; i++) {
-        tensor_compare(file, head[0], step.graph, qs_executor_buffer(step.executor, step.schedule->gradients));
-    }
+    for (uint32_t i = 0; i < head[1]; i++)
+        tensor_compare(file, head[0], step.graph, gradients);
+    free(gradients);
     assert_int_equal(fgetc(file), EOF);
     step_release(&step);
 }

@@ -68,12 +68,13 @@ static void step_seen(void *context, const qs_schedule *schedule, int index, dou
     const int position = qs_case_position(&step->case_, QS_SRC);
     const qs_operand *src = &step->case_.operand[position], *dst = &step->case_.operand[qs_case_position(&step->case_, QS_DST)];
     const int64_t count = qs_shape_count(&src->shape), channels = src->shape.dim[1];
-    const char *data = (const char *)qs_executor_buffer(here->executor, step->place[position].buffer) + step->place[position].offset;
+    void *data = operand_read(here->executor, step, QS_SRC);
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
     qs_convert_to_fp32(src->format, count, data, values);
     tensor_add(here, dst->format, count / channels, channels, values);
     free(values);
+    free(data);
 }
 
 /* ---- A training run in int4:shift4 ----------------------------------------------------------------------------------------------- */
@@ -97,8 +98,7 @@ static qs_schedule *lowered(bench *here, const qs_graph *graph, const qs_recipe 
     return schedule;
 }
 
-static void steps_run(bench *here, const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor, witness *seen) {
-    const qs_shape *input = &graph->node[0].shape;
+static void steps_run(bench *here, const qs_graph *graph, qs_executor *executor, witness *seen) {
     int64_t batch = BATCH;
     qs_dataset set;
     qs_sharding sharding;
@@ -108,8 +108,7 @@ static void steps_run(bench *here, const qs_graph *graph, const qs_schedule *sch
         const int64_t *indices;
         int64_t count, first, global;
         assert_ok(qs_sharding_step(&sharding, 0, s, 0, &indices, &count, &first, &global));
-        qs_batch_fill(&set, &(qs_augmentation){0}, indices, count, (int)input->dim[2], (int)input->dim[3],
-                      qs_executor_buffer(executor, schedule->images), qs_executor_buffer(executor, schedule->labels));
+        assert_ok(qs_executor_load(executor, graph, &set, NULL, indices, count));
         if (s == STEPS - 1) qs_executor_observe(executor, step_seen, seen);
         const qs_run run = {.seed = here->job.seed,
                             .step = (uint64_t)s,
@@ -138,11 +137,10 @@ static void shift_groups_beside_optimal_ones(void **state) {
     qs_schedule *schedule = lowered(&here, graph, &recipe);
     assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
     assert_ok(qs_executor_create(schedule, here.device, here.comm, arena.memory, &executor));
-    qs_graph_initialize(graph, here.job.seed, qs_executor_buffer(executor, schedule->masters),
-                        qs_executor_buffer(executor, schedule->running));
-    memset(qs_executor_buffer(executor, schedule->state[0]), 0, schedule->buffer[schedule->state[0]].bytes);
+    assert_ok(qs_executor_initialize(executor, graph, here.job.seed));
+    assert_ok(qs_executor_clear(executor, schedule->state[0]));
     seen.executor = executor;
-    steps_run(&here, graph, schedule, executor, &seen);
+    steps_run(&here, graph, executor, &seen);
     /* What each of ten operators reads, two shortcuts the same as the convolution beside them; and the gradient of what it writes. */
     assert_int_equal(seen.tensors, 10 - 2 + 10);
     for (int k = 0; k < KINDS; k++)

@@ -24,11 +24,6 @@ typedef struct witness {
     int operators, worst_node;
 } witness;
 
-static const void *operand_at(const witness *here, const qs_step *step, qs_role role) {
-    const qs_place *place = &step->place[qs_case_position(&step->case_, role)];
-    return (const char *)qs_executor_buffer(here->executor, place->buffer) + place->offset;
-}
-
 static void values_keep(witness *here, const qs_step *step) {
     const qs_operand *src = &step->case_.operand[qs_case_position(&step->case_, QS_SRC)];
     const int64_t count = qs_shape_count(&src->shape);
@@ -36,7 +31,9 @@ static void values_keep(witness *here, const qs_step *step) {
     double **kept = &here->unrounded[step->place[qs_case_position(&step->case_, QS_DST)].buffer];
     *kept = malloc((size_t)count * sizeof **kept);
     assert_true(values && *kept);
-    qs_convert_to_fp32(src->format, count, operand_at(here, step, QS_SRC), values);
+    void *data = operand_read(here->executor, step, QS_SRC);
+    qs_convert_to_fp32(src->format, count, data, values);
+    free(data);
     for (int64_t i = 0; i < count; i++)
         (*kept)[i] = (double)values[i];
     free(values);
@@ -60,9 +57,10 @@ static void gap_note(witness *here, const qs_step *step) {
     const qs_norm *norm = step->case_.op->norm;
     const qs_shape *shape = &step->case_.operand[0].shape;
     const int64_t channels = shape->dim[1], rows = qs_shape_count(shape) / channels;
-    const int8_t *codes = operand_at(here, step, QS_SRC);
-    const float *mean = operand_at(here, step, QS_MEAN), *spread = operand_at(here, step, norm->spread);
-    const double unit = (double)*(const float *)operand_at(here, step, QS_SRC_STEP);
+    int8_t *codes = operand_read(here->executor, step, QS_SRC);
+    float *mean = operand_read(here->executor, step, QS_MEAN), *spread = operand_read(here->executor, step, norm->spread);
+    float *src_step = operand_read(here->executor, step, QS_SRC_STEP);
+    const double unit = (double)*src_step;
     const double *x = here->unrounded[step->place[qs_case_position(&step->case_, QS_SRC)].buffer];
     double *decoded = malloc((size_t)(rows * channels) * sizeof *decoded), sums[3] = {0};
     assert_non_null(decoded);
@@ -82,6 +80,10 @@ static void gap_note(witness *here, const qs_step *step) {
         }
     }
     free(decoded);
+    free(codes);
+    free(mean);
+    free(spread);
+    free(src_step);
     here->gaps += sums[0] / sums[2];
     here->statistics_gaps += sums[1] / sums[2];
     if (here->operators++ == 0 || sums[0] / sums[2] > here->worst) {
@@ -100,7 +102,6 @@ static void step_seen(void *context, const qs_schedule *schedule, int index, dou
 
 /* One training step as the trainer's first one: its weights, its samples. */
 static void first_step_run(bench *here, const qs_graph *graph, const qs_schedule *schedule, witness *seen) {
-    const qs_shape *input = &graph->node[0].shape;
     const int64_t *indices;
     int64_t batch = BATCH, count, first, global;
     qs_arena arena = {0};
@@ -109,13 +110,11 @@ static void first_step_run(bench *here, const qs_graph *graph, const qs_schedule
     qs_sharding sharding;
     assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
     assert_ok(qs_executor_create(schedule, here->device, here->comm, arena.memory, &executor));
-    qs_graph_initialize(graph, here->job.seed, qs_executor_buffer(executor, schedule->masters),
-                        qs_executor_buffer(executor, schedule->running));
+    assert_ok(qs_executor_initialize(executor, graph, here->job.seed));
     assert_ok(qs_dataset_load(here->job.dataset, NULL, QS_PART_TRAINING, here->options.training_limit, &set));
     assert_ok(qs_sharding_create(set.count, 1, &batch, here->job.seed, true, &sharding));
     assert_ok(qs_sharding_step(&sharding, 0, 0, 0, &indices, &count, &first, &global));
-    qs_batch_fill(&set, &(qs_augmentation){0}, indices, count, (int)input->dim[2], (int)input->dim[3],
-                  qs_executor_buffer(executor, schedule->images), qs_executor_buffer(executor, schedule->labels));
+    assert_ok(qs_executor_load(executor, graph, &set, NULL, indices, count));
     seen->executor = executor;
     qs_executor_observe(executor, step_seen, seen);
     assert_ok(qs_executor_run(executor, &(qs_run){.seed = here->job.seed, .samples = count, .global_samples = global, .loss_scale = 1}));

@@ -40,20 +40,13 @@ static inline qs_schedule *program_lowered(const program *here, qs_mode mode) {
 }
 
 static inline void weights_start(const program *here) {
-    qs_graph_initialize(here->graph, 3, qs_executor_buffer(here->executor, here->schedule->masters),
-                        qs_executor_buffer(here->executor, here->schedule->running));
-    memset(qs_executor_buffer(here->executor, here->schedule->state[0]), 0, here->schedule->buffer[here->schedule->state[0]].bytes);
+    assert_ok(qs_executor_initialize(here->executor, here->graph, 3));
+    assert_ok(qs_executor_clear(here->executor, here->schedule->state[0]));
 }
 
 /* Later steps may write where images and labels lie: to be filled before every run that must repeat. */
 static inline void inputs_fill(const program *here) {
-    const qs_schedule *schedule = here->schedule;
-    float *images = qs_executor_buffer(here->executor, schedule->images);
-    int32_t *labels = qs_executor_buffer(here->executor, schedule->labels);
-    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
-        images[i] = qs_random_normal(11, i);
-    for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % 10);
+    inputs_draw(here->executor, here->schedule);
 }
 
 /* recipe: of every adjustable operator, outlives the program; NULL: fp32. */

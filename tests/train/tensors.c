@@ -190,40 +190,42 @@ static void stepped_release(stepped *one) {
     qs_graph_release(one->graph);
 }
 
-static float *parameter_of(const stepped *one, int buffer, const char *name) {
+static size_t offset_of(const stepped *one, const char *name) {
     for (int i = 0; i < one->graph->parameters; i++)
-        if (strcmp(one->graph->parameter[i].name, name) == 0)
-            return (float *)qs_executor_buffer(one->executor, buffer) + one->graph->parameter[i].offset;
+        if (strcmp(one->graph->parameter[i].name, name) == 0) return (size_t)one->graph->parameter[i].offset * sizeof(float);
     fail_msg("no parameter %s", name);
-    return NULL;
+    return 0;
 }
 
 /* Fills fp32 memory at random and gives the oracle its rounded form. */
-static void fill(uint64_t key, int64_t count, double scale, const char *format, float *values, double *as_read) {
+static void fill(const stepped *one, int buffer, size_t offset, uint64_t key, int64_t count, double scale, const char *format,
+                 double *as_read) {
     for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)(scale * (double)qs_random_normal(key, (uint64_t)i));
-        as_read[i] = values[i];
+        const float value = (float)(scale * (double)qs_random_normal(key, (uint64_t)i));
+        assert_ok(qs_executor_write(one->executor, buffer, offset + (size_t)i * sizeof value, sizeof value, &value));
+        as_read[i] = value;
     }
     rounded(format, count, as_read, as_read);
 }
 
 static void inputs_fill(const stepped *one, oracle *o, int32_t *labels) {
     const int masters = one->schedule->masters;
-    fill(11, IMAGES, 1, "fp(4,3,4)", qs_executor_buffer(one->executor, one->schedule->images), o->images);
-    fill(12, WEIGHTS1, 0.5, "fp(4,3,4)", parameter_of(one, masters, "conv1.weights"), o->w1);
-    fill(13, CHANNELS, 0.2, "fp(4,3,4)", parameter_of(one, masters, "conv1.bias"), o->b1);
-    fill(14, WEIGHTS2, 0.3, "fp(4,3,4)", parameter_of(one, masters, "conv2.weights"), o->w2);
-    fill(15, WEIGHTS3, 0.2, "fp(4,3,4)", parameter_of(one, masters, "fc.weights"), o->w3);
-    fill(16, CLASSES, 0.2, "fp(6,9,0)", parameter_of(one, masters, "fc.bias"), o->b3);
+    fill(one, one->schedule->images, 0, 11, IMAGES, 1, "fp(4,3,4)", o->images);
+    fill(one, masters, offset_of(one, "conv1.weights"), 12, WEIGHTS1, 0.5, "fp(4,3,4)", o->w1);
+    fill(one, masters, offset_of(one, "conv1.bias"), 13, CHANNELS, 0.2, "fp(4,3,4)", o->b1);
+    fill(one, masters, offset_of(one, "conv2.weights"), 14, WEIGHTS2, 0.3, "fp(4,3,4)", o->w2);
+    fill(one, masters, offset_of(one, "fc.weights"), 15, WEIGHTS3, 0.2, "fp(4,3,4)", o->w3);
+    fill(one, masters, offset_of(one, "fc.bias"), 16, CLASSES, 0.2, "fp(6,9,0)", o->b3);
     for (int n = 0; n < BATCH; n++)
         labels[n] = n % CLASSES;
+    assert_ok(qs_executor_write(one->executor, one->schedule->labels, 0, BATCH * sizeof *labels, labels));
 }
 
 /* Every tensor before this one was rounded to the same bits on both sides, or the difference would be a whole spacing of a low format:
  * 2^-4 of a value. What is left are sums of at most 48 products in fp32, and the one rounding of the gradient (2^-10). `format` NULL: the
  * gradient is not rounded. */
 static void gradient_compare(const stepped *one, const char *name, int64_t count, const double *exact, const char *format) {
-    const float *actual = parameter_of(one, one->schedule->gradients, name);
+    float *actual = bytes_read(one->executor, one->schedule->gradients, offset_of(one, name), (size_t)count * sizeof *actual);
     double expected[WEIGHTS3];
     if (format)
         rounded(format, count, exact, expected);
@@ -234,6 +236,7 @@ static void gradient_compare(const stepped *one, const char *name, int64_t count
         if (!(fabs((double)actual[i] - expected[i]) <= bound))
             fail_msg("%s[%lld]: %.9g, expected %.9g", name, (long long)i, actual[i], expected[i]);
     }
+    free(actual);
 }
 
 static void step_compare(const char *backend) {
@@ -244,7 +247,7 @@ static void step_compare(const char *backend) {
     memset(&o, 0, sizeof o);
     bench_open(&here, backend, "self", "lenet5", BATCH);
     net_lower(&here, plan_text, &one);
-    int32_t *labels = qs_executor_buffer(one.executor, one.schedule->labels);
+    int32_t labels[BATCH];
     inputs_fill(&one, &o, labels);
     forward(&o);
     loss_gradient(&o, labels);

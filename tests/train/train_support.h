@@ -101,4 +101,44 @@ static inline void file_text(const char *folder, const char *name, char **out) {
     assert_ok(qs_file_read(path, 1 << 24, out, &bytes));
 }
 
+/* A copy of part of a buffer; the caller frees. */
+static inline void *bytes_read(const qs_executor *executor, int buffer, size_t offset, size_t bytes) {
+    void *copy = malloc(bytes + 1);
+    assert_non_null(copy);
+    assert_ok(qs_executor_read(executor, buffer, offset, bytes, copy));
+    return copy;
+}
+
+static inline void *buffer_read(const qs_executor *executor, const qs_schedule *schedule, int buffer) {
+    return bytes_read(executor, buffer, 0, schedule->buffer[buffer].bytes);
+}
+
+/* What an operand of a step has in memory. */
+static inline void *operand_read(const qs_executor *executor, const qs_step *step, qs_role role) {
+    const int position = qs_case_position(&step->case_, role);
+    const qs_operand *one = &step->case_.operand[position];
+    const size_t bytes = qs_format_bytes(one->format, qs_shape_count(&one->shape));
+    return bytes_read(executor, step->place[position].buffer, step->place[position].offset, bytes);
+}
+
+static inline float loss_read(const qs_executor *executor, const qs_schedule *schedule) {
+    float loss;
+    assert_ok(qs_executor_read(executor, schedule->loss, 0, sizeof loss, &loss));
+    return loss;
+}
+
+/* Images of normal values, and labels in turn. */
+static inline void inputs_draw(qs_executor *executor, const qs_schedule *schedule) {
+    float *images = buffer_read(executor, schedule, schedule->images);
+    int32_t *labels = buffer_read(executor, schedule, schedule->labels);
+    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
+        images[i] = qs_random_normal(11, i);
+    for (int64_t i = 0; i < schedule->batch; i++)
+        labels[i] = (int32_t)(i % 10);
+    assert_ok(qs_executor_write(executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, images));
+    assert_ok(qs_executor_write(executor, schedule->labels, 0, schedule->buffer[schedule->labels].bytes, labels));
+    free(images);
+    free(labels);
+}
+
 #endif

@@ -53,8 +53,20 @@ QS_API void qs_timeline_phases(const qs_timeline *timeline, const qs_schedule *s
  * without a sample) only the all-reduces, with zero gradients, and the update run. The finite flag is set to 1 before the first step. After
  * a failure all-reduces may still be under way: the run is over, release the executor or end the process. */
 QS_API qs_status qs_executor_run(qs_executor *executor, const qs_run *run);
-/* Memory of a buffer of the schedule. */
-QS_API void *qs_executor_buffer(const qs_executor *executor, int buffer);
+
+/* The buffers of a schedule lie in memory of the device, which this process need not see: nobody follows a pointer into it. What is needed
+ * of it is copied: `bytes` bytes of a buffer of the schedule, from its byte `offset` on, between runs or in an observer. QS_USAGE when the
+ * schedule has no such buffer or the buffer no such bytes. */
+QS_API qs_status qs_executor_read(const qs_executor *executor, int buffer, size_t offset, size_t bytes, void *to);
+QS_API qs_status qs_executor_write(qs_executor *executor, int buffer, size_t offset, size_t bytes, const void *from);
+/* Sets a whole buffer to zero. */
+QS_API qs_status qs_executor_clear(qs_executor *executor, int buffer);
+/* Puts the start weights of a model into the masters, and its start values into the running statistics (qs_graph_initialize). */
+QS_API qs_status qs_executor_initialize(qs_executor *executor, const qs_graph *graph, uint64_t seed);
+/* Puts samples of a set into images and labels (qs_batch_fill), at most the schedule's batch; what they leave of it becomes zero. Before
+ * every run: later steps may write where the inputs lie. */
+QS_API qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const qs_dataset *dataset,
+                                  const qs_augmentation *augmentation, const int64_t *indices, int64_t count);
 
 /* ---- Rates and scales ------------------------------------------------------------------------------------------------------- */
 
