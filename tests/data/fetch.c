@@ -7,11 +7,10 @@
 
 static char script[1024];
 
-/* The script stands two folders above this file's own. */
 static int setup(void **state) {
-    const char *end = strstr(__FILE__, "tests/data/fetch.c");
-    if (!end) return -1;
-    snprintf(script, sizeof script, "%.*stools/fetch-data.sh", (int)(end - __FILE__), __FILE__);
+    const char *source = getenv("QS_SOURCE");
+    if (!source) return -1;
+    snprintf(script, sizeof script, "%s/tools/fetch-data.sh", source);
     return folder_setup(state);
 }
 

@@ -13,12 +13,11 @@
 #define BATCH 128
 
 static setting setting_around(const char *example, int64_t least, int64_t most) {
-    const char *file = __FILE__, *slash = strrchr(file, '/');
     char path[4096];
     setting one = {.job = stub_job(BATCH)};
     snprintf(one.job.algorithm, sizeof one.job.algorithm, "ring");
     assert_ok(qs_model_build("resnet50", NULL, &one.graph));
-    snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, example);
+    snprintf(path, sizeof path, "%s/examples/%s", getenv("QS_SOURCE"), example);
     assert_ok(qs_cluster_read(path, &one.cluster));
     assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, least, most, &one.profile));
     synthetic_statistics(one.graph, BATCH / 2, qs_cluster_ranks(&one.cluster), 7, &one.profile.statistics);

@@ -229,9 +229,7 @@ static void missing_file(void **state) {
 
 static void read_example(const char *name, qs_cluster *out) {
     char path[4096];
-    const char *file = __FILE__, *slash = strrchr(file, '/');
-    assert_non_null(slash);
-    snprintf(path, sizeof path, "%.*s/../../examples/%s", (int)(slash - file), file, name);
+    snprintf(path, sizeof path, "%s/examples/%s", getenv("QS_SOURCE"), name);
     if (qs_cluster_read(path, out) != QS_OK) fail_msg("%s", qs_message());
 }
 

@@ -200,7 +200,7 @@ static void model_compare(const char *backend, const char *model, int size, cons
     if (!backend_exists(backend)) skip();
     char path[512];
     bench here;
-    snprintf(path, sizeof path, "%.*s/../golden/step-%s.bin", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__, stored);
+    snprintf(path, sizeof path, "%s/tests/golden/step-%s.bin", getenv("QS_SOURCE"), stored);
     FILE *file = fopen(path, "rb");
     if (!file) fail_msg("%s is missing", path);
     bench_open(&here, backend, "self", model, BATCH);
