@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a finished draft to the plan record: choices, recipes in use, kernel rows, schedule hash, prediction, reasons. */
+/* From a finished candidate to the plan record: choices, recipes in use, kernel rows, schedule hash, prediction, reasons. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,15 +14,15 @@ static qs_status recipe_add(qs_plan *plan, const qs_recipe *recipe) {
     return QS_OK;
 }
 
-static const char *stopped_by(const qs_draft_class *one, int node, int next) {
+static const char *stopped_by(const qs_candidate_class *one, int node, int next) {
     if (one->pinned[node]) return "pinned";
     if (next < 0) return "highest";
     return one->stopped[node][0] ? one->stopped[node] : "planner";
 }
 
-static void reason_fill(const qs_draft_plan *draft, const qs_draft_class *one, int node, qs_operator_reason *out) {
-    const int next = qs__draft_next(one, node, one->choice[node]);
-    snprintf(out->name, sizeof out->name, "%s", draft->graph->node[node].name);
+static void reason_fill(const qs_candidate *candidate, const qs_candidate_class *one, int node, qs_operator_reason *out) {
+    const int next = qs__candidate_next(one, node, one->choice[node]);
+    snprintf(out->name, sizeof out->name, "%s", candidate->graph->node[node].name);
     snprintf(out->stopped_by, sizeof out->stopped_by, "%s", stopped_by(one, node, next));
     if (next >= 0) snprintf(out->next, sizeof out->next, "%s", one->recipe[next].name);
     out->time_us = one->raise_us[node];
@@ -37,20 +37,20 @@ static qs_recipe recipe_plain(const qs_recipe *recipe) {
     return plain;
 }
 
-static qs_status operators_fill(const qs_draft_plan *draft, const qs_draft_class *one, qs_plan *plan, qs_class_plan *out) {
-    const size_t nodes = (size_t)draft->graph->nodes;
+static qs_status operators_fill(const qs_candidate *candidate, const qs_candidate_class *one, qs_plan *plan, qs_class_plan *out) {
+    const size_t nodes = (size_t)candidate->graph->nodes;
     QS_TRY(qs_allocate(nodes, sizeof *out->operator_, &out->operator_));
     QS_TRY(qs_allocate(nodes, sizeof *out->reason, &out->reason));
-    for (int n = 1; n < draft->graph->nodes; n++) {
-        if (!qs__is_adjustable(draft, n)) continue;
+    for (int n = 1; n < candidate->graph->nodes; n++) {
+        if (!qs__is_adjustable(candidate, n)) continue;
         const qs_recipe *recipe = &one->recipe[one->choice[n]];
         const qs_recipe plain = recipe_plain(recipe);
         qs_operator_choice *choice = &out->operator_[out->operators++];
-        snprintf(choice->name, sizeof choice->name, "%s", draft->graph->node[n].name);
+        snprintf(choice->name, sizeof choice->name, "%s", candidate->graph->node[n].name);
         snprintf(choice->recipe, sizeof choice->recipe, "%s", recipe->name);
         choice->pin = one->pinned[n];
-        qs_choice_accumulate(choice, &plain, qs__draft_recipe(one, n, one->choice[n])->accumulator);
-        reason_fill(draft, one, n, &out->reason[out->reasons++]);
+        qs_choice_accumulate(choice, &plain, qs__candidate_recipe(one, n, one->choice[n])->accumulator);
+        reason_fill(candidate, one, n, &out->reason[out->reasons++]);
         QS_TRY(recipe_add(plan, &plain));
     }
     return QS_OK;
@@ -87,9 +87,9 @@ done:
     return status;
 }
 
-/* A draft is enough: nobody asks where buffers lie. */
-static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *out) {
-    const qs_lowering lowering = qs__draft_lowering(draft, c);
+/* A candidate is enough: nobody asks where buffers lie. */
+static qs_status kernels_fill(const qs_candidate *candidate, int c, qs_class_plan *out) {
+    const qs_lowering lowering = qs__candidate_lowering(candidate, c);
     qs_schedule_draft *schedule = NULL;
     QS_TRY(qs_schedule_draft_create(&lowering, &schedule));
     const qs_status status = cases_list(schedule, out);
@@ -97,23 +97,23 @@ static qs_status kernels_fill(const qs_draft_plan *draft, int c, qs_class_plan *
     return status;
 }
 
-/* The draft's table of them is not asked any more. */
-static void tensors_move(qs_draft_class *from, qs_class_plan *out) {
+/* The candidate's table of them is not asked any more. */
+static void tensors_move(qs_candidate_class *from, qs_class_plan *out) {
     out->tensors = from->assigned.tensors;
     out->tensor = from->assigned.tensor;
     out->assignment = from->assigned.assignment;
     from->assigned = (qs_class_plan){0};
 }
 
-static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *prediction, qs_plan *plan) {
+static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction *prediction, qs_plan *plan) {
     qs_class_plan *out = &plan->class_[c];
     const qs_prediction_class *predicted = &prediction->class_[c];
-    snprintf(out->class_name, sizeof out->class_name, "%s", draft->cluster->class_[c].name);
-    out->batch = draft->batch[c];
-    QS_TRY(operators_fill(draft, &draft->class_[c], plan, out));
-    QS_TRY(kernels_fill(draft, c, out));
+    snprintf(out->class_name, sizeof out->class_name, "%s", candidate->cluster->class_[c].name);
+    out->batch = candidate->batch[c];
+    QS_TRY(operators_fill(candidate, &candidate->class_[c], plan, out));
+    QS_TRY(kernels_fill(candidate, c, out));
     memcpy(out->schedule, predicted->schedule, sizeof out->schedule);
-    tensors_move(&draft->class_[c], out);
+    tensors_move(&candidate->class_[c], out);
     out->predicted.iteration_us = prediction->iteration_us;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;
@@ -122,35 +122,35 @@ static qs_status class_fill(qs_draft_plan *draft, int c, const qs_prediction *pr
     out->predicted.communication_bytes = predicted->communication_bytes;
     out->predicted.base_bytes = predicted->base_bytes;
     out->predicted.program_bytes = predicted->program_bytes;
-    out->predicted.sum_omega = qs__draft_sum_omega(draft, c);
-    return qs__bound_of_plan(draft, c, &out->predicted.lower_bound);
+    out->predicted.sum_omega = qs__candidate_sum_omega(candidate, c);
+    return qs__bound_of_plan(candidate, c, &out->predicted.lower_bound);
 }
 
-static qs_status memory_check(const qs_draft_plan *draft, const qs_prediction *prediction) {
+static qs_status memory_check(const qs_candidate *candidate, const qs_prediction *prediction) {
     for (int c = 0; c < prediction->classes; c++)
         if (!prediction->class_[c].fits)
             return qs_fail(QS_INFEASIBLE,
                            "class %s: the plan needs %.1f MiB but the limit is %.1f MiB; use planner qsync or uniform, or lower the batch",
-                           draft->cluster->class_[c].name, (double)prediction->class_[c].arena_bytes / 1048576.0,
-                           (double)draft->cluster->class_[c].memory_limit / 1048576.0);
+                           candidate->cluster->class_[c].name, (double)prediction->class_[c].arena_bytes / 1048576.0,
+                           (double)candidate->cluster->class_[c].memory_limit / 1048576.0);
     return QS_OK;
 }
 
-qs_status qs__draft_assemble(qs_draft_plan *draft, const char *planner, qs_plan *out) {
-    qs_plan plan = {.job = *draft->job};
+qs_status qs__candidate_assemble(qs_candidate *candidate, const char *planner, qs_plan *out) {
+    qs_plan plan = {.job = *candidate->job};
     qs_prediction prediction = {0};
     qs_status status = QS_OK;
-    QS_GOTO(qs__draft_predict(draft, &prediction));
-    QS_GOTO(memory_check(draft, &prediction));
+    QS_GOTO(qs__candidate_predict(candidate, &prediction));
+    QS_GOTO(memory_check(candidate, &prediction));
     snprintf(plan.planner, sizeof plan.planner, "%s", planner);
-    qs_graph_signature(draft->graph, plan.graph);
-    qs_cluster_signature(draft->cluster, plan.cluster);
-    snprintf(plan.profile, sizeof plan.profile, "%s", qs__session_profile_signature(draft->session));
-    QS_GOTO(qs_allocate((size_t)draft->cluster->classes, sizeof *plan.class_, &plan.class_));
-    plan.classes = draft->cluster->classes;
+    qs_graph_signature(candidate->graph, plan.graph);
+    qs_cluster_signature(candidate->cluster, plan.cluster);
+    snprintf(plan.profile, sizeof plan.profile, "%s", qs__session_profile_signature(candidate->session));
+    QS_GOTO(qs_allocate((size_t)candidate->cluster->classes, sizeof *plan.class_, &plan.class_));
+    plan.classes = candidate->cluster->classes;
     plan.images_per_second = prediction.images_per_second;
     for (int c = 0; c < plan.classes; c++)
-        QS_GOTO(class_fill(draft, c, &prediction, &plan));
+        QS_GOTO(class_fill(candidate, c, &prediction, &plan));
     *out = plan;
     plan = (qs_plan){0};
 done:

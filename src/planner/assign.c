@@ -17,10 +17,10 @@ static qs_status storage_check(const qs_class *one, const qs_format *format) {
                    format->name);
 }
 
-static qs_status options_check(const qs_draft_plan *draft) {
-    const qs_assignment_options *with = &draft->options->assignment;
-    for (int c = 0; c < draft->cluster->classes; c++) {
-        const qs_class *one = &draft->cluster->class_[c];
+static qs_status options_check(const qs_candidate *candidate) {
+    const qs_assignment_options *with = &candidate->options->assignment;
+    for (int c = 0; c < candidate->cluster->classes; c++) {
+        const qs_class *one = &candidate->cluster->class_[c];
         QS_TRY(storage_check(one, with->high));
         QS_TRY(storage_check(one, with->low));
         QS_TRY(storage_check(one, with->low_gradient));
@@ -29,20 +29,20 @@ static qs_status options_check(const qs_draft_plan *draft) {
     return qs_fail(QS_USAGE, "promotion at %g: a share of overflows lies in [0, 1], 0: never", with->promote_at);
 }
 
-static qs_status recipes_set(qs_draft_plan *draft) {
-    for (int c = 0; c < draft->cluster->classes; c++) {
-        const qs_draft_class *one = &draft->class_[c];
-        qs__draft_set_uniform(draft, c, 0);
-        for (int n = 1; n < draft->graph->nodes; n++)
-            if (qs__is_adjustable(draft, n) && one->choice[n] != 0)
+static qs_status recipes_set(qs_candidate *candidate) {
+    for (int c = 0; c < candidate->cluster->classes; c++) {
+        const qs_candidate_class *one = &candidate->class_[c];
+        qs__candidate_set_uniform(candidate, c, 0);
+        for (int n = 1; n < candidate->graph->nodes; n++)
+            if (qs__is_adjustable(candidate, n) && one->choice[n] != 0)
                 return qs_fail(QS_USAGE, "pinned operator %s: its recipe is %s, but operators compute in fp32 where tensors have formats",
-                               draft->graph->node[n].name, one->recipe[one->choice[n]].name);
+                               candidate->graph->node[n].name, one->recipe[one->choice[n]].name);
     }
     return QS_OK;
 }
 
 static void outputs_find(qs__assignment *one) {
-    const qs_graph *graph = one->draft->graph;
+    const qs_graph *graph = one->candidate->graph;
     for (int n = 0; n < graph->nodes; n++)
         one->output[n] = -1;
     for (int i = 0; i < one->groups.tensors; i++)
@@ -51,14 +51,14 @@ static void outputs_find(qs__assignment *one) {
         if (graph->node[n].op && graph->node[n].op->alias) one->output[n] = one->output[graph->node[n].input[0]];
 }
 
-qs_status qs__assignment_create(qs_draft_plan *draft, double promote_at, qs__assignment *out) {
-    const double wanted = draft->options->assignment.promote_at;
-    *out = (qs__assignment){.draft = draft, .promote_at = isnan(wanted) ? promote_at : wanted};
-    QS_TRY(options_check(draft));
-    QS_TRY(recipes_set(draft));
-    QS_TRY(qs_graph_groups(draft->graph, draft->job->batch, &out->groups));
+qs_status qs__assignment_create(qs_candidate *candidate, double promote_at, qs__assignment *out) {
+    const double wanted = candidate->options->assignment.promote_at;
+    *out = (qs__assignment){.candidate = candidate, .promote_at = isnan(wanted) ? promote_at : wanted};
+    QS_TRY(options_check(candidate));
+    QS_TRY(recipes_set(candidate));
+    QS_TRY(qs_graph_groups(candidate->graph, candidate->job->batch, &out->groups));
     QS_TRY(qs_allocate((size_t)out->groups.tensors, sizeof *out->low, &out->low));
-    QS_TRY(qs_allocate((size_t)draft->graph->nodes, sizeof *out->output, &out->output));
+    QS_TRY(qs_allocate((size_t)candidate->graph->nodes, sizeof *out->output, &out->output));
     outputs_find(out);
     return QS_OK;
 }
@@ -106,11 +106,11 @@ static qs_quantizer rounded_to(const qs_assignment_options *with, const qs_forma
 }
 
 static qs_tensor_choice choice_of(const qs__assignment *one, int tensor, unsigned low) {
-    const qs_assignment_options *with = &one->draft->options->assignment;
+    const qs_assignment_options *with = &one->candidate->options->assignment;
     const qs_graph_tensor *what = &one->groups.tensor[tensor];
     const bool is_low = low & QS__VALUE;
     qs_tensor_choice choice = {.value = rounded_to(with, is_low ? with->low : with->high, false)};
-    snprintf(choice.name, sizeof choice.name, "%s", qs_graph_tensor_name(one->draft->graph, what));
+    snprintf(choice.name, sizeof choice.name, "%s", qs_graph_tensor_name(one->candidate->graph, what));
     if (what->parameter < 0) choice.saved = choice.value.format;
     if (what->gradient) choice.gradient = rounded_to(with, low & QS__GRADIENT ? with->low_gradient : with->high, true);
     if (is_low) choice.promote_at = one->promote_at;
@@ -129,24 +129,24 @@ static int64_t bytes_counted(int tensors, const qs_graph_tensor *tensor, const q
 
 /* Formats of tensors by what is low of each into the class, in place of those that it had. */
 static qs_status class_put(qs__assignment *one, int c, const unsigned char *low, int64_t *bytes) {
-    qs_draft_class *to = &one->draft->class_[c];
+    qs_candidate_class *to = &one->candidate->class_[c];
     if (!to->assigned.tensor) QS_TRY(qs_allocate((size_t)one->groups.tensors, sizeof *to->assigned.tensor, &to->assigned.tensor));
     to->assigned.tensors = one->groups.tensors;
     for (int i = 0; i < one->groups.tensors; i++)
         to->assigned.tensor[i] = choice_of(one, i, low[i]);
     *bytes = bytes_counted(one->groups.tensors, one->groups.tensor, to->assigned.tensor);
     qs_tensor_table_release(&to->tensors);
-    return qs_tensors_bind(&to->assigned, one->draft->graph, &to->tensors);
+    return qs_tensors_bind(&to->assigned, one->candidate->graph, &to->tensors);
 }
 
 qs_status qs__assignment_put(qs__assignment *one, int class_index) {
-    qs_assignment *sum = &one->draft->class_[class_index].assigned.assignment;
+    qs_assignment *sum = &one->candidate->class_[class_index].assigned.assignment;
     sum->ratio_low = qs__ratio_low(one);
     return class_put(one, class_index, one->low, &sum->bytes);
 }
 
 qs_status qs__assignment_put_all(qs__assignment *one) {
-    for (int c = 0; c < one->draft->cluster->classes; c++)
+    for (int c = 0; c < one->candidate->cluster->classes; c++)
         QS_TRY(qs__assignment_put(one, c));
     return QS_OK;
 }
@@ -155,13 +155,13 @@ qs_status qs__assignment_put_all(qs__assignment *one) {
 
 static qs_status extreme_measure(qs__assignment *one, const unsigned char *low, bool is_low) {
     qs_prediction prediction;
-    for (int c = 0; c < one->draft->cluster->classes; c++) {
-        qs_assignment *sum = &one->draft->class_[c].assigned.assignment;
+    for (int c = 0; c < one->candidate->cluster->classes; c++) {
+        qs_assignment *sum = &one->candidate->class_[c].assigned.assignment;
         QS_TRY(class_put(one, c, low, is_low ? &sum->low_bytes : &sum->high_bytes));
     }
-    QS_TRY(qs__draft_predict(one->draft, &prediction));
-    for (int c = 0; c < one->draft->cluster->classes; c++) {
-        qs_assignment *sum = &one->draft->class_[c].assigned.assignment;
+    QS_TRY(qs__candidate_predict(one->candidate, &prediction));
+    for (int c = 0; c < one->candidate->cluster->classes; c++) {
+        qs_assignment *sum = &one->candidate->class_[c].assigned.assignment;
         *(is_low ? &sum->low_arena_bytes : &sum->high_arena_bytes) = (int64_t)prediction.class_[c].arena_bytes;
     }
     qs_prediction_release(&prediction);
@@ -183,9 +183,9 @@ qs_status qs__assignment_extremes(qs__assignment *one) {
     return status;
 }
 
-qs_status qs__assign(qs_draft_plan *draft, void (*mark)(qs__assignment *one)) {
+qs_status qs__assign(qs_candidate *candidate, void (*mark)(qs__assignment *one)) {
     qs__assignment one;
-    qs_status status = qs__assignment_create(draft, 0, &one);
+    qs_status status = qs__assignment_create(candidate, 0, &one);
     if (status == QS_OK) status = qs__assignment_extremes(&one);
     if (status == QS_OK) {
         mark(&one);

@@ -9,7 +9,7 @@
 enum { QS__VALUE = 1, QS__GRADIENT = 2, QS__BOTH = QS__VALUE | QS__GRADIENT };
 
 typedef struct qs__assignment {
-    qs_draft_plan *draft;
+    qs_candidate *candidate;
     qs_groups groups;
     unsigned char *low; /* (tensors) what of a tensor is in low precision; all planners start from nothing */
     int *output;        /* (nodes) tensor of the node's output, of its input where it moves no data; -1: the loss */
@@ -18,7 +18,7 @@ typedef struct qs__assignment {
 
 /* Sets all operators to fp32. QS_MISMATCH names a format that a class does not store, QS_USAGE a pinned operator of another recipe. Release
  * with qs__assignment_release. */
-qs_status qs__assignment_create(qs_draft_plan *draft, double promote_at, qs__assignment *out);
+qs_status qs__assignment_create(qs_candidate *candidate, double promote_at, qs__assignment *out);
 void qs__assignment_release(qs__assignment *one);
 void qs__lower_output(qs__assignment *one, int node, unsigned side);
 void qs__lower_parameters(qs__assignment *one, int node);
@@ -33,6 +33,6 @@ qs_status qs__assignment_put_all(qs__assignment *one);
  * then: put others. */
 qs_status qs__assignment_extremes(qs__assignment *one);
 /* Whole plan of a planner that marks the same tensors for all classes: `mark` sets them, the rest is in high precision. */
-qs_status qs__assign(qs_draft_plan *draft, void (*mark)(qs__assignment *one));
+qs_status qs__assign(qs_candidate *candidate, void (*mark)(qs__assignment *one));
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The iteration time of classes from their bucket-ready times alone: eqs. (4.6) and (4.7) of docs/method.md with all-reduces that take a
- * share of the compute thread. What the replayer knows beside that (noise) is left to calibration; hosts' company is in the work
- * (company.h). */
+ * share of the compute thread. What the replayer knows beside that (noise) is left to calibration; host slowdown is in the work
+ * (host_slowdown.h). */
 #ifndef QSYNC_PLANNER_PACE_H
 #define QSYNC_PLANNER_PACE_H
 

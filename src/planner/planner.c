@@ -52,17 +52,17 @@ bool qs_planner_assigns(const char *planner) {
 qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *cluster, const char *planner, const qs_plan_options *options,
                                qs_plan *out) {
     const entry *found = entry_find(planner);
-    qs_draft_plan draft = {0};
+    qs_candidate candidate = {0};
     qs_status status = QS_OK;
     if (!found) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
-    QS_GOTO(qs__draft_create(session->graph, cluster, session->profile, session->job, options, &draft));
-    draft.session = session;
-    QS_GOTO(found->plan(&draft));
-    QS_GOTO(qs__draft_assemble(&draft, planner, out));
+    QS_GOTO(qs__candidate_create(session->graph, cluster, session->profile, session->job, options, &candidate));
+    candidate.session = session;
+    QS_GOTO(found->plan(&candidate));
+    QS_GOTO(qs__candidate_assemble(&candidate, planner, out));
 done:
-    qs__draft_release(&draft);
+    qs__candidate_release(&candidate);
     return status;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a session keeps from one plan to the next: cost mappers, which know the lowered draft and the prices of all cases met so far, and
- * the tables of relaxations. They depend on class profile, half format and local batch, the tables also on the recipes; not on budgets,
+/* What a session keeps from one plan to the next: cost mappers, which know the lowered candidate and the prices of all cases met so far,
+ * and the tables of relaxations. They depend on class profile, half format and local batch, the tables also on the recipes; not on budgets,
  * counts or the other classes. */
 #include "session.h"
 
@@ -21,7 +21,7 @@ void qs__session_clear(qs_plan_session *session) {
     session->mappers = 0;
     session->capacity = 0;
     for (int i = 0; i < session->tables; i++)
-        qs__relax_free(&session->table[i].tables);
+        qs__relax_release(&session->table[i].tables);
     free(session->table);
     session->table = NULL;
     session->tables = 0;
@@ -38,10 +38,10 @@ const char *qs__session_profile_signature(qs_plan_session *session) {
     return session->profile_signature;
 }
 
-qs__mapper_key qs__mapper_key_of(const qs_draft_plan *draft, int class_index) {
-    const qs_class *class_ = &draft->cluster->class_[class_index];
-    return (qs__mapper_key){qs_profile_class(draft->profile, class_->name), qs_class_half(class_), draft->batch[class_index],
-                            draft->costs.no_casts, draft->class_[class_index].adds};
+qs__mapper_key qs__mapper_key_of(const qs_candidate *candidate, int class_index) {
+    const qs_class *class_ = &candidate->cluster->class_[class_index];
+    return (qs__mapper_key){qs_profile_class(candidate->profile, class_->name), qs_class_half(class_), candidate->batch[class_index],
+                            candidate->costs.no_casts, candidate->class_[class_index].adds};
 }
 
 static bool is_same(const qs__mapper_key *a, const qs__mapper_key *b) {
@@ -66,14 +66,14 @@ void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_co
         session->mapper[session->mappers++] = (qs__kept_mapper){*key, mapper};
 }
 
-static bool same_recipes(const qs__kept_tables *kept, const qs_draft_class *class_) {
+static bool same_recipes(const qs__kept_tables *kept, const qs_candidate_class *class_) {
     if (kept->recipes != class_->recipes) return false;
     for (int r = 0; r < kept->recipes; r++)
         if (strcmp(kept->recipe[r], class_->recipe[r].name) != 0) return false;
     return true;
 }
 
-bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_draft_class *class_, qs__relaxation *out) {
+bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_candidate_class *class_, qs__relaxation *out) {
     for (int i = 0; i < session->tables; i++) {
         if (!is_same(&session->table[i].key, key) || !same_recipes(&session->table[i], class_)) continue;
         *out = session->table[i].tables;
@@ -86,8 +86,8 @@ bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key
 void qs__session_give_tables(qs_plan_session *session, const qs__mapper_key *key, qs__relaxation *from) {
     if (qs_grow(&session->table, &session->tables_capacity, (size_t)session->tables + 1, sizeof *session->table) != QS_OK) return;
     qs__kept_tables *kept = &session->table[session->tables++];
-    *kept = (qs__kept_tables){.key = *key, .recipes = from->one->recipes, .tables = *from};
+    *kept = (qs__kept_tables){.key = *key, .recipes = from->class_->recipes, .tables = *from};
     for (int r = 0; r < kept->recipes; r++)
-        snprintf(kept->recipe[r], sizeof kept->recipe[r], "%s", from->one->recipe[r].name);
+        snprintf(kept->recipe[r], sizeof kept->recipe[r], "%s", from->class_->recipe[r].name);
     *from = (qs__relaxation){0};
 }

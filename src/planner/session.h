@@ -2,7 +2,7 @@
 #ifndef QSYNC_PLANNER_SESSION_H
 #define QSYNC_PLANNER_SESSION_H
 
-#include "relax.h"
+#include "bound/relaxation.h"
 
 /* All that a cost mapper depends on beside graph and job. */
 typedef struct qs__mapper_key {
@@ -18,7 +18,7 @@ typedef struct qs__kept_mapper {
     qs_cost_mapper *mapper;
 } qs__kept_mapper;
 
-/* Of the relaxation all but what the draft says: its pointers, `allowed`, times of all-reduces. */
+/* Of the relaxation all but what the candidate says: its pointers, `allowed`, times of all-reduces. */
 typedef struct qs__kept_tables {
     qs__mapper_key key;
     int recipes;
@@ -39,7 +39,7 @@ struct qs_plan_session {
     qs__kept_tables *table;
 };
 
-qs__mapper_key qs__mapper_key_of(const qs_draft_plan *draft, int class_index);
+qs__mapper_key qs__mapper_key_of(const qs_candidate *candidate, int class_index);
 
 /* A mapper that was given back under this key, at whatever choices it stood then; it is the caller's. NULL: there is none. */
 qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key);
@@ -47,7 +47,7 @@ qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key 
 void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_cost_mapper *mapper);
 /* The same for the tables of a relaxation over the class's recipes; true: *out has them, and owns them. Giving takes them out of *from, or
  * leaves them there. */
-bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_draft_class *class_, qs__relaxation *out);
+bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_candidate_class *class_, qs__relaxation *out);
 void qs__session_give_tables(qs_plan_session *session, const qs__mapper_key *key, qs__relaxation *from);
 /* Signature of its profile; lives as long as the session. */
 const char *qs__session_profile_signature(qs_plan_session *session);

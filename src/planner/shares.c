@@ -12,11 +12,11 @@ static const double least_gain = 1e-9;
 enum { MOST_SUMS = 1 << 20 };
 
 static int classes_of(const qs__shares *shares) {
-    return shares->draft->cluster->classes;
+    return shares->candidate->cluster->classes;
 }
 
 static int64_t count_of(const qs__shares *shares, int c) {
-    return shares->draft->cluster->class_[c].count;
+    return shares->candidate->cluster->class_[c].count;
 }
 
 static qs__share *share_of(const qs__shares *shares, int c, int place) {
@@ -29,45 +29,45 @@ static qs__share *share_of(const qs__shares *shares, int c, int place) {
  * replaces one. */
 static qs_status recipe_try(qs__shares *shares, int c, int recipe, qs__share *out) {
     qs_prediction prediction;
-    qs__draft_set_uniform(shares->draft, c, recipe);
-    QS_TRY(qs__draft_predict(shares->draft, &prediction));
+    qs__candidate_set_uniform(shares->candidate, c, recipe);
+    QS_TRY(qs__candidate_predict(shares->candidate, &prediction));
     const qs_prediction_class *one = &prediction.class_[c];
-    if (one->fits && (!out->fits || qs__draft_time_allowed(shares->draft, one->compute_us) < out->compute_us))
+    if (one->fits && (!out->fits || qs__candidate_time_allowed(shares->candidate, one->compute_us) < out->compute_us))
         *out = (qs__share){true, recipe, one->compute_us};
     qs_prediction_release(&prediction);
     return QS_OK;
 }
 
 static qs_status class_fill(qs__shares *shares, int c, bool precisions) {
-    qs_draft_plan *draft = shares->draft;
-    const int recipes = precisions && qs__class_is_lowered(draft, c) ? draft->class_[c].recipes : 1;
+    qs_candidate *candidate = shares->candidate;
+    const int recipes = precisions && qs__class_is_lowered(candidate, c) ? candidate->class_[c].recipes : 1;
     for (int b = 0; b < shares->batches; b++) {
-        QS_TRY(qs__draft_batch_set(draft, c, shares->batch[b].samples));
+        QS_TRY(qs__candidate_batch_set(candidate, c, shares->batch[b].samples));
         for (int r = 0; r < recipes; r++)
             QS_TRY(recipe_try(shares, c, r, share_of(shares, c, b)));
-        if (shares->batch[b].samples == draft->job->batch) shares->place[c] = b;
+        if (shares->batch[b].samples == candidate->job->batch) shares->place[c] = b;
     }
-    qs__draft_set_uniform(draft, c, 0);
-    return qs__draft_batch_set(draft, c, draft->job->batch);
+    qs__candidate_set_uniform(candidate, c, 0);
+    return qs__candidate_batch_set(candidate, c, candidate->job->batch);
 }
 
-static qs_status batches_check(const qs_draft_plan *draft) {
-    const qs_profile *profile = draft->profile;
-    if (profile->batches > 1 && qs_profile_batch_find(profile, draft->job->batch)) return QS_OK;
+static qs_status batches_check(const qs_candidate *candidate) {
+    const qs_profile *profile = candidate->profile;
+    if (profile->batches > 1 && qs_profile_batch_find(profile, candidate->job->batch)) return QS_OK;
     return qs_fail(QS_MISMATCH,
                    "unequal batches need kernel times at other batches than %lld, which the profile lacks: profile with --batches auto",
-                   (long long)draft->job->batch);
+                   (long long)candidate->job->batch);
 }
 
-qs_status qs__shares_create(qs_draft_plan *draft, bool precisions, qs__shares *out) {
-    const size_t classes = (size_t)draft->cluster->classes;
-    QS_TRY(batches_check(draft));
-    *out = (qs__shares){.draft = draft, .batches = draft->profile->batches, .batch = draft->profile->batch_row};
+qs_status qs__shares_create(qs_candidate *candidate, bool precisions, qs__shares *out) {
+    const size_t classes = (size_t)candidate->cluster->classes;
+    QS_TRY(batches_check(candidate));
+    *out = (qs__shares){.candidate = candidate, .batches = candidate->profile->batches, .batch = candidate->profile->batch_row};
     QS_TRY(qs_allocate(classes * (size_t)out->batches, sizeof *out->share, &out->share));
     QS_TRY(qs_allocate(classes, sizeof *out->place, &out->place));
-    for (int c = 0; c < draft->cluster->classes; c++)
-        qs__draft_set_uniform(draft, c, 0);
-    for (int c = 0; c < draft->cluster->classes; c++)
+    for (int c = 0; c < candidate->cluster->classes; c++)
+        qs__candidate_set_uniform(candidate, c, 0);
+    for (int c = 0; c < candidate->cluster->classes; c++)
         QS_TRY(class_fill(out, c, precisions));
     return QS_OK;
 }
@@ -106,7 +106,7 @@ static qs_status balance_start(const qs__shares *shares, balance *out) {
     for (int c = 0; c < classes_of(shares); c++) {
         for (int b = 1; b < shares->batches; b++)
             out->unit = common_divisor(out->unit, step_of(shares, c, b));
-        wanted += count_of(shares, c) * (shares->draft->job->batch - shares->batch[0].samples);
+        wanted += count_of(shares, c) * (shares->candidate->job->batch - shares->batch[0].samples);
     }
     if (out->unit == 0) out->unit = 1;
     out->sums = wanted / out->unit + 1; /* the job's own batch is on the grid: wanted is a multiple */
@@ -127,7 +127,7 @@ static void sum_fill(const qs__shares *shares, balance *one, int c, int64_t sum)
         const qs__share *share = share_of(shares, c, b);
         const int64_t before = sum - step_of(shares, c, b) / one->unit;
         if (!share->fits || before < 0 || (c == 0 && before > 0)) continue;
-        if (count_of(shares, c) == 0 && shares->batch[b].samples != shares->draft->job->batch) continue;
+        if (count_of(shares, c) == 0 && shares->batch[b].samples != shares->candidate->job->batch) continue;
         const size_t from = c > 0 ? at - (size_t)one->sums - (size_t)(sum - before) : 0;
         const double worst = fmax(c > 0 ? one->worst[from] : 0, share->compute_us);
         const double total = (c > 0 ? one->total[from] : 0) + (double)count_of(shares, c) * share->compute_us;
@@ -146,7 +146,7 @@ static int64_t most_samples(const qs__shares *shares, int c) {
 }
 
 static qs_status nothing_fits(const qs__shares *shares) {
-    const qs_cluster *cluster = shares->draft->cluster;
+    const qs_cluster *cluster = shares->candidate->cluster;
     const int64_t least = shares->batch[0].samples;
     int64_t all = 0, ranks = qs_cluster_ranks(cluster);
     int tightest = 0;
@@ -162,7 +162,7 @@ static qs_status nothing_fits(const qs__shares *shares) {
     return qs_fail(QS_INFEASIBLE,
                    "the memory limits leave room for %lld samples of the global batch of %lld (class %s for %lld a rank, limit %.1f MiB); "
                    "raise a limit, lower the batch, or profile more batches",
-                   (long long)all, (long long)(ranks * shares->draft->job->batch), one->name, (long long)most_samples(shares, tightest),
+                   (long long)all, (long long)(ranks * shares->candidate->job->batch), one->name, (long long)most_samples(shares, tightest),
                    (double)one->memory_limit / 1048576.0);
 }
 
@@ -194,8 +194,8 @@ done:
 
 qs_status qs__shares_set(qs__shares *shares, const int *place) {
     for (int c = 0; c < classes_of(shares); c++) {
-        QS_TRY(qs__draft_batch_set(shares->draft, c, shares->batch[place[c]].samples));
-        qs__draft_set_uniform(shares->draft, c, share_of(shares, c, place[c])->recipe);
+        QS_TRY(qs__candidate_batch_set(shares->candidate, c, shares->batch[place[c]].samples));
+        qs__candidate_set_uniform(shares->candidate, c, share_of(shares, c, place[c])->recipe);
         shares->place[c] = place[c];
     }
     return QS_OK;
@@ -207,7 +207,7 @@ qs_status qs__shares_try(qs__shares *shares, const int *place, double *iteration
     for (int c = 0; c < classes_of(shares); c++)
         if (!share_of(shares, c, place[c])->fits) return QS_OK;
     QS_TRY(qs__shares_set(shares, place));
-    QS_TRY(qs__draft_predict(shares->draft, &prediction));
+    QS_TRY(qs__candidate_predict(shares->candidate, &prediction));
     if (prediction.fits) *iteration_us = prediction.iteration_us;
     qs_prediction_release(&prediction);
     return QS_OK;
@@ -256,7 +256,7 @@ static qs_status exchange_gain(qs__shares *shares, int *place, double *iteration
 
 static void equal_places(const qs__shares *shares, int *place) {
     for (int c = 0; c < classes_of(shares); c++)
-        place[c] = qs__shares_place(shares, shares->draft->job->batch);
+        place[c] = qs__shares_place(shares, shares->candidate->job->batch);
 }
 
 static qs_status fastest_find(qs__shares *shares, int *place, int *equal, double *iteration_us) {

@@ -15,7 +15,7 @@ typedef struct qs__share {
 } qs__share;
 
 typedef struct qs__shares {
-    qs_draft_plan *draft;
+    qs_candidate *candidate;
     int batches;
     const qs_profile_batch *batch; /* (batches) ascending; the profile's */
     qs__share *share;              /* (classes × batches) */
@@ -24,12 +24,12 @@ typedef struct qs__shares {
 
 /* Asks the predictor for every class at every batch; lowered classes in all their recipes where `precisions`, else in the highest alone.
  * QS_MISMATCH when the profile knows one batch only. Release also after a failure. */
-qs_status qs__shares_create(qs_draft_plan *draft, bool precisions, qs__shares *out);
+qs_status qs__shares_create(qs_candidate *candidate, bool precisions, qs__shares *out);
 void qs__shares_release(qs__shares *shares);
 
 /* Place of a local batch; -1: the profile does not know it. */
 int qs__shares_place(const qs__shares *shares, int64_t samples);
-/* Gives the draft the batches of places (classes), and the share's recipe to all free operators. */
+/* Gives the candidate the batches of places (classes), and the share's recipe to all free operators. */
 qs_status qs__shares_set(qs__shares *shares, const int *place);
 /* The same, and how long the iteration takes; INFINITY where a class does not fit. */
 qs_status qs__shares_try(qs__shares *shares, const int *place, double *iteration_us);
@@ -38,7 +38,7 @@ qs_status qs__shares_try(qs__shares *shares, const int *place, double *iteration
 qs_status qs__shares_balance(const qs__shares *shares, int *place);
 /* Class `from` gives samples to class `to`, as few as the grid and the counts of both allow; false when it cannot. */
 bool qs__shares_exchange(const qs__shares *shares, int from, int to, int *place);
-/* The fastest shares: from the balanced ones, or from equal ones if these are faster, by exchanges until none gains. The draft has them
+/* The fastest shares: from the balanced ones, or from equal ones if these are faster, by exchanges until none gains. The candidate has them
  * then. */
 qs_status qs__shares_fastest(qs__shares *shares, double *iteration_us);
 

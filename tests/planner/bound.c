@@ -9,7 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../../src/planner/bound.h"
+#include "../../src/planner/bound/bound.h"
 #include "scene.h"
 
 enum { MIXES = 12, SCENES = 10, LARGEST = 5 };
@@ -62,7 +62,7 @@ static void every_constraint(bool trouble, double time_wanted, double memory_wan
         scene one;
         qs__bound *bound = NULL;
         scene_next(&one, &number, 2, 12, trouble);
-        assert_ok(qs__bound_create(&one.draft, SCENE_WEAK, one.limit_us, &bound));
+        assert_ok(qs__bound_create(&one.candidate, SCENE_WEAK, one.limit_us, &bound));
         for (int i = 0; i < MIXES; i++)
             mix_check(&one, bound, (int)(qs_random_bits(number, (uint64_t)i) % (uint32_t)scene_mixes(&one)), &time, &memory);
         qs__bound_release(bound);
@@ -94,7 +94,7 @@ static void below_the_optimum(bool trouble, bool limited, double least_reached) 
         double bound;
         scene_next(&one, &number, 3, LARGEST, trouble);
         if (limited) scene_limit(&one, 0.1 + 0.8 * scene_dice(number, 4));
-        assert_ok(qs__bound_of_class(&one.draft, SCENE_WEAK, one.limit_us, &bound));
+        assert_ok(qs__bound_of_class(&one.candidate, SCENE_WEAK, one.limit_us, &bound));
         const double optimum = scene_optimum(&one), gap = (optimum - bound) / optimum;
         assert_true(isfinite(optimum));
         if (!(bound <= optimum && bound > 0)) fail_msg("model %d: bound %g, optimum %g", (int)one.number, bound, optimum);
@@ -131,7 +131,7 @@ static void optimum_over_two_classes(void **state) {
         if (s % 2) scene_limit(&one, 0.1 + 0.8 * scene_dice(number, 4));
         for (int c = SCENE_WEAK; c < one.classes; c++) {
             double bound;
-            assert_ok(qs__bound_of_class(&one.draft, c, one.limit_us, &bound));
+            assert_ok(qs__bound_of_class(&one.candidate, c, one.limit_us, &bound));
             assert_true(bound > 0);
             sum += one.cluster.class_[c].count * bound;
         }
@@ -149,9 +149,9 @@ static void optimum_beside_pins(void **state) {
         scene one;
         double free, pinned;
         scene_next(&one, &number, 3, LARGEST, 0);
-        assert_ok(qs__bound_of_class(&one.draft, SCENE_WEAK, one.limit_us, &free));
+        assert_ok(qs__bound_of_class(&one.candidate, SCENE_WEAK, one.limit_us, &free));
         scene_pin(&one, s % one.nodes, one.weak->recipes - 1);
-        assert_ok(qs__bound_of_class(&one.draft, SCENE_WEAK, one.limit_us, &pinned));
+        assert_ok(qs__bound_of_class(&one.candidate, SCENE_WEAK, one.limit_us, &pinned));
         const double optimum = scene_optimum(&one);
         if (!(pinned <= optimum && pinned > 0)) fail_msg("model %d: bound %g, optimum %g", (int)one.number, pinned, optimum);
         higher += pinned > free;

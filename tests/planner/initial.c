@@ -9,23 +9,23 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../../src/planner/allocate.h"
+#include "../../src/planner/search/allocate.h"
 #include "scene.h"
 
 enum { SCENES = 12 };
 
 static qs_prediction predicted(scene *one) {
     qs_prediction prediction;
-    assert_ok(qs__draft_predict(&one->draft, &prediction));
+    assert_ok(qs__candidate_predict(&one->candidate, &prediction));
     return prediction;
 }
 
-/* Compute time of the weak class under the fastest uniform plan and under the initial one, which fits and which the draft has until
+/* Compute time of the weak class under the fastest uniform plan and under the initial one, which fits and which the candidate has until
  * allocation_end. */
 static void times(scene *one, double *uniform, double *initial, qs__allocation *allocation) {
     double limit_us;
-    assert_ok(qs__uniform_choose(&one->draft, false, &limit_us));
-    assert_ok(qs__allocation_start(&one->draft, limit_us, allocation));
+    assert_ok(qs__uniform_choose(&one->candidate, false, &limit_us));
+    assert_ok(qs__allocation_start(&one->candidate, limit_us, allocation));
     qs_prediction prediction = predicted(one);
     *uniform = prediction.class_[SCENE_WEAK].compute_us;
     qs_prediction_release(&prediction);
@@ -100,7 +100,7 @@ static void the_fastest_mix_of_a_block(void **state) {
         assert_int_equal(last->kind, blocks.kinds - 1);
         assert_in_range(last->adjustable, 4, 6);
         for (int i = 0; i < last->end - last->first; i++)
-            if (qs__is_adjustable(&one.draft, last->node[i])) node[operators++] = last->node[i];
+            if (qs__is_adjustable(&one.candidate, last->node[i])) node[operators++] = last->node[i];
         const double chosen = qs__search_compute_us(allocation.search, SCENE_WEAK);
         assert_true(chosen <= fastest_mix(&one, allocation.search, node, 0, operators) * (1 + 1e-12));
         qs_blocks_release(&blocks);
@@ -186,9 +186,9 @@ static void tolerance_is_of_throughput(void **state) {
     double best_us, limit_us;
     scene_next(&one, &number, 3, 8, false);
     one.options.tolerance = 0;
-    assert_ok(qs__uniform_choose(&one.draft, false, &best_us));
+    assert_ok(qs__uniform_choose(&one.candidate, false, &best_us));
     one.options.tolerance = 0.5;
-    assert_ok(qs__uniform_choose(&one.draft, false, &limit_us));
+    assert_ok(qs__uniform_choose(&one.candidate, false, &limit_us));
     assert_true(fabs(limit_us - 2 * best_us) <= 1e-12 * limit_us);
     scene_end(&one);
 }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../../src/planner/search.h"
+#include "../../src/planner/search/search.h"
 #include "scene.h"
 
 enum { SCENES = 14, LEAST = 4, LARGEST = 9 };
@@ -23,7 +23,7 @@ typedef struct tally {
     int raises, packed_alike, memory, throughput, left; /* left: raises that the full prediction would accept */
 } tally;
 
-/* A plan's choices in the draft, and quick answers about them. */
+/* A plan's choices in the candidate, and quick answers about them. */
 typedef struct asked {
     scene *scene;
     qs__search *search;
@@ -31,7 +31,7 @@ typedef struct asked {
     int64_t live_bytes, packing_bytes; /* what packing adds */
 } asked;
 
-static int recipe_index(const qs_draft_class *class_, const char *name) {
+static int recipe_index(const qs_candidate_class *class_, const char *name) {
     int recipe = 0;
     while (strcmp(class_->recipe[recipe].name, name) != 0)
         recipe++;
@@ -40,7 +40,7 @@ static int recipe_index(const qs_draft_class *class_, const char *name) {
 
 static qs_prediction predicted(asked *one) {
     qs_prediction prediction;
-    assert_ok(qs__draft_predict(&one->scene->draft, &prediction));
+    assert_ok(qs__candidate_predict(&one->scene->candidate, &prediction));
     return prediction;
 }
 
@@ -48,7 +48,7 @@ static void ask(scene *at, const qs_class_plan *weak, asked *out) {
     *out = (asked){.scene = at};
     for (int i = 0; i < weak->operators; i++)
         at->weak->choice[at->node[i]] = recipe_index(at->weak, weak->operator_[i].recipe);
-    assert_ok(qs__search_create(&at->draft, &out->search));
+    assert_ok(qs__search_create(&at->candidate, &out->search));
     qs_prediction now = predicted(out);
     out->iteration_us = now.iteration_us;
     out->live_bytes = qs__search_live_bytes(out->search, SCENE_WEAK);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../../src/planner/allocate.h"
+#include "../../src/planner/search/allocate.h"
 #include "scene.h"
 
 enum { SCENES = 60 };
@@ -18,15 +18,15 @@ enum { SCENES = 60 };
 static double recovered(scene *one, bool paper, bool *more) {
     qs__allocation allocation;
     double limit_us;
-    assert_ok(qs__uniform_choose(&one->draft, false, &limit_us));
-    assert_ok(qs__allocation_start(&one->draft, limit_us, &allocation));
+    assert_ok(qs__uniform_choose(&one->candidate, false, &limit_us));
+    assert_ok(qs__allocation_start(&one->candidate, limit_us, &allocation));
     assert_ok(qs__recover(&allocation, paper));
     const double omega = qs__search_omega(allocation.search);
     assert_true(qs__is_feasible(&allocation) && omega <= allocation.best_omega);
     *more = false;
     for (int i = 0; i < one->nodes; i++) {
         const int node = one->node[i], present = one->weak->choice[node];
-        for (int r = qs__draft_next(one->weak, node, present); r >= 0; r = qs__draft_next(one->weak, node, r)) {
+        for (int r = qs__candidate_next(one->weak, node, present); r >= 0; r = qs__candidate_next(one->weak, node, r)) {
             if (qs__search_set(allocation.search, SCENE_WEAK, node, r) != QS_OK) continue;
             *more = *more || qs__is_feasible(&allocation);
             assert_ok(qs__search_undo(allocation.search));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scenes for planners: a random model on a quick training class and one or two weak inference classes, with made-up costs, as a draft whose
- * every plan can be asked for. Include after cmocka.h. */
+/* Scenes for planners: a random model on a quick training class and one or two weak inference classes, with made-up costs, as a candidate
+ * whose every plan can be asked for. Include after cmocka.h. */
 #ifndef QSYNC_TESTS_PLANNER_SCENE_H
 #define QSYNC_TESTS_PLANNER_SCENE_H
 
@@ -30,8 +30,8 @@ typedef struct scene {
     qs_profile profile;
     qs_plan_options options;
     qs_plan pins;
-    qs_draft_plan draft;
-    qs_draft_class *weak; /* the draft's */
+    qs_candidate candidate;
+    qs_candidate_class *weak; /* the candidate's */
     int node[SCENE_MOST], nodes;
     double limit_us; /* T_min's */
 } scene;
@@ -104,9 +104,9 @@ static inline void scene_devices(scene *one) {
 }
 
 static inline void scene_draft(scene *one) {
-    assert_ok(qs__draft_create(one->graph, &one->cluster, &one->profile, &one->job, &one->options, &one->draft));
-    one->weak = &one->draft.class_[SCENE_WEAK];
-    assert_ok(qs__uniform_choose(&one->draft, false, &one->limit_us));
+    assert_ok(qs__candidate_create(one->graph, &one->cluster, &one->profile, &one->job, &one->options, &one->candidate));
+    one->weak = &one->candidate.class_[SCENE_WEAK];
+    assert_ok(qs__uniform_choose(&one->candidate, false, &one->limit_us));
 }
 
 static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, unsigned kind) {
@@ -135,7 +135,7 @@ static inline void scene_pin(scene *one, int operator_, int recipe) {
     snprintf(pins->operator_->recipe, QS_NAME, "%s", one->weak->recipe[recipe].name);
     one->pins = (qs_plan){.classes = 1, .class_ = pins};
     one->options.pins = &one->pins;
-    qs__draft_release(&one->draft);
+    qs__candidate_release(&one->candidate);
     scene_draft(one);
 }
 
@@ -153,7 +153,7 @@ static inline void scene_next(scene *one, uint64_t *number, int least, int most,
 }
 
 static inline void scene_end(scene *one) {
-    qs__draft_release(&one->draft);
+    qs__candidate_release(&one->candidate);
     qs_plan_release(&one->pins);
     qs_profile_release(&one->profile);
     qs_cluster_release(&one->cluster);
@@ -164,16 +164,16 @@ static inline void scene_end(scene *one) {
 static inline double scene_omega(const scene *one) {
     double sum = 0;
     for (int c = SCENE_WEAK; c < one->classes; c++)
-        sum += one->cluster.class_[c].count * qs__draft_sum_omega(&one->draft, c);
+        sum += one->cluster.class_[c].count * qs__candidate_sum_omega(&one->candidate, c);
     return sum;
 }
 
 /* The same recipe wherever nothing is pinned. */
 static inline void scene_ask_uniform(scene *one, int recipe, double *omega, qs_prediction *out) {
     for (int c = SCENE_WEAK; c < one->classes; c++)
-        qs__draft_set_uniform(&one->draft, c, recipe);
+        qs__candidate_set_uniform(&one->candidate, c, recipe);
     *omega = scene_omega(one);
-    assert_ok(qs__draft_predict(&one->draft, out));
+    assert_ok(qs__candidate_predict(&one->candidate, out));
 }
 
 /* Plan number `mix` of the weak classes, its recipes being the digits; false where it unpins an operator or a cost is missing. */
@@ -181,12 +181,12 @@ static inline bool scene_ask(scene *one, int mix, double *omega, qs_prediction *
     for (int c = SCENE_WEAK; c < one->classes; c++)
         for (int i = 0; i < one->nodes; i++, mix /= one->weak->recipes) {
             const int node = one->node[i], recipe = mix % one->weak->recipes;
-            qs_draft_class *class_ = &one->draft.class_[c];
+            qs_candidate_class *class_ = &one->candidate.class_[c];
             if (class_->pinned[node] && recipe != class_->choice[node]) return false;
             class_->choice[node] = recipe;
         }
     *omega = scene_omega(one);
-    return qs__draft_predict(&one->draft, out) == QS_OK;
+    return qs__candidate_predict(&one->candidate, out) == QS_OK;
 }
 
 static inline int scene_mixes(const scene *one) {
@@ -210,7 +210,7 @@ static inline void scene_limit(scene *one, double share) {
     }
     qs_prediction_release(&high);
     qs_prediction_release(&low);
-    assert_ok(qs__uniform_choose(&one->draft, false, &one->limit_us));
+    assert_ok(qs__uniform_choose(&one->candidate, false, &one->limit_us));
 }
 
 /* Least ΣΩ over all devices, by asking for every plan. */

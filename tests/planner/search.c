@@ -9,7 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../../src/planner/search.h"
+#include "../../src/planner/search/search.h"
 #include "random_graph.h"
 #include "synthetic.h"
 
@@ -23,15 +23,15 @@ typedef struct scene {
     qs_job job;
     qs_profile profile;
     qs_plan_options options;
-    qs_draft_plan draft;
+    qs_candidate candidate;
     qs__search *search;
     dice dice;
 } scene;
 
 static void search_start(scene *one) {
     qs_plan_options_default(&one->options);
-    assert_ok(qs__draft_create(one->graph, &one->cluster, &one->profile, &one->job, &one->options, &one->draft));
-    assert_ok(qs__search_create(&one->draft, &one->search));
+    assert_ok(qs__candidate_create(one->graph, &one->cluster, &one->profile, &one->job, &one->options, &one->candidate));
+    assert_ok(qs__search_create(&one->candidate, &one->search));
 }
 
 /* Several buckets, all-reduces that take half of the compute thread. */
@@ -48,7 +48,7 @@ static void scene_start(scene *one, qs_graph *graph, uint64_t seed) {
 
 static void scene_end(scene *one) {
     qs__search_release(one->search);
-    qs__draft_release(&one->draft);
+    qs__candidate_release(&one->candidate);
     qs_profile_release(&one->profile);
     qs_cluster_release(&one->cluster);
     qs_graph_release(one->graph);
@@ -57,20 +57,20 @@ static void scene_end(scene *one) {
 /* One operator of the weak class at random; false when the profile lacks the mix. */
 static bool change_once(scene *one) {
     int node = 0;
-    while (!qs__is_adjustable(&one->draft, node))
+    while (!qs__is_adjustable(&one->candidate, node))
         node = dice_roll(&one->dice, one->graph->nodes);
-    const int recipe = dice_roll(&one->dice, one->draft.class_[1].recipes), before = one->draft.class_[1].choice[node];
+    const int recipe = dice_roll(&one->dice, one->candidate.class_[1].recipes), before = one->candidate.class_[1].choice[node];
     const qs_status status = qs__search_set(one->search, 1, node, recipe);
     if (status != QS_OK) {
         assert_int_equal(status, QS_MISMATCH);
-        assert_int_equal(one->draft.class_[1].choice[node], before);
+        assert_int_equal(one->candidate.class_[1].choice[node], before);
     }
     return status == QS_OK;
 }
 
 static qs_prediction truth_of(scene *one) {
     qs_prediction prediction;
-    assert_ok(qs__draft_predict(&one->draft, &prediction));
+    assert_ok(qs__candidate_predict(&one->candidate, &prediction));
     return prediction;
 }
 
@@ -171,7 +171,7 @@ static void calibration_centres(void **state) {
     int seen = 0;
     for (uint64_t number = 0; number < 10; number++) {
         scene one;
-        qs__truth truth;
+        qs__full_answer truth;
         scene_start(&one, graph_at(number), number + 1);
         profile_disturb(&one.profile);
         search_start(&one);
@@ -179,7 +179,7 @@ static void calibration_centres(void **state) {
             if (!change_once(&one)) continue;
             const double quick = qs__search_iteration_us(one.search);
             const int64_t arena = qs__search_arena_bytes(one.search, 1);
-            assert_ok(qs__search_accept(one.search, &truth));
+            assert_ok(qs__search_predict(one.search, &truth));
             assert_true(truth.known && arena > 0);
             const double off = fabs(quick / truth.iteration_us - 1);
             if (i == 0) raw += off;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* planner: which operator gets which recipe on which device class (docs/method.md §1, §5 and §6). One file per planner (planners.def).
+/* planner: which operator gets which recipe on which device class (docs/method.md §1, §5 and §6). One file per planner (members,
+ * planners.def).
  *
  * A planner sees files only: graph, cluster, profile, job. It never opens a device. Every plan comes with the prediction it was chosen by,
  * the kernel rows and the schedule hash that the trainer will check, and for every operator what stopped it from a higher precision:

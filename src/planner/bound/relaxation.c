@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Making a relaxation: formats that values may have, recipes that are allowed, and memory: what is certainly live at the moments when nodes
+ * begin their backward part. That is what the nodes that are still to come have saved, a form that several of them keep in equal parts, and
+ * gradients that wait to be read on. */
+#include "relaxation.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- Formats --------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status format_add(qs__relaxation *one, const qs_format *format) {
+    if (!format || format->kind != QS_KIND_FLOAT) return QS_OK;
+    for (int f = 0; f < one->formats; f++)
+        if (one->format[f] == format) return QS_OK;
+    if (one->formats == QS__FORMATS)
+        return qs_fail(QS_UNSUPPORTED, "class %s stores values in more than %d formats; name fewer",
+                       one->candidate->cluster->class_[one->class_index].name, QS__FORMATS);
+    one->format[one->formats++] = format;
+    return QS_OK;
+}
+
+/* The formats of values, and which of them each recipe asks of its input and gives its output. */
+static qs_status formats_find(qs__relaxation *one) {
+    const qs_format *half = qs_class_half(&one->candidate->cluster->class_[one->class_index]);
+    QS_TRY(format_add(one, qs_format_of("fp32")));
+    QS_TRY(format_add(one, half));
+    for (int r = 0; r < one->class_->recipes; r++) {
+        QS_TRY(format_add(one, one->class_->recipe[r].forward.src.format));
+        QS_TRY(format_add(one, one->class_->recipe[r].forward.dst));
+    }
+    for (int a = 0; a < one->formats; a++)
+        for (int b = 0; b < one->formats; b++)
+            one->widest[a][b] = qs_format_at_least(one->format[a], one->format[b]) ? a : b;
+    for (int r = 0; r < one->class_->recipes; r++) {
+        const qs_recipe *recipe = &one->class_->recipe[r];
+        const bool integer = recipe->forward.src.format->kind == QS_KIND_INTEGER;
+        const qs_format *asked = integer ? half : recipe->forward.src.format;
+        while (one->format[one->need[r]] != asked)
+            one->need[r]++;
+        one->follows[r] = integer && !recipe->forward.dst;
+    }
+    one->cells = (one->formats + 1) * one->class_->recipes * one->formats;
+    return QS_OK;
+}
+
+/* ---- Values and who keeps them ------------------------------------------------------------------------------------------------- */
+
+static double aligned(size_t bytes) {
+    return (double)((bytes + 63) / 64 * 64);
+}
+
+static qs_shape shape_of(const qs__relaxation *one, int n) {
+    return qs_graph_shape(one->graph, n, one->candidate->batch[one->class_index]);
+}
+
+static const qs_pass *backward_of(const qs__relaxation *one, int n) {
+    return qs_op_pass(one->graph->node[n].op, "backward");
+}
+
+static bool reads(const qs_pass *pass, qs_role role) {
+    for (int i = 0; pass && i < pass->roles; i++)
+        if (pass->role[i] == role) return true;
+    return false;
+}
+
+/* Nodes keep the value of their input where their backward part reads it. */
+static qs_status keepers_find(qs__relaxation *one) {
+    const qs_graph *graph = one->graph;
+    int *latest = NULL; /* (nodes) keeper of a root that came last */
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *latest, &latest));
+    for (int n = 1; n < graph->nodes; n++) {
+        one->saved_next[n] = graph->nodes;
+        if (!one->needed[n] || !(qs__is_adjustable(one->candidate, n) || reads(backward_of(one, n), QS_SRC))) continue;
+        const int root = one->root[graph->node[n].input[0]], before = latest[root];
+        one->saved[n] = before > 0 ? one->saved[before] + 1 : 1;
+        if (before > 0) one->saved_next[before] = n;
+        latest[root] = n;
+    }
+    free(latest);
+    return QS_OK;
+}
+
+/* ---- Bytes ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A fixed-point copy of the input is turned back into a float beside it; where the weights are no larger than that, this comes before
+ * anything of the node's backward part is freed. */
+static void adjustable_bytes(qs__relaxation *one, int n) {
+    const qs_shape input = shape_of(one, one->graph->node[n].input[0]);
+    const qs_parameter *weights = qs_graph_parameter(one->graph, n, QS_WEIGHTS);
+    for (int r = 0; r < one->class_->recipes; r++) {
+        const qs_recipe *recipe = &one->class_->recipe[r];
+        const qs_format *kept = recipe->forward.src.format, *read = recipe->weight_gradient.src.format;
+        double dequantized = 0;
+        if (kept->kind == QS_KIND_INTEGER && read != kept) {
+            const size_t bytes = qs_tensor_bytes(&input, read);
+            if (qs_tensor_bytes(&weights->shape, recipe->input_gradient.weights.format) <= bytes) dequantized = aligned(bytes);
+        }
+        for (int f = 0; f < one->formats; f++) {
+            one->saved_bytes[qs__relax_at(one, n, r, f)] = aligned(qs_tensor_bytes(&input, kept));
+            one->inside_bytes[qs__relax_at(one, n, r, f)] = dequantized;
+        }
+    }
+}
+
+/* The gradient of the input is written while that of the value is read. */
+static void dependent_bytes(qs__relaxation *one, int n) {
+    const int input = one->graph->node[n].input[0];
+    const qs_shape shape = shape_of(one, input);
+    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n) && !qs__relax_alias(one->graph, n);
+    const qs_norm *norm = one->graph->node[n].op ? one->graph->node[n].op->norm : NULL;
+    for (int f = 0; f < one->formats; f++) {
+        const double bytes = aligned(qs_tensor_bytes(&shape, one->format[f]));
+        const qs_format *kept = norm && norm->quantized ? qs_format_of("int8") : one->format[f];
+        if (one->saved[n]) one->saved_bytes[qs__relax_at(one, n, 0, f)] = aligned(qs_tensor_bytes(&shape, kept));
+        if (writes) one->inside_bytes[qs__relax_at(one, n, 0, f)] = bytes;
+    }
+}
+
+static void bytes_find(qs__relaxation *one) {
+    double fixed = (double)one->persistent_bytes;
+    one->fixed_bytes[0] = fixed;
+    for (int n = 0; n < one->graph->nodes; n++) {
+        const qs_op *op = one->graph->node[n].op;
+        const qs_shape shape = shape_of(one, n);
+        for (int f = 0; f < one->formats; f++)
+            one->value_bytes[n * one->formats + f] = aligned(qs_tensor_bytes(&shape, one->format[f]));
+        if (n == 0) continue;
+        if (qs__is_adjustable(one->candidate, n))
+            adjustable_bytes(one, n);
+        else
+            dependent_bytes(one, n);
+        double masks_and_means = 0;
+        if (one->needed[n] && op->saves_mask) {
+            const qs_shape mask = op->mask(&shape);
+            masks_and_means += aligned((size_t)qs_shape_count(&mask));
+        }
+        if (one->needed[n] && reads(backward_of(one, n), QS_MEAN))
+            masks_and_means += 2 * aligned((size_t)qs_norm_vector(op->norm, &shape).dim[0] * sizeof(float));
+        one->fixed_bytes[n] = fixed += masks_and_means;
+    }
+}
+
+/* ---- Gradients -------------------------------------------------------------------------------------------------------------------- */
+
+/* Gradients that wait to be read, from the last node to the first. */
+typedef struct waiting {
+    int *source; /* (nodes) the buffer that a gradient lies in, counted from 1; 0: none yet */
+    int *live;   /* values whose gradients wait */
+    int count, sources;
+} waiting;
+
+/* The last reader's contribution is the gradient at first; a second one makes it a sum of its own. Operators without a backward pass hand
+ * the same buffer to all their inputs. */
+static void contribute(const qs__relaxation *relax, waiting *one, int n) {
+    const bool handed_on = qs__relax_alias(relax->graph, n) || (!qs__is_adjustable(relax->candidate, n) && !backward_of(relax, n));
+    for (int i = 0; i < relax->graph->node[n].inputs; i++) {
+        const int value = relax->graph->node[n].input[i];
+        if (!relax->needed[value]) continue;
+        if (one->source[value] == 0) {
+            one->live[one->count++] = value;
+            one->source[value] = handed_on ? one->source[n] : ++one->sources;
+        } else {
+            one->source[value] = ++one->sources;
+        }
+    }
+}
+
+/* Values that share a buffer count once, as the lowest of them. */
+static bool is_first_of_source(const waiting *one, int place) {
+    for (int i = 0; i < one->count; i++)
+        if (i != place && one->source[one->live[i]] == one->source[one->live[place]] && one->live[i] < one->live[place]) return false;
+    return true;
+}
+
+static qs_status gradients_find(qs__relaxation *relax) {
+    waiting one = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)relax->graph->nodes, sizeof *one.source, &one.source));
+    QS_GOTO(qs_allocate((size_t)relax->graph->nodes, sizeof *one.live, &one.live));
+    for (int n = relax->graph->nodes - 1; n > 0; n--) {
+        for (int i = 0; i < one.count; i++) {
+            if (!is_first_of_source(&one, i)) continue;
+            QS_GOTO(qs_grow(&relax->gradient, &relax->gradient_capacity, (size_t)relax->gradients + 1, sizeof *relax->gradient));
+            relax->gradient[relax->gradients++] = (qs__relax_gradient){n, relax->root[one.live[i]]};
+        }
+        for (int i = 0; i < one.count; i++)
+            if (one.live[i] == n) one.live[i--] = one.live[--one.count];
+        if (relax->needed[n]) contribute(relax, &one, n);
+    }
+done:
+    free(one.source);
+    free(one.live);
+    return status;
+}
+
+static qs_status memory_find(qs__relaxation *one) {
+    const qs_graph *graph = one->graph;
+    const size_t nodes = (size_t)graph->nodes, cells = nodes * (size_t)one->class_->recipes * (size_t)one->formats;
+    QS_TRY(qs_allocate(nodes, sizeof *one->needed, &one->needed));
+    QS_TRY(qs_allocate(nodes, sizeof *one->root, &one->root));
+    QS_TRY(qs_allocate(nodes, sizeof *one->last, &one->last));
+    QS_TRY(qs_allocate(nodes, sizeof *one->saved, &one->saved));
+    QS_TRY(qs_allocate(nodes, sizeof *one->saved_next, &one->saved_next));
+    QS_TRY(qs_allocate(cells, sizeof *one->saved_bytes, &one->saved_bytes));
+    QS_TRY(qs_allocate(cells, sizeof *one->inside_bytes, &one->inside_bytes));
+    QS_TRY(qs_allocate(nodes * (size_t)one->formats, sizeof *one->value_bytes, &one->value_bytes));
+    QS_TRY(qs_allocate(nodes, sizeof *one->fixed_bytes, &one->fixed_bytes));
+    qs_graph_gradients(graph, one->needed);
+    for (int n = 0; n < graph->nodes; n++) {
+        one->root[n] = qs__relax_alias(graph, n) ? one->root[graph->node[n].input[0]] : n;
+        for (int i = 0; i < graph->node[n].inputs; i++)
+            one->last[one->root[graph->node[n].input[i]]] = n;
+    }
+    QS_TRY(keepers_find(one));
+    bytes_find(one);
+    return gradients_find(one);
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------------------------- */
+
+qs_status qs__relax_fill(const qs_candidate *candidate, int class_index, qs__relaxation *one) {
+    const qs_candidate_class *class_ = &candidate->class_[class_index];
+    const size_t nodes = (size_t)candidate->graph->nodes;
+    const bool has_tables = one->allowed != NULL;
+    one->candidate = candidate;
+    one->graph = candidate->graph;
+    one->class_ = class_;
+    one->class_index = class_index;
+    if (!has_tables) {
+        QS_TRY(formats_find(one));
+        QS_TRY(qs_allocate(nodes, sizeof *one->allowed, &one->allowed));
+        QS_TRY(qs__relax_time(one));
+        QS_TRY(memory_find(one)); /* behind time, which finds the persistent bytes */
+    }
+    QS_TRY(qs__relax_reduces(one));
+    for (int n = 0; n < (int)nodes; n++) {
+        one->allowed[n] = 1;
+        if (!qs__is_adjustable(candidate, n)) continue;
+        one->allowed[n] = 0;
+        for (int r = 0; r < class_->recipes; r++)
+            if (class_->pinned[n] ? r == class_->choice[n] : !isinf(class_->omega[n * class_->recipes + r])) one->allowed[n] |= 1u << r;
+    }
+    return QS_OK;
+}
+
+void qs__relax_release(qs__relaxation *one) {
+    for (int b = 0; one->bucket && b < one->buckets; b++)
+        free(one->bucket[b].until_us);
+    free(one->bucket);
+    free(one->forward_us);
+    free(one->backward_us);
+    free(one->readers);
+    free(one->cast_us);
+    free(one->needed);
+    free(one->root);
+    free(one->last);
+    free(one->saved);
+    free(one->saved_next);
+    free(one->saved_bytes);
+    free(one->inside_bytes);
+    free(one->value_bytes);
+    free(one->fixed_bytes);
+    free(one->gradient);
+    free(one->allowed);
+    *one = (qs__relaxation){0};
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What operators certainly take, read off drafts of schedules: for every pair of recipes the operators before a node have the one, those
+ * behind it the other, and the node each of its own, so that every cell that lowering can give appears. Cells that could appear in other
+ * mixes, where some change lacked a cost, count with their kernels alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relaxation.h"
+
+typedef struct sweep {
+    qs__relaxation *out;
+    const qs_class_profile *profile;
+    qs_schedule_draft *schedule;
+    int *recipe;        /* (nodes) the schedule's */
+    int *format;        /* (nodes) of values, by index; -1: not known yet */
+    uint32_t *seen_in;  /* (nodes) formats of inputs */
+    uint32_t *seen_out; /* (nodes x recipes) formats of the value */
+    double *shared_us;  /* (nodes x cells) of forward: the node's part of converted inputs */
+    double *kernels[2]; /* (nodes x recipes x formats) forward and backward: kernels of the model's own operators, the least seen */
+    size_t case_capacity;
+    double *case_us; /* (cases x 2) as kernel and as conversion, plus 1; 0: not asked yet */
+    bool failed;     /* some mix lacked a cost */
+} sweep;
+
+static qs_status infinite(size_t count, double **out) {
+    QS_TRY(qs_allocate(count, sizeof **out, out));
+    for (size_t i = 0; i < count; i++)
+        (*out)[i] = INFINITY;
+    return QS_OK;
+}
+
+static int format_index(const qs__relaxation *one, const qs_format *format) {
+    for (int f = 0; f < one->formats; f++)
+        if (one->format[f] == format) return f;
+    return -1;
+}
+
+static qs_status step_price(sweep *one, const qs_draft_step *from, double *us) {
+    *us = 0;
+    if (from->kind != QS_STEP_KERNEL) return QS_OK;
+    const size_t at = (size_t)from->case_->index * 2 + from->conversion;
+    QS_TRY(qs_grow(&one->case_us, &one->case_capacity, at + 1, sizeof *one->case_us));
+    if (one->case_us[at] == 0) {
+        const qs_step step = {
+            .kind = from->kind, .case_ = from->case_->case_, .case_text = from->case_->text, .conversion = from->conversion};
+        QS_TRY(qs_cost_step_least(one->profile, &step, us));
+        one->case_us[at] = *us + 1;
+    }
+    *us = one->case_us[at] - 1;
+    return QS_OK;
+}
+
+/* ---- Recording --------------------------------------------------------------------------------------------------------------- */
+
+/* A node's value has the format that its forward kernel writes; the loss is fp32. */
+static qs_status format_note(sweep *one, int n) {
+    const qs_node *node = &one->out->graph->node[n];
+    const qs_draft_step *step = NULL;
+    if (node->op->kind == QS_FIXED) {
+        one->format[n] = 0;
+        return QS_OK;
+    }
+    const int steps = qs_schedule_draft_steps(one->schedule, n, &step);
+    for (int s = 0; s < steps; s++) {
+        const int dst = step[s].kind == QS_STEP_KERNEL && !step[s].conversion ? qs_case_position(&step[s].case_->case_, QS_DST) : -1;
+        if (dst >= 0) one->format[n] = format_index(one->out, step[s].case_->case_.operand[dst].format);
+    }
+    if (one->format[n] >= 0) return QS_OK;
+    return qs_fail(QS_FAILED, "operator %s: its value has a format that no recipe of the class asks for", node->name);
+}
+
+/* What a node takes in the schedule as it stands, into its cell where that is less than what was seen. Converted inputs are told from
+ * converted weights by the node they serve; they have one price, and where another reader has made one, it does not show here. A sum of
+ * unlike inputs converts now the one, now the other: of it only the kernels count, casts_find knows the rest. */
+static qs_status node_record(sweep *one, int n) {
+    qs__relaxation *relax = one->out;
+    const qs_graph *graph = relax->graph;
+    const qs_draft_step *step = NULL;
+    double own = 0, shared = 0, kernels = 0, us;
+    int in = -1;
+    if (n == 0 || qs__relax_alias(graph, n)) return QS_OK;
+    for (int i = 0; i < graph->node[n].inputs; i++) {
+        int value = graph->node[n].input[i];
+        while (qs__relax_alias(graph, value))
+            value = graph->node[value].input[0];
+        in = i == 0 || one->format[value] == in ? one->format[value] : relax->formats;
+    }
+    const bool mixed = in == relax->formats;
+    const int recipe = one->recipe[n], out = one->format[n], cell = qs__cell(relax, in, recipe, out);
+    const size_t at = (size_t)n * (size_t)relax->cells + (size_t)cell, kernels_at = qs__relax_at(relax, n, recipe, out);
+    if (!mixed) one->seen_in[n] |= 1u << in;
+    if (!mixed) one->seen_out[n * relax->class_->recipes + recipe] |= 1u << out;
+
+    int steps = qs_schedule_draft_steps(one->schedule, n, &step);
+    for (int s = 0; s < steps; s++) {
+        if (mixed && step[s].conversion) continue;
+        QS_TRY(step_price(one, &step[s], &us));
+        if (step[s].conversion && step[s].node != n)
+            shared += us / relax->readers[step[s].node];
+        else
+            own += us;
+        if (!step[s].conversion) kernels += us;
+    }
+    if (!mixed) relax->forward_us[at] = fmin(relax->forward_us[at], own);
+    if (!mixed) one->shared_us[at] = fmax(one->shared_us[at], shared);
+    one->kernels[0][kernels_at] = fmin(one->kernels[0][kernels_at], kernels);
+
+    own = kernels = 0;
+    steps = qs_schedule_draft_steps(one->schedule, 2 * graph->nodes - 1 - n, &step);
+    for (int s = 0; s < steps; s++) {
+        if (mixed && step[s].conversion) continue;
+        QS_TRY(step_price(one, &step[s], &us));
+        double *until_us = step[s].kind == QS_STEP_REDUCE_START && !mixed ? &relax->bucket[step[s].bucket].until_us[cell] : NULL;
+        if (until_us) *until_us = fmin(*until_us, own);
+        own += us;
+        if (!step[s].conversion) kernels += us;
+    }
+    if (!mixed) relax->backward_us[at] = fmin(relax->backward_us[at], own);
+    one->kernels[1][kernels_at] = fmin(one->kernels[1][kernels_at], kernels);
+    return QS_OK;
+}
+
+/* Gives an operator a recipe, and records all nodes that see the change: formats first. A mix that lacks a cost is passed over. */
+static qs_status node_set(sweep *one, int n, int recipe) {
+    const qs_graph *graph = one->out->graph;
+    qs_draft_change change;
+    if (one->recipe[n] == recipe) return QS_OK;
+    qs_status status = qs_schedule_change(one->schedule, n, qs__candidate_recipe(one->out->class_, n, recipe), &change);
+    if (status == QS_OK) {
+        one->recipe[n] = recipe;
+        for (int i = 0; i < change.segments && status == QS_OK; i++) {
+            const int forward = change.segment[i].segment;
+            if (forward > 0 && forward < graph->nodes && !qs__relax_alias(graph, forward)) status = format_note(one, forward);
+        }
+        for (int i = 0; i < change.segments && status == QS_OK; i++) {
+            const int segment = change.segment[i].segment, seen = segment < graph->nodes ? segment : 2 * graph->nodes - 1 - segment;
+            if (seen > 0) status = node_record(one, seen); /* below 0: the update */
+        }
+    }
+    if (status == QS_MISMATCH) one->failed = true;
+    return status == QS_MISMATCH ? QS_OK : status;
+}
+
+/* ---- What no sweep has seen -------------------------------------------------------------------------------------------------------- */
+
+static void cell_complete(sweep *one, int n, int in, int recipe, int out) {
+    qs__relaxation *relax = one->out;
+    const int cell = qs__cell(relax, in, recipe, out);
+    const size_t at = (size_t)n * (size_t)relax->cells + (size_t)cell;
+    if (!isinf(relax->forward_us[at])) return;
+    const double forward = one->kernels[0][qs__relax_at(relax, n, recipe, out)];
+    const double backward = one->kernels[1][qs__relax_at(relax, n, recipe, out)];
+    relax->forward_us[at] = isinf(forward) ? 0 : forward;
+    relax->backward_us[at] = isinf(backward) ? 0 : backward;
+    for (int b = 0; b < relax->buckets; b++)
+        if (relax->bucket[b].node == n) relax->bucket[b].until_us[cell] = 0;
+}
+
+/* Cells that other mixes may give. Sweeps seldom mix the inputs of a sum: all of a dependent operator's count. */
+static void node_complete(sweep *one, int n) {
+    const qs__relaxation *relax = one->out;
+    const qs_node *node = &relax->graph->node[n];
+    const int formats = relax->formats;
+    if (node->op->kind != QS_ADJUSTABLE) {
+        for (int f = 0; f < formats; f++) {
+            if (node->inputs > 1) cell_complete(one, n, formats, 0, f);
+            cell_complete(one, n, f, 0, node->op->kind == QS_FIXED ? 0 : f);
+        }
+        return;
+    }
+    for (int r = 0; r < relax->class_->recipes; r++) {
+        const qs_recipe *recipe = &relax->class_->recipe[r];
+        const qs_format *own = recipe->forward.dst ? recipe->forward.dst : recipe->forward.src.format;
+        uint32_t *outs = &one->seen_out[n * relax->class_->recipes + r];
+        if (one->failed) *outs = relax->follows[r] ? (1u << formats) - 1 : 1u << format_index(relax, own);
+        for (int in = 0; in < formats; in++)
+            for (int out = 0; out < formats; out++)
+                if ((one->failed || one->seen_in[n] >> in & 1) && *outs >> out & 1) cell_complete(one, n, in, r, out);
+    }
+}
+
+/* What sums of unlike inputs convert, there and back. A profile without the fit has no such plan; 0 is right for certain. */
+static qs_status casts_find(const sweep *one) {
+    qs__relaxation *relax = one->out;
+    const qs_graph *graph = relax->graph;
+    const int formats = relax->formats;
+    const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
+    QS_TRY(qs_allocate((size_t)(graph->nodes * formats * formats), sizeof *relax->cast_us, &relax->cast_us));
+    for (int n = 1; n < graph->nodes; n++)
+        for (int i = 0; graph->node[n].inputs > 1 && i < graph->node[n].inputs; i++) {
+            const int value = graph->node[n].input[i];
+            const qs_shape shape = qs_graph_shape(graph, value, relax->candidate->batch[relax->class_index]);
+            for (int pair = 0; pair < formats * formats; pair++) {
+                const int from = pair / formats, to = pair % formats;
+                double *us = &relax->cast_us[value * formats * formats + pair];
+                qs_step step = {
+                    .kind = QS_STEP_KERNEL, .case_ = qs_case_make("cast", "forward", &attributes), .case_text = "cast", .conversion = true};
+                if (from == to) continue;
+                qs_case_bind(&step.case_, QS_SRC, shape, relax->format[from]);
+                qs_case_bind(&step.case_, QS_DST, shape, relax->format[to]);
+                const qs_status status = qs_cost_step_least(one->profile, &step, us);
+                if (status != QS_OK && status != QS_MISMATCH) return status;
+                if (status == QS_MISMATCH) *us = 0;
+            }
+        }
+    return QS_OK;
+}
+
+/* ---- All-reduces and what is fixed ------------------------------------------------------------------------------------------------- */
+
+static qs_status buckets_find(const sweep *one) {
+    qs__relaxation *relax = one->out;
+    relax->buckets = qs_schedule_draft_buckets(one->schedule);
+    QS_TRY(qs_allocate((size_t)relax->buckets, sizeof *relax->bucket, &relax->bucket));
+    for (int b = 0; b < relax->buckets; b++)
+        QS_TRY(infinite((size_t)relax->cells, &relax->bucket[b].until_us));
+    for (int n = 1; n < relax->graph->nodes; n++) {
+        const qs_draft_step *step = NULL;
+        const int steps = qs_schedule_draft_steps(one->schedule, 2 * relax->graph->nodes - 1 - n, &step);
+        for (int s = 0; s < steps; s++)
+            if (step[s].kind == QS_STEP_REDUCE_START) relax->bucket[step[s].bucket].node = n;
+    }
+    return QS_OK;
+}
+
+/* Data, loop and update, which are the same for all plans, and the bytes that last from step to step. */
+static qs_status fixed_find(sweep *one) {
+    qs__relaxation *relax = one->out;
+    const qs_draft_step *step = NULL;
+    const int steps = qs_schedule_draft_steps(one->schedule, 2 * relax->graph->nodes, &step);
+    const double samples = (double)relax->candidate->batch[relax->class_index];
+    double update = 0;
+    relax->begin_us = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
+    for (int s = 0; s < steps; s++) {
+        double us;
+        QS_TRY(step_price(one, &step[s], &us));
+        if (step[s].kind == QS_STEP_REDUCE_WAIT) relax->behind_last_us = 0;
+        if (step[s].kind == QS_STEP_KERNEL && step[s].bucket >= 0)
+            relax->bucket[step[s].bucket].bytes = 4 * qs_shape_count(&step[s].case_->case_.operand[0].shape);
+        update += us;
+        relax->behind_last_us += us;
+    }
+    relax->fixed_us = relax->begin_us + update;
+
+    qs_schedule *schedule = NULL;
+    QS_TRY(qs_schedule_finish(one->schedule, &schedule, NULL));
+    relax->persistent_bytes = (int64_t)schedule->persistent_bytes;
+    qs_schedule_release(schedule);
+    return QS_OK;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status sweeps_run(sweep *one) {
+    const qs__relaxation *relax = one->out;
+    const qs_graph *graph = relax->graph;
+    const int nodes = graph->nodes, recipes = relax->class_->recipes;
+    for (int n = 1; n < nodes; n++)
+        if (!qs__relax_alias(graph, n)) QS_TRY(format_note(one, n));
+    for (int n = 1; n < nodes; n++)
+        QS_TRY(node_record(one, n));
+    for (int pair = 0; pair < recipes * recipes; pair++) {
+        const int before = pair / recipes, behind = pair % recipes;
+        for (int n = nodes - 1; n > 0; n--)
+            if (qs__is_adjustable(relax->candidate, n)) QS_TRY(node_set(one, n, behind));
+        for (int n = 1; n < nodes; n++) {
+            if (!qs__is_adjustable(relax->candidate, n)) continue;
+            for (int r = 0; r < recipes; r++)
+                QS_TRY(node_set(one, n, r));
+            QS_TRY(node_set(one, n, before));
+        }
+        qs_schedule_keep(one->schedule);
+    }
+    for (int n = 1; n < nodes; n++)
+        if (!qs__relax_alias(graph, n)) node_complete(one, n);
+    return QS_OK;
+}
+
+qs_status qs__relax_time(qs__relaxation *relax) {
+    const qs_graph *graph = relax->graph;
+    const size_t nodes = (size_t)graph->nodes, recipes = (size_t)relax->class_->recipes, cells = nodes * (size_t)relax->cells;
+    const char *class_name = relax->candidate->cluster->class_[relax->class_index].name;
+    sweep one = {.out = relax, .profile = qs_profile_class(relax->candidate->profile, class_name)};
+    qs_lowering lowering = qs__candidate_lowering(relax->candidate, relax->class_index);
+    const qs_recipe **highest = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(infinite(cells, &relax->forward_us));
+    QS_GOTO(infinite(cells, &relax->backward_us));
+    QS_GOTO(qs_allocate(nodes, sizeof *relax->readers, &relax->readers));
+    QS_GOTO(qs_allocate(cells, sizeof *one.shared_us, &one.shared_us));
+    QS_GOTO(qs_allocate(nodes, sizeof *one.recipe, &one.recipe));
+    QS_GOTO(qs_allocate(nodes, sizeof *one.format, &one.format));
+    QS_GOTO(qs_allocate(nodes, sizeof *one.seen_in, &one.seen_in));
+    QS_GOTO(qs_allocate(nodes * recipes, sizeof *one.seen_out, &one.seen_out));
+    for (int i = 0; i < 2; i++)
+        QS_GOTO(infinite(nodes * recipes * (size_t)relax->formats, &one.kernels[i]));
+    QS_GOTO(qs_allocate(nodes, sizeof *highest, &highest));
+    for (size_t n = 0; n < nodes; n++)
+        highest[n] = qs__candidate_recipe(relax->class_, (int)n, 0);
+    lowering.recipe = highest;
+    QS_GOTO(qs_schedule_draft_create(&lowering, &one.schedule));
+    for (int n = 1; n < graph->nodes; n++) {
+        one.format[n] = -1;
+        for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(graph, n); i++)
+            relax->readers[graph->node[n].input[i]]++;
+    }
+    QS_GOTO(buckets_find(&one));
+    QS_GOTO(sweeps_run(&one));
+    for (size_t cell = 0; cell < cells; cell++)
+        relax->forward_us[cell] += one.shared_us[cell];
+    QS_GOTO(casts_find(&one));
+    QS_GOTO(fixed_find(&one));
+done:
+    qs_schedule_draft_release(one.schedule);
+    free(highest);
+    free(one.recipe);
+    free(one.format);
+    free(one.seen_in);
+    free(one.seen_out);
+    free(one.shared_us);
+    free(one.kernels[0]);
+    free(one.kernels[1]);
+    free(one.case_us);
+    return status;
+}
+
+/* A bucket's all-reduce and all behind it. */
+qs_status qs__relax_reduces(qs__relaxation *one) {
+    const qs_cluster *cluster = one->candidate->cluster;
+    qs_all_reduce what = {one->candidate->job->algorithm, qs_cluster_ranks(cluster), NULL, qs_cluster_network(cluster),
+                          one->candidate->job->wire};
+    int *host = NULL, hosts;
+    qs_status status = QS_OK;
+    double reduce = 0;
+    QS_TRY(qs_allocate((size_t)what.ranks, sizeof *host, &host));
+    qs_cluster_hosts(cluster, host, &hosts);
+    what.host = host;
+    for (int b = one->buckets - 1; b >= 0; b--) {
+        qs_all_reduce_cost cost = {0};
+        QS_GOTO(qs_cost_all_reduce_on(one->candidate->profile, &what, one->bucket[b].bytes, &cost));
+        reduce += cost.us;
+        one->bucket[b].fixed_us = one->begin_us + reduce + one->behind_last_us;
+    }
+done:
+    free(host);
+    return status;
+}
