@@ -2,6 +2,7 @@
 /* qsync-bench shiftmm: products of 4 and 6 bits in shift groups beside int8, bf16 and fp32: by themselves, operands quantized and
  * packed before; and the whole way from bf16 activations and fp32 weights. */
 #include "bench.h"
+#include "qsync/single_product.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static const double least_time = 0.002; /* of a measurement */
 
 static const struct {
     const char *name;
-    qs_lone_shape shape;
+    qs_single_product_shape shape;
 } shapes[] = {
     {"linear 256x256", {256, 256, 256, 1, 1, 1, 1}},     {"linear 512x512", {256, 512, 512, 1, 1, 1, 1}},
     {"linear 1024x1024", {256, 1024, 1024, 1, 1, 1, 1}}, {"linear 2048x2048", {256, 2048, 2048, 1, 1, 1, 1}},
@@ -40,7 +41,7 @@ typedef struct figures {
     double gather[KINDS];
 } figures;
 
-static double multiply_adds(const qs_lone_shape *s) {
+static double multiply_adds(const qs_single_product_shape *s) {
     const double height = (double)(s->height / s->stride), width = (double)(s->width / s->stride);
     return (double)(s->batch * s->channels * s->outputs) * height * width * (double)(s->kernel * s->kernel);
 }
@@ -50,12 +51,12 @@ static double processor_time(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-static qs_status time_once(const qs_device *device, qs_lone_product *product, int stages, double *out) {
+static qs_status time_once(qs_single_product *product, int stages, double *out) {
     const double start = processor_time();
     double now = start;
     int runs = 0;
     while (now - start < least_time) {
-        QS_TRY(qs_lone_run(device, product, stages));
+        QS_TRY(qs_single_product_run(product, stages));
         runs++;
         now = processor_time();
     }
@@ -64,45 +65,45 @@ static qs_status time_once(const qs_device *device, qs_lone_product *product, in
 }
 
 /* Medians over rounds, in each of which every kind has its turn: what else the machine does meets all alike. */
-static qs_status stages_time(const qs_device *device, qs_lone_product *const *products, int stages, double *out) {
+static qs_status stages_time(qs_single_product *const *products, int stages, double *out) {
     double seconds[KINDS][ROUNDS] = {{0}};
     for (int round = 0; round < ROUNDS; round++)
         for (int k = 0; k < KINDS; k++)
-            if (products[k]) QS_TRY(time_once(device, products[k], stages, &seconds[k][round]));
+            if (products[k]) QS_TRY(time_once(products[k], stages, &seconds[k][round]));
     for (int k = 0; k < KINDS; k++)
         out[k] = median(seconds[k], ROUNDS);
     return QS_OK;
 }
 
 /* The rearranging alone; of the others nothing is done then, and nothing is timed. */
-static qs_status gather_time(const qs_device *device, qs_lone_product *const *products, figures *out) {
-    qs_lone_product *const alone[KINDS] = {[GATHERED] = products[GATHERED]};
-    return stages_time(device, alone, QS_LONE_GATHER, out->gather);
+static qs_status gather_time(qs_single_product *const *products, figures *out) {
+    qs_single_product *const alone[KINDS] = {[GATHERED] = products[GATHERED]};
+    return stages_time(alone, QS_SINGLE_GATHER, out->gather);
 }
 
 /* What follows is not measured with a product for each group. */
-static void gathered_close(const qs_device *device, qs_lone_product **products) {
+static void gathered_close(qs_single_product **products) {
     for (int k = GATHERED; k <= GATHERED8; k++) {
-        qs_lone_close(device, products[k]);
+        qs_single_product_close(products[k]);
         products[k] = NULL;
     }
 }
 
-static qs_status shape_time(qs_device *device, const qs_lone_shape *shape, figures *out) {
-    qs_lone_product *products[KINDS] = {NULL};
+static qs_status shape_time(qs_device *device, const qs_single_product_shape *shape, figures *out) {
+    qs_single_product *products[KINDS] = {NULL};
     qs_status status = QS_OK;
     for (int k = 0; k < KINDS && status == QS_OK; k++) {
-        status = qs_lone_open(device, shape, kinds[k], &products[k]);
+        status = qs_single_product_open(device, shape, kinds[k], &products[k]);
         if (status == QS_UNSUPPORTED && k != FP32) status = QS_OK;
     }
-    if (status == QS_OK) status = stages_time(device, products, QS_LONE_PRODUCT, out->product);
-    if (status == QS_OK) status = gather_time(device, products, out);
-    gathered_close(device, products);
-    if (status == QS_OK) status = stages_time(device, products, QS_LONE_ALL, out->whole);
-    if (status == QS_OK) status = stages_time(device, products, QS_LONE_GROUPS, out->groups);
-    if (status == QS_OK) status = stages_time(device, products, QS_LONE_QUANTIZE, out->quantize);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_PRODUCT, out->product);
+    if (status == QS_OK) status = gather_time(products, out);
+    gathered_close(products);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_ALL, out->whole);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_GROUPS, out->groups);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_QUANTIZE, out->quantize);
     for (int k = 0; k < KINDS; k++)
-        qs_lone_close(device, products[k]);
+        qs_single_product_close(products[k]);
     return status;
 }
 

@@ -20,14 +20,16 @@ typedef struct qs__backend {
     qs_status (*prepare)(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel);
     qs_status (*run)(void *kernel, const qs_run *run);
     void (*release)(void *kernel);
-    void (*trim)(void *state); /* NULL: nothing is kept of released kernels */
-    /* Products by themselves; NULL: none. */
-    qs_status (*lone_open)(void *state, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
-    qs_status (*lone_run)(qs_lone_product *product, int stages);
-    const char *(*lone_kernel)(const qs_lone_product *product);
-    void (*lone_close)(qs_lone_product *product);
+    void (*trim)(void *state);                            /* NULL: nothing is kept of released kernels */
     double (*peak)(void *state, const qs_format *format); /* NULL: not known */
 } qs__backend;
+
+#define QS_DEVICE(name) extern const qs__backend qs__device_##name;
+#include "devices.def"
+#undef QS_DEVICE
+
+/* What `open` of this backend gave for the device; NULL: the device is another backend's. */
+void *qs__device_state(qs_device *device, const qs__backend *backend);
 
 /* "AMD EPYC ..." of this machine, or "unknown", into a buffer of `bytes`. */
 void qs__cpu_name(char *text, size_t bytes);

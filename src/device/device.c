@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Registry and front of the devices: checks, what they were told to prefer, and the rests that `speed` asks for. */
 #include "backend.h"
+#include "qsync/single_product.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define QS_DEVICE(name) extern const qs__backend qs__device_##name;
-#include "devices.def"
-#undef QS_DEVICE
 
 static const qs__backend *const backends[] = {
 #define QS_DEVICE(name) &qs__device_##name,
@@ -82,6 +79,10 @@ void qs_device_close(qs_device *device) {
     device->backend->close(device->state);
     choices_free(device->choices, device->choice);
     free(device);
+}
+
+void *qs__device_state(qs_device *device, const qs__backend *backend) {
+    return device->backend == backend ? device->state : NULL;
 }
 
 void qs_device_describe(const qs_device *device, qs_device_info *out) {
@@ -225,26 +226,30 @@ void qs_device_trim(qs_device *device) {
     if (device->backend->trim) device->backend->trim(device->state);
 }
 
-/* ---- Products by themselves ---- */
+#ifndef QS_WITH_CPU
+/* ---- Single products: cpu/single_product.c where there is a device cpu ---- */
 
-qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out) {
-    if (!device->backend->lone_open)
-        return qs_fail(QS_UNSUPPORTED, "device %s has no products by themselves: use cpu", device->backend->name);
-    return qs_fail_within(device->backend->lone_open(device->state, shape, kind, out), "a product in %s", kind);
+qs_status qs_single_product_open(qs_device *device, const qs_single_product_shape *shape, const char *kind, qs_single_product **out) {
+    (void)device, (void)shape, (void)out;
+    return qs_fail(QS_UNSUPPORTED, "a product in %s: this build lacks the device cpu (QS_WITH_CPU=ON), which alone runs single products",
+                   kind);
 }
 
-qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages) {
-    return device->backend->lone_run(product, stages);
+qs_status qs_single_product_run(qs_single_product *product, int stages) {
+    (void)product, (void)stages;
+    return QS_UNSUPPORTED;
 }
 
-const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product) {
-    return device->backend->lone_kernel(product);
+const char *qs_single_product_kernel(const qs_single_product *product) {
+    (void)product;
+    return "";
 }
 
-void qs_lone_close(const qs_device *device, qs_lone_product *product) {
-    if (product) device->backend->lone_close(product);
+void qs_single_product_close(qs_single_product *product) {
+    (void)product;
 }
 
+#endif
 /* ---- The roof ---- */
 
 double qs_device_peak(qs_device *device, const qs_format *format) {

@@ -2,6 +2,7 @@
 /* The roof: known wherever there are vector instructions for a format, in the order that these have, and no product passes it. */
 // labels: short
 #include "device_support.h"
+#include "qsync/single_product.h"
 
 #include <time.h>
 
@@ -28,17 +29,17 @@ static void narrower_is_faster(void **state) {
 }
 
 /* Multiply-adds a second of processor time, the best of some runs. */
-static double product_rate(qs_device *device, const qs_lone_shape *shape) {
-    qs_lone_product *product = NULL;
+static double product_rate(qs_device *device, const qs_single_product_shape *shape) {
+    qs_single_product *product = NULL;
     double best = 0;
-    assert_ok(qs_lone_open(device, shape, "fp32", &product));
+    assert_ok(qs_single_product_open(device, shape, "fp32", &product));
     for (int i = 0; i < 20; i++) {
         const clock_t start = clock();
-        assert_ok(qs_lone_run(device, product, QS_LONE_PRODUCT));
+        assert_ok(qs_single_product_run(product, QS_SINGLE_PRODUCT));
         const double rate = (double)(shape->batch * shape->channels * shape->outputs) * CLOCKS_PER_SEC / (double)(clock() - start + 1);
         if (rate > best) best = rate;
     }
-    qs_lone_close(device, product);
+    qs_single_product_close(product);
     return best;
 }
 
@@ -50,7 +51,7 @@ static void no_product_passes_it(void **state) {
     (void)state;
     qs_device_describe(device, &info);
     if (peak > 0 && strcmp(info.library, "own kernels"))
-        assert_true(product_rate(device, &(qs_lone_shape){512, 512, 512, 1, 1, 1, 1}) < 1.1 * peak);
+        assert_true(product_rate(device, &(qs_single_product_shape){512, 512, 512, 1, 1, 1, 1}) < 1.1 * peak);
     qs_device_close(device);
 }
 

@@ -3,7 +3,6 @@
 #include "backend.h"
 #include "cpu/cpu.h"
 #include "kernels_digest.h"
-#include "cpu/single_product.h"
 #include "cpu/peak.h"
 
 #include <stdlib.h>
@@ -185,9 +184,5 @@ const qs__backend qs__device_cpu = {
     .run = cpu_run,
     .release = cpu_release,
     .trim = cpu_trim,
-    .lone_open = qs__lone_open,
-    .lone_run = qs__lone_run,
-    .lone_kernel = qs__lone_kernel,
-    .lone_close = qs__lone_close,
     .peak = qs__peak,
 };

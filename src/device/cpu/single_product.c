@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One product by itself, see device.h: weights in the layout that the library asks for, results scaled and stored as in a training step. */
+/* One product by itself, see qsync/single_product.h: weights in the layout that the library asks for, results scaled and stored as in a
+ * training step. */
 #include "cpu/convert/hadamard.h"
-#include "cpu/single_product.h"
 #include "cpu/integer/product.h"
+#include "backend.h"
+#include "qsync/single_product.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHIFTS = 4, HADAMARD = 16, KEY = 11 };
 
-struct qs_lone_product {
+struct qs_single_product {
     qs__cpu *cpu;
-    qs_lone_shape shape;
+    qs_single_product_shape shape;
     const qs_format *format;
     bool integer;
     int shifts, hadamard; /* hadamard: block of the transform; 1: none */
@@ -28,15 +30,15 @@ struct qs_lone_product {
     char name[64];
 };
 
-static int64_t padding_of(const qs_lone_shape *s) {
+static int64_t padding_of(const qs_single_product_shape *s) {
     return s->stride == s->kernel ? 0 : s->kernel / 2;
 }
 
-static int64_t out_extent(const qs_lone_shape *s, int64_t extent) {
+static int64_t out_extent(const qs_single_product_shape *s, int64_t extent) {
     return (extent + 2 * padding_of(s) - s->kernel) / s->stride + 1;
 }
 
-static bool is_matrix(const qs_lone_shape *s) {
+static bool is_matrix(const qs_single_product_shape *s) {
     return s->height * s->width * s->kernel == 1;
 }
 
@@ -46,7 +48,7 @@ typedef struct layouts {
     qs__layout src, plain, free, dst, factors;
 } layouts;
 
-static layouts matrix_layouts(const qs_lone_shape *s, qs__type type, qs__type dst) {
+static layouts matrix_layouts(const qs_single_product_shape *s, qs__type type, qs__type dst) {
     const int64_t k = s->channels, n = s->outputs;
     return (layouts){.src = qs__layout_of(2, (int64_t[]){s->batch, k}, type, (int64_t[]){k, 1}),
                      .plain = qs__layout_of(2, (int64_t[]){k, n}, type, (int64_t[]){1, k}),
@@ -55,7 +57,7 @@ static layouts matrix_layouts(const qs_lone_shape *s, qs__type type, qs__type ds
                      .factors = qs__layout_of(2, (int64_t[]){1, n}, QS__FP32, (int64_t[]){n, 1})};
 }
 
-static layouts image_layouts(const qs_lone_shape *s, qs__type type, qs__type dst) {
+static layouts image_layouts(const qs_single_product_shape *s, qs__type type, qs__type dst) {
     const qs_shape src = qs_shape_of(4, s->batch, s->channels, s->height, s->width),
                    one = qs_shape_of(4, (int64_t)1, s->outputs, (int64_t)1, (int64_t)1);
     const qs_shape out = qs_shape_of(4, s->batch, s->outputs, out_extent(s, s->height), out_extent(s, s->width));
@@ -67,7 +69,7 @@ static layouts image_layouts(const qs_lone_shape *s, qs__type type, qs__type dst
                      .factors = qs__cpu_activation(&one, QS__FP32)};
 }
 
-static qs_status plan(qs_lone_product *p, const layouts *l) {
+static qs_status plan(qs_single_product *p, const layouts *l) {
     const int64_t padding = padding_of(&p->shape);
     const qs__work_request request = {.kind = is_matrix(&p->shape) ? QS__MATMUL : QS__CONVOLUTION,
                                       .src = &l->src,
@@ -96,7 +98,7 @@ static qs_status room(size_t bytes, void **out) {
 }
 
 /* The same operands but for the weights and the scratch. */
-static qs_status reserve_direct(qs_lone_product *p, const layouts *l, const qs__work_memory *product) {
+static qs_status reserve_direct(qs_single_product *p, const layouts *l, const qs__work_memory *product) {
     const qs__layout scratch = qs__work_layout(p->direct, QS__ARGUMENT_SCRATCH);
     qs__work_memory memory[QS__ARGUMENT_COUNT];
     memcpy(memory, product, sizeof memory);
@@ -106,7 +108,7 @@ static qs_status reserve_direct(qs_lone_product *p, const layouts *l, const qs__
     return qs__work_prepare(p->direct, memory);
 }
 
-static qs_status reserve(qs_lone_product *p, const layouts *l) {
+static qs_status reserve(qs_single_product *p, const layouts *l) {
     const qs__layout wanted = qs__work_layout(p->product, QS__ARGUMENT_WEIGHTS),
                      scratch = qs__work_layout(p->product, QS__ARGUMENT_SCRATCH);
     const qs__layout room_of_pack = qs__work_layout(p->pack, QS__ARGUMENT_SCRATCH);
@@ -130,8 +132,8 @@ static qs_status reserve(qs_lone_product *p, const layouts *l) {
 }
 
 /* Channels of unlike ranges, so that there are groups. */
-static qs_status draw(qs_lone_product *p) {
-    const qs_lone_shape *s = &p->shape;
+static qs_status draw(qs_single_product *p) {
+    const qs_single_product_shape *s = &p->shape;
     float *values = NULL;
     QS_TRY(room((size_t)p->weights_count * sizeof(float), (void **)&p->weights));
     QS_TRY(room((size_t)p->input_count * sizeof(uint16_t), (void **)&p->input));
@@ -153,28 +155,28 @@ static qs_status draw(qs_lone_product *p) {
 
 /* ---- Stages ---- */
 
-static qs_channel_layout input_layout(const qs_lone_product *p) {
+static qs_channel_layout input_layout(const qs_single_product *p) {
     return (qs_channel_layout){p->input_count / p->shape.channels, p->shape.channels, 1};
 }
 
 /* Values in blocks along the channels, which are last in memory. */
-static qs__transformed transformed_of(const qs_lone_product *p, qs__type type, const void *values, int64_t count) {
+static qs__transformed transformed_of(const qs_single_product *p, qs__type type, const void *values, int64_t count) {
     return (qs__transformed){.src = {type, values}, .rows = {.rows = 1, .per_row = count, .key = KEY}, .block = p->hadamard};
 }
 
-static float input_absmax(const qs_lone_product *p) {
+static float input_absmax(const qs_single_product *p) {
     if (p->hadamard == 1) return qs_absmax_bf16_array(p->input_count, p->input);
     const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
     return qs__transformed_absmax(&values);
 }
 
-static void transformed_quantize(const qs_lone_product *p, const qs__transformed *values, float step, int8_t *dst) {
+static void transformed_quantize(const qs_single_product *p, const qs__transformed *values, float step, int8_t *dst) {
     const qs_quantizing quantizing = {.rounding = QS_STOCHASTIC, .channels = 1, .steps = &step, .codes = {.format = p->format}};
     qs__transformed_quantize(values, &quantizing, dst);
 }
 
 /* What the input's codes have no room for goes to the weights, whose last axis in memory is the input's channel. */
-static void share_shifts(qs_lone_product *p) {
+static void share_shifts(qs_single_product *p) {
     const int64_t row = p->weights_count / p->shape.outputs, channels = p->shape.channels;
     const int spare = qs__spare_bits(p->format);
     for (int64_t c = 0; c < channels; c++) {
@@ -186,7 +188,7 @@ static void share_shifts(qs_lone_product *p) {
         p->power[k] = p->power[k - channels];
 }
 
-static void find_groups(qs_lone_product *p) {
+static void find_groups(qs_single_product *p) {
     if (p->shifts == 1) {
         for (int64_t c = 0; c < p->shape.channels; c++)
             p->range[c] = 0;
@@ -202,7 +204,7 @@ static void find_groups(qs_lone_product *p) {
     }
 }
 
-static void write_operand(qs_lone_product *p) {
+static void write_operand(qs_single_product *p) {
     if (p->integer && p->shifts == 1) {
         const float step = qs_step_of_absmax(p->format, p->range[0]);
         const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
@@ -217,12 +219,12 @@ static void write_operand(qs_lone_product *p) {
     }
 }
 
-static qs_status pack_weights(const qs_lone_product *p) {
+static qs_status pack_weights(const qs_single_product *p) {
     return p->pack && !p->direct ? qs__work_run(p->cpu->library, p->pack) : QS_OK;
 }
 
 /* One step for all, as the recipe has it. */
-static void write_transformed_weights(qs_lone_product *p) {
+static void write_transformed_weights(qs_single_product *p) {
     const qs__transformed values = transformed_of(p, QS__FP32, p->weights, p->weights_count);
     const float step = qs_step_of_absmax(p->format, qs__transformed_absmax(&values));
     for (int64_t o = 0; o < p->shape.outputs; o++)
@@ -230,11 +232,11 @@ static void write_transformed_weights(qs_lone_product *p) {
     transformed_quantize(p, &values, step, p->codes);
 }
 
-static bool lifts_weights(const qs_lone_product *p) {
+static bool lifts_weights(const qs_single_product *p) {
     return !p->own.shifts && p->shifts - 1 > qs__spare_bits(p->format);
 }
 
-static qs_status write_weights(qs_lone_product *p) {
+static qs_status write_weights(qs_single_product *p) {
     const int64_t row = p->weights_count / p->shape.outputs;
     if (!p->integer) {
         qs_convert_from_fp32(p->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, p->weights_count, p->weights,
@@ -256,11 +258,11 @@ static qs_status write_weights(qs_lone_product *p) {
 }
 
 /* Lifting belongs to quantizing, as with the library's products, whose codes are written lifted; gathering to the product. */
-static void run_own(qs_lone_product *p, int stages) {
-    const int staging = p->own.gathered ? QS_LONE_PRODUCT | QS_LONE_GATHER : QS_LONE_QUANTIZE;
+static void run_own(qs_single_product *p, int stages) {
+    const int staging = p->own.gathered ? QS_SINGLE_PRODUCT | QS_SINGLE_GATHER : QS_SINGLE_QUANTIZE;
     const qs__product_run run = {
-        .stages =
-            (stages & staging ? QS__STAGE : 0) | (stages & QS_LONE_WEIGHTS ? QS__PACK : 0) | (stages & QS_LONE_PRODUCT ? QS__MULTIPLY : 0),
+        .stages = (stages & staging ? QS__STAGE : 0) | (stages & QS_SINGLE_WEIGHTS ? QS__PACK : 0) |
+                  (stages & QS_SINGLE_PRODUCT ? QS__MULTIPLY : 0),
         .kernels = p->cpu->products,
         .left = p->operand,
         .right = p->codes,
@@ -275,28 +277,28 @@ static void run_own(qs_lone_product *p, int stages) {
 }
 
 /* As in a training step: weights are packed, or transformed, inside. */
-static qs_status run_taken(const qs_lone_product *p) {
+static qs_status run_taken(const qs_single_product *p) {
     return qs__chain_run(p->taken, &(qs_run){.samples = p->shape.batch, .global_samples = p->shape.batch, .loss_scale = 1});
 }
 
-qs_status qs__lone_run(qs_lone_product *p, int stages) {
-    if (stages & QS_LONE_GROUPS && p->integer) find_groups(p);
-    if (stages & QS_LONE_QUANTIZE) write_operand(p);
-    if (stages & QS_LONE_WEIGHTS) QS_TRY(write_weights(p));
+qs_status qs_single_product_run(qs_single_product *p, int stages) {
+    if (stages & QS_SINGLE_GROUPS && p->integer) find_groups(p);
+    if (stages & QS_SINGLE_QUANTIZE) write_operand(p);
+    if (stages & QS_SINGLE_WEIGHTS) QS_TRY(write_weights(p));
     if (p->own.shifts) {
         run_own(p, stages);
         return QS_OK;
     }
-    if (p->taken) return stages & QS_LONE_PRODUCT ? run_taken(p) : QS_OK;
-    const bool fresh = stages & QS_LONE_WEIGHTS && p->direct;
-    return stages & QS_LONE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
+    if (p->taken) return stages & QS_SINGLE_PRODUCT ? run_taken(p) : QS_OK;
+    const bool fresh = stages & QS_SINGLE_WEIGHTS && p->direct;
+    return stages & QS_SINGLE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
 }
 
 /* ---- Life ---- */
 
 /* "hadamard" is int4 with a transform, "int8:shift4" has groups, the others are formats. Otherwise of eight bits, and behind a transform,
  * there are no groups: one step for all. */
-static qs_status fill_format(qs_lone_product *p, const char *kind) {
+static qs_status fill_format(qs_single_product *p, const char *kind) {
     const bool transform = strcmp(kind, "hadamard") == 0, shifted = strcmp(kind, "int8:shift4") == 0;
     QS_TRY(qs_format_find(transform ? "int4" : shifted ? "int8" : kind, &p->format));
     QS_TRY(qs__cpu_multiplies(p->cpu, p->format));
@@ -306,7 +308,7 @@ static qs_status fill_format(qs_lone_product *p, const char *kind) {
     return QS_OK;
 }
 
-void qs__lone_close(qs_lone_product *p) {
+void qs_single_product_close(qs_single_product *p) {
     if (!p) return;
     void *const rooms[] = {p->weights, p->range,   p->factors,        p->input, p->operand, p->codes, p->packed,
                            p->result,  p->scratch, p->direct_scratch, p->group, p->lift,    p->power};
@@ -320,8 +322,8 @@ void qs__lone_close(qs_lone_product *p) {
     free(p);
 }
 
-static qs_status fill_own(qs_lone_product *p, const char *kind, bool gathered) {
-    const qs_lone_shape *s = &p->shape;
+static qs_status fill_own(qs_single_product *p, const char *kind, bool gathered) {
+    const qs_single_product_shape *s = &p->shape;
     const int64_t height = out_extent(s, s->height), width = out_extent(s, s->width), padding = padding_of(s);
     QS_TRY(fill_format(p, kind));
     p->own = (qs__product){.pass = QS__FORWARD,
@@ -347,12 +349,12 @@ static qs_status fill_own(qs_lone_product *p, const char *kind, bool gathered) {
     QS_TRY(room((size_t)p->weights_count, &p->codes));
     QS_TRY(room((size_t)(s->batch * s->outputs * height * width) * sizeof(float), &p->result));
     QS_TRY(room(qs__product_scratch(&p->own, qs_threads()), &p->scratch));
-    return qs__lone_run(p, QS_LONE_ALL);
+    return qs_single_product_run(p, QS_SINGLE_ALL);
 }
 
 /* Forward, between operands of one format. */
-static qs_case case_of(const qs_lone_product *p) {
-    const qs_lone_shape *s = &p->shape;
+static qs_case case_of(const qs_single_product *p) {
+    const qs_single_product_shape *s = &p->shape;
     const int kernel = (int)s->kernel, stride = (int)s->stride, padding = (int)padding_of(s);
     const qs_attributes window = {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
     const bool matrix = is_matrix(s);
@@ -365,7 +367,7 @@ static qs_case case_of(const qs_lone_product *p) {
     return one;
 }
 
-static qs_status fill_taken(qs_lone_product *p) {
+static qs_status fill_taken(qs_single_product *p) {
     QS_TRY(fill_format(p, "bf16"));
     const qs_case one = case_of(p);
     void *data[QS_MAX_OPERANDS] = {NULL};
@@ -380,10 +382,10 @@ static qs_status fill_taken(qs_lone_product *p) {
     data[qs_case_position(&one, QS_WEIGHTS)] = p->codes;
     data[qs_case_position(&one, QS_DST)] = p->result;
     QS_TRY(qs__chain_prepare(p->taken, data, p->scratch));
-    return qs__lone_run(p, QS_LONE_ALL);
+    return qs_single_product_run(p, QS_SINGLE_ALL);
 }
 
-static qs_status fill(qs_lone_product *p, const char *kind) {
+static qs_status fill(qs_single_product *p, const char *kind) {
     if (!strncmp(kind, "own ", 4)) return fill_own(p, kind + 4, false);
     if (!strncmp(kind, "gathered ", 9)) return fill_own(p, kind + 9, true);
     if (!strcmp(kind, "taken bf16")) return fill_taken(p);
@@ -395,26 +397,28 @@ static qs_status fill(qs_lone_product *p, const char *kind) {
     QS_TRY(draw(p));
     QS_TRY(plan(p, &l));
     QS_TRY(reserve(p, &l));
-    QS_TRY(qs__lone_run(p, QS_LONE_ALL));
+    QS_TRY(qs_single_product_run(p, QS_SINGLE_ALL));
     return qs__work_run(p->cpu->library, p->pack);
 }
 
-qs_status qs__lone_open(void *state, const qs_lone_shape *shape, const char *kind, qs_lone_product **out) {
-    qs_lone_product *p = NULL;
+qs_status qs_single_product_open(qs_device *device, const qs_single_product_shape *shape, const char *kind, qs_single_product **out) {
+    qs_single_product *p = NULL;
+    qs__cpu *cpu = qs__device_state(device, &qs__device_cpu);
+    if (!cpu) return qs_fail(QS_UNSUPPORTED, "single products are run by the device cpu only: open that");
     QS_TRY(qs_allocate(1, sizeof *p, &p));
-    p->cpu = state;
+    p->cpu = cpu;
     p->shape = *shape;
     p->input_count = shape->batch * shape->channels * shape->height * shape->width;
     p->weights_count = shape->outputs * shape->channels * shape->kernel * shape->kernel;
-    qs_status status = fill(p, kind);
+    const qs_status status = fill(p, kind);
     if (status != QS_OK) {
-        qs__lone_close(p);
-        return status;
+        qs_single_product_close(p);
+        return qs_fail_within(status, "a product in %s", kind);
     }
     *out = p;
     return QS_OK;
 }
 
-const char *qs__lone_kernel(const qs_lone_product *p) {
+const char *qs_single_product_kernel(const qs_single_product *p) {
     return p->name;
 }

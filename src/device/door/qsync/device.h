@@ -81,35 +81,6 @@ QS_API void qs_kernel_release(qs_kernel *kernel);
 /* Gives back what is kept of kernels that were released, in case the same are prepared again (oneDNN's cache of generated code). */
 QS_API void qs_device_trim(qs_device *device);
 
-/* ---- One product by itself ---------------------------------------------------------------------------------------------- */
-/* What the arithmetic of a format costs once operands are quantized and packed, and what these preparations cost: made-up operands that
- * stay from run to run. For measurements (qsync-bench shiftmm); only devices with a kernel library of packed weights have it. */
-
-/* A convolution with square windows and padding kernel/2 (0 where stride is the kernel), or, with all of height, width and kernel 1, a
- * matrix product of `batch` rows. */
-typedef struct qs_lone_shape {
-    int64_t batch, channels, outputs, height, width, kernel, stride;
-} qs_lone_shape;
-/* Stages of a run, to be combined. */
-enum {
-    QS_LONE_GROUPS = 1,   /* ranges and groups of the input's channels */
-    QS_LONE_QUANTIZE = 2, /* the input's codes, stochastic, from bf16 */
-    QS_LONE_WEIGHTS = 4,  /* fp32 weights to the format, packed */
-    QS_LONE_PRODUCT = 8,
-    QS_LONE_ALL = 15,
-    QS_LONE_GATHER = 16 /* the part of a gathered product that rearranges codes, by itself; nothing elsewhere */
-};
-typedef struct qs_lone_product qs_lone_product;
-/* kind: "fp32", "bf16"; "int8" (one step for the whole input); "int4", "int6" (four shift groups); "hadamard" (4 bits, one step for each
- * factor behind a transform of blocks of at most 16 channels), all by the kernel library. "own int8" and so on, integers only, are the same
- * by our own kernels, which have "own int8:shift4" (8 bits in four shift groups) too; "gathered int4" and the like have a product for each
- * shift group, by the same tiles. "taken bf16" is the kernel that the device takes in a training step: it packs bf16 weights in each
- * product. QS_UNSUPPORTED where the device lacks it. */
-QS_API qs_status qs_lone_open(qs_device *device, const qs_lone_shape *shape, const char *kind, qs_lone_product **out);
-QS_API qs_status qs_lone_run(const qs_device *device, qs_lone_product *product, int stages);
-QS_API const char *qs_lone_kernel(const qs_device *device, const qs_lone_product *product);
-QS_API void qs_lone_close(const qs_device *device, qs_lone_product *product);
-
 /* ---- The roof ----------------------------------------------------------------------------------------------------------- */
 
 /* Multiply-adds a second of all threads of the device together, of operands in this format that never leave registers: what no product can

@@ -3,9 +3,10 @@
  * product of the kernel library's. */
 // labels: short
 #include "device_support.h"
+#include "qsync/single_product.h"
 
 static const struct {
-    qs_lone_shape shape;
+    qs_single_product_shape shape;
     const char *text;
 } cases[] = {
     {{32, 48, 64, 1, 1, 1, 1}, "linear/forward src=bf16[32,48] weights=bf16[64,48] dst=bf16[32,64]"},
@@ -20,17 +21,17 @@ static void taken_is_taken(void **state) {
     (void)state;
     qs_device *device = open_device("cpu", "all", 1, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        qs_lone_product *product = NULL;
+        qs_single_product *product = NULL;
         qs_case one;
         qs_kernel_fact fact;
-        const qs_status status = qs_lone_open(device, &cases[i].shape, "taken bf16", &product);
+        const qs_status status = qs_single_product_open(device, &cases[i].shape, "taken bf16", &product);
         if (status == QS_UNSUPPORTED) break; /* no bf16 on this processor */
         assert_ok(status);
         assert_ok(qs_case_parse(cases[i].text, &one));
         assert_ok(qs_device_fact(device, &one, &fact));
-        assert_string_equal(qs_lone_kernel(device, product), fact.kernel);
-        assert_ok(qs_lone_run(device, product, QS_LONE_ALL));
-        qs_lone_close(device, product);
+        assert_string_equal(qs_single_product_kernel(product), fact.kernel);
+        assert_ok(qs_single_product_run(product, QS_SINGLE_ALL));
+        qs_single_product_close(product);
     }
     qs_device_close(device);
 }
@@ -38,13 +39,13 @@ static void taken_is_taken(void **state) {
 static void eight_bits_have_no_room(void **state) {
     (void)state;
     qs_device *device = open_device("cpu", "all", 1, 1);
-    qs_lone_product *product = NULL;
-    assert_int_equal(qs_lone_open(device, &cases[1].shape, "int8:shift4", &product), QS_UNSUPPORTED);
-    const qs_status status = qs_lone_open(device, &cases[1].shape, "own int8:shift4", &product);
+    qs_single_product *product = NULL;
+    assert_int_equal(qs_single_product_open(device, &cases[1].shape, "int8:shift4", &product), QS_UNSUPPORTED);
+    const qs_status status = qs_single_product_open(device, &cases[1].shape, "own int8:shift4", &product);
     if (status != QS_UNSUPPORTED) { /* else no exact products on this processor */
         assert_ok(status);
-        assert_ok(qs_lone_run(device, product, QS_LONE_ALL));
-        qs_lone_close(device, product);
+        assert_ok(qs_single_product_run(product, QS_SINGLE_ALL));
+        qs_single_product_close(product);
     }
     qs_device_close(device);
 }
