@@ -5,7 +5,7 @@
 #include "schedule_internal.h"
 
 /* One step for the whole tensor. */
-static bool takes_one_step(const qs_quantizer *quantizer) {
+bool qs__takes_one_step(const qs_quantizer *quantizer) {
     return quantizer->format && quantizer->format->kind == QS_KIND_INTEGER && quantizer->granularity == QS_PER_TENSOR;
 }
 
@@ -18,7 +18,7 @@ static bool can_deliver(const qs_pass *pass) {
 /* ---- Outputs ---- */
 
 /* What lies in a node's buffer is what its forward pass wrote there. */
-static bool value_can(const qs_schedule_draft *draft, int node) {
+bool qs__value_can_deliver(const qs_schedule_draft *draft, int node) {
     return node > 0 && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__has_own_format(draft, node);
 }
 
@@ -27,47 +27,52 @@ static bool value_is_wanted(const qs_schedule_draft *draft, int node) {
     const qs_topology *topology = &draft->topology;
     for (int i = topology->first_reader[node]; i < topology->first_reader[node + 1]; i++) {
         const int edge = topology->reader[i], reader = edge / QS_MAX_INPUTS;
-        if (takes_one_step(&draft->facts[reader].want[edge % QS_MAX_INPUTS])) return true;
+        if (qs__takes_one_step(&draft->facts[reader].want[edge % QS_MAX_INPUTS])) return true;
         if (qs__is_alias(&draft->in, reader) && value_is_wanted(draft, reader)) return true;
     }
     return false;
 }
 
 bool qs__value_delivers(const qs_schedule_draft *draft, int node) {
-    return value_can(draft, node) && value_is_wanted(draft, node);
+    return qs__value_can_deliver(draft, node) && value_is_wanted(draft, node);
 }
 
 int qs__value_absmax(const qs_schedule_draft *draft, int value, const qs_quantizer *quantizer) {
     const int root = draft->topology.root[value];
-    return takes_one_step(quantizer) && value_can(draft, root) ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
+    return qs__takes_one_step(quantizer) && qs__value_can_deliver(draft, root) ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
 }
 
 /* ---- Gradients ---- */
 
-/* The backward pass of the node's only reader writes the gradient of its output, in the format that it has. */
-static bool gradient_can(const qs_schedule_draft *draft, int node) {
+/* The backward pass of the node's only reader writes the gradient of its output, */
+bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node) {
     const int edge = draft->topology.last[node], reader = edge / QS_MAX_INPUTS;
     if (edge < 0 || draft->topology.before[edge] >= 0 || qs__is_alias(&draft->in, reader) || qs__has_own_format(draft, node)) return false;
-    if (draft->facts[reader].value != draft->facts[node].value) return false;
     return edge % QS_MAX_INPUTS == 0 && can_deliver(qs_op_pass(draft->graph->node[reader].op, "backward"));
 }
 
-static bool gradient_is_wanted(const qs_schedule_draft *draft, int node) {
+/* in the format that it has. */
+static bool gradient_can(const qs_schedule_draft *draft, int node) {
+    if (!qs__gradient_may_deliver(draft, node)) return false;
+    return draft->facts[draft->topology.last[node] / QS_MAX_INPUTS].value == draft->facts[node].value;
+}
+
+bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node) {
     const qs_node *one = &draft->graph->node[node];
     if (node == 0 || one->op->kind != QS_ADJUSTABLE) return false;
     const qs_recipe *recipe = draft->recipe[node];
     const qs_quantizer weights = qs__operand_form(draft, node, &recipe->weight_gradient.diff_dst),
                        input = qs__operand_form(draft, node, &recipe->input_gradient.diff_dst);
-    return takes_one_step(&weights) || (takes_one_step(&input) && draft->topology.needs_gradient[one->input[0]]);
+    return qs__takes_one_step(&weights) || (qs__takes_one_step(&input) && draft->topology.needs_gradient[one->input[0]]);
 }
 
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader) {
     const int value = draft->graph->node[reader].input[0];
-    return draft->topology.last[value] == qs__edge(reader, 0) && gradient_can(draft, value) && gradient_is_wanted(draft, value);
+    return draft->topology.last[value] == qs__edge(reader, 0) && gradient_can(draft, value) && qs__gradient_is_wanted(draft, value);
 }
 
 int qs__gradient_absmax(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
-    if (!takes_one_step(quantizer) || !gradient_can(draft, node)) return -1;
+    if (!qs__takes_one_step(quantizer) || !gradient_can(draft, node)) return -1;
     return qs__number(draft, draft->topology.last[node] / QS_MAX_INPUTS, QS_SLOT_DIFF_ABSMAX);
 }
 

@@ -4,7 +4,7 @@
  * upwards, formats downwards, each node once. */
 #include "schedule_internal.h"
 
-static const qs_format *widest(const qs_format *a, const qs_format *b) {
+const qs_format *qs__wider_format(const qs_format *a, const qs_format *b) {
     if (!a) return b;
     if (!b) return a;
     return qs_format_at_least(a, b) ? a : b;
@@ -14,21 +14,23 @@ static bool is_dependent(const qs_schedule_draft *draft, int n) {
     return n > 0 && draft->graph->node[n].op->kind == QS_DEPENDENT;
 }
 
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int n) {
+    const qs_op_class kind = draft->graph->node[n].op->kind;
+    const qs_format *src = draft->recipe[n]->forward.src.format;
+    if (kind == QS_ADJUSTABLE) return src->kind == QS_KIND_INTEGER ? draft->in.half : src;
+    return kind == QS_DEPENDENT ? draft->facts[n].need : NULL;
+}
+
 /* What the adjustable readers of a value need, reached through dependent operators; NULL where there is none. */
 static const qs_format *need_of(const qs_schedule_draft *draft, int value) {
     const qs_topology *topology = &draft->topology;
     const qs_format *need = NULL;
-    for (int i = topology->first_reader[value + 1] - 1; i >= topology->first_reader[value]; i--) {
-        const int n = topology->reader[i] / QS_MAX_INPUTS;
-        const qs_op_class kind = draft->graph->node[n].op->kind;
-        const qs_format *src = draft->recipe[n]->forward.src.format;
-        if (kind == QS_ADJUSTABLE) need = widest(need, src->kind == QS_KIND_INTEGER ? draft->in.half : src);
-        if (kind == QS_DEPENDENT) need = widest(need, draft->facts[n].need);
-    }
+    for (int i = topology->first_reader[value + 1] - 1; i >= topology->first_reader[value]; i--)
+        need = qs__wider_format(need, qs__need_of_reader(draft, topology->reader[i] / QS_MAX_INPUTS));
     return need;
 }
 
-static const qs_format *value_of(const qs_schedule_draft *draft, int n) {
+const qs_format *qs__value_format(const qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
     const qs_recipe *recipe = draft->recipe[n];
     const qs_format *format = NULL;
@@ -39,11 +41,11 @@ static const qs_format *value_of(const qs_schedule_draft *draft, int n) {
         return draft->facts[n].need ? draft->facts[n].need : draft->fp32;
     }
     for (int i = 0; i < node->inputs; i++)
-        format = widest(format, draft->facts[node->input[i]].value);
+        format = qs__wider_format(format, draft->facts[node->input[i]].value);
     return format;
 }
 
-static qs_quantizer want_of(const qs_schedule_draft *draft, int n, int input) {
+qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     const qs_node *node = &draft->graph->node[n];
     if (n == 0 || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
@@ -79,7 +81,7 @@ static qs_status needs_update(qs_schedule_draft *draft) {
 static qs_status values_update(qs_schedule_draft *draft) {
     const qs_topology *topology = &draft->topology;
     for (int n; (n = qs__mark_next(&draft->value_dirty, 0)) >= 0;) {
-        const qs_format *value = value_of(draft, n);
+        const qs_format *value = qs__value_format(draft, n);
         qs__unmark(&draft->value_dirty, n);
         if (value == draft->facts[n].value) continue;
         QS_TRY(facts_keep(draft, n));
@@ -112,7 +114,7 @@ static qs_status wants_update(qs_schedule_draft *draft) {
         QS_TRY(facts_keep(draft, n));
         for (int i = 0; i < node->inputs; i++) {
             qs_quantizer *want = &draft->facts[n].want[i];
-            const qs_quantizer now = want_of(draft, n, i);
+            const qs_quantizer now = qs__wanted_form(draft, n, i);
             if (qs__quantizer_same(want, &now)) continue;
             sharers_dirty(draft, node->input[i], want);
             sharers_dirty(draft, node->input[i], &now);

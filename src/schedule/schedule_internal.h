@@ -252,6 +252,11 @@ void qs__recipes_start(qs_schedule_draft *draft);
 /* formats.c: the facts (qsync.md §4.3) that follow from the marks in need_dirty, value_dirty and changed, which are cleared; segments that
  * facts reach are marked dirty. */
 qs_status qs__facts_update(qs_schedule_draft *draft);
+/* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
+const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int n);     /* by n's recipe or need */
+const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
+qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value */
 
 /* convert.c: where a value (or gradient, or weights) lies in the format a reader needs; emits the conversion where this segment is the
  * first to want it. */
@@ -265,6 +270,13 @@ qs_status qs__saved_make(qs_schedule_draft *draft, int reader);
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
 
 /* absmax.c: largest magnitudes that the passes deliver which write outputs and gradients. */
+bool qs__takes_one_step(const qs_quantizer *quantizer);
+/* By graph, mode and formats of tensors alone: the pass that writes a value, or its gradient, can deliver the absmax; the latter if it works
+ * in the value's format. */
+bool qs__value_can_deliver(const qs_schedule_draft *draft, int node);
+bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node);
+/* The products of the node take its output's gradient in a form that needs the absmax; by the node's recipe. */
+bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node);
 /* The node's forward pass delivers that of its output; the backward pass of `reader` that of the gradient of its first input. */
 bool qs__value_delivers(const qs_schedule_draft *draft, int node);
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader);

@@ -230,6 +230,22 @@ QS_API int qs_schedule_draft_steps(const qs_schedule_draft *draft, int segment, 
 QS_API int qs_schedule_draft_buckets(const qs_schedule_draft *draft);
 QS_API int64_t qs_schedule_draft_bucket_elements(const qs_schedule_draft *draft, int bucket);
 
+/* ---- The cases of all plans ---------------------------------------------------------------------------------------------------- */
+
+/* Plans as indices of recipes, which together contain every case that any plan over these recipes contains. */
+typedef struct qs_case_plans {
+    int plans, nodes;
+    unsigned char *choice; /* (plans × nodes); 0 for nodes that take no recipe */
+} qs_case_plans;
+/* At most 256 recipes; lowering->recipe and its lookup are not used. Tens of plans, for five recipes hundreds. QS_UNSUPPORTED for models of
+ * which too many values are alive at once. Release with qs_case_plans_release. */
+QS_API qs_status qs_schedule_case_plans(const qs_lowering *lowering, int recipes, const qs_recipe *recipe, qs_case_plans *out);
+QS_API void qs_case_plans_release(qs_case_plans *plans);
+/* Asks the lowering's lookup once for every case that any plan over these recipes contains, and for no other. Then `visit`, unless NULL,
+ * is told each; one that serves both as a kernel of the model and as a conversion, twice. */
+typedef qs_status (*qs_case_visit)(void *context, const qs_draft_case *one, bool conversion);
+QS_API qs_status qs_schedule_cases(const qs_lowering *lowering, int recipes, const qs_recipe *recipe, qs_case_visit visit, void *context);
+
 /* What a step finds cold: bytes of its operands and scratch that a least-recently-used cache of cache_bytes has thrown out since they were
  * last touched, in this iteration or the one before, into cold[schedule->steps]; 0 for all-reduce steps. Needs the packed arena: which
  * memory a buffer inherits decides whether it is still cached. */

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cases of all plans: on small random models exactly those that lowering every plan gives, as kernels and as conversions; on built-in
+ * models none that random plans contain is missing. The lookup is asked for each case once. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "random_graph.h"
+
+#define GRAPHS 60
+#define MOST_PLANS 1000
+#define MOST_CASES 4096
+#define RANDOM_PLANS 40
+
+/* ---- Sets of cases ---- */
+
+typedef struct case_set {
+    int cases;
+    char *text[MOST_CASES]; /* "conversion cast..." or "kernel conv2d..." */
+} case_set;
+
+static bool set_has(const case_set *set, const char *text) {
+    for (int i = 0; i < set->cases; i++)
+        if (strcmp(set->text[i], text) == 0) return true;
+    return false;
+}
+
+static void set_add(case_set *set, const char *case_text, bool conversion) {
+    char text[QS_CASE_TEXT + 16];
+    snprintf(text, sizeof text, "%s %s", conversion ? "conversion" : "kernel", case_text);
+    if (set_has(set, text)) return;
+    assert_true(set->cases < MOST_CASES);
+    set->text[set->cases++] = strdup(text);
+}
+
+static void set_release(case_set *set) {
+    for (int i = 0; i < set->cases; i++)
+        free(set->text[i]);
+    set->cases = 0;
+}
+
+static qs_status visit(void *context, const qs_draft_case *one, bool conversion) {
+    set_add(context, one->text, conversion);
+    return QS_OK;
+}
+
+static void plan_add(case_set *set, const qs_lowering *lowering) {
+    qs_schedule *schedule = lower(lowering);
+    for (int s = 0; s < schedule->steps; s++)
+        if (schedule->step[s].kind == QS_STEP_KERNEL) set_add(set, schedule->step[s].case_text, schedule->step[s].conversion);
+    qs_schedule_release(schedule);
+}
+
+static void is_within(const case_set *part, const case_set *whole, const char *what, int graph) {
+    for (int i = 0; i < part->cases; i++)
+        if (!set_has(whole, part->text[i])) fail_msg("graph %d: %s: %s", graph, what, part->text[i]);
+}
+
+/* ---- Random models: every plan ---- */
+
+static int adjustable_list(const qs_graph *graph, int *node) {
+    int count = 0;
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) node[count++] = n;
+    return count;
+}
+
+static void exactly_those_of_all_plans(void **state) {
+    static const char *const names[][3] = {{"fp32", "bf16", "int8/bf16"},
+                                           {"fp32", "int8/bf16", "int8:tensor"},
+                                           {"fp16", "int8:tensor", "bf16"},
+                                           {"fp32", "int4:shift4", "int8/fp16"},
+                                           {"bf16", "int4:hadamard", "fp32"}};
+    static case_set all, listed;
+    int graphs = 0;
+    (void)state;
+    for (int number = 0; number < GRAPHS; number++) {
+        qs_graph *graph = random_graph((uint64_t)number);
+        int node[64], plans = 1;
+        const int adjustable = adjustable_list(graph, node);
+        for (int i = 0; i < adjustable; i++)
+            plans *= plans > MOST_PLANS ? 1 : 3;
+        if (plans > MOST_PLANS) {
+            qs_graph_release(graph);
+            continue;
+        }
+        graphs++;
+        const qs_job job = stub_job(2 + 2 * (number % 3));
+        const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
+        qs_recipe recipe[3];
+        for (int r = 0; r < 3; r++)
+            recipe[r] = recipe_of(names[number % 5][r]);
+        if (number % 4 == 0) recipe[2].forward.dst = qs_format_of("fp32");
+        qs_lowering lowering = lowering_of(graph, &job, (qs_mode)(number % 7 % 3), list);
+        lowering.half = qs_format_of(number % 3 ? "bf16" : "fp16");
+        for (int p = 0; p < plans; p++) {
+            for (int i = 0, left = p; i < adjustable; i++, left /= 3)
+                list[node[i]] = &recipe[left % 3];
+            plan_add(&all, &lowering);
+        }
+        assert_ok(qs_schedule_cases(&lowering, 3, recipe, visit, &listed));
+        is_within(&all, &listed, "a plan has what was not listed", number);
+        is_within(&listed, &all, "no plan has what was listed", number);
+        set_release(&all);
+        set_release(&listed);
+        free(list);
+        qs_graph_release(graph);
+    }
+    assert_true(graphs >= 10);
+}
+
+/* ---- Built-in models ---- */
+
+static qs_status count(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    case_set *asked = context;
+    (void)one;
+    if (set_has(asked, case_text)) fail_msg("asked twice: %s", case_text);
+    assert_true(asked->cases < MOST_CASES);
+    asked->text[asked->cases++] = strdup(case_text);
+    *out = (qs_kernel_row){.kernel = "stub"};
+    return QS_OK;
+}
+
+static void none_of_a_random_plan_is_missing(void **state) {
+    static const char *const models[] = {"mlp", "resnet20", "vgg11_bn", "mobilenet_v2", "squeezenet", "shufflenet_v2"};
+    static case_set random, listed, asked;
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        qs_graph *graph = NULL;
+        assert_ok(qs_model_build(models[m], NULL, &graph));
+        const qs_recipe recipe[3] = {recipe_of("fp32"), recipe_of("bf16"), recipe_of("int8:tensor")};
+        const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
+        const qs_job job = stub_job(4);
+        qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+        for (uint64_t p = 0; p < RANDOM_PLANS; p++) {
+            for (int n = 1; n < graph->nodes; n++)
+                list[n] = &recipe[qs_random_bits(p, (uint64_t)n) % 3];
+            plan_add(&random, &lowering);
+        }
+        lowering.lookup = count;
+        lowering.context = &asked;
+        assert_ok(qs_schedule_cases(&lowering, 3, recipe, visit, &listed));
+        is_within(&random, &listed, models[m], (int)m);
+        set_release(&random);
+        set_release(&listed);
+        set_release(&asked);
+        free(list);
+        qs_graph_release(graph);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exactly_those_of_all_plans), cmocka_unit_test(none_of_a_random_plan_is_missing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
