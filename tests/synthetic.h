@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Made-up clusters and profiles for tests of the DECIDE side: every case that random mixes of recipes need, priced by a roofline (the
+/* Made-up clusters and profiles for tests of the DECIDE side: every case that plans can contain, priced by a roofline (the
  * larger of operations over speed and bytes over bandwidth), conversions by the line they follow, plausible statistics. Include after
  * cmocka.h. */
 #ifndef QSYNC_TESTS_SYNTHETIC_H
@@ -148,35 +148,28 @@ static inline void synthetic_mix(synthetic_recorder *one, const qs_graph *graph,
     qs_schedule_release(schedule);
 }
 
-/* Uniform plans, plans with one operator changed, random ones. */
-static inline void synthetic_mixes(synthetic_recorder *one, const qs_graph *graph, const qs_class *class_, const qs_job *job, int random) {
+static inline qs_status synthetic_visit(void *context, const qs_draft_case *one, bool conversion) {
+    if (conversion) synthetic_conversion(context, &one->case_);
+    return QS_OK;
+}
+
+/* Every case of every plan over the class's recipes. */
+static inline void synthetic_cases(synthetic_recorder *one, const qs_graph *graph, const qs_class *class_, const qs_job *job) {
     qs_recipe recipe[8];
     int recipes = 0;
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = job,
+                                  .half = qs_class_half(class_),
+                                  .lookup = synthetic_record,
+                                  .context = one};
     assert_ok(qs_class_recipes(class_, 8, recipe, &recipes));
-    const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
-    for (int a = 0; a < recipes; a++) {
-        for (int n = 1; n < graph->nodes; n++)
-            list[n] = &recipe[a];
-        synthetic_mix(one, graph, class_, job, list);
-        for (int n = 1; n < graph->nodes; n++) {
-            if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
-            for (int b = 0; b < recipes; b++) {
-                list[n] = &recipe[b];
-                if (b != a) synthetic_mix(one, graph, class_, job, list);
-            }
-            list[n] = &recipe[a];
-        }
-    }
-    for (int mix = 0; recipes > 1 && mix < random; mix++) {
-        for (int n = 1; n < graph->nodes; n++)
-            list[n] = &recipe[qs_random_bits(qs_random_key((uint64_t)mix, 9, 0, 0), (uint64_t)n) % (unsigned)recipes];
-        synthetic_mix(one, graph, class_, job, list);
-    }
-    free(list);
+    assert_ok(qs_schedule_cases(&lowering, recipes, recipe, synthetic_visit, one));
 }
 
 static inline void synthetic_class_profile(const qs_graph *graph, const qs_class *class_, const synthetic_device *device, const qs_job *job,
-                                           int random, qs_class_profile *out) {
+                                           qs_class_profile *out) {
     synthetic_recorder recorder = {.device = device, .out = out, .slots = 1 << 14};
     recorder.slot = malloc((size_t)recorder.slots * sizeof *recorder.slot);
     assert_non_null(recorder.slot);
@@ -185,7 +178,7 @@ static inline void synthetic_class_profile(const qs_graph *graph, const qs_class
     *out = (qs_class_profile){
         .threads = 1, .speed = 1, .base_bytes = 50 << 20, .step_overhead_us = 0.5, .iteration_overhead_us = 20, .data_us_per_sample = 0.5};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
-    synthetic_mixes(&recorder, graph, class_, job, random);
+    synthetic_cases(&recorder, graph, class_, job);
     qs_class_profile_sort(out);
     free(recorder.slot);
 }
@@ -281,7 +274,7 @@ static inline void synthetic_statistics(const qs_graph *graph, int64_t batch, in
 /* ---- Profile ---- */
 
 static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device,
-                                           const qs_job *job, int random) {
+                                           const qs_job *job) {
     qs_profile profile = {.batch = job->batch, .classes = cluster->classes, .collectives = 1};
     const qs_shape *input = &graph->node[0].shape;
     qs_graph_signature(graph, profile.graph);
@@ -294,7 +287,7 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     profile.collective = calloc(1, sizeof *profile.collective);
     assert_true(profile.class_ && profile.collective);
     for (int c = 0; c < cluster->classes; c++)
-        synthetic_class_profile(graph, &cluster->class_[c], &device[c], job, random, &profile.class_[c]);
+        synthetic_class_profile(graph, &cluster->class_[c], &device[c], job, &profile.class_[c]);
     *profile.collective =
         (qs_collective_cost){.ranks = 2, .algorithm = "shared", .alpha_us = 20, .us_per_byte = 5e-4, .r2 = 1, .temporary_per_byte = 0.5};
     synthetic_statistics(graph, job->batch / 2 > 0 ? job->batch / 2 : 1, qs_cluster_ranks(cluster), 7, &profile.statistics);
@@ -324,7 +317,7 @@ static inline void synthetic_rows_add(qs_class_profile *out, qs_class_profile *f
 
 /* Rows of a profile that was made for job->batch at so many ascending batches, that one among them. */
 static inline void synthetic_batches_add(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device,
-                                         const qs_job *job, int random, int batches, const int64_t *batch, qs_profile *profile) {
+                                         const qs_job *job, int batches, const int64_t *batch, qs_profile *profile) {
     profile->batch_row = calloc((size_t)batches, sizeof *profile->batch_row);
     assert_non_null(profile->batch_row);
     for (int b = 0; b < batches; b++) {
@@ -333,7 +326,7 @@ static inline void synthetic_batches_add(const qs_graph *graph, const qs_cluster
         profile->batch_row[profile->batches++] = (qs_profile_batch){batch[b], true};
         for (int c = 0; c < cluster->classes && batch[b] != job->batch; c++) {
             qs_class_profile rows = {0};
-            synthetic_class_profile(graph, &cluster->class_[c], &device[c], &other, random, &rows);
+            synthetic_class_profile(graph, &cluster->class_[c], &device[c], &other, &rows);
             synthetic_rows_add(&profile->class_[c], &rows);
         }
     }

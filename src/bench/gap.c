@@ -9,7 +9,7 @@
 #include "qsync/planner.h"
 #include "synthetic.h"
 
-enum { GRAPHS = 60, LEAST = 4, MOST = 12, BATCH = 16, CHANGES = 3000, DEVICES = 2, VALUES = 4, PLANNERS = 3 };
+enum { GRAPHS = 60, LEAST = 4, MOST = 12, BATCH = 16, DEVICES = 2, VALUES = 4, PLANNERS = 3 };
 
 /* Above the optimum by no more than this share is rounding: sums of Omega in another order. */
 static const double rounding = 1e-9;
@@ -137,7 +137,7 @@ static qs_status scene_run(gap_bench *one, bool limited, scene *at) {
     QS_TRY(qs_graph_create("random", 3, 8, 8, &at->graph));
     QS_TRY(model_fill(one, at->graph, LEAST + roll(one, MOST - LEAST + 1)));
     QS_TRY(synthetic_cluster(DEVICES, devices, &at->cluster));
-    QS_TRY(synthetic_profile(at->graph, &at->cluster, devices, &at->job, CHANGES, &at->profile));
+    QS_TRY(synthetic_profile(at->graph, &at->cluster, devices, &at->job, &at->profile));
     if (!limited) return compare(one, at);
     QS_TRY(planned(at, "fp32", &omega, &most));
     at->cluster.class_[1].memory_limit = most - most * roll(one, 30) / 100;

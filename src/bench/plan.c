@@ -6,7 +6,7 @@
 #include "qsync/planner.h"
 #include "synthetic.h"
 
-enum { DEVICES = 2, EACH = 16, CHANGES = 4000, ROUNDS = 5, BUDGETS = 4, BLOCKS = 12, WIDTH = 768, TOKENS = 128, HEADS = 12 };
+enum { DEVICES = 2, EACH = 16, ROUNDS = 5, BUDGETS = 4, BLOCKS = 12, WIDTH = 768, TOKENS = 128, HEADS = 12 };
 
 static const synthetic_device devices[DEVICES] = {
     {.name = "strong", .count = EACH, .format = {"fp32"}, .fp32 = 12e6, .half = 12e6, .int8 = 12e6, .bytes = 800e3},
@@ -134,7 +134,7 @@ static qs_status bench_run(plan_bench *one, int64_t batch) {
     snprintf(one->job.algorithm, sizeof one->job.algorithm, "ring");
     qs_plan_options_default(&one->options);
     QS_TRY(synthetic_cluster(DEVICES, devices, &one->cluster));
-    QS_TRY(synthetic_profile(one->graph, &one->cluster, devices, &one->job, CHANGES, &one->profile));
+    QS_TRY(synthetic_profile(one->graph, &one->cluster, devices, &one->job, &one->profile));
     QS_TRY(scratch_run(one));
     QS_TRY(qs_plan_session_create(one->graph, &one->profile, &one->job, &plans));
     const qs_status status = session_run(one, plans);

@@ -47,38 +47,6 @@ qs_status synthetic_lookup(void *context, const qs_case *one, const char *case_t
     return QS_OK;
 }
 
-static int adjustable_at(const qs_graph *graph, uint64_t draw) {
-    int node = (int)(draw % (uint64_t)(graph->nodes - 1));
-    while (graph->node[node + 1].op->kind != QS_ADJUSTABLE)
-        node = (node + 1) % (graph->nodes - 1);
-    return node + 1;
-}
-
-/* Uniform mixes first: everything in each recipe. */
-static qs_status changes_make(qs_schedule_draft *draft, const qs_graph *graph, int recipes, const qs_recipe *recipe, int changes) {
-    for (int r = 0; r < recipes; r++)
-        for (int n = 1; n < graph->nodes; n++)
-            if (graph->node[n].op->kind == QS_ADJUSTABLE) QS_TRY(qs_schedule_change(draft, n, &recipe[r], NULL));
-    for (int i = 0; i < changes; i++) {
-        const int node = adjustable_at(graph, qs_random_bits(1, (uint64_t)i));
-        QS_TRY(qs_schedule_change(draft, node, &recipe[qs_random_bits(2, (uint64_t)i) % (unsigned)recipes], NULL));
-    }
-    return QS_OK;
-}
-
-static qs_status explore(synthetic_costs *costs, const qs_lowering *lowering, int recipes, const qs_recipe *recipe, int changes) {
-    qs_lowering own = *lowering;
-    qs_schedule_draft *draft = NULL;
-    own.lookup = synthetic_lookup;
-    own.context = costs;
-    costs->profile.step_overhead_us = 0.5;
-    QS_TRY(qs_schedule_draft_create(&own, &draft));
-    const qs_status status = changes_make(draft, own.graph, recipes, recipe, changes);
-    qs_schedule_draft_release(draft);
-    qs_class_profile_sort(&costs->profile);
-    return status;
-}
-
 void synthetic_release(synthetic_costs *costs) {
     qs_class_profile *profile = &costs->profile;
     for (int i = 0; i < profile->kernels; i++)
@@ -148,15 +116,23 @@ static qs_status statistics_fill(const qs_graph *graph, const qs_job *job, int r
 
 /* ---- Profile ---- */
 
-static qs_status class_make(const qs_graph *graph, const qs_class *class_, const synthetic_device *device, const qs_job *job, int changes,
+static qs_status class_make(const qs_graph *graph, const qs_class *class_, const synthetic_device *device, const qs_job *job,
                             qs_class_profile *out) {
     synthetic_costs costs = {.device = device};
     qs_recipe recipe[MOST_RECIPES];
     int recipes = 0;
     QS_TRY(qs_class_recipes(class_, MOST_RECIPES, recipe, &recipes));
-    const qs_lowering lowering = {.graph = graph, .batch = job->batch, .mode = QS_MODE_TRAIN, .job = job, .half = qs_class_half(class_)};
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = job,
+                                  .half = qs_class_half(class_),
+                                  .lookup = synthetic_lookup,
+                                  .context = &costs};
     qs_status status = QS_OK;
-    QS_GOTO(explore(&costs, &lowering, recipes, recipe, recipes > 1 ? changes : 0));
+    QS_GOTO(qs_schedule_cases(&lowering, recipes, recipe, NULL, NULL));
+    qs_class_profile_sort(&costs.profile);
+    costs.profile.step_overhead_us = 0.5;
     costs.profile.threads = class_->threads;
     costs.profile.speed = class_->speed;
     costs.profile.iteration_overhead_us = 20;
@@ -170,7 +146,7 @@ done:
 }
 
 qs_status synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device, const qs_job *job,
-                            int changes, qs_profile *out) {
+                            qs_profile *out) {
     *out = (qs_profile){.batch = job->batch};
     qs_graph_signature(graph, out->graph);
     snprintf(out->model, sizeof out->model, "%s", graph->name);
@@ -178,7 +154,7 @@ qs_status synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, co
     QS_TRY(qs_allocate(1, sizeof *out->collective, &out->collective));
     out->classes = cluster->classes;
     for (int c = 0; c < cluster->classes; c++)
-        QS_TRY(class_make(graph, &cluster->class_[c], &device[c], job, changes, &out->class_[c]));
+        QS_TRY(class_make(graph, &cluster->class_[c], &device[c], job, &out->class_[c]));
     out->collectives = 1;
     *out->collective = (qs_collective_cost){.ranks = 2, .algorithm = "ring", .alpha_us = 20, .us_per_byte = 1e-4, .r2 = 1};
     return statistics_fill(graph, job, qs_cluster_ranks(cluster), &out->statistics);

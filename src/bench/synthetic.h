@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Synthetic profiles, for benchmarks where only the time of deciding counts: each class's kernels by a roofline, for every case that random
- * mixes of recipes contain, and statistics drawn at random. The same numbers on every machine. */
+/* Synthetic profiles, for benchmarks where only the time of deciding counts: each class's kernels by a roofline, for every case that plans
+ * can contain, and statistics drawn at random. The same numbers on every machine. */
 #ifndef QSYNC_BENCH_SYNTHETIC_H
 #define QSYNC_BENCH_SYNTHETIC_H
 
@@ -27,8 +27,8 @@ qs_status synthetic_lookup(void *costs, const qs_case *one, const char *case_tex
 void synthetic_release(synthetic_costs *costs);
 
 qs_status synthetic_cluster(int classes, const synthetic_device *device, qs_cluster *out);
-/* With every case that so many random changes among a class's recipes meet. */
+/* With every case that plans over a class's recipes can contain. */
 qs_status synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device, const qs_job *job,
-                            int changes, qs_profile *out);
+                            qs_profile *out);
 
 #endif

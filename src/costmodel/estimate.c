@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Profiles of devices that are not at hand: rooflines over published figures. A kernel takes its launch and the larger of operations over
- * rate and bytes over bandwidth; every case is met by walking a draft through plans, since a draft asks for each case once. */
+ * rate and bytes over bandwidth. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,6 @@
  * and formats are those of the data sheets. */
 static const double compute_share = 0.5, memory_share = 0.75, link_share = 0.7;
 static const double launch_us = 4, local_latency_us = 5, network_latency_us = 10;
-/* A walk of single changes ends when so many have met no new case, or here. */
-enum { QUIET_CHANGES = 1500, MOST_CHANGES = 40000 };
 /* Batches of a profile lie so close: the job's over this. */
 enum { GRID = 16, MOST_BATCHES = 256 };
 
@@ -56,72 +54,6 @@ static qs_status record(void *context, const qs_case *one, const char *case_text
     QS_TRY(qs_format_text(&row->case_text, "%s", case_text));
     to->out->kernels++;
     return QS_OK;
-}
-
-typedef struct walk {
-    qs_schedule_draft *draft;
-    const qs_class_profile *profile;
-    const qs_recipe *recipe;
-    int recipes, operators;
-    int *operator_; /* (operators) nodes that take recipes */
-} walk;
-
-static qs_status all_change(walk *one, int recipe) {
-    for (int i = 0; i < one->operators; i++)
-        QS_TRY(qs_schedule_change(one->draft, one->operator_[i], &one->recipe[recipe], NULL));
-    qs_schedule_keep(one->draft);
-    return QS_OK;
-}
-
-/* All in one recipe, but one or two neighbours in another. */
-static qs_status neighbours_change(walk *one, int recipe) {
-    for (int i = 0; i < one->operators; i++) {
-        QS_TRY(qs_schedule_change(one->draft, one->operator_[i], &one->recipe[recipe], NULL));
-        if (i + 1 < one->operators) {
-            QS_TRY(qs_schedule_change(one->draft, one->operator_[i + 1], &one->recipe[recipe], NULL));
-            QS_TRY(qs_schedule_undo(one->draft, NULL));
-        }
-        QS_TRY(qs_schedule_undo(one->draft, NULL));
-    }
-    return QS_OK;
-}
-
-/* From mixture to mixture, one operator at a time. */
-static qs_status wander(walk *one) {
-    int quiet = 0;
-    for (uint64_t i = 0; i < MOST_CHANGES && quiet < QUIET_CHANGES; i++) {
-        const int before = one->profile->kernels;
-        const uint64_t key = qs_random_key(i, 0, 0, 0);
-        const int node = one->operator_[qs_random_bits(key, 0) % (unsigned)one->operators];
-        QS_TRY(qs_schedule_change(one->draft, node, &one->recipe[qs_random_bits(key, 1) % (unsigned)one->recipes], NULL));
-        qs_schedule_keep(one->draft);
-        quiet = one->profile->kernels > before ? 0 : quiet + 1;
-    }
-    return QS_OK;
-}
-
-static qs_status cases_meet(walk *one) {
-    for (int a = 0; a < one->recipes; a++) {
-        QS_TRY(all_change(one, a));
-        for (int b = 0; b < one->recipes; b++)
-            if (b != a) QS_TRY(neighbours_change(one, b));
-    }
-    return one->recipes > 1 && one->operators > 0 ? wander(one) : QS_OK;
-}
-
-static qs_status kernels_estimate(const qs_lowering *lowering, int recipes, const qs_recipe *recipe, const qs_class_profile *profile) {
-    const qs_graph *graph = lowering->graph;
-    walk one = {.profile = profile, .recipe = recipe, .recipes = recipes};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one.operator_, &one.operator_));
-    for (int n = 1; n < graph->nodes; n++)
-        if (graph->node[n].op->kind == QS_ADJUSTABLE) one.operator_[one.operators++] = n;
-    QS_GOTO(qs_schedule_draft_create(lowering, &one.draft));
-    QS_GOTO(cases_meet(&one));
-done:
-    qs_schedule_draft_release(one.draft);
-    free(one.operator_);
-    return status;
 }
 
 /* ---- Conversions ------------------------------------------------------------------------------------------------------------- */
@@ -258,7 +190,7 @@ static qs_status batches_estimate(qs_lowering *lowering, const qs_profile *profi
                                   qs_class_profile *out) {
     for (int b = 0; b < profile->batches; b++) {
         lowering->batch = profile->batch_row[b].samples;
-        QS_TRY(kernels_estimate(lowering, recipes, recipe, out));
+        QS_TRY(qs_schedule_cases(lowering, recipes, recipe, NULL, NULL));
     }
     duplicates_drop(out);
     return QS_OK;

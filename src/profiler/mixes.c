@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which cases may a plan of this class need? A case depends on few operators (its own recipe, the formats that neighbours need), so it is
- * met by uniform plans, alternating ones, plans with one or two operators changed, or random ones; plans are lowered until none brings a
- * case that is new. Then a few of them are chosen whose kernels cover the cases. */
+/* Plans of a class that together contain every case that any of its plans may contain (qs_schedule_case_plans), the uniform ones first.
+ * A few of them, whose kernels cover the cases as far as possible, are then measured. */
 #include "kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { QUIET_MIXES = 200, MOST_RANDOM_MIXES = 4000 };
 
 /* Node 0, the images, has no recipe: its place in a choice says that tensors may have formats of their own. No format is given, but
  * operators that are otherwise done by one kernel (a relu behind a normalisation) then stand apart, as they do where their tensors are
@@ -46,13 +43,6 @@ done:
     return qs_fail_within(status, "class %s", profiler->class_->name);
 }
 
-static int seen_count(const qs__cases *cases) {
-    int seen = 0;
-    for (int i = 0; i < cases->count; i++)
-        seen += cases->entry[i].as_kernel + cases->entry[i].as_conversion;
-    return seen;
-}
-
 /* Marks what the schedule's cases serve as and lists its kernels, each once. */
 static qs_status kernels_list(qs__cases *cases, const qs_schedule *schedule, qs__mix *mix) {
     bool *listed = NULL;
@@ -73,12 +63,11 @@ static qs_status kernels_list(qs__cases *cases, const qs_schedule *schedule, qs_
     return status;
 }
 
-/* Lowers a copy of `choice` and keeps it; *fresh tells whether it brought a case that no mix before it had. */
-static qs_status mix_add(qs__profiler *profiler, const unsigned char *choice, bool *fresh) {
+/* Lowers a copy of `choice` and keeps it. */
+static qs_status mix_add(qs__profiler *profiler, const unsigned char *choice) {
     qs__mixes *mixes = &profiler->mixes;
     const size_t nodes = (size_t)profiler->graph->nodes;
     qs_schedule *schedule = NULL;
-    const int before = seen_count(&profiler->cases);
     QS_TRY(qs_grow(&mixes->mix, &mixes->capacity, (size_t)mixes->count + 1, sizeof *mixes->mix));
     QS_TRY(qs__mix_lower(profiler, choice, QS_MODE_TRAIN, profiler->job->batch, &schedule));
     qs__mix *mix = &mixes->mix[mixes->count++];
@@ -89,120 +78,41 @@ static qs_status mix_add(qs__profiler *profiler, const unsigned char *choice, bo
         status = kernels_list(&profiler->cases, schedule, mix);
     }
     qs_schedule_release(schedule);
-    *fresh = seen_count(&profiler->cases) > before;
     return status;
-}
-
-typedef struct enumeration {
-    qs__profiler *profiler;
-    unsigned char *choice;
-    int *adjustable, adjustables;
-} enumeration;
-
-static void fill(enumeration *one, int recipe) {
-    for (int i = 0; i < one->adjustables; i++)
-        one->choice[one->adjustable[i]] = (unsigned char)recipe;
-}
-
-static qs_status uniform_add(enumeration *one) {
-    bool fresh;
-    for (int r = 0; r < one->profiler->recipes; r++) {
-        fill(one, r);
-        QS_TRY(qs_fail_within(mix_add(one->profiler, one->choice, &fresh), "recipe %s", one->profiler->recipe[r].name));
-    }
-    return QS_OK;
-}
-
-/* The highest recipe everywhere, for planners that assign formats to tensors. */
-static qs_status apart_add(enumeration *one) {
-    bool fresh;
-    fill(one, 0);
-    one->choice[APART] = 1;
-    const qs_status status = mix_add(one->profiler, one->choice, &fresh);
-    one->choice[APART] = 0;
-    return status;
-}
-
-static qs_status alternating_add(enumeration *one, int a, int b) {
-    bool fresh;
-    fill(one, a);
-    for (int i = 0; i < one->adjustables; i += 2)
-        one->choice[one->adjustable[i]] = (unsigned char)b;
-    return mix_add(one->profiler, one->choice, &fresh);
-}
-
-/* All `a`, but `width` neighbours in `b`, at every place. */
-static qs_status flips_add(enumeration *one, int a, int b, int width) {
-    bool fresh;
-    for (int first = 0; first + width <= one->adjustables; first++) {
-        fill(one, a);
-        for (int i = first; i < first + width; i++)
-            one->choice[one->adjustable[i]] = (unsigned char)b;
-        QS_TRY(mix_add(one->profiler, one->choice, &fresh));
-    }
-    return QS_OK;
-}
-
-static qs_status pairs_add(enumeration *one) {
-    for (int a = 0; a < one->profiler->recipes; a++) {
-        for (int b = 0; b < one->profiler->recipes; b++) {
-            if (a == b) continue;
-            QS_TRY(alternating_add(one, a, b));
-            QS_TRY(flips_add(one, a, b, 1));
-            QS_TRY(flips_add(one, a, b, 2));
-        }
-    }
-    return QS_OK;
-}
-
-/* Two recipes and how often the second one comes differ from mix to mix: rare neighbourhoods get their turn. */
-static void random_fill(enumeration *one, uint64_t mix) {
-    const uint64_t key = qs_random_key(mix, 0, 0, 0);
-    const int recipes = one->profiler->recipes;
-    const int common = (int)(qs_random_bits(key, 0) % (unsigned)recipes);
-    const float share = qs_random_uniform(key, 1);
-    for (int i = 0; i < one->adjustables; i++) {
-        const uint64_t counter = 2 + 2 * (uint64_t)i;
-        const bool other = qs_random_uniform(key, counter) < share;
-        one->choice[one->adjustable[i]] = (unsigned char)(other ? (int)(qs_random_bits(key, counter + 1) % (unsigned)recipes) : common);
-    }
-}
-
-static qs_status random_add(enumeration *one) {
-    int quiet = 0;
-    for (int mix = 0; mix < MOST_RANDOM_MIXES && quiet < QUIET_MIXES; mix++) {
-        bool fresh = false;
-        random_fill(one, (uint64_t)mix);
-        QS_TRY(mix_add(one->profiler, one->choice, &fresh));
-        quiet = fresh ? 0 : quiet + 1;
-    }
-    return QS_OK;
 }
 
 qs_status qs__mixes_enumerate(qs__profiler *profiler) {
     const qs_graph *graph = profiler->graph;
-    enumeration one = {.profiler = profiler};
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = profiler->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = profiler->job,
+                                  .half = qs_class_half(profiler->class_)};
+    qs_case_plans plans = {0};
+    unsigned char *choice = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)graph->nodes, 1, &one.choice));
-    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one.adjustable, &one.adjustable));
-    for (int n = 1; n < graph->nodes; n++)
-        if (graph->node[n].op->kind == QS_ADJUSTABLE) one.adjustable[one.adjustables++] = n;
-    QS_GOTO(uniform_add(&one));
-    if (qs__class_simulates(profiler->class_)) QS_GOTO(apart_add(&one));
-    if (profiler->recipes > 1) {
-        QS_GOTO(pairs_add(&one));
-        QS_GOTO(random_add(&one));
+    QS_GOTO(qs_allocate((size_t)graph->nodes, 1, &choice));
+    for (int r = 0; r < profiler->recipes; r++) {
+        for (int n = 1; n < graph->nodes; n++)
+            if (graph->node[n].op->kind == QS_ADJUSTABLE) choice[n] = (unsigned char)r;
+        QS_GOTO(qs_fail_within(mix_add(profiler, choice), "recipe %s", profiler->recipe[r].name));
     }
+    /* The highest recipe everywhere, for planners that assign formats to tensors. */
+    memset(choice, 0, (size_t)graph->nodes);
+    choice[APART] = 1;
+    if (qs__class_simulates(profiler->class_)) QS_GOTO(mix_add(profiler, choice));
+    if (profiler->recipes > 1) QS_GOTO(qs_schedule_case_plans(&lowering, profiler->recipes, profiler->recipe, &plans));
+    for (int p = 0; p < plans.plans; p++)
+        QS_GOTO(mix_add(profiler, plans.choice + (size_t)p * (size_t)plans.nodes));
 done:
-    free(one.choice);
-    free(one.adjustable);
+    qs_case_plans_release(&plans);
+    free(choice);
     return status;
 }
 
 qs_status qs__mixes_repeat(qs__profiler *profiler, const qs__mixes *like) {
-    bool fresh;
     for (int i = 0; i < like->count; i++)
-        QS_TRY(mix_add(profiler, like->mix[i].choice, &fresh));
+        QS_TRY(mix_add(profiler, like->mix[i].choice));
     return QS_OK;
 }
 

@@ -112,7 +112,7 @@ qs_status qs__profile_batch(qs__profiler *profiler, qs_executor *executor, int64
 /* ---- mixes.c ----------------------------------------------------------------------------------------------------------------------- */
 
 qs_status qs__mix_lower(qs__profiler *profiler, const unsigned char *choice, qs_mode mode, int64_t batch, qs_schedule **out);
-/* Lowers plans until no case is new: profiler->cases then holds every case that any plan of the class may need. */
+/* profiler->cases then holds every case that any plan of the class may contain. */
 qs_status qs__mixes_enumerate(qs__profiler *profiler);
 /* The same mixes at this profiler's batch. */
 qs_status qs__mixes_repeat(qs__profiler *profiler, const qs__mixes *like);

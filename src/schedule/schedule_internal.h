@@ -271,8 +271,8 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
 
 /* absmax.c: largest magnitudes that the passes deliver which write outputs and gradients. */
 bool qs__takes_one_step(const qs_quantizer *quantizer);
-/* By graph, mode and formats of tensors alone: the pass that writes a value, or its gradient, can deliver the absmax; the latter if it works
- * in the value's format. */
+/* By graph, mode and formats of tensors alone: the pass that writes a value, or its gradient, can deliver the absmax; of a gradient, if the
+ * pass works in the value's format. */
 bool qs__value_can_deliver(const qs_schedule_draft *draft, int node);
 bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node);
 /* The products of the node take its output's gradient in a form that needs the absmax; by the node's recipe. */

@@ -33,7 +33,7 @@ static int setup(void **state) {
     if (qs_model_build("resnet8:width=0.5", NULL, &graph) != QS_OK) return 1;
     job = stub_job(4);
     cluster = synthetic_cluster(1, devices);
-    profile = synthetic_profile(graph, &cluster, devices, &job, 0);
+    profile = synthetic_profile(graph, &cluster, devices, &job);
     return lower_by(qs_lookup_profile, &profile.class_[0], "int8/bf16", &schedule) != QS_OK;
 }
 

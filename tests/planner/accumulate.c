@@ -19,7 +19,7 @@ static setting narrow_setting(const char *accumulator) {
     one.cluster = synthetic_cluster(2, one.device);
     for (int c = 0; c < 2; c++)
         assert_ok(qs_narrow_find(accumulator, &one.cluster.class_[c].accumulator));
-    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, 40);
+    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job);
     qs_plan_options_default(&one.options);
     return one;
 }

@@ -33,7 +33,7 @@ static void setting_start(setting *one, qs_graph *graph, int classes, const synt
     *one = (setting){.graph = graph, .classes = classes, .job = stub_job(BATCH)};
     memcpy(one->device, device, (size_t)classes * sizeof *device);
     one->cluster = synthetic_cluster(classes, one->device);
-    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job, 300);
+    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job);
     hessian_fill(&one->profile.statistics);
     qs_plan_options_default(&one->options);
 }

@@ -21,7 +21,7 @@ static setting setting_of(qs_graph *graph) {
     one.job.dynamic_loss_scaling = true;
     one.job.loss_scale = 65536;
     one.cluster = synthetic_cluster(1, one.device);
-    one.profile = synthetic_profile(graph, &one.cluster, one.device, &one.job, 1);
+    one.profile = synthetic_profile(graph, &one.cluster, one.device, &one.job);
     synthetic_simulates(graph, &one.job, &one.cluster.class_[0], one.device, 3, stored, &one.profile.class_[0]);
     qs_plan_options_default(&one.options);
     return one;

@@ -42,7 +42,7 @@ static scene *scene_make(int classes, const synthetic_device *device) {
     one->job = stub_job(BATCH);
     assert_ok(qs_model_build("lenet5", NULL, &one->graph));
     one->cluster = synthetic_cluster(classes, one->device);
-    one->profile = synthetic_profile(one->graph, &one->cluster, one->device, &one->job, 100);
+    one->profile = synthetic_profile(one->graph, &one->cluster, one->device, &one->job);
     qs_plan_options_default(&one->options);
     one->ask = (qs_plan_question){"uniform", one->graph, &one->cluster, &one->profile, &one->job, &one->options};
     return one;

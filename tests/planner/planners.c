@@ -19,7 +19,7 @@ static setting setting_make(const char *model, synthetic_device strong, syntheti
     assert_ok(qs_model_build(model, NULL, &one.graph));
     snprintf(one.job.model, sizeof one.job.model, "%s", model);
     one.cluster = synthetic_cluster(2, one.device);
-    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, 150);
+    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job);
     qs_plan_options_default(&one.options);
     return one;
 }
@@ -265,7 +265,7 @@ static void classes_of_many_formats_are_planned(void **state) {
     weak->formats = 2; /* fp32 and bf16 */
     for (int f = 0; f < 6; f++) {
         qs_profile_release(&one.profile);
-        one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, 150);
+        one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job);
         qs_plan plan = setting_plan(&one, "qsync");
         assert_int_equal(weak->formats, f + 2);
         assert_int_equal(weak_of(&plan)->predicted.lower_bound > 0, f < 5);
@@ -369,7 +369,7 @@ static void several_classes_are_planned(void **state) {
     qs_plan_options_default(&options);
     assert_ok(qs_model_build("resnet8", NULL, &graph));
     qs_cluster cluster = synthetic_cluster(3, devices);
-    qs_profile profile = synthetic_profile(graph, &cluster, devices, &job, 150);
+    qs_profile profile = synthetic_profile(graph, &cluster, devices, &job);
     assert_ok(qs_plan_make("uniform", graph, &cluster, &profile, &job, &options, &uniform));
     assert_ok(qs_plan_make("qsync", graph, &cluster, &profile, &job, &options, &qsync));
     assert_true(qsync.class_[0].predicted.iteration_us <=

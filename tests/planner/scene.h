@@ -114,7 +114,7 @@ static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, uns
     scene_devices(one);
     one->cluster = synthetic_cluster(one->classes, one->device);
     one->job.bucket_bytes = 4096 << (number % 4);
-    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job, 300);
+    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job);
     if (number % 2) scene_level(&one->profile.statistics);
     if (kind & SCENE_TROUBLE) scene_trouble(one);
     if (kind & SCENE_LATE) scene_company(one);

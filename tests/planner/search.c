@@ -41,7 +41,7 @@ static void scene_start(scene *one, qs_graph *graph, uint64_t seed) {
     one->job.bucket_bytes = 2048;
     one->device[0].count = seed % 2 ? 2 : 1;
     one->cluster = synthetic_cluster(2, one->device);
-    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job, 300);
+    one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job);
     one->profile.collective[0].cpu_share = seed % 3 ? 0.5 : 0;
     one->profile.collective[0].alpha_us = 1 + (double)(seed % 5);
 }

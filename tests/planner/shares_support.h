@@ -7,7 +7,7 @@
 #include "synthetic.h"
 
 #define SHARES_BATCH 16
-enum { SHARES_BATCHES = 9, SHARES_MIXES = 60 };
+enum { SHARES_BATCHES = 9 };
 static const int64_t shares_batch[SHARES_BATCHES] = {8, 10, 12, 14, 16, 18, 20, 22, 24};
 
 typedef struct shares_scene {
@@ -49,8 +49,8 @@ static inline shares_scene shares_scene_make(const char *model, int classes, con
     assert_ok(qs_model_build(model, NULL, &one.graph));
     snprintf(one.job.model, sizeof one.job.model, "%s", model);
     one.cluster = synthetic_cluster(classes, one.device);
-    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job, SHARES_MIXES);
-    synthetic_batches_add(one.graph, &one.cluster, one.device, &one.job, SHARES_MIXES, SHARES_BATCHES, shares_batch, &one.profile);
+    one.profile = synthetic_profile(one.graph, &one.cluster, one.device, &one.job);
+    synthetic_batches_add(one.graph, &one.cluster, one.device, &one.job, SHARES_BATCHES, shares_batch, &one.profile);
     qs_plan_options_default(&one.options);
     return one;
 }

@@ -23,7 +23,7 @@ static int setup(void **state) {
     job = stub_job(16);
     assert_ok(qs_model_build("resnet8:width=0.5", NULL, &graph));
     cluster = synthetic_cluster(2, device);
-    profile = synthetic_profile(graph, &cluster, device, &job, 20);
+    profile = synthetic_profile(graph, &cluster, device, &job);
     assert_ok(qs_recipe_builtin("int8/bf16", &int8));
     for (int c = 0; c < 2; c++)
         bound[c] = calloc((size_t)graph->nodes, sizeof *bound[c]);
