@@ -101,6 +101,14 @@ qs_status qs__mixes_enumerate(qs__profiler *profiler) {
     memset(choice, 0, (size_t)graph->nodes);
     choice[APART] = 1;
     if (qs__class_simulates(profiler->class_)) QS_GOTO(mix_add(profiler, choice));
+    /* Two recipes in turn: many operators of a block then differ from their neighbours, so few such plans hold many cases. */
+    choice[APART] = 0;
+    for (int a = 0; a < profiler->recipes; a++)
+        for (int b = 0; b < profiler->recipes; b++) {
+            for (int n = 1, turn = 0; n < graph->nodes; n++)
+                if (graph->node[n].op->kind == QS_ADJUSTABLE) choice[n] = (unsigned char)(turn++ % 2 ? a : b);
+            if (a != b) QS_GOTO(mix_add(profiler, choice));
+        }
     if (profiler->recipes > 1) QS_GOTO(qs_schedule_case_plans(&lowering, profiler->recipes, profiler->recipe, &plans));
     for (int p = 0; p < plans.plans; p++)
         QS_GOTO(mix_add(profiler, plans.choice + (size_t)p * (size_t)plans.nodes));

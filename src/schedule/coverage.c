@@ -9,7 +9,7 @@
  * inputs (docs/method.md §4.3). Nodes are visited from the last to the first. A state holds what the visited nodes know of the values that
  * they read and that are still to be visited: the format that each was assumed to have, and what its readers need. When the visit comes to
  * a value's own node, its format must be the assumed one. A chain of moves from state to state through all nodes is a plan, and each plan
- * is one chain. Moves that lie on no whole chain are struck out; chains are then taken until each surrounding that is left was in one. */
+ * is one chain. Moves that lie on no whole chain are struck out; chains are then taken until all surroundings that are left were in one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ typedef struct node_moves {
     size_t move_capacity, key_capacity;
     move *move;
     uint64_t *key; /* (surroundings) */
-    bool *covered; /* (surroundings) */
+    int *taken;    /* (surroundings) chains that went through each */
 } node_moves;
 
 typedef struct coverage {
@@ -289,20 +289,21 @@ static void dead_ends_strike(coverage *all) {
 /* ---- Plans ---- */
 
 static void move_take(coverage *all, int n, const move *one, unsigned char *choice) {
-    all->visit[n].covered[one->surroundings] = true;
+    all->visit[n].taken[one->surroundings]++;
     choice[n] = one->recipe;
 }
 
-/* A chain through this move; on the way new surroundings come first. */
+/* A chain through this move; on the way surroundings come first that fewest chains went through. */
 static void chain_take(coverage *all, int n, const move *through, unsigned char *choice) {
     move_take(all, n, through, choice);
     int state = through->before;
     for (int k = n - 1; k >= 0; k--) {
         const layer *behind = &all->layer[k + 1];
+        const int *taken = all->visit[k].taken;
         const move *chosen = NULL;
         for (int m = behind->first[state]; m < behind->last[state]; m++) {
             const move *one = &all->visit[k].move[m];
-            if (!one->dead && (!chosen || !all->visit[k].covered[one->surroundings])) chosen = one;
+            if (!one->dead && (!chosen || taken[one->surroundings] < taken[chosen->surroundings])) chosen = one;
         }
         move_take(all, k, chosen, choice);
         state = chosen->before;
@@ -312,7 +313,7 @@ static void chain_take(coverage *all, int n, const move *through, unsigned char 
         const node_moves *at = &all->visit[k];
         const move *chosen = NULL;
         for (int m = all->layer[k].into[state]; m >= 0; m = at->move[m].next)
-            if (!chosen || !at->covered[at->move[m].surroundings]) chosen = &at->move[m];
+            if (!chosen || at->taken[at->move[m].surroundings] < at->taken[chosen->surroundings]) chosen = &at->move[m];
         move_take(all, k, chosen, choice);
         state = chosen->behind;
     }
@@ -321,11 +322,11 @@ static void chain_take(coverage *all, int n, const move *through, unsigned char 
 static qs_status plans_take(coverage *all, qs_case_plans *out) {
     size_t capacity = 0;
     for (int n = 0; n < all->graph->nodes; n++)
-        QS_TRY(qs_allocate((size_t)all->visit[n].surroundings + 1, 1, &all->visit[n].covered));
+        QS_TRY(qs_allocate((size_t)all->visit[n].surroundings + 1, sizeof *all->visit[n].taken, &all->visit[n].taken));
     for (int n = all->graph->nodes - 1; n >= 0; n--)
         for (int m = 0; m < all->visit[n].moves; m++) {
             const move *one = &all->visit[n].move[m];
-            if (one->dead || all->visit[n].covered[one->surroundings]) continue;
+            if (one->dead || all->visit[n].taken[one->surroundings] > 0) continue;
             QS_TRY(qs_grow(&out->choice, &capacity, (size_t)(out->plans + 1) * (size_t)out->nodes, 1));
             chain_take(all, n, one, out->choice + (size_t)out->plans++ * (size_t)out->nodes);
         }
@@ -362,7 +363,7 @@ static void coverage_end(coverage *all) {
         free(one->value), free(one->state), free(one->slot), free(one->first), free(one->last), free(one->into);
     }
     for (int n = 0; all->visit && n < all->graph->nodes; n++)
-        free(all->visit[n].move), free(all->visit[n].key), free(all->visit[n].covered);
+        free(all->visit[n].move), free(all->visit[n].key), free(all->visit[n].taken);
     free(all->layer), free(all->visit), free(all->state), free(all->possible);
     free(all->recipe);
     qs_schedule_draft_release(all->draft);

@@ -237,8 +237,9 @@ typedef struct qs_case_plans {
     int plans, nodes;
     unsigned char *choice; /* (plans × nodes); 0 for nodes that take no recipe */
 } qs_case_plans;
-/* At most 256 recipes; lowering->recipe and its lookup are not used. Tens of plans, for five recipes hundreds. QS_UNSUPPORTED for models of
- * which too many values are alive at once. Release with qs_case_plans_release. */
+/* Every operator is brought into all surroundings that it can have: recipe, formats of inputs and output, and what readers want of it. That
+ * takes tens of plans, with five recipes up to 300. At most 256 recipes; lowering->recipe and its lookup are not used. QS_UNSUPPORTED for
+ * models of which too many values are alive at once. Release with qs_case_plans_release. */
 QS_API qs_status qs_schedule_case_plans(const qs_lowering *lowering, int recipes, const qs_recipe *recipe, qs_case_plans *out);
 QS_API void qs_case_plans_release(qs_case_plans *plans);
 /* Asks the lowering's lookup once for every case that any plan over these recipes contains, and for no other. Then `visit`, unless NULL,
