@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "beside.h"
-#include "compare.h"
-#include "hadamard.h"
+#include "kit/compare.h"
+#include "kit/hadamard.h"
 #include "qsync/op.h"
 
 /* Fails the test with the library's message. */

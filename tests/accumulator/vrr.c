@@ -12,8 +12,8 @@
 #include <math.h>
 
 #include "qsync/accumulator.h"
-#include "compare.h"
-#include "vectors.h"
+#include "kit/compare.h"
+#include "kit/vectors.h"
 
 static double loss_of(int accumulator_bits, int product_bits, int64_t length) {
     const qs_accumulation sum = {product_bits, length, 0, 1};

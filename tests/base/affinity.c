@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cores are dealt once each, launchers' bindings are kept, too few are said to be so; pinned workers stay on their core. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <sched.h>
-#include <string.h>
+#include "kit/kit.h"
 
-#include "qsync/base.h"
+#include <sched.h>
 
 static qs_cores process_of(uint64_t machine, int threads, uint64_t allowed, int current) {
     return (qs_cores){.machine = machine, .threads = threads, .current = current, .allowed = {allowed}};
@@ -78,16 +70,16 @@ static void workers_stay(void **state) {
     (void)state;
     qs_cores_read(WORKERS, &here);
     if (!qs_cores_deal(1, &here, 0, core)) skip();
-    assert_int_equal(qs_threads_set(WORKERS), QS_OK);
-    assert_int_equal(qs_threads_pin(WORKERS, core), QS_OK);
+    assert_ok(qs_threads_set(WORKERS));
+    assert_ok(qs_threads_pin(WORKERS, core));
     qs_parallel(WORKERS, 1, look, NULL);
     assert_int_equal(cores_of[0], WORKERS); /* the first thread roams over the process's cores */
 #ifdef _OPENMP
     assert_int_equal(cores_of[1], 1);
     assert_int_equal(only[1], core[1]);
 #endif
-    assert_int_equal(qs_threads_set(1), QS_OK);
-    assert_int_equal(qs_threads_pin(1, &core[1]), QS_OK);
+    assert_ok(qs_threads_set(1));
+    assert_ok(qs_threads_pin(1, &core[1]));
     qs_parallel(1, 1, look, NULL);
     assert_int_equal(cores_of[0], 1);
     assert_int_equal(only[0], core[1]);
@@ -100,9 +92,4 @@ static void nonsense_is_refused(void **state) {
     assert_int_equal(qs_threads_pin(1, &core), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_gets_its_own), cmocka_unit_test(too_few_is_said),
-                                       cmocka_unit_test(bindings_are_kept), cmocka_unit_test(workers_stay),
-                                       cmocka_unit_test(nonsense_is_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(each_gets_its_own, too_few_is_said, bindings_are_kept, workers_stay, nonsense_is_refused)

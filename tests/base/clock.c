@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The clock never goes back; waiting never ends early, and ends soon after its deadline. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
-
-#include <stdbool.h>
-
-#include "qsync/base.h"
-
-static void clock_is_monotonic(void **state) {
-    (void)state;
+TEST(clock_is_monotonic) {
     double last = qs_clock();
     for (int i = 0; i < 10000; i++) {
         double now = qs_clock();
@@ -22,8 +12,7 @@ static void clock_is_monotonic(void **state) {
     }
 }
 
-static void waits_long_enough(void **state) {
-    (void)state;
+TEST(waits_long_enough) {
     double least = 1;
     for (int i = 0; i < 1000 && least >= 20e-6; i++) {
         double deadline = qs_clock() + 0.002;
@@ -36,19 +25,11 @@ static void waits_long_enough(void **state) {
     assert_true(least < 20e-6);
 }
 
-static void past_deadlines_return(void **state) {
-    (void)state;
+TEST(past_deadlines_return) {
     double start = qs_clock();
     qs_wait_until(start - 5);
     qs_wait_until(0);
     assert_true(qs_clock() - start < 1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clock_is_monotonic),
-        cmocka_unit_test(waits_long_enough),
-        cmocka_unit_test(past_deadlines_return),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(clock_is_monotonic, waits_long_enough, past_deadlines_return)

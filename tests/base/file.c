@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Files are read whole under a limit and replaced atomically; failures name the file and leave nothing behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
+#include "kit/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "qsync/base.h"
-
-static char folder[64];
+static char folder[FOLDER_PATH];
 
 static int make_scratch(void **state) {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/qsync-file-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_make(folder);
+    return 0;
 }
 
 static int entries(const char *path) {
@@ -36,13 +28,10 @@ static int entries(const char *path) {
 }
 
 static char *inside(const char *name) {
-    char *path;
-    assert_int_equal(qs_path_join(folder, name, &path), QS_OK);
-    return path;
+    return folder_path(folder, name);
 }
 
-static void write_and_read(void **state) {
-    (void)state;
+TEST(write_and_read) {
     static char large[300000];
     for (size_t i = 0; i < sizeof large; i++) {
         large[i] = (char)(i * 7);
@@ -50,11 +39,11 @@ static void write_and_read(void **state) {
     char *path = inside("data");
     const size_t sizes[] = {sizeof large, 10, 0};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(qs_file_write(path, large, sizes[i]), QS_OK);
+        assert_ok(qs_file_write(path, large, sizes[i]));
         assert_int_equal(entries(folder), 1);
         char *data;
         size_t bytes;
-        assert_int_equal(qs_file_read(path, sizes[i], &data, &bytes), QS_OK);
+        assert_ok(qs_file_read(path, sizes[i], &data, &bytes));
         assert_int_equal(bytes, sizes[i]);
         assert_memory_equal(data, large, bytes);
         assert_int_equal(data[bytes], 0);
@@ -64,39 +53,33 @@ static void write_and_read(void **state) {
     free(path);
 }
 
-static void limits(void **state) {
-    (void)state;
+TEST(limits) {
     char *path = inside("limited"), *data = (char *)state;
     size_t bytes = 5;
-    assert_int_equal(qs_file_write(path, "12345678", 8), QS_OK);
-    assert_int_equal(qs_file_read(path, 7, &data, &bytes), QS_BAD_FILE);
-    assert_non_null(strstr(qs_message(), path));
-    assert_non_null(strstr(qs_message(), "7 bytes"));
+    assert_ok(qs_file_write(path, "12345678", 8));
+    assert_refused(qs_file_read(path, 7, &data, &bytes), QS_BAD_FILE, path);
+    assert_message("7 bytes");
     assert_ptr_equal(data, state);
     assert_int_equal(bytes, 5);
     unlink(path);
     free(path);
 }
 
-static void files_without_a_size(void **state) {
-    (void)state;
+TEST(files_without_a_size) {
     char *data;
     size_t bytes;
-    assert_int_equal(qs_file_read("/proc/self/status", 1 << 20, &data, &bytes), QS_OK);
+    assert_ok(qs_file_read("/proc/self/status", 1 << 20, &data, &bytes));
     assert_true(bytes > 0);
     assert_non_null(strstr(data, "Name:"));
     free(data);
 }
 
-static void failures_name_the_file(void **state) {
-    (void)state;
+TEST(failures_name_the_file) {
     char *path = inside("no/such/file"), *data;
     size_t bytes;
-    assert_int_equal(qs_file_read(path, 10, &data, &bytes), QS_BAD_FILE);
-    assert_non_null(strstr(qs_message(), path));
+    assert_refused(qs_file_read(path, 10, &data, &bytes), QS_BAD_FILE, path);
     assert_int_equal(qs_file_read(folder, 10, &data, &bytes), QS_BAD_FILE);
-    assert_int_equal(qs_file_write(path, "x", 1), QS_BAD_FILE);
-    assert_non_null(strstr(qs_message(), path));
+    assert_refused(qs_file_write(path, "x", 1), QS_BAD_FILE, path);
     assert_int_equal(qs_file_write(folder, "x", 1), QS_BAD_FILE);
     char listing[128];
     snprintf(listing, sizeof listing, "%s", folder);
@@ -105,13 +88,12 @@ static void failures_name_the_file(void **state) {
 }
 
 /* A pipe stands for devices: its bytes arrive, and it is still a pipe. */
-static void special_files(void **state) {
-    (void)state;
+TEST(special_files) {
     char *path = inside("pipe"), got[8] = "";
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
-    assert_int_equal(qs_file_write(path, "bytes", 5), QS_OK);
+    assert_ok(qs_file_write(path, "bytes", 5));
     assert_int_equal(read(reader, got, sizeof got), 5);
     assert_string_equal(got, "bytes");
     struct stat facts;
@@ -122,19 +104,17 @@ static void special_files(void **state) {
     free(path);
 }
 
-static void folders(void **state) {
-    (void)state;
+TEST(folders) {
     char *path = inside("a/b//c/"), *file = inside("a/file"), *below = inside("a/file/b");
-    assert_int_equal(qs_folder_make(path), QS_OK);
-    assert_int_equal(qs_folder_make(path), QS_OK);
+    assert_ok(qs_folder_make(path));
+    assert_ok(qs_folder_make(path));
     struct stat facts;
     assert_int_equal(stat(path, &facts), 0);
     assert_true(S_ISDIR(facts.st_mode));
-    assert_int_equal(qs_folder_make("/"), QS_OK);
-    assert_int_equal(qs_file_write(file, "x", 1), QS_OK);
+    assert_ok(qs_folder_make("/"));
+    assert_ok(qs_file_write(file, "x", 1));
     assert_int_equal(qs_folder_make(file), QS_BAD_FILE);
-    assert_int_equal(qs_folder_make(below), QS_BAD_FILE);
-    assert_non_null(strstr(qs_message(), below));
+    assert_refused(qs_folder_make(below), QS_BAD_FILE, below);
     assert_int_equal(qs_folder_make(""), QS_BAD_FILE);
     unlink(file);
     free(path);
@@ -153,10 +133,4 @@ static int remove_scratch(void **state) {
     return rmdir(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write_and_read),         cmocka_unit_test(limits),  cmocka_unit_test(files_without_a_size),
-        cmocka_unit_test(failures_name_the_file), cmocka_unit_test(folders), cmocka_unit_test(special_files),
-    };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
-}
+TEST_MAIN_WITH(make_scratch, remove_scratch, write_and_read, limits, files_without_a_size, failures_name_the_file, folders, special_files)

@@ -2,48 +2,35 @@
 // labels: short
 /* Heap and arena memory: zeroed, aligned, sizes that overflow or exceed the system refused with the figure, nothing written on failure;
  * arenas grow and shrink in place, and what is given back is gone from the process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "qsync/base.h"
-
-static void allocate_zeroes(void **state) {
-    (void)state;
+TEST(allocate_zeroes) {
     int64_t *values = NULL;
-    assert_int_equal(qs_allocate(100, sizeof *values, &values), QS_OK);
+    assert_ok(qs_allocate(100, sizeof *values, &values));
     for (int i = 0; i < 100; i++) {
         assert_int_equal(values[i], 0);
     }
     free(values);
-    assert_int_equal(qs_allocate(0, sizeof *values, &values), QS_OK);
+    assert_ok(qs_allocate(0, sizeof *values, &values));
     values[0] = 1;
     free(values);
 }
 
-static void allocate_refuses(void **state) {
-    (void)state;
+TEST(allocate_refuses) {
     char *untouched = (char *)state;
     assert_int_equal(qs_allocate(SIZE_MAX / 2, 4, &untouched), QS_OUT_OF_MEMORY);
     assert_ptr_equal(untouched, state);
-    assert_non_null(strstr(qs_message(), "9223372036854775807 elements of 4 bytes"));
+    assert_message("9223372036854775807 elements of 4 bytes");
 }
 
-static void grow_keeps_and_zeroes(void **state) {
-    (void)state;
+TEST(grow_keeps_and_zeroes) {
     uint32_t *values = NULL;
     size_t capacity = 0;
     for (uint32_t i = 0; i < 1000; i++) {
-        assert_int_equal(qs_grow(&values, &capacity, i + 1, sizeof *values), QS_OK);
+        assert_ok(qs_grow(&values, &capacity, i + 1, sizeof *values));
         assert_true(capacity > i);
         assert_int_equal(values[i], 0);
         values[i] = i;
@@ -58,12 +45,11 @@ static void grow_keeps_and_zeroes(void **state) {
     free(values);
 }
 
-static void arena_is_aligned_and_zeroed(void **state) {
-    (void)state;
+TEST(arena_is_aligned_and_zeroed) {
     const size_t sizes[] = {1, 4096, 5000, (size_t)3 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         qs_arena arena;
-        assert_int_equal(qs_arena_reserve(sizes[i], &arena), QS_OK);
+        assert_ok(qs_arena_reserve(sizes[i], &arena));
         assert_int_equal((uintptr_t)arena.memory % ((size_t)2 << 20), 0);
         assert_int_equal(arena.bytes, sizes[i]);
         assert_true(arena.mapped >= sizes[i] && arena.mapped < sizes[i] + 65536);
@@ -80,25 +66,23 @@ static void arena_is_aligned_and_zeroed(void **state) {
     }
 }
 
-static void arena_of_nothing(void **state) {
-    (void)state;
+TEST(arena_of_nothing) {
     qs_arena arena = {.bytes = 7};
-    assert_int_equal(qs_arena_reserve(0, &arena), QS_OK);
+    assert_ok(qs_arena_reserve(0, &arena));
     assert_int_equal(arena.bytes, 0);
     assert_int_equal(arena.mapped, 0);
     qs_arena_release(&arena);
 }
 
-static void arena_refuses_what_the_system_lacks(void **state) {
-    (void)state;
+TEST(arena_refuses_what_the_system_lacks) {
     const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 4, (size_t)1 << 46};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         qs_arena arena = {.bytes = 7};
         assert_int_equal(qs_arena_reserve(sizes[i], &arena), QS_OUT_OF_MEMORY);
         assert_int_equal(arena.bytes, 7);
         char figure[32];
         snprintf(figure, sizeof figure, "%zu bytes", sizes[i]);
-        assert_non_null(strstr(qs_message(), figure));
+        assert_message(figure);
     }
 }
 
@@ -134,22 +118,21 @@ static bool holds(const qs_arena *arena, size_t from, size_t to, int value) {
     return true;
 }
 
-static void arena_grows_and_shrinks_in_place(void **state) {
-    (void)state;
+TEST(arena_grows_and_shrinks_in_place) {
     const size_t large = (size_t)48 << 20, small = ((size_t)5 << 20) + 4096, kept = small - 100;
     qs_arena arena;
-    assert_int_equal(qs_arena_reserve(large, &arena), QS_OK);
+    assert_ok(qs_arena_reserve(large, &arena));
     const void *memory = arena.memory;
     memset(arena.memory, 7, large);
     int64_t before = resident();
-    assert_int_equal(qs_arena_resize(&arena, kept), QS_OK);
+    assert_ok(qs_arena_resize(&arena, kept));
     assert_resident_changed(before, (int64_t)small - (int64_t)large);
     assert_ptr_equal(arena.memory, memory);
     assert_int_equal(arena.bytes, kept);
     assert_int_equal(arena.mapped, small);
     assert_true(holds(&arena, 0, kept, 7));
     before = resident();
-    assert_int_equal(qs_arena_resize(&arena, 2 * large), QS_OK);
+    assert_ok(qs_arena_resize(&arena, 2 * large));
     assert_resident_changed(before, 2 * (int64_t)large - (int64_t)small);
     assert_ptr_equal(arena.memory, memory);
     assert_int_equal(arena.bytes, 2 * large);
@@ -160,8 +143,7 @@ static void arena_grows_and_shrinks_in_place(void **state) {
 }
 
 /* Where addresses are scarce an arena gets what it needs now, shrinks as ever, and grows back no further. */
-static void arena_with_few_addresses(void **state) {
-    (void)state;
+TEST(arena_with_few_addresses) {
     const size_t first = (size_t)8 << 20, scarce = (size_t)32 << 20;
     struct rlimit before, tight;
     qs_arena arena;
@@ -176,41 +158,27 @@ static void arena_with_few_addresses(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
     const qs_status reserved = qs_arena_reserve(first, &arena);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    assert_int_equal(reserved, QS_OK);
+    assert_ok(reserved);
     assert_int_equal(arena.span, first);
-    assert_int_equal(qs_arena_resize(&arena, first + 1), QS_OUT_OF_MEMORY);
-    assert_non_null(strstr(qs_message(), "8388608 bytes of address space"));
-    assert_int_equal(qs_arena_resize(&arena, first / 2), QS_OK);
-    assert_int_equal(qs_arena_resize(&arena, first), QS_OK);
+    assert_refused(qs_arena_resize(&arena, first + 1), QS_OUT_OF_MEMORY, "8388608 bytes of address space");
+    assert_ok(qs_arena_resize(&arena, first / 2));
+    assert_ok(qs_arena_resize(&arena, first));
     qs_arena_release(&arena);
 }
 
-static void arena_stays_when_growth_is_refused(void **state) {
-    (void)state;
+TEST(arena_stays_when_growth_is_refused) {
     qs_arena arena = {0};
-    assert_int_equal(qs_arena_resize(&arena, 5000), QS_OK);
+    assert_ok(qs_arena_resize(&arena, 5000));
     memset(arena.memory, 7, 5000);
     assert_int_equal(qs_arena_resize(&arena, SIZE_MAX), QS_OUT_OF_MEMORY);
-    assert_int_equal(qs_arena_resize(&arena, (size_t)1 << 46), QS_OUT_OF_MEMORY);
-    assert_non_null(strstr(qs_message(), "70368744177664 bytes"));
+    assert_refused(qs_arena_resize(&arena, (size_t)1 << 46), QS_OUT_OF_MEMORY, "70368744177664 bytes");
     assert_int_equal(arena.bytes, 5000);
     assert_true(holds(&arena, 0, 5000, 7));
-    assert_int_equal(qs_arena_resize(&arena, 0), QS_OK);
+    assert_ok(qs_arena_resize(&arena, 0));
     assert_int_equal(arena.mapped, 0);
     qs_arena_release(&arena);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocate_zeroes),
-        cmocka_unit_test(allocate_refuses),
-        cmocka_unit_test(grow_keeps_and_zeroes),
-        cmocka_unit_test(arena_is_aligned_and_zeroed),
-        cmocka_unit_test(arena_of_nothing),
-        cmocka_unit_test(arena_refuses_what_the_system_lacks),
-        cmocka_unit_test(arena_grows_and_shrinks_in_place),
-        cmocka_unit_test(arena_stays_when_growth_is_refused),
-        cmocka_unit_test(arena_with_few_addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(allocate_zeroes, allocate_refuses, grow_keeps_and_zeroes, arena_is_aligned_and_zeroed, arena_of_nothing,
+          arena_refuses_what_the_system_lacks, arena_grows_and_shrinks_in_place, arena_stays_when_growth_is_refused,
+          arena_with_few_addresses)

@@ -2,18 +2,9 @@
 // labels: short
 /* The pool covers every index once, in ranges that begin at multiples of the grain, and hands memory over to its threads and back: under
  * the thread sanitizer the plain reads and writes below are the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "qsync/base.h"
 
 enum { LARGEST = 1000 };
 
@@ -50,13 +41,12 @@ static void check_coverage(int64_t count, int64_t grain) {
     }
 }
 
-static void covers_every_index_once(void **state) {
-    (void)state;
+TEST(covers_every_index_once) {
     const int64_t counts[] = {0, 1, 2, 7, 16, 17, 100, LARGEST};
     const int64_t grains[] = {1, 3, 16, 64, 5000};
     const int threads[] = {1, 2, 3, 8};
     for (size_t t = 0; t < 4; t++) {
-        assert_int_equal(qs_threads_set(threads[t]), QS_OK);
+        assert_ok(qs_threads_set(threads[t]));
         assert_int_equal(qs_threads(), threads[t]);
         for (size_t c = 0; c < 8; c++) {
             for (size_t g = 0; g < 5; g++) {
@@ -71,9 +61,8 @@ static void add_length(void *context, int64_t begin, int64_t end) {
     atomic_fetch_add((_Atomic int64_t *)context, end - begin);
 }
 
-static void huge_counts(void **state) {
-    (void)state;
-    assert_int_equal(qs_threads_set(7), QS_OK);
+TEST(huge_counts) {
+    assert_ok(qs_threads_set(7));
     _Atomic int64_t total = 0;
     qs_parallel(INT64_MAX, 1, add_length, &total);
     assert_true(total == INT64_MAX);
@@ -88,17 +77,15 @@ static void call_again(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void nested_calls_are_serial(void **state) {
-    (void)state;
-    assert_int_equal(qs_threads_set(4), QS_OK);
+TEST(nested_calls_are_serial) {
+    assert_ok(qs_threads_set(4));
     _Atomic int64_t total = 0;
     qs_parallel(50, 1, call_again, &total);
     assert_int_equal(total, 500);
 }
 
-static void repeated_steps_hand_over(void **state) {
-    (void)state;
-    assert_int_equal(qs_threads_set(4), QS_OK);
+TEST(repeated_steps_hand_over) {
+    assert_ok(qs_threads_set(4));
     static int values[LARGEST];
     memset(values, 0, sizeof values);
     for (int step = 0; step < 200; step++) {
@@ -112,20 +99,12 @@ static void repeated_steps_hand_over(void **state) {
     }
 }
 
-static void wrong_thread_counts(void **state) {
-    (void)state;
-    assert_int_equal(qs_threads_set(2), QS_OK);
+TEST(wrong_thread_counts) {
+    assert_ok(qs_threads_set(2));
     assert_int_equal(qs_threads_set(0), QS_USAGE);
-    assert_int_equal(qs_threads_set(-3), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "-3"));
+    assert_refused(qs_threads_set(-3), QS_USAGE, "-3");
     assert_int_equal(qs_threads_set(1000000), QS_USAGE);
     assert_int_equal(qs_threads(), 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers_every_index_once),  cmocka_unit_test(huge_counts),         cmocka_unit_test(nested_calls_are_serial),
-        cmocka_unit_test(repeated_steps_hand_over), cmocka_unit_test(wrong_thread_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(covers_every_index_once, huge_counts, nested_calls_are_serial, repeated_steps_hand_over, wrong_thread_counts)

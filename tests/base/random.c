@@ -4,18 +4,7 @@
  *
  * Draws are fixed, so the statistical tests always give the same answer; bounds are five standard deviations of the statistic under the
  * null hypothesis (a fair generator exceeds one of them with a probability below 1e-6). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "qsync/base.h"
+#include "kit/kit.h"
 
 enum { DRAWS = 1 << 20 };
 
@@ -33,8 +22,7 @@ static double chi_square(const int64_t *observed, int cells, double expected) {
     return sum;
 }
 
-static void draws_are_the_inline_hash(void **state) {
-    (void)state;
+TEST(draws_are_the_inline_hash) {
     uint64_t key = qs_random_key(1, 2, 3, 4);
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t counter = i * 4294967 % 0x100000000u;
@@ -53,8 +41,7 @@ static void draws_are_the_inline_hash(void **state) {
     assert_int_equal(qs_random_bits(key, 0x123456789ABCu), 0xD86A2F67u);
 }
 
-static void uniform_in_every_byte(void **state) {
-    (void)state;
+TEST(uniform_in_every_byte) {
     static int64_t cells[4][256];
     for (uint64_t stream = 0; stream < 4; stream++) {
         uint64_t key = qs_random_key(7, stream, 0, 0);
@@ -72,11 +59,10 @@ static void uniform_in_every_byte(void **state) {
 }
 
 /* Pairs (draw i, draw i + lag) in 16 × 16 cells of their top or low bits of each 16-bit half: the halves are used as separate draws. */
-static void neighbours_are_independent(void **state) {
-    (void)state;
+TEST(neighbours_are_independent) {
     static int64_t cells[4][256];
     const uint64_t lags[] = {1, 2, 3, 16, 64, 1024, 32768, 65536};
-    for (size_t l = 0; l < sizeof lags / sizeof *lags; l++) {
+    for (size_t l = 0; l < COUNT_OF(lags); l++) {
         uint64_t key = qs_random_key(11, l, 5, 9);
         memset(cells, 0, sizeof cells);
         for (uint64_t i = 0; i < DRAWS; i++) {
@@ -100,8 +86,7 @@ static double correlation(uint64_t key_a, uint64_t key_b, uint64_t lag, int64_t 
     return sum / (double)draws * 12; /* the variance of a uniform draw is 1/12 */
 }
 
-static void no_serial_correlation(void **state) {
-    (void)state;
+TEST(no_serial_correlation) {
     for (uint64_t lag = 1; lag <= 16; lag++) {
         uint64_t key = qs_random_key(3, lag, 0, 0);
         assert_true(fabs(correlation(key, key, lag, DRAWS / 8)) < 5 / sqrt(DRAWS / 8));
@@ -109,8 +94,7 @@ static void no_serial_correlation(void **state) {
 }
 
 /* Keys that differ in one word by one (the next step, operator, stream) give unrelated draws at equal counters. */
-static void keys_are_independent(void **state) {
-    (void)state;
+TEST(keys_are_independent) {
     for (uint64_t i = 0; i < 16; i++) {
         uint64_t key = qs_random_key(i, i, i, i);
         const uint64_t others[] = {qs_random_key(i + 1, i, i, i), qs_random_key(i, i + 1, i, i), qs_random_key(i, i, i + 1, i),
@@ -129,8 +113,7 @@ static int compare_keys(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void keys_do_not_collide(void **state) {
-    (void)state;
+TEST(keys_do_not_collide) {
     static uint64_t keys[8 * 8 * 64 * 16];
     size_t count = 0;
     for (uint64_t seed = 0; seed < 8; seed++) {
@@ -149,8 +132,7 @@ static void keys_do_not_collide(void **state) {
 }
 
 /* Draws at the first counter of consecutive keys: dropout and augmentation use few counters and many keys. */
-static void uniform_across_keys(void **state) {
-    (void)state;
+TEST(uniform_across_keys) {
     static int64_t cells[256];
     memset(cells, 0, sizeof cells);
     for (uint64_t step = 0; step < DRAWS / 4; step++) {
@@ -159,8 +141,7 @@ static void uniform_across_keys(void **state) {
     assert_true(is_fair(chi_square(cells, 256, DRAWS / 4 / 256.0), 255));
 }
 
-static void high_counters_are_other_draws(void **state) {
-    (void)state;
+TEST(high_counters_are_other_draws) {
     uint64_t key = qs_random_key(5, 0, 0, 0);
     int64_t equal = 0;
     double sum = 0;
@@ -173,8 +154,7 @@ static void high_counters_are_other_draws(void **state) {
     assert_true(fabs(sum / (DRAWS / 8)) < 5 / sqrt(DRAWS / 8));
 }
 
-static void uniform_and_normal_moments(void **state) {
-    (void)state;
+TEST(uniform_and_normal_moments) {
     uint64_t key = qs_random_key(9, 9, 9, 9);
     double mean = 0, normal_mean = 0, normal_square = 0, normal_fourth = 0;
     const int draws = DRAWS / 4;
@@ -193,12 +173,11 @@ static void uniform_and_normal_moments(void **state) {
     assert_true(fabs(normal_fourth / draws - 3) < 5 * sqrt(96.0 / draws));
 }
 
-static void permutation_holds_every_index(void **state) {
-    (void)state;
+TEST(permutation_holds_every_index) {
     const int64_t counts[] = {0, 1, 2, 3, 10, 1000, 60000};
     static int64_t permutation[60000];
     static bool seen[60000];
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    for (size_t c = 0; c < COUNT_OF(counts); c++) {
         memset(seen, 0, sizeof seen);
         qs_random_permutation(qs_random_key(c, 0, 0, 0), counts[c], permutation);
         for (int64_t i = 0; i < counts[c]; i++) {
@@ -210,8 +189,7 @@ static void permutation_holds_every_index(void **state) {
 }
 
 /* All 24 orders of four elements, equally often. */
-static void permutations_are_uniform(void **state) {
-    (void)state;
+TEST(permutations_are_uniform) {
     int64_t cells[256] = {0}, used[24];
     const int trials = 48000;
     for (int trial = 0; trial < trials; trial++) {
@@ -228,8 +206,7 @@ static void permutations_are_uniform(void **state) {
 }
 
 /* Where element i of a long permutation lands does not depend on i: fixed points are Poisson with mean 1. */
-static void long_permutations_mix(void **state) {
-    (void)state;
+TEST(long_permutations_mix) {
     static int64_t permutation[5000];
     int64_t fixed = 0;
     double displaced = 0;
@@ -245,14 +222,6 @@ static void long_permutations_mix(void **state) {
     assert_true(fabs(displaced / 500000 - 5000 / 3.0) < 5 * 5000 / sqrt(18) / sqrt(500000));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_are_the_inline_hash),  cmocka_unit_test(uniform_in_every_byte),
-        cmocka_unit_test(neighbours_are_independent), cmocka_unit_test(no_serial_correlation),
-        cmocka_unit_test(keys_are_independent),       cmocka_unit_test(keys_do_not_collide),
-        cmocka_unit_test(uniform_across_keys),        cmocka_unit_test(high_counters_are_other_draws),
-        cmocka_unit_test(uniform_and_normal_moments), cmocka_unit_test(permutation_holds_every_index),
-        cmocka_unit_test(permutations_are_uniform),   cmocka_unit_test(long_permutations_mix),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(draws_are_the_inline_hash, uniform_in_every_byte, neighbours_are_independent, no_serial_correlation, keys_are_independent,
+          keys_do_not_collide, uniform_across_keys, high_counters_are_other_draws, uniform_and_normal_moments,
+          permutation_holds_every_index, permutations_are_uniform, long_permutations_mix)

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Statuses: every one has a text and the exit code of the manual; messages are one line, kept per thread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <pthread.h>
-#include <string.h>
 
-#include "qsync/base.h"
-
-static void texts_and_exit_codes(void **state) {
-    (void)state;
+TEST(texts_and_exit_codes) {
     for (int status = 0; status < QS_STATUS_COUNT; status++) {
         assert_true(strlen(qs_status_text((qs_status)status)) > 0);
     }
@@ -30,11 +21,10 @@ static void texts_and_exit_codes(void **state) {
     assert_int_equal(qs_status_exit_code(QS_PREEMPTED), 75);
 }
 
-static void messages(void **state) {
-    (void)state;
+TEST(messages) {
     assert_int_equal(qs_fail(QS_USAGE, "batch %d: at least %d", 0, 1), QS_USAGE);
     assert_string_equal(qs_message(), "batch 0: at least 1");
-    assert_int_equal(qs_fail_within(QS_OK, "never"), QS_OK);
+    assert_ok(qs_fail_within(QS_OK, "never"));
     assert_string_equal(qs_message(), "batch 0: at least 1");
     assert_int_equal(qs_fail_within(QS_USAGE, "class %s", "weak"), QS_USAGE);
     assert_string_equal(qs_message(), "class weak: batch 0: at least 1");
@@ -44,8 +34,7 @@ static void messages(void **state) {
     assert_string_equal(qs_message(), "two lines");
 }
 
-static void long_messages_are_cut(void **state) {
-    (void)state;
+TEST(long_messages_are_cut) {
     qs_fail(QS_FAILED, "%05000d", 7);
     size_t longest = strlen(qs_message());
     assert_in_range(longest, 1000, 4999);
@@ -62,8 +51,7 @@ static void *fail_elsewhere(void *seen) {
     return NULL;
 }
 
-static void messages_belong_to_threads(void **state) {
-    (void)state;
+TEST(messages_belong_to_threads) {
     qs_fail(QS_FAILED, "here");
     bool empty = false;
     pthread_t thread;
@@ -78,16 +66,9 @@ static qs_status forward(qs_status inner) {
     return QS_NUMERIC;
 }
 
-static void try_forwards(void **state) {
-    (void)state;
+TEST(try_forwards) {
     assert_int_equal(forward(QS_INFEASIBLE), QS_INFEASIBLE);
     assert_int_equal(forward(QS_OK), QS_NUMERIC);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_and_exit_codes),       cmocka_unit_test(messages),     cmocka_unit_test(long_messages_are_cut),
-        cmocka_unit_test(messages_belong_to_threads), cmocka_unit_test(try_forwards),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(texts_and_exit_codes, messages, long_messages_are_cut, messages_belong_to_threads, try_forwards)

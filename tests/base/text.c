@@ -1,35 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Texts, paths, joined names, log lines and the hash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "qsync/base.h"
-
-static void format_text(void **state) {
-    (void)state;
+TEST(format_text) {
     char *text = NULL;
-    assert_int_equal(qs_format_text(&text, "%s:%d", "channel", 3), QS_OK);
+    assert_ok(qs_format_text(&text, "%s:%d", "channel", 3));
     assert_string_equal(text, "channel:3");
     free(text);
 }
 
 static void expect_path(const char *folder, const char *name, const char *expected) {
     char *path = NULL;
-    assert_int_equal(qs_path_join(folder, name, &path), QS_OK);
+    assert_ok(qs_path_join(folder, name, &path));
     assert_string_equal(path, expected);
     free(path);
 }
 
-static void path_join(void **state) {
-    (void)state;
+TEST(path_join) {
     expect_path("run", "plan.json", "run/plan.json");
     expect_path("run/", "plan.json", "run/plan.json");
     expect_path("/", "plan.json", "/plan.json");
@@ -46,8 +34,7 @@ static const char *long_name(size_t index) {
     return "a-name-of-some-length-that-fills-the-list-quickly";
 }
 
-static void names_join(void **state) {
-    (void)state;
+TEST(names_join) {
     assert_string_equal(qs_names_join(0, number_name), "");
     assert_string_equal(qs_names_join(1, number_name), "fp32");
     assert_string_equal(qs_names_join(3, number_name), "fp32, bf16, int8");
@@ -70,8 +57,7 @@ static void keep_line(void *context, qs_log_level level, const char *line) {
     snprintf(seen->text, sizeof seen->text, "%s", line);
 }
 
-static void log_goes_to_the_sink(void **state) {
-    (void)state;
+TEST(log_goes_to_the_sink) {
     seen_line seen = {0};
     qs_log(QS_LOG_WARNING, "dropped");
     qs_log_set(keep_line, &seen);
@@ -84,18 +70,11 @@ static void log_goes_to_the_sink(void **state) {
     assert_int_equal(seen.count, 1);
 }
 
-static void hash_is_xxh64(void **state) {
-    (void)state;
+TEST(hash_is_xxh64) {
     /* Published values of XXH64: the empty input and "abc", seed 0. */
     assert_true(qs_hash("", 0, 0) == 0xEF46DB3751D8E999u);
     assert_true(qs_hash("abc", 3, 0) == 0x44BC2CF5AD770999u);
     assert_true(qs_hash("abc", 3, 1) != qs_hash("abc", 3, 0));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(format_text),          cmocka_unit_test(path_join),     cmocka_unit_test(names_join),
-        cmocka_unit_test(log_goes_to_the_sink), cmocka_unit_test(hash_is_xxh64),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(format_text, path_join, names_join, log_goes_to_the_sink, hash_is_xxh64)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "indicator_support.h"
-#include "vectors.h"
+#include "kit/vectors.h"
 
 /* The reference values are for stochastic rounding of every operand: 1/6 throughout. */
 static qs_recipe stochastic_recipe(const char *name) {

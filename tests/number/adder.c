@@ -3,23 +3,13 @@
 // covers: align_truncate nearest_even toward_zero stochastic
 /* The adders against exact integers: every pair of operands of small formats, stochastic rounding over its draws, formats' ends, the order
  * of chunks; and the loops over many sums against the same. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/number.h"
 
 static qs_narrow narrow_of(const char *adder, int exponent_bits, int mantissa_bits) {
     qs_narrow out = {.exponent_bits = exponent_bits, .mantissa_bits = mantissa_bits};
-    assert_int_equal(qs_adder_find(adder, &out.adder), QS_OK);
-    assert_int_equal(qs_narrow_check(&out), QS_OK);
+    assert_ok(qs_adder_find(adder, &out.adder));
+    assert_ok(qs_narrow_check(&out));
     return out;
 }
 
@@ -85,8 +75,7 @@ static void all_pairs(const char *adder, int exponent_bits, int mantissa_bits) {
     assert_true(pairs > 1000);
 }
 
-static void every_pair_of_small_formats(void **state) {
-    (void)state;
+TEST(every_pair_of_small_formats) {
     static const char *const names[] = {"align-truncate", "nearest-even", "toward-zero"};
     for (int n = 0; n < 3; n++) {
         all_pairs(names[n], 3, 2);
@@ -97,8 +86,7 @@ static void every_pair_of_small_formats(void **state) {
 }
 
 /* Operands so far apart that doubles cannot hold the sum: what lies below decides nonetheless. */
-static void rounding_is_once(void **state) {
-    (void)state;
+TEST(rounding_is_once) {
     const qs_narrow even = narrow_of("nearest-even", 10, 4), zero = narrow_of("toward-zero", 10, 4);
     const double tie = 0x1p-5, tiny = 0x1p-90;
     assert_true(qs_narrow_add(&even, 1 + tie, tiny, 0) == 1 + 2 * tie);
@@ -114,8 +102,7 @@ static void rounding_is_once(void **state) {
 }
 
 /* Over all draws the share of those rounded up is the part of a place at stake, to its first 16 bits. */
-static void stochastic_rounding_is_unbiased(void **state) {
-    (void)state;
+TEST(stochastic_rounding_is_unbiased) {
     const int draws = 1 << 16;
     for (int bits = 2; bits <= 28; bits += 13) {
         const qs_narrow narrow = narrow_of("stochastic", 8, bits);
@@ -133,8 +120,7 @@ static void stochastic_rounding_is_unbiased(void **state) {
 }
 
 /* Up to 11 bits, places behind those of fp32 are rounded off first, ties to even; beyond, the least rest of a sum decides. */
-static void guarded_places(void **state) {
-    (void)state;
+TEST(guarded_places) {
     const qs_narrow ten = narrow_of("stochastic", 10, 10), four = narrow_of("stochastic", 10, 4), twelve = narrow_of("stochastic", 10, 12);
     const uint32_t highest = UINT32_MAX;
     assert_true(qs_narrow_add(&ten, 1, 0x1p-24, highest) == 1);
@@ -146,8 +132,7 @@ static void guarded_places(void **state) {
     assert_true(qs_narrow_add(&twelve, 1, 0x1p-29 - 0x1p-60, highest) == 1);
 }
 
-static void ends_of_the_format(void **state) {
-    (void)state;
+TEST(ends_of_the_format) {
     for (size_t i = 0; i < qs_adder_count(); i++) {
         const qs_narrow narrow = narrow_of(qs_adder_name(qs_adder_at(i)), 5, 10);
         assert_true(qs_narrow_largest(&narrow) == 65504);
@@ -163,8 +148,7 @@ static void ends_of_the_format(void **state) {
 /* ---- Sums ------------------------------------------------------------------------------------------------------------------ */
 
 /* Sums by hand: where the order is another, they come out otherwise. */
-static void order_of_chunks(void **state) {
-    (void)state;
+TEST(order_of_chunks) {
     const qs_narrow_draws none = {0};
     qs_narrow narrow = narrow_of("toward-zero", 8, 2);
     const float x[] = {8, 1, 1, 1, 1, 1, 1}, one[] = {1};
@@ -184,8 +168,7 @@ static void order_of_chunks(void **state) {
 }
 
 /* Two additions share 32 bits, the sums of chunks come behind the products. */
-static void draws_are_keyed(void **state) {
-    (void)state;
+TEST(draws_are_keyed) {
     const qs_narrow_draws draws = {.key = 9, .first = 3, .stride = 7};
     qs_narrow narrow = narrow_of("stochastic", 8, 3);
     narrow.chunk = 5;
@@ -205,44 +188,40 @@ static void draws_are_keyed(void **state) {
     assert_true(qs_narrow_dot(&narrow, 23, x, 1, one, 0, &draws) == total);
 }
 
-static void what_is_wrong_is_refused(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_refused) {
     const qs_adder *adder = NULL;
-    assert_int_equal(qs_adder_find("nearest", &adder), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "align-truncate, nearest-even"));
+    assert_refused(qs_adder_find("nearest", &adder), QS_USAGE, "align-truncate, nearest-even");
     assert_null(adder);
-    assert_int_equal(qs_adder_find("nearest-even", &adder), QS_OK);
+    assert_ok(qs_adder_find("nearest-even", &adder));
     const qs_narrow wrong[] = {{NULL, 8, 7, 0, 0},   {adder, 8, 0, 0, 0},  {adder, 8, 31, 0, 0},
                                {adder, 1, 7, 0, 0},  {adder, 11, 7, 0, 0}, {adder, 8, 7, -1, 0},
                                {adder, 8, 7, 31, 0}, {adder, 8, 7, 0, 1},  {adder, 8, 7, 0, (1 << 30) + 1}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(qs_narrow_check(&wrong[i]), QS_USAGE);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------------------- */
 
-static void texts_and_back(void **state) {
-    (void)state;
+TEST(texts_and_back) {
     static const char *const texts[] = {"fp32", "fp(6,9)/nearest-even", "fp(6,9)/chunk64/align-truncate", "fp(8,10)/product(5)/stochastic",
                                         "fp(10,30)/chunk1073741824/product(30)/toward-zero"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
         qs_narrow narrow, again;
         char text[QS_NARROW_TEXT];
-        if (qs_narrow_find(texts[i], &narrow) != QS_OK) fail_msg("%s", qs_message());
+        assert_ok(qs_narrow_find(texts[i], &narrow));
         assert_string_equal(qs_narrow_text(&narrow, text), texts[i]);
-        for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
-            assert_int_equal(qs_narrow_find(texts[j], &again), QS_OK);
+        for (size_t j = 0; j < COUNT_OF(texts); j++) {
+            assert_ok(qs_narrow_find(texts[j], &again));
             assert_int_equal(qs_narrow_equal(&narrow, &again), i == j);
         }
     }
     qs_narrow paper;
-    assert_int_equal(qs_narrow_find("fp(6,9)/chunk64/product(5)/align-truncate", &paper), QS_OK);
+    assert_ok(qs_narrow_find("fp(6,9)/chunk64/product(5)/align-truncate", &paper));
     assert_true(paper.exponent_bits == 6 && paper.mantissa_bits == 9 && paper.chunk == 64 && paper.product_bits == 5);
     assert_string_equal(qs_adder_name(paper.adder), "align-truncate");
 }
 
-static void wrong_texts_are_refused(void **state) {
-    (void)state;
+TEST(wrong_texts_are_refused) {
     static const char *const wrong[][2] = {{"", "the form is"},
                                            {"fp64", "the form is"},
                                            {"fp(6,9)", "the form is"},
@@ -259,26 +238,12 @@ static void wrong_texts_are_refused(void **state) {
                                            {"fp(11,9)/nearest-even", "exponent bits"},
                                            {"fp(6,9)/nearest-even ", "no adder"},
                                            {"fp(6,9)/nearest", "nearest-even"}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         qs_narrow narrow = {.chunk = 77};
-        assert_int_equal(qs_narrow_find(wrong[i][0], &narrow), QS_USAGE);
-        if (!strstr(qs_message(), wrong[i][1])) fail_msg("%s", qs_message());
+        assert_refused(qs_narrow_find(wrong[i][0], &narrow), QS_USAGE, wrong[i][1]);
         assert_int_equal(narrow.chunk, 77);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pair_of_small_formats),
-        cmocka_unit_test(rounding_is_once),
-        cmocka_unit_test(stochastic_rounding_is_unbiased),
-        cmocka_unit_test(guarded_places),
-        cmocka_unit_test(ends_of_the_format),
-        cmocka_unit_test(order_of_chunks),
-        cmocka_unit_test(draws_are_keyed),
-        cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(texts_and_back),
-        cmocka_unit_test(wrong_texts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(every_pair_of_small_formats, rounding_is_once, stochastic_rounding_is_unbiased, guarded_places, ends_of_the_format,
+          order_of_chunks, draws_are_keyed, what_is_wrong_is_refused, texts_and_back, wrong_texts_are_refused)

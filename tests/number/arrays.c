@@ -51,12 +51,11 @@ static void check_rounding(const qs_format *format, qs_rounding rounding, qs_ove
     if (format->bits != 32) assert_memory_equal(packed, expected_packed, bytes);
 }
 
-static void arrays_round_as_values_do(void **state) {
-    (void)state;
+TEST(arrays_round_as_values_do) {
     static float src[COUNT], ordinary[COUNT];
     fill_ordinary(ordinary, COUNT);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
             const qs_format *format = format_named(float_formats[f]);
             fill(format, src, COUNT);
@@ -71,13 +70,12 @@ static void arrays_round_as_values_do(void **state) {
 }
 
 /* The draws of a stream do not stumble where the counter leaves 32 bits. */
-static void counters_pass_32_bits(void **state) {
-    (void)state;
+TEST(counters_pass_32_bits) {
     static float src[COUNT];
     static int8_t codes[COUNT];
     fill_ordinary(src, COUNT);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         check_rounding(format_named("fp(4,3,4)"), QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, src,
                        (qs_random_stream){7, (UINT64_C(5) << 32) - 1001});
         qs_random_stream stream = {8, (UINT64_C(6) << 32) - 1002};
@@ -91,8 +89,7 @@ static void counters_pass_32_bits(void **state) {
     }
 }
 
-static void conversions_pass_32_bits(void **state) {
-    (void)state;
+TEST(conversions_pass_32_bits) {
     static const char *const names[] = {"bf16", "fp(4,3,4)", "fp(3,2,0)", "fp(8,23,0)"};
     static float src[COUNT], rounded[COUNT], back[COUNT];
     static unsigned char packed[COUNT * 4];
@@ -107,13 +104,12 @@ static void conversions_pass_32_bits(void **state) {
 }
 
 /* Conversions of bf16 and fp16 have kernels of their own: the same codes as one by one, for every rounding, and back. */
-static void conversions_equal_values(void **state) {
-    (void)state;
+TEST(conversions_equal_values) {
     static const char *const names[] = {"bf16", "fp16", "e5m2", "e4m3fn", "fp(4,3,4)", "fp(8,7,0)", "fp32"};
     static float src[COUNT], back[COUNT];
     static unsigned char packed[COUNT * 4 + 3];
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t n = 0; n < COUNT_OF(names); n++) {
             const qs_format *format = format_named(names[n]);
             size_t width = (size_t)format->bits / 8;
@@ -137,12 +133,11 @@ static void conversions_equal_values(void **state) {
     }
 }
 
-static void short_arrays_leave_the_rest_alone(void **state) {
-    (void)state;
+TEST(short_arrays_leave_the_rest_alone) {
     float src[40];
     fill_ordinary(src, 40);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (int64_t count = 0; count < 40; count++) {
             unsigned char dst[200], codes[48];
             memset(dst, GUARD, sizeof dst);
@@ -196,40 +191,37 @@ static void compute(const float *src, outcome *out) {
     qs_minmax_array(LARGE, src, &out->minimum, &out->maximum);
 }
 
-static void variants_and_threads_give_equal_bits(void **state) {
-    (void)state;
+TEST(variants_and_threads_give_equal_bits) {
     static float src[LARGE];
     static outcome first, other;
     for (int64_t i = 0; i < LARGE; i++) {
         src[i] = i % 5 ? qs_random_normal(32, (uint64_t)i) : near_format(format_named("fp(4,3,4)"), 33, (uint64_t)i);
     }
-    assert_int_equal(qs_number_isa_set("portable"), QS_OK);
+    assert_ok(qs_number_isa_set("portable"));
     assert_string_equal(qs_number_isa(), "portable");
     compute(src, &first);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
         for (int threads = 1; threads <= 3; threads += 2) {
-            assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
-            assert_int_equal(qs_threads_set(threads), QS_OK);
+            assert_ok(qs_number_isa_set(isa_names[isa]));
+            assert_ok(qs_threads_set(threads));
             compute(src, &other);
             assert_memory_equal(&first, &other, sizeof first);
         }
     }
-    assert_int_equal(qs_threads_set(1), QS_OK);
+    assert_ok(qs_threads_set(1));
 }
 
 /* A ceiling caps, whatever the CPU has. */
-static void ceilings_cap(void **state) {
-    (void)state;
-    assert_int_equal(qs_number_isa_set("avx2_vnni"), QS_OK);
+TEST(ceilings_cap) {
+    assert_ok(qs_number_isa_set("avx2_vnni"));
     assert_string_not_equal(qs_number_isa(), "avx512");
-    assert_int_equal(qs_number_isa_set("portable"), QS_OK);
+    assert_ok(qs_number_isa_set("portable"));
     assert_string_equal(qs_number_isa(), "portable");
-    assert_int_equal(qs_number_isa_set("all"), QS_OK);
+    assert_ok(qs_number_isa_set("all"));
 }
 
 /* dst may be src. */
-static void rounding_in_place(void **state) {
-    (void)state;
+TEST(rounding_in_place) {
     static float src[COUNT], dst[COUNT], packing[COUNT];
     static uint8_t packed[COUNT];
     fill_ordinary(src, COUNT);
@@ -246,8 +238,7 @@ static void rounding_in_place(void **state) {
  * over n elements, the share has standard deviation sqrt(f (1 - f) / n), the mean product of neighbours' deviations f (1 - f) / sqrt(n).
  * With 4.5 of them a fair generator fails one of 2 × 20 tests with probability 40 × 7e-6 < 3e-4; draws are keyed, so that the outcome is
  * fixed. */
-static void stochastic_arrays_are_fair(void **state) {
-    (void)state;
+TEST(stochastic_arrays_are_fair) {
     static const char *const names[] = {"bf16", "fp16", "e4m3fn", "fp(4,3,4)", "fp(3,2,0)"};
     static const double fractions[] = {0.03125, 0.25, 0.5, 0.84375};
     static float src[LARGE], dst[LARGE];
@@ -274,17 +265,6 @@ static void stochastic_arrays_are_fair(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_round_as_values_do),
-        cmocka_unit_test(counters_pass_32_bits),
-        cmocka_unit_test(conversions_pass_32_bits),
-        cmocka_unit_test(conversions_equal_values),
-        cmocka_unit_test(short_arrays_leave_the_rest_alone),
-        cmocka_unit_test(variants_and_threads_give_equal_bits),
-        cmocka_unit_test(ceilings_cap),
-        cmocka_unit_test(rounding_in_place),
-        cmocka_unit_test(stochastic_arrays_are_fair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(arrays_round_as_values_do, counters_pass_32_bits, conversions_pass_32_bits, conversions_equal_values,
+          short_arrays_leave_the_rest_alone, variants_and_threads_give_equal_bits, ceilings_cap, rounding_in_place,
+          stochastic_arrays_are_fair)

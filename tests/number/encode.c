@@ -31,16 +31,14 @@ static void check_codes(const qs_format *format) {
     }
 }
 
-static void float_codes_round_trip(void **state) {
-    (void)state;
+TEST(float_codes_round_trip) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         const qs_format *format = format_named(float_formats[f]);
         if (format->bits <= 17) check_codes(format);
     }
 }
 
-static void integer_codes_round_trip(void **state) {
-    (void)state;
+TEST(integer_codes_round_trip) {
     static const char *const names[] = {"int2", "int3", "int4", "int5", "int6", "int7", "int8", "uint2", "uint4", "uint7"};
     for (size_t n = 0; n < COUNT_OF(names); n++) {
         const qs_format *format = format_named(names[n]);
@@ -54,8 +52,7 @@ static void integer_codes_round_trip(void **state) {
 }
 
 /* fp32's own codes are its bits; the others are known from their standards. */
-static void known_codes(void **state) {
-    (void)state;
+TEST(known_codes) {
     assert_int_equal(qs_encode_value(format_named("fp32"), 1.5f), 0x3FC00000);
     assert_int_equal(qs_encode_value(format_named("bf16"), -1.5f), 0xBFC0);
     assert_int_equal(qs_encode_value(format_named("fp16"), 65504.0f), 0x7BFF);
@@ -75,13 +72,12 @@ static void known_codes(void **state) {
 }
 
 /* The arrays hold what the single codes say, as one little-endian string of bits, and write not a byte more. */
-static void arrays_hold_the_codes(void **state) {
-    (void)state;
+TEST(arrays_hold_the_codes) {
     enum { COUNT = 2501, GUARD = 0x5A };
     static float src[COUNT], back[COUNT];
     static uint8_t packed[COUNT * 4 + 1];
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
             const qs_format *format = format_named(float_formats[f]);
             for (uint64_t i = 0; i < COUNT; i++) {
@@ -108,8 +104,7 @@ static void arrays_hold_the_codes(void **state) {
 }
 
 /* Every code decoded by arrays, NaN payloads included. */
-static void arrays_decode_every_code(void **state) {
-    (void)state;
+TEST(arrays_decode_every_code) {
     static uint16_t words[65536];
     static uint8_t bytes[256];
     static float out[65536];
@@ -118,7 +113,7 @@ static void arrays_decode_every_code(void **state) {
         bytes[i % 256] = (uint8_t)i;
     }
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
             const qs_format *format = format_named(float_formats[f]);
             if (format->bits != 8 && format->bits != 16) continue;
@@ -130,10 +125,4 @@ static void arrays_decode_every_code(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_codes_round_trip), cmocka_unit_test(integer_codes_round_trip), cmocka_unit_test(known_codes),
-        cmocka_unit_test(arrays_hold_the_codes),  cmocka_unit_test(arrays_decode_every_code),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(float_codes_round_trip, integer_codes_round_trip, known_codes, arrays_hold_the_codes, arrays_decode_every_code)

@@ -5,8 +5,6 @@
  * instruction set. What is expected comes from the table of decoded values alone. */
 #include "number_test.h"
 
-#include <stdio.h>
-
 enum { MOST_CODES = 1 << 15, POINTS = 6, MOST_VALUES = MOST_CODES * POINTS, KEY = 41 };
 
 /* Magnitudes of a format's codes: `numbers` of them are numbers that fp32 carries. */
@@ -152,7 +150,7 @@ static void check_format(const char *name) {
     check_codes(format);
     size_t count = samples_take(format);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
             check_rounding(format, (qs_rounding)r, QS_OVERFLOW_DEFAULT, count);
             if (format->bits > 12) continue;
@@ -162,8 +160,7 @@ static void check_format(const char *name) {
     }
 }
 
-static void named_formats(void **state) {
-    (void)state;
+TEST(named_formats) {
     static const char *const names[] = {"fp16", "bf16", "e5m2", "e4m3fn"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         check_format(names[i]);
@@ -171,8 +168,7 @@ static void named_formats(void **state) {
 }
 
 /* Of every width: all pairs of e and m without added bias. */
-static void family_without_bias(void **state) {
-    (void)state;
+TEST(family_without_bias) {
     for (int e = 1; e <= 8; e++) {
         for (int m = 0; m <= 15 - e; m++) {
             char name[24];
@@ -183,8 +179,7 @@ static void family_without_bias(void **state) {
 }
 
 /* Up to 10 bits with the biases at both ends of what fp32 can carry, and some between. A lone binade of normal numbers must lie inside. */
-static void family_with_bias(void **state) {
-    (void)state;
+TEST(family_with_bias) {
     for (int e = 1; e <= 7; e++) {
         for (int m = 0; m <= 9 - e; m += 3) {
             int half = (1 << (e - 1)) - 1;
@@ -199,11 +194,4 @@ static void family_with_bias(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named_formats),
-        cmocka_unit_test(family_without_bias),
-        cmocka_unit_test(family_with_bias),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(named_formats, family_without_bias, family_with_bias)

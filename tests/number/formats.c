@@ -4,8 +4,6 @@
 /* Descriptors: facts of every named format against its standard, the families' formulas, interning, order, storage, messages. */
 #include "number_test.h"
 
-#include <stdio.h>
-
 /* A name that is missing here stops the configuration (src/number/room.cmake). */
 static const struct {
     const char *name;
@@ -30,8 +28,7 @@ static const struct {
     {"fp(8,7,0)", QS_KIND_FLOAT, 16, 7, 0x1.fep127, 0x1p-126, 0x1p-133},
 };
 
-static void facts_hold(void **state) {
-    (void)state;
+TEST(facts_hold) {
     for (size_t i = 0; i < COUNT_OF(facts); i++) {
         const qs_format *format = format_named(facts[i].name);
         assert_string_equal(format->name, facts[i].name);
@@ -45,8 +42,7 @@ static void facts_hold(void **state) {
     }
 }
 
-static void equal_formats_are_one_pointer(void **state) {
-    (void)state;
+TEST(equal_formats_are_one_pointer) {
     assert_ptr_equal(format_named("fp(6,9)"), format_named("fp(6,9,0)"));
     assert_ptr_equal(format_named("int(8)"), format_named("int8"));
     assert_ptr_equal(format_named("uint(4)"), format_named("uint4"));
@@ -57,8 +53,7 @@ static void equal_formats_are_one_pointer(void **state) {
     assert_string_equal(format_named("fp(4,3,-4)")->name, "fp(4,3,-4)");
 }
 
-static void every_listed_name_is_found(void **state) {
-    (void)state;
+TEST(every_listed_name_is_found) {
     size_t count = 0;
     for (; qs_format_name_at(count); count++) {
         assert_string_equal(format_named(qs_format_name_at(count))->name, qs_format_name_at(count));
@@ -71,8 +66,7 @@ static void every_listed_name_is_found(void **state) {
 
 /* The lowest and highest bias of every width, and one beyond each: normal values stay inside fp32's exponents -126 ... 127, but for one
  * binade above. (Few names, since descriptors are never freed.) */
-static void every_float_that_fp32_carries_exists(void **state) {
-    (void)state;
+TEST(every_float_that_fp32_carries_exists) {
     for (int e = 1; e <= 8; e++) {
         int standard = (1 << (e - 1)) - 1;
         int highest = 127 - standard;               /* 1 - standard - bias = -126 */
@@ -91,31 +85,29 @@ static void every_float_that_fp32_carries_exists(void **state) {
     }
 }
 
-static void unknown_names_list_what_exists(void **state) {
-    (void)state;
+TEST(unknown_names_list_what_exists) {
     const qs_format *format = NULL;
     assert_int_equal(qs_format_find("float17", &format), QS_USAGE);
     assert_null(format);
     for (size_t i = 0; qs_format_name_at(i); i++) {
-        assert_non_null(strstr(qs_message(), qs_format_name_at(i)));
+        assert_message(qs_format_name_at(i));
     }
-    assert_non_null(strstr(qs_message(), "float17"));
-    assert_non_null(strstr(qs_message(), "fp(e,m,bias)"));
+    assert_message("float17");
+    assert_message("fp(e,m,bias)");
     qs_rounding rounding = QS_FLOOR;
     assert_int_equal(qs_rounding_find("up", &rounding), QS_USAGE);
     for (int i = 0; i < QS_ROUNDING_COUNT; i++) {
-        assert_non_null(strstr(qs_message(), qs_rounding_name((qs_rounding)i)));
-        assert_int_equal(qs_rounding_find(qs_rounding_name((qs_rounding)i), &rounding), QS_OK);
+        assert_message(qs_rounding_name((qs_rounding)i));
+        assert_ok(qs_rounding_find(qs_rounding_name((qs_rounding)i), &rounding));
         assert_int_equal(rounding, i);
     }
     assert_int_equal(qs_number_isa_set("sse9"), QS_USAGE);
     for (size_t i = 0; qs_number_isa_name_at(i); i++) {
-        assert_non_null(strstr(qs_message(), qs_number_isa_name_at(i)));
+        assert_message(qs_number_isa_name_at(i));
     }
 }
 
-static void bad_parameters_are_refused(void **state) {
-    (void)state;
+TEST(bad_parameters_are_refused) {
     static const char *const names[] = {
         "",           "fp(",         "fp()",      "fp(4)",      "fp(4,3",      "fp(4,3,)",  "fp(4,3,4",
         "fp(4,3,4))", "fp(4,3,4,5)", "fp(4, 3)",  "fp(+4,3)",   "fp(0,3)",     "fp(9,3)",   "fp(4,24)",
@@ -131,8 +123,7 @@ static void bad_parameters_are_refused(void **state) {
     }
 }
 
-static void precision_is_ordered(void **state) {
-    (void)state;
+TEST(precision_is_ordered) {
     static const char *const order[] = {"fp32", "fp16", "fp(6,9,0)", "bf16", "e4m3fn", "e5m2", "int8", "int4"};
     for (size_t i = 0; i < COUNT_OF(order); i++) {
         for (size_t j = 0; j < COUNT_OF(order); j++) {
@@ -141,8 +132,7 @@ static void precision_is_ordered(void **state) {
     }
 }
 
-static void storage_is_counted_in_whole_bytes(void **state) {
-    (void)state;
+TEST(storage_is_counted_in_whole_bytes) {
     assert_int_equal(qs_format_bytes(format_named("fp32"), 5), 20);
     assert_int_equal(qs_format_bytes(format_named("bf16"), 5), 10);
     assert_int_equal(qs_format_bytes(format_named("int8"), 5), 5);
@@ -153,16 +143,5 @@ static void storage_is_counted_in_whole_bytes(void **state) {
     assert_true(qs_format_bytes(format_named("fp(8,23)"), INT64_C(1) << 60) == (size_t)1 << 62);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_hold),
-        cmocka_unit_test(equal_formats_are_one_pointer),
-        cmocka_unit_test(every_listed_name_is_found),
-        cmocka_unit_test(every_float_that_fp32_carries_exists),
-        cmocka_unit_test(unknown_names_list_what_exists),
-        cmocka_unit_test(bad_parameters_are_refused),
-        cmocka_unit_test(precision_is_ordered),
-        cmocka_unit_test(storage_is_counted_in_whole_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(facts_hold, equal_formats_are_one_pointer, every_listed_name_is_found, every_float_that_fp32_carries_exists,
+          unknown_names_list_what_exists, bad_parameters_are_refused, precision_is_ordered, storage_is_counted_in_whole_bytes)

@@ -3,7 +3,7 @@
 /* Hadamard transforms: the definition, in equal bits on every instruction set and along either axis; the inverse; which blocks fit. */
 #include "number_test.h"
 
-#include "hadamard.h"
+#include "kit/hadamard.h"
 
 enum { MOST = 64 * 37 };
 
@@ -15,8 +15,7 @@ static void fill(int64_t count) {
 }
 
 /* Counts from one block on, whole vectors and not. */
-static void sums_by_definition(void **state) {
-    (void)state;
+TEST(sums_by_definition) {
     for (int block = 2; block <= QS_MOST_HADAMARD; block *= 2) {
         for (int64_t blocks = 1; blocks <= 37; blocks += 4) {
             const int64_t count = block * blocks;
@@ -31,13 +30,12 @@ static void sums_by_definition(void **state) {
     }
 }
 
-static void bits_are_the_same_everywhere(void **state) {
-    (void)state;
+TEST(bits_are_the_same_everywhere) {
     for (int block = 2; block <= QS_MOST_HADAMARD; block *= 2) {
         const int64_t columns = 37, count = block * columns;
         fill(count);
         for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-            assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+            assert_ok(qs_number_isa_set(isa_names[isa]));
             memcpy(values, first, (size_t)count * sizeof *first);
             qs_hadamard_array(block, count, values);
             for (int64_t i = 0; i < count; i++)
@@ -52,8 +50,7 @@ static void bits_are_the_same_everywhere(void **state) {
 }
 
 /* Twice is nothing but roundings; one large value among zeros is spread evenly, and its square sum stays. */
-static void orthogonal(void **state) {
-    (void)state;
+TEST(orthogonal) {
     for (int block = 2; block <= QS_MOST_HADAMARD; block *= 2) {
         fill(block);
         memcpy(values, first, (size_t)block * sizeof *first);
@@ -71,8 +68,7 @@ static void orthogonal(void **state) {
     }
 }
 
-static void blocks_that_fit(void **state) {
-    (void)state;
+TEST(blocks_that_fit) {
     assert_int_equal(qs_hadamard_block(16, 64), 16);
     assert_int_equal(qs_hadamard_block(64, 64), 64);
     assert_int_equal(qs_hadamard_block(16, 24), 8);
@@ -82,10 +78,9 @@ static void blocks_that_fit(void **state) {
     assert_int_equal(qs_hadamard_block(2, 16), 2);
 }
 
-static void what_is_not_finite_shows(void **state) {
-    (void)state;
+TEST(what_is_not_finite_shows) {
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         fill(32);
         first[20] = NAN;
         qs_hadamard_array(16, 32, first);
@@ -94,9 +89,4 @@ static void what_is_not_finite_shows(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_by_definition), cmocka_unit_test(bits_are_the_same_everywhere),
-                                       cmocka_unit_test(orthogonal), cmocka_unit_test(blocks_that_fit),
-                                       cmocka_unit_test(what_is_not_finite_shows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(sums_by_definition, bits_are_the_same_everywhere, orthogonal, blocks_that_fit, what_is_not_finite_shows)

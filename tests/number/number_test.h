@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of number share: cmocka, formats that stand for the families, and floats of every magnitude. */
+/* What the tests of number share: formats that stand for the families, and floats of every magnitude. */
 #ifndef NUMBER_TEST_H
 #define NUMBER_TEST_H
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/number.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 static const char *const float_formats[] = {
     "fp32",      "bf16",      "fp16",       "e5m2",      "e4m3fn",    "fp(6,9,0)", "fp(4,3,4)",  "fp(5,2,0)", "fp(3,2,0)",   "fp(2,1,0)",
@@ -23,18 +12,6 @@ static const char *const float_formats[] = {
 };
 
 static const char *const isa_names[] = {"portable", "avx2", "all"};
-
-static inline uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* Values of all exponents: any bits but NaN and infinity. */
 static inline float any_float(uint64_t key, uint64_t i) {
@@ -59,7 +36,7 @@ static inline float near_format(const qs_format *format, uint64_t key, uint64_t 
 
 static inline const qs_format *format_named(const char *name) {
     const qs_format *format = NULL;
-    if (qs_format_find(name, &format) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_format_find(name, &format));
     return format;
 }
 

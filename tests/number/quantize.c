@@ -7,8 +7,7 @@ enum { COUNT = 4096 };
 
 static const char *const integers[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2", "uint7", "uint4", "uint2"};
 
-static void steps_reach_the_maximum(void **state) {
-    (void)state;
+TEST(steps_reach_the_maximum) {
     for (size_t n = 0; n < COUNT_OF(integers); n++) {
         const qs_format *format = format_named(integers[n]);
         assert_true(qs_step_of_absmax(format, (float)format->max) == 1.0f);
@@ -31,8 +30,7 @@ static void steps_reach_the_maximum(void **state) {
     assert_int_equal(zero, 0);
 }
 
-static void codes_equal_single_values(void **state) {
-    (void)state;
+TEST(codes_equal_single_values) {
     static float src[COUNT], widened[COUNT];
     static uint16_t bfloats[COUNT];
     static int8_t codes[COUNT], bfloat_codes[COUNT];
@@ -43,7 +41,7 @@ static void codes_equal_single_values(void **state) {
     }
     qs_random_stream stream = {4, 2000};
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, COUNT, src, bfloats);
         qs_convert_to_fp32(format_named("bf16"), COUNT, bfloats, widened);
         for (size_t n = 0; n < COUNT_OF(integers); n++) {
@@ -70,8 +68,7 @@ static void codes_equal_single_values(void **state) {
 
 /* |x - code × step| <= step / 2 for nearest, < step for all, plus the roundings of x × (1/step), of the inverse and of the product back:
  * three relative errors of 2^-24 on at most 128 steps. */
-static void errors_are_bounded(void **state) {
-    (void)state;
+TEST(errors_are_bounded) {
     static float src[COUNT], back[COUNT];
     static uint16_t back_bfloat[COUNT];
     static int8_t codes[COUNT];
@@ -100,8 +97,7 @@ static void errors_are_bounded(void **state) {
  * fresh draws: the mean's standard deviation is q sqrt(f (1 - f) / DRAWS); the sample's second moment about x, a mean of two-valued draws
  * f² and (1 - f)², has deviation q² |1 - 2f| sqrt(f (1 - f) / DRAWS). 16 fractional bits shift the mean by 2^-17 q at most. The bound of 5
  * deviations holds for all 2 × 64 figures of a fair generator but in 7e-5 of the keys; this key is one of them. */
-static void stochastic_quantization_is_fair(void **state) {
-    (void)state;
+TEST(stochastic_quantization_is_fair) {
     enum { VALUES = 64, DRAWS = 40000 };
     static float src[VALUES];
     static int8_t codes[VALUES];
@@ -129,8 +125,7 @@ static void stochastic_quantization_is_fair(void **state) {
 
 /* Draws of neighbours and of later steps have nothing to do with each other: correlations of two times n independent products of
  * variance (f (1 - f))² are below 5 / sqrt(n) of f (1 - f). */
-static void draws_are_independent(void **state) {
-    (void)state;
+TEST(draws_are_independent) {
     enum { MANY = 1 << 16 };
     static float src[MANY];
     static int8_t codes[MANY], later[MANY];
@@ -152,11 +147,4 @@ static void draws_are_independent(void **state) {
     assert_true(fabs(other) < bound);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_reach_the_maximum), cmocka_unit_test(codes_equal_single_values),
-        cmocka_unit_test(errors_are_bounded),      cmocka_unit_test(stochastic_quantization_is_fair),
-        cmocka_unit_test(draws_are_independent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(steps_reach_the_maximum, codes_equal_single_values, errors_are_bounded, stochastic_quantization_is_fair, draws_are_independent)

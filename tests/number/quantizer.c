@@ -3,16 +3,13 @@
 /* Quantizers by name: defaults, every combination there and back, and what is refused. */
 #include "number_test.h"
 
-#include <stdio.h>
-
 static qs_quantizer quantizer_named(const char *text) {
     qs_quantizer quantizer = {.format = NULL};
-    if (qs_quantizer_find(text, &quantizer) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_quantizer_find(text, &quantizer));
     return quantizer;
 }
 
-static void defaults_follow_the_format(void **state) {
-    (void)state;
+TEST(defaults_follow_the_format) {
     qs_quantizer bf16 = quantizer_named("bf16");
     assert_ptr_equal(bf16.format, format_named("bf16"));
     assert_int_equal(bf16.granularity, QS_PER_TENSOR);
@@ -50,8 +47,7 @@ static void check_round_trip(const char *format, const char *granularity, qs_rou
     }
 }
 
-static void texts_round_trip(void **state) {
-    (void)state;
+TEST(texts_round_trip) {
     static const char *const formats[] = {"fp32", "fp16", "e4m3fn", "bf16", "fp(4,3,4)", "fp(8,23,0)", "fp(4,3,-9)", "int8", "int4"};
     static const char *const parts[] = {"tensor", "channel(out)", "channel(in)"};
     for (size_t f = 0; f < COUNT_OF(formats); f++) {
@@ -76,8 +72,7 @@ static void texts_round_trip(void **state) {
     assert_string_equal(qs_quantizer_text(&quantizer, text), "fp(5,2,0):overflow=inf");
 }
 
-static void shift_groups_round_trip(void **state) {
-    (void)state;
+TEST(shift_groups_round_trip) {
     for (int groups = 1; groups <= QS_MOST_SHIFT_GROUPS; groups++) {
         for (int input = 0; input < 2; input++) {
             char text[64], again[64];
@@ -95,8 +90,7 @@ static void shift_groups_round_trip(void **state) {
     assert_int_equal(quantizer_named("int4:tensor").shift_groups, 0);
 }
 
-static void transforms_round_trip(void **state) {
-    (void)state;
+TEST(transforms_round_trip) {
     static const char *const over[] = {"in", "out", "samples"};
     char text[64], again[64];
     for (int block = 2; block <= QS_MOST_HADAMARD; block *= 2) {
@@ -118,8 +112,7 @@ static void transforms_round_trip(void **state) {
     assert_int_equal(quantizer_named("int4:shift4").hadamard, 0);
 }
 
-static void bad_texts_are_refused(void **state) {
-    (void)state;
+TEST(bad_texts_are_refused) {
     static const char *const texts[] = {"",
                                         ":",
                                         "int8:",
@@ -166,16 +159,9 @@ static void bad_texts_are_refused(void **state) {
         assert_int_equal(quantizer.rounding, QS_FLOOR);
     }
     qs_quantizer quantizer;
-    assert_int_equal(qs_quantizer_find("int8:rows", &quantizer), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "int8:rows"));
-    assert_non_null(strstr(qs_message(), "channel(out)"));
-    assert_non_null(strstr(qs_message(), "toward-zero"));
+    assert_refused(qs_quantizer_find("int8:rows", &quantizer), QS_USAGE, "int8:rows");
+    assert_message("channel(out)");
+    assert_message("toward-zero");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_follow_the_format), cmocka_unit_test(texts_round_trip),      cmocka_unit_test(shift_groups_round_trip),
-        cmocka_unit_test(transforms_round_trip),      cmocka_unit_test(bad_texts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(defaults_follow_the_format, texts_round_trip, shift_groups_round_trip, transforms_round_trip, bad_texts_are_refused)

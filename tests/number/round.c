@@ -13,8 +13,7 @@ static const qs_format *format_number(size_t i) {
     return format_named(float_formats[i]);
 }
 
-static void results_stay_when_rounded_again(void **state) {
-    (void)state;
+TEST(results_stay_when_rounded_again) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
             for (uint64_t i = 0; i < SAMPLES; i++) {
@@ -30,8 +29,7 @@ static void results_stay_when_rounded_again(void **state) {
     }
 }
 
-static void errors_are_bounded(void **state) {
-    (void)state;
+TEST(errors_are_bounded) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         const qs_format *format = format_number(f);
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
@@ -58,8 +56,7 @@ static void errors_are_bounded(void **state) {
 }
 
 /* Also with the same random bits: a larger fraction carries whenever a smaller one does. */
-static void order_is_kept(void **state) {
-    (void)state;
+TEST(order_is_kept) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         const qs_format *format = format_number(f);
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
@@ -79,8 +76,7 @@ static void order_is_kept(void **state) {
     }
 }
 
-static void ties_are_told_apart(void **state) {
-    (void)state;
+TEST(ties_are_told_apart) {
     const qs_format *bf16 = format_named("bf16");
     assert_true(qs_round_value(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, 0x1.01p0f, 0, NULL) == 1.0f);
     assert_true(qs_round_value(bf16, QS_NEAREST_AWAY, QS_OVERFLOW_DEFAULT, 0x1.01p0f, 0, NULL) == 0x1.02p0f);
@@ -94,8 +90,7 @@ static void ties_are_told_apart(void **state) {
     assert_true(qs_round_value(int8, QS_TOWARD_ZERO, QS_OVERFLOW_DEFAULT, -2.5f, 0, NULL) == -2.0f);
 }
 
-static void specials_follow_their_rule(void **state) {
-    (void)state;
+TEST(specials_follow_their_rule) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         const qs_format *format = format_number(f);
         for (int r = 0; r < QS_ROUNDING_COUNT; r++) {
@@ -116,8 +111,7 @@ static void specials_follow_their_rule(void **state) {
 }
 
 /* P(up) is the fraction's first 31 bits: exactly so many of the upper 31 bits of random words carry. Counted at the border word. */
-static void stochastic_probability_is_exact(void **state) {
-    (void)state;
+TEST(stochastic_probability_is_exact) {
     for (size_t f = 0; f < COUNT_OF(float_formats); f++) {
         const qs_format *format = format_number(f);
         for (uint64_t i = 0; i < SAMPLES; i++) {
@@ -139,8 +133,7 @@ static void stochastic_probability_is_exact(void **state) {
  * variance of a two-valued variable has standard deviation q² sqrt(f (1 - f)) |1 - 2f| / sqrt(n) to first order, and second-order terms of
  * 1/n. With 4.5 standard deviations a fair generator fails one of 2 × 60 tests with probability 120 × 7e-6 < 1e-3; draws are keyed, so that
  * the outcome is fixed. */
-static void stochastic_rounding_is_fair(void **state) {
-    (void)state;
+TEST(stochastic_rounding_is_fair) {
     enum { DRAWS = 20000 };
     static const char *const names[] = {"bf16", "fp16", "fp(4,3,4)", "fp(5,2,0)", "int8", "int4"};
     for (size_t n = 0; n < COUNT_OF(names); n++) {
@@ -163,15 +156,5 @@ static void stochastic_rounding_is_fair(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_stay_when_rounded_again),
-        cmocka_unit_test(errors_are_bounded),
-        cmocka_unit_test(order_is_kept),
-        cmocka_unit_test(ties_are_told_apart),
-        cmocka_unit_test(specials_follow_their_rule),
-        cmocka_unit_test(stochastic_probability_is_exact),
-        cmocka_unit_test(stochastic_rounding_is_fair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(results_stay_when_rounded_again, errors_are_bounded, order_is_kept, ties_are_told_apart, specials_follow_their_rule,
+          stochastic_probability_is_exact, stochastic_rounding_is_fair)

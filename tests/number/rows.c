@@ -43,23 +43,21 @@ static const int64_t sizes[][3] = {{1, 1, 1},        {1, 37, 37},          {7, 3
                                    {64, 1152, 128},  {12, 9 * 2048, 2048}, {12, 2100, 2100}, {3, 65536, 512},
                                    {200, 2049, 683}, {5, 70001, 0},        {64, 4608, 512}};
 
-static void rows_are_arrays(void **state) {
-    (void)state;
+TEST(rows_are_arrays) {
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-            assert_int_equal(qs_threads_set(i % 2 ? 3 : 1), QS_OK);
+            assert_ok(qs_threads_set(i % 2 ? 3 : 1));
             fill(sizes[i][0], sizes[i][1], sizes[i][2] ? sizes[i][2] : 1);
             check(sizes[i][0], sizes[i][1], sizes[i][2], QS_STOCHASTIC, "int8");
             check(sizes[i][0], sizes[i][1], sizes[i][2], QS_NEAREST_EVEN, "int4");
         }
     }
-    assert_int_equal(qs_threads_set(1), QS_OK);
+    assert_ok(qs_threads_set(1));
 }
 
 /* A value that is not finite shows in its row and in its column, nowhere else. */
-static void bad_values_show(void **state) {
-    (void)state;
+TEST(bad_values_show) {
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t b = 0; b < COUNT_OF(bad); b++) {
         fill(20, 64, 16);
@@ -70,7 +68,4 @@ static void bad_values_show(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_arrays), cmocka_unit_test(bad_values_show)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(rows_are_arrays, bad_values_show)

@@ -5,7 +5,6 @@
 #include "number_test.h"
 
 #include <jansson.h>
-#include <stdio.h>
 
 enum { MOST = 6600, CHANNELS = 2200 };
 

@@ -16,14 +16,13 @@ static float *fresh(uint64_t key) {
     return src;
 }
 
-static void extremes_are_exact(void **state) {
-    (void)state;
+TEST(extremes_are_exact) {
     float *src = fresh(1);
     uint16_t *bfloats = malloc(LARGEST * sizeof *bfloats);
     assert_non_null(bfloats);
     qs_convert_from_fp32(format_named("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0, 0}, LARGEST, src, bfloats);
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         float low = INFINITY, high = -INFINITY, absolute = 0.0f, rounded = 0.0f;
         int64_t done = 0;
         for (size_t c = 0; c < COUNT_OF(counts); c++) {
@@ -46,13 +45,12 @@ static void extremes_are_exact(void **state) {
 }
 
 /* Wherever the largest element or a bad one stands, it is seen. */
-static void no_element_is_missed(void **state) {
-    (void)state;
+TEST(no_element_is_missed) {
     enum { COUNT = 200 };
     float src[COUNT];
     uint16_t bfloats[COUNT];
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (int count = 1; count <= COUNT; count += 7) {
             for (int place = 0; place < count; place++) {
                 const float odd[] = {-5.0f, 7.0f, NAN, -NAN, INFINITY, -INFINITY};
@@ -79,8 +77,7 @@ static void no_element_is_missed(void **state) {
     }
 }
 
-static void nothing_gives_zero(void **state) {
-    (void)state;
+TEST(nothing_gives_zero) {
     float minimum = 1.0f, maximum = 1.0f;
     qs_minmax_array(0, NULL, &minimum, &maximum);
     assert_true(minimum == 0.0f && maximum == 0.0f);
@@ -92,8 +89,7 @@ static void nothing_gives_zero(void **state) {
 
 /* Squares are exact in double; an element passes at most 4096 / 32 additions in its lane, 5 in the tree, 3072 / 256 + 1 pieces of a slot
  * and 256 slots: fewer than 512 roundings of 2^-53, all terms positive. */
-static void squares_add_up(void **state) {
-    (void)state;
+TEST(squares_add_up) {
     float *src = fresh(2);
     for (size_t c = 0; c < COUNT_OF(counts); c++) {
         long double exact = 0.0L;
@@ -112,8 +108,7 @@ static long double spread(long double units) {
 
 /* Σ q² f (1 - f) by its definition. Fixed point: x/q comes from one product by the inverse, both rounded to double: f is off by 128 × 2^-52
  * at most. Elements that the clamp catches are counted as 0. Sums: as above. */
-static void variance_is_the_definition(void **state) {
-    (void)state;
+TEST(variance_is_the_definition) {
     static const char *const names[] = {"int8", "int4", "bf16", "fp16", "fp(4,3,4)", "fp(5,2,0)", "e4m3fn"};
     enum { COUNT = 70001 };
     float *src = fresh(3);
@@ -142,8 +137,7 @@ static void variance_is_the_definition(void **state) {
 /* The formula against the rounding itself: the squared error of many stochastic roundings. One array of n elements with m draws each
  * estimates the sum with a deviation of at most q² sqrt(n / m) / 4 (a draw's squared error lies in [0, q²] around its mean with variance
  * below q⁴ / 16). */
-static void variance_is_what_rounding_does(void **state) {
-    (void)state;
+TEST(variance_is_what_rounding_does) {
     enum { COUNT = 4096, DRAWS = 200 };
     static float src[COUNT];
     static int8_t codes[COUNT];
@@ -163,8 +157,7 @@ static void variance_is_what_rounding_does(void **state) {
 }
 
 /* The summary has the bits of the single functions, on every instruction set, and counts by ilogb. */
-static void summary_is_the_single_functions(void **state) {
-    (void)state;
+TEST(summary_is_the_single_functions) {
     float *src = fresh(7);
     static qs_summary summary;
     for (int64_t i = 0; i < LARGEST; i += 3) {
@@ -172,7 +165,7 @@ static void summary_is_the_single_functions(void **state) {
         if (i % 7 == 0) src[i] = -src[i];
     }
     for (size_t isa = 0; isa < COUNT_OF(isa_names); isa++) {
-        assert_int_equal(qs_number_isa_set(isa_names[isa]), QS_OK);
+        assert_ok(qs_number_isa_set(isa_names[isa]));
         for (size_t c = 0; c < COUNT_OF(counts); c++) {
             int64_t expected[QS_EXPONENTS] = {0};
             float minimum = 0.0f, maximum = 0.0f;
@@ -196,8 +189,7 @@ static void summary_is_the_single_functions(void **state) {
     free(src);
 }
 
-static void exponents(void **state) {
-    (void)state;
+TEST(exponents) {
     assert_int_equal(qs_effective_exponent(0.0f), 0);
     assert_int_equal(qs_effective_exponent(1.0f), 0);
     assert_int_equal(qs_effective_exponent(1.99f), 0);
@@ -207,16 +199,5 @@ static void exponents(void **state) {
     assert_int_equal(qs_effective_exponent(INFINITY), 128);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extremes_are_exact),
-        cmocka_unit_test(no_element_is_missed),
-        cmocka_unit_test(nothing_gives_zero),
-        cmocka_unit_test(squares_add_up),
-        cmocka_unit_test(variance_is_the_definition),
-        cmocka_unit_test(variance_is_what_rounding_does),
-        cmocka_unit_test(summary_is_the_single_functions),
-        cmocka_unit_test(exponents),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(extremes_are_exact, no_element_is_missed, nothing_gives_zero, squares_add_up, variance_is_the_definition,
+          variance_is_what_rounding_does, summary_is_the_single_functions, exponents)

@@ -4,7 +4,6 @@
 #include "number_test.h"
 
 #include <jansson.h>
-#include <stdio.h>
 
 static double real_of(const json_t *text) {
     const char *string = json_string_value(text);
@@ -50,8 +49,7 @@ static void check_case(const qs_format *format, const json_t *entry) {
     }
 }
 
-static void reference_values(void **state) {
-    (void)state;
+TEST(reference_values) {
     const char *folder = getenv("QSYNC_VECTORS");
     const char *shared = getenv("QS_TEST_SHARED");
     char path[4096];
@@ -65,7 +63,7 @@ static void reference_values(void **state) {
     json_t *entry;
     json_array_foreach(json_object_get(root, "formats"), index, entry) {
         const qs_format *format = NULL;
-        if (qs_format_find(json_string_value(json_object_get(entry, "format")), &format) != QS_OK) fail_msg("%s", qs_message());
+        assert_ok(qs_format_find(json_string_value(json_object_get(entry, "format")), &format));
         check_facts(format, entry);
         size_t number;
         json_t *one;
@@ -79,7 +77,4 @@ static void reference_values(void **state) {
     json_decref(root);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reference_values)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(reference_values)

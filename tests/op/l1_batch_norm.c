@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "norm_support.h"
-#include "vectors.h"
+#include "kit/vectors.h"
 
 static void cases(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 #include "replay_support.h"
-#include "vectors.h"
+#include "kit/vectors.h"
 
 #define MOST_DEVICES 64
 #define MOST_BUCKETS 256

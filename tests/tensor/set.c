@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Tensor sets: what is written comes back; truncated, damaged and inconsistent files are refused; the layout is the safetensors one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
+#include "kit/folder.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
 #include <jansson.h>
 
 #include "qsync/tensor.h"
 
-static char folder[] = "/tmp/qsync-set-XXXXXX", path[64];
+static char folder[FOLDER_PATH], path[FOLDER_PATH + 16];
 
 static int make_folder(void **state) {
     (void)state;
-    if (!mkdtemp(folder)) return 1;
+    folder_make(folder);
     snprintf(path, sizeof path, "%s/weights", folder);
     return 0;
 }
@@ -52,11 +44,10 @@ static qs_tensor_set usual_set(void) {
     return (qs_tensor_set){.count = 4, .tensors = entries, .model = "resnet8:width=0.5"};
 }
 
-static void round_trip(void **state) {
-    (void)state;
+TEST(round_trip) {
     qs_tensor_set set = usual_set(), back;
-    assert_int_equal(qs_tensor_set_write(path, &set), QS_OK);
-    assert_int_equal(qs_tensor_set_read(path, &back), QS_OK);
+    assert_ok(qs_tensor_set_write(path, &set));
+    assert_ok(qs_tensor_set_read(path, &back));
     assert_string_equal(back.model, set.model);
     assert_int_equal(back.count, set.count);
     for (size_t i = 0; i < set.count; i++) {
@@ -74,24 +65,22 @@ static void round_trip(void **state) {
     qs_tensor_set_release(&back);
 }
 
-static void empty_set(void **state) {
-    (void)state;
+TEST(empty_set) {
     qs_tensor_set set = {.model = "mlp"}, back;
-    assert_int_equal(qs_tensor_set_write(path, &set), QS_OK);
-    assert_int_equal(qs_tensor_set_read(path, &back), QS_OK);
+    assert_ok(qs_tensor_set_write(path, &set));
+    assert_ok(qs_tensor_set_read(path, &back));
     assert_int_equal(back.count, 0);
     qs_tensor_set_release(&back);
 }
 
 /* What any safetensors reader relies on: prefix, JSON object, offsets from the end of the header, data without gaps. */
-static void layout(void **state) {
-    (void)state;
+TEST(layout) {
     qs_tensor_set set = usual_set();
-    assert_int_equal(qs_tensor_set_write(path, &set), QS_OK);
+    assert_ok(qs_tensor_set_write(path, &set));
     char *file;
     size_t bytes;
     uint64_t length;
-    assert_int_equal(qs_file_read(path, 1 << 20, &file, &bytes), QS_OK);
+    assert_ok(qs_file_read(path, 1 << 20, &file, &bytes));
     memcpy(&length, file, 8);
     assert_int_equal((8 + length) % 64, 0);
     assert_int_equal(bytes, 8 + length + 5 + 24 + 6 + 4);
@@ -120,18 +109,17 @@ static void expect_refused(const char *data, size_t bytes, const char *says) {
     put_file(data, bytes);
     if (qs_tensor_set_read(path, &back) != QS_BAD_FILE) fail_msg("accepted, %s expected", says ? says : "a refusal");
     assert_int_equal(back.count, 77);
-    assert_non_null(strstr(qs_message(), path));
+    assert_message(path);
     if (says && !strstr(qs_message(), says)) fail_msg("message lacks \"%s\": %s", says, qs_message());
 }
 
 /* Every prefix of a good file, and a good file with any byte changed in any of three ways, is refused. */
-static void truncated_and_damaged(void **state) {
-    (void)state;
+TEST(truncated_and_damaged) {
     qs_tensor_set set = usual_set();
-    assert_int_equal(qs_tensor_set_write(path, &set), QS_OK);
+    assert_ok(qs_tensor_set_write(path, &set));
     char *file;
     size_t bytes;
-    assert_int_equal(qs_file_read(path, 1 << 20, &file, &bytes), QS_OK);
+    assert_ok(qs_file_read(path, 1 << 20, &file, &bytes));
     for (size_t i = 0; i < bytes; i++) {
         if (i < 20 || i % 16 == 0 || i + 20 > bytes) expect_refused(file, i, NULL);
         const char was = file[i], flips[3] = {1, 16, (char)0x80};
@@ -158,8 +146,7 @@ static void expect_header_refused(const char *header, size_t data_bytes, const c
 }
 
 #define META "\"__metadata__\":{\"schema\":\"qsync/weights/1\",\"model\":\"mlp\",\"hash\":\"xxh64:0000000000000000\"}"
-static void inconsistent_headers(void **state) {
-    (void)state;
+TEST(inconsistent_headers) {
     expect_header_refused("[]", 0, "JSON object");
     expect_header_refused("{", 0, "no JSON");
     expect_header_refused("{}", 0, "schema");
@@ -182,13 +169,11 @@ static void inconsistent_headers(void **state) {
     expect_refused(large, sizeof large, "header");
 }
 
-static void sets_that_cannot_be_written(void **state) {
-    (void)state;
+TEST(sets_that_cannot_be_written) {
     unlink(path);
     qs_tensor_set set = usual_set();
     memcpy(entries[2].name, entries[0].name, sizeof entries[2].name);
-    assert_int_equal(qs_tensor_set_write(path, &set), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "conv1.codes"));
+    assert_refused(qs_tensor_set_write(path, &set), QS_USAGE, "conv1.codes");
     set = usual_set();
     entries[1].tensor.format = qs_format_of("e5m2");
     assert_int_equal(qs_tensor_set_write(path, &set), QS_UNSUPPORTED);
@@ -208,12 +193,5 @@ static void sets_that_cannot_be_written(void **state) {
     assert_int_equal(qs_tensor_set_read(path, &back), QS_BAD_FILE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
-                                       cmocka_unit_test(empty_set),
-                                       cmocka_unit_test(layout),
-                                       cmocka_unit_test(truncated_and_damaged),
-                                       cmocka_unit_test(inconsistent_headers),
-                                       cmocka_unit_test(sets_that_cannot_be_written)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN_WITH(make_folder, remove_folder, round_trip, empty_set, layout, truncated_and_damaged, inconsistent_headers,
+               sets_that_cannot_be_written)

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Shapes: making, counting, comparing, printing, refusing; bytes by format. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/tensor.h"
 
-static void making_and_counting(void **state) {
-    (void)state;
+TEST(making_and_counting) {
     size_t n = 7; /* extents of any integer type */
     qs_shape shape = qs_shape_of(4, n, 3, (int64_t)32, 32u), scalar = qs_shape_of(0);
     assert_int_equal(shape.axes, 4);
@@ -24,8 +15,7 @@ static void making_and_counting(void **state) {
     assert_string_equal(qs_shape_text(&scalar, text), "[]");
 }
 
-static void comparing(void **state) {
-    (void)state;
+TEST(comparing) {
     qs_shape a = qs_shape_of(2, 3, 4), b = qs_shape_of(2, 3, 4), c = qs_shape_of(2, 4, 3), d = qs_shape_of(3, 3, 4, 1);
     b.dim[3] = 99; /* beyond its axes: not part of it */
     assert_true(qs_shape_equal(&a, &b));
@@ -33,30 +23,22 @@ static void comparing(void **state) {
     assert_false(qs_shape_equal(&a, &d));
 }
 
-static void refusing(void **state) {
-    (void)state;
+TEST(refusing) {
     qs_shape good = qs_shape_of(2, (int64_t)1 << 20, (int64_t)1 << 20), large = qs_shape_of(2, (int64_t)1 << 20, ((int64_t)1 << 20) + 1);
     qs_shape wraps = qs_shape_of(4, (int64_t)1 << 40, (int64_t)1 << 40, (int64_t)1 << 40, 2), empty = qs_shape_of(2, 3, 0);
-    assert_int_equal(qs_shape_check(&good, "weights"), QS_OK);
-    assert_int_equal(qs_shape_check(&large, "weights"), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "weights is [1048576,1048577]"));
+    assert_ok(qs_shape_check(&good, "weights"));
+    assert_refused(qs_shape_check(&large, "weights"), QS_USAGE, "weights is [1048576,1048577]");
     assert_int_equal(qs_shape_check(&wraps, "weights"), QS_USAGE);
-    assert_int_equal(qs_shape_check(&empty, "bias"), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "bias is [3,0]"));
+    assert_refused(qs_shape_check(&empty, "bias"), QS_USAGE, "bias is [3,0]");
     good.axes = 5;
     assert_int_equal(qs_shape_check(&good, "weights"), QS_USAGE);
 }
 
-static void bytes(void **state) {
-    (void)state;
+TEST(bytes) {
     qs_shape shape = qs_shape_of(2, 3, 5);
     assert_int_equal(qs_tensor_bytes(&shape, qs_format_of("fp32")), 60);
     assert_int_equal(qs_tensor_bytes(&shape, qs_format_of("bf16")), 30);
     assert_int_equal(qs_tensor_bytes(&shape, qs_format_of("int8")), 15);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(making_and_counting), cmocka_unit_test(comparing), cmocka_unit_test(refusing),
-                                       cmocka_unit_test(bytes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(making_and_counting, comparing, refusing, bytes)
