@@ -40,22 +40,31 @@ static qs_status search_time(figures *out) {
     return QS_OK;
 }
 
+typedef struct request {
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_accum(int argc, char **argv) {
     const verb_usage usage = {
-        "accum", "",
-        "How long the formula of variance retention takes for a sum of 10^9 products of 5 mantissa bits: one evaluation at the\n"
-        "width where it takes longest, and the search for the width that is enough.",
-        NULL};
-    bool json = false, done = false;
+        .verb = "accum",
+        .arguments = "",
+        .purpose = "How long the formula of variance retention takes for a sum of 10^9 products of 5 mantissa bits: one evaluation at the\n"
+                   "width where it takes longest, and the search for the width that is enough."};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     figures all = {0};
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     for (int width = sum.product_bits; width <= QS_MOST_ACCUMULATOR_BITS; width++)
         QS_TRY(width_time(width, &all));
     QS_TRY(search_time(&all));
-    if (json)
+    if (asked.json)
         return json_print(json_pack("{s:I,s:i,s:f,s:i,s:f,s:i}", "length", (json_int_t)sum.length, "product_bits", sum.product_bits,
                                     "vrr_ms", all.worst_ms, "worst_width", all.worst_width, "bits_ms", all.search_ms, "bits", all.bits));
     printf("%lld products of %d mantissa bits: one VRR takes %s at worst (%d bits)", (long long)sum.length, sum.product_bits,

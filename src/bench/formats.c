@@ -150,29 +150,42 @@ static qs_status formats_run(rounder *one) {
     return QS_OK;
 }
 
+typedef struct request {
+    const char *isa;
+    int threads, rounds;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, rounds, "rounds", "N", "measurements of each, at most 64"), .standard = "12", .minimum = 1},
+    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_formats(int argc, char **argv) {
     const verb_usage usage = {
-        "formats", "",
-        "64 MiB of fp32 values, again and again: rounding in place (per format and rounding), rounding in place with packing, unpacking\n"
-        "(per format), and stochastic codes of int8 in one step, from those values and from as many of bf16. Gigabytes moved a second at\n"
-        "best, and their fraction of what a copy of the same array moves at best. One thread is timed by its processor time.",
-        "  qsync-bench formats --threads 2\n"};
-    const char *isa = "all";
-    int threads = 1, rounds = 12;
+        .verb = "formats",
+        .arguments = "",
+        .purpose = "64 MiB of fp32 values, again and again: rounding in place (per format and rounding), rounding in place with packing, "
+                   "unpacking\n"
+                   "(per format), and stochastic codes of int8 in one step, from those values and from as many of bf16. Gigabytes moved a "
+                   "second at\n"
+                   "best, and their fraction of what a copy of the same array moves at best. One thread is timed by its processor time.",
+        .examples = "  qsync-bench formats --threads 2\n"};
+    request asked = {0};
     bool done = false;
     rounder one = {0};
     option_table table = {0};
     qs_status status = QS_OK;
-    options_add(&table, (option_row){"rounds", OPTION_INT, &rounds, "N", "measurements of each, at most 64 (12)", 1});
-    options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
-    one.rounds = rounds < MOST_ROUNDS ? rounds : MOST_ROUNDS;
-    threads_pin(threads);
-    QS_TRY(qs_threads_set(threads));
-    QS_TRY(qs_number_isa_set(isa));
+    one.json = asked.json;
+    one.rounds = asked.rounds < MOST_ROUNDS ? asked.rounds : MOST_ROUNDS;
+    threads_pin(asked.threads);
+    QS_TRY(qs_threads_set(asked.threads));
+    QS_TRY(qs_number_isa_set(asked.isa));
     QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.source));
     QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.values));
     QS_GOTO(qs_allocate(COUNT, sizeof(float), &one.packed));

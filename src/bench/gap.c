@@ -166,16 +166,25 @@ static qs_status figures_print(gap_bench *one, bool json) {
     return QS_OK;
 }
 
+typedef struct request {
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_gap(int argc, char **argv) {
     const verb_usage usage = {
-        "gap", "",
-        "Random models of up to 12 adjustable operators with synthetic costs, every other one with a memory limit: the sum of\n"
-        "omega of planners above that of planner exact, which the tests hold to asking for every plan, in per cent.",
-        NULL};
-    bool json = false, done = false;
+        .verb = "gap",
+        .arguments = "",
+        .purpose = "Random models of up to 12 adjustable operators with synthetic costs, every other one with a memory limit: the sum of\n"
+                   "omega of planners above that of planner exact, which the tests hold to asking for every plan, in per cent."};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     gap_bench one = {.key = 1};
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     for (int g = 0; g < GRAPHS; g++) {
@@ -190,5 +199,5 @@ qs_status bench_gap(int argc, char **argv) {
     if (one.nontrivial == 0)
         return qs_fail(QS_FAILED, "gap: nothing to show: uniform is optimal in all %d scenes, and exact refused %d", one.scenes,
                        one.refused);
-    return figures_print(&one, json);
+    return figures_print(&one, asked.json);
 }

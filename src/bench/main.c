@@ -10,8 +10,7 @@ static const program_command benches[] = {
 
 qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done) {
     int first = 0;
-    QS_TRY(options_parse(table, usage, argc, argv, &first, done));
-    return *done ? QS_OK : arguments_check(usage, argc, argv, first, 0);
+    return options_parse(table, usage, argc, argv, &first, done);
 }
 
 int main(int argc, char **argv) {

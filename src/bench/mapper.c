@@ -205,26 +205,37 @@ static void bench_release(mapper_bench *one) {
     free(one);
 }
 
+typedef struct request {
+    int operators;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, operators, "operators", "N", "operators of the chain, at least"), .standard = "100", .minimum = 20},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_mapper(int argc, char **argv) {
     const verb_usage usage = {
-        "mapper", "",
-        "A chain of residual blocks with synthetic costs, under random changes of one operator: what a change, taking it back and\n"
-        "lowering from scratch take. Fails where the mapper's schedule differs from the one lowered from scratch.",
-        "  qsync-bench mapper --operators 1000\n"};
-    int operators = 100;
-    bool json = false, done = false;
+        .verb = "mapper",
+        .arguments = "",
+        .purpose =
+            "A chain of residual blocks with synthetic costs, under random changes of one operator: what a change, taking it back and\n"
+            "lowering from scratch take. Fails where the mapper's schedule differs from the one lowered from scratch.",
+        .examples = "  qsync-bench mapper --operators 1000\n"};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     mapper_bench *one = NULL;
     qs_status status = QS_OK;
-    options_add(&table, (option_row){"operators", OPTION_INT, &operators, "N", "operators of the chain, at least (100)", 20});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    QS_GOTO(bench_start(one, operators));
+    QS_GOTO(bench_start(one, asked.operators));
     QS_GOTO(costs_make(one));
     QS_GOTO(mapper_run(one));
-    QS_GOTO(figures_print(one, json));
+    QS_GOTO(figures_print(one, asked.json));
 done:
     bench_release(one);
     return status;

@@ -245,29 +245,41 @@ static void print_table(const bench *all) {
     }
 }
 
+typedef struct request {
+    const char *isa;
+    int threads, rounds;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, rounds, "rounds", "N", "runs of each kernel, in turn"), .standard = "12", .minimum = 1},
+    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_narrow(int argc, char **argv) {
-    const verb_usage usage = {
-        "narrow", "",
-        "Convolutions of resnet20 and resnet18, and two linear layers, in all three passes, by every adder, in chunks and not, from FP8\n"
-        "(e5m2) and from fp32 operands: the time of the device's fp32 kernel over that of the narrow one, each the least of all rounds.",
-        "  qsync-bench narrow --rounds 20 --isa avx2\n"};
-    const char *isa = "all";
-    int threads = 1;
-    bool json = false, done = false;
+    const verb_usage usage = {.verb = "narrow",
+                              .arguments = "",
+                              .purpose = "Convolutions of resnet20 and resnet18, and two linear layers, in all three passes, by every "
+                                         "adder, in chunks and not, from FP8\n"
+                                         "(e5m2) and from fp32 operands: the time of the device's fp32 kernel over that of the narrow one, "
+                                         "each the least of all rounds.",
+                              .examples = "  qsync-bench narrow --rounds 20 --isa avx2\n"};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
-    bench all = {.rounds = 12};
-    options_add(&table, (option_row){"rounds", OPTION_INT, &all.rounds, "N", "runs of each kernel, in turn (12)", 1});
-    options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    bench all = {0};
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
-    threads_pin(threads);
-    QS_TRY(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = threads, .isa = isa, .speed = 1}, &all.device));
+    all.rounds = asked.rounds;
+    threads_pin(asked.threads);
+    QS_TRY(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = asked.threads, .isa = asked.isa, .speed = 1}, &all.device));
     const qs_status status = measure(&all);
     qs_device_close(all.device);
     QS_TRY(status);
-    if (json) return print_figures(&all, threads);
+    if (asked.json) return print_figures(&all, asked.threads);
     print_table(&all);
     return QS_OK;
 }

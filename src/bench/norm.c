@@ -264,38 +264,52 @@ static void table_write(const figures *all, int count) {
            geometric_mean(all, count, OF_L1LN, PASSES, false), geometric_mean(all, count, OF_L1LNQ, PASSES, false));
 }
 
+typedef struct request {
+    const char *isa, *backend;
+    int threads, rounds;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, rounds, "rounds", "N", "runs of each kernel, in turn"), .standard = "12", .minimum = 1},
+    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(request, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_norm(int argc, char **argv) {
     const verb_usage usage = {
-        "norm", "",
-        "Forward and backward passes of the normalisations that models take, over shapes of built-in models in fp32 and bf16, in turn; of\n"
-        "each the least time counts. l1_over_l2 is the speed of l1bn over that of l2bn, l1q_over_l2 that of l1bnq, whose codes are there;\n"
-        "l1q_with_codes_over_l2 counts finding the maximum of the values and making codes of them as well; ln_over_l2 and l1ln_over_l2 "
-        "are\n"
-        "those of layer norms. The fraction of the roofline is the time that the bytes of the pass, each operand once, take to be copied,\n"
-        "over the pass's time.",
-        "  qsync-bench norm --rounds 40\n"};
-    const char *isa = "all", *backend = "cpu";
-    int rounds = 12, threads = 1;
-    bool json = false, done = false;
+        .verb = "norm",
+        .arguments = "",
+        .purpose =
+            "Forward and backward passes of the normalisations that models take, over shapes of built-in models in fp32 and bf16, in turn; "
+            "of\n"
+            "each the least time counts. l1_over_l2 is the speed of l1bn over that of l2bn, l1q_over_l2 that of l1bnq, whose codes are "
+            "there;\n"
+            "l1q_with_codes_over_l2 counts finding the maximum of the values and making codes of them as well; ln_over_l2 and l1ln_over_l2 "
+            "are\n"
+            "those of layer norms. The fraction of the roofline is the time that the bytes of the pass, each operand once, take to be "
+            "copied,\n"
+            "over the pass's time.",
+        .examples = "  qsync-bench norm --rounds 40\n"};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
-    options_add(&table, (option_row){"rounds", OPTION_INT, &rounds, "N", "runs of each kernel, in turn (12)", 1});
-    options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"backend", OPTION_TEXT, &backend, "NAME", "cpu or ref (cpu)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     figures all[SHAPES * FORMATS] = {0};
     qs_device *device = NULL;
-    qs_status status = device_start(backend, threads, isa, &device);
+    qs_status status = device_start(asked.backend, asked.threads, asked.isa, &device);
     for (int i = 0; i < SHAPES * FORMATS && status == QS_OK; i++) {
         all[i].shape = &shapes[i / FORMATS];
         all[i].format = formats[i % FORMATS];
-        status = shape_time(device, rounds, &all[i]);
+        status = shape_time(device, asked.rounds, &all[i]);
     }
     qs_device_close(device);
     QS_TRY(status);
-    if (json) return json_write(all, SHAPES * FORMATS);
+    if (asked.json) return json_write(all, SHAPES * FORMATS);
     table_write(all, SHAPES * FORMATS);
     return QS_OK;
 }

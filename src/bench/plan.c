@@ -149,24 +149,34 @@ static void bench_release(plan_bench *one) {
     *one = (plan_bench){0};
 }
 
+typedef struct request {
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_plan(int argc, char **argv) {
     const verb_usage usage = {
-        "plan", "",
-        "Planning for graphs of the size of resnet50 and of BERT-base with synthetic costs, on 16 training and 16 inference devices:\n"
-        "from scratch, and again for another memory limit or other numbers of devices.",
-        NULL};
-    bool json = false, done = false;
+        .verb = "plan",
+        .arguments = "",
+        .purpose =
+            "Planning for graphs of the size of resnet50 and of BERT-base with synthetic costs, on 16 training and 16 inference devices:\n"
+            "from scratch, and again for another memory limit or other numbers of devices."};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     plan_bench resnet = {0}, bert = {0};
     qs_status status = QS_OK;
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     QS_GOTO(qs_model_build("resnet50", NULL, &resnet.graph));
     QS_GOTO(bench_run(&resnet, 32));
     QS_GOTO(bert_build(&bert.graph));
     QS_GOTO(bench_run(&bert, 16));
-    if (json)
+    if (asked.json)
         QS_GOTO(json_print(json_pack("{s:{s:f,s:f},s:{s:f,s:f},s:{s:f,s:f}}", "plan_ms", "resnet50", resnet.plan_ms, "bert", bert.plan_ms,
                                      "replan_ms", "resnet50", resnet.budget_ms, "bert", bert.budget_ms, "replan_devices_ms", "resnet50",
                                      resnet.devices_ms, "bert", bert.devices_ms)));

@@ -13,6 +13,7 @@ typedef struct bench {
     const char *models, *batches; /* comma-separated */
     const char *input;            /* "3x64x64"; NULL: the model's own, as its classes where 0 */
     int classes, steps, threads;
+    const char *isa, *backend;
     bool json;
     qs_device *device;
     const char *model; /* the one at hand */
@@ -91,32 +92,39 @@ static qs_status model_run(void *context, const char *model) {
     return names_each(one->batches, batch_run, one);
 }
 
+static const option_row option_rows[] = {
+    {OPTION(bench, models, "models", "LIST", "comma-separated"), .standard = "resnet20"},
+    {OPTION(bench, batches, "batches", "LIST", "comma-separated"), .standard = "16,32,64,128,256"},
+    {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},
+    {OPTION(bench, classes, "classes", "N", "classes"), .usual = "each model's own", .minimum = 1},
+    {OPTION(bench, steps, "steps", "N", "timed steps"), .standard = "12", .minimum = 1},
+    {OPTION(bench, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(bench, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(bench, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
+    {OPTION(bench, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_quantization(int argc, char **argv) {
     const verb_usage usage = {
-        "quantization", "",
-        "Per model and batch, of a step in int8/bf16 and one in bf16: the share of kernels that change formats, and what int8's are more\n"
-        "than bf16's (extra_over_half, of the int8 step). Beside them the same in three passes: absolute maximum and codes, as here, and\n"
-        "dequantizing by itself, which our products do as they write: what int8 would cost more then (extra_in_three_passes, of the "
-        "longer\n"
-        "step), and how much less changing formats takes than that (saved).",
-        "  qsync-bench quantization --models resnet20 --batches 16,64,256\n"};
-    const char *isa = "all", *backend = "cpu";
+        .verb = "quantization",
+        .arguments = "",
+        .purpose =
+            "Per model and batch, of a step in int8/bf16 and one in bf16: the share of kernels that change formats, and what int8's are "
+            "more\n"
+            "than bf16's (extra_over_half, of the int8 step). Beside them the same in three passes: absolute maximum and codes, as here, "
+            "and\n"
+            "dequantizing by itself, which our products do as they write: what int8 would cost more then (extra_in_three_passes, of the "
+            "longer\n"
+            "step), and how much less changing formats takes than that (saved).",
+        .examples = "  qsync-bench quantization --models resnet20 --batches 16,64,256\n"};
     bool done = false;
     option_table table = {0};
-    bench one = {.models = "resnet20", .batches = "16,32,64,128,256", .steps = 12, .threads = 1};
-    options_add(&table, (option_row){"models", OPTION_TEXT, &one.models, "LIST", "comma-separated (resnet20)", 0});
-    options_add(&table, (option_row){"batches", OPTION_TEXT, &one.batches, "LIST", "comma-separated (16,32,64,128,256)", 0});
-    options_add(&table, (option_row){"input", OPTION_TEXT, &one.input, "CxHxW", "input shape (each model's own)", 0});
-    options_add(&table, (option_row){"classes", OPTION_INT, &one.classes, "N", "classes (each model's own)", 1});
-    options_add(&table, (option_row){"steps", OPTION_INT, &one.steps, "N", "timed steps (12)", 1});
-    options_add(&table, (option_row){"threads", OPTION_INT, &one.threads, "N", "threads (1)", 1});
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"backend", OPTION_TEXT, &backend, "NAME", "cpu or ref (cpu)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    bench one = {0};
+    OPTIONS_ADD(&table, option_rows, &one);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     QS_TRY(names_each(one.batches, batch_check, NULL));
-    QS_TRY(device_start(backend, one.threads, isa, &one.device));
+    QS_TRY(device_start(one.backend, one.threads, one.isa, &one.device));
     one.all = json_object();
     if (!one.json)
         printf("%-20s %6s %12s %9s %12s %9s %9s %9s %12s %9s %9s\n", "", "batch", low, "formats", half, "formats", "speed-up", "extra",

@@ -254,34 +254,44 @@ static json_t *summary(json_t *rows, double peak) {
                      number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes", rows);
 }
 
+typedef struct request {
+    const char *isa;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_shiftmm(int argc, char **argv) {
     const verb_usage usage = {
-        "shiftmm", "",
-        "Linear layers of 256 to 4096 and convolutions of resnets and a vision transformer, on one thread: all kinds of one shape in\n"
-        "turn, medians of the processor time.",
-        NULL};
-    const char *isa = "all";
-    bool json = false, done = false;
+        .verb = "shiftmm",
+        .arguments = "",
+        .purpose =
+            "Linear layers of 256 to 4096 and convolutions of resnets and a vision transformer, on one thread: all kinds of one shape in\n"
+            "turn, medians of the processor time."};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     qs_device *device = NULL;
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
-    QS_TRY(device_start("cpu", 1, isa, &device));
+    QS_TRY(device_start("cpu", 1, asked.isa, &device));
     const double peak = qs_device_peak(device, qs_format_of("int8"));
     json_t *rows = json_array();
     qs_status status = QS_OK;
-    if (!json) head_print();
+    if (!asked.json) head_print();
     for (size_t i = 0; i < SHAPES && status == QS_OK; i++) {
         figures f = {.product = {0}};
         status = shape_time(device, &shapes[i].shape, &f);
         if (status != QS_OK) break;
         json_array_append_new(rows, row_of(i, &f, peak));
-        if (!json) row_print(json_array_get(rows, i));
+        if (!asked.json) row_print(json_array_get(rows, i));
     }
     qs_device_close(device);
-    if (status == QS_OK && json) return json_print(summary(rows, peak));
+    if (status == QS_OK && asked.json) return json_print(summary(rows, peak));
     if (status == QS_OK) means_print(rows);
     json_decref(rows);
     return status;

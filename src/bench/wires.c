@@ -81,27 +81,41 @@ static qs_status wires_bench(wires *one, int rounds, bool json) {
     return qs_comm_rank(one->comm) == 0 ? wires_tell(one, json) : QS_OK;
 }
 
+typedef struct request {
+    int64_t bytes;
+    int rounds;
+    bool json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, bytes, "message-bytes", "N", "gradients summed, in fp32"), .standard = "11534336", .minimum = 4},
+    {OPTION(request, rounds, "rounds", "N", "sums on each wire"), .standard = "12", .minimum = 1},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status bench_wires(int argc, char **argv) {
     const verb_usage usage = {
-        "wires", "",
-        "Sums of gradients among the ranks of mpirun, on every wire, through shared memory and by the library, by turns, from values and\n"
-        "residuals that have left the caches. From the start of the last rank to the end of the last; of each the least time counts.",
-        "  mpirun -n 2 qsync-bench wires --message-bytes 1048576 --rounds 40\n"};
-    int64_t bytes = 11 << 20;
-    int rounds = 12;
-    bool json = false, done = false;
+        .verb = "wires",
+        .arguments = "",
+        .purpose =
+            "Sums of gradients among the ranks of mpirun, on every wire, through shared memory and by the library, by turns, from values "
+            "and\n"
+            "residuals that have left the caches. From the start of the last rank to the end of the last; of each the least time counts.",
+        .examples = "  mpirun -n 2 qsync-bench wires --message-bytes 1048576 --rounds 40\n"};
+    request asked = {0};
+    bool done = false;
     option_table table = {0};
     wires *one = NULL;
-    options_add(&table, (option_row){"message-bytes", OPTION_INTEGER, &bytes, "N", "gradients summed, in fp32 (11534336)", 4});
-    options_add(&table, (option_row){"rounds", OPTION_INT, &rounds, "N", "sums on each wire (12)", 1});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
-    if (bytes % 4) return qs_fail(QS_USAGE, "--message-bytes %lld: no whole number of fp32 values; give a multiple of 4", (long long)bytes);
+    if (asked.bytes % 4)
+        return qs_fail(QS_USAGE, "--message-asked.bytes %lld: no whole number of fp32 values; give a multiple of 4",
+                       (long long)asked.bytes);
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    one->count = bytes / 4;
+    one->count = asked.bytes / 4;
     qs_status status = qs_comm_open(NULL, &one->comm);
-    if (status == QS_OK) status = wires_bench(one, rounds, json);
+    if (status == QS_OK) status = wires_bench(one, asked.rounds, asked.json);
     qs_arena_release(&one->values);
     qs_arena_release(&one->residuals);
     qs_arena_release(&one->others);

@@ -160,41 +160,18 @@ static qs_status model_open(accum *one, const char *model) {
                    one->profile.model, one->profile.graph, one->graph->name, signature);
 }
 
-/* QS_USAGE where one of these options stands on the command line: it belongs to another question. */
-static qs_status options_refuse(const option_table *table, int count, const char *const *name, const char *where) {
-    for (int i = 0; i < count; i++)
-        if (option_given(table, name[i])) return qs_fail(QS_USAGE, "--%s belongs to %s", name[i], where);
-    return QS_OK;
-}
-
 /* What only some of the three questions take. */
 static qs_status question_check(const option_table *table, const accum *one, bool model) {
     static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "simulate"};
-    static const char *const of_simulation[] = {"addends", "trials", "seed", "least", "threads"};
+    static const char *const of_widths[] = {"m-p", "chunk", "nzr", "svg"};
+    const accum_planning *planning = &one->planning;
     if (!model) QS_TRY(options_refuse(table, 3, of_model, "a model: qsync accum MODEL --batch N"));
     if (model) QS_TRY(options_refuse(table, 2, of_sum, "one sum: leave out the model"));
-    if (!one->simulate) QS_TRY(options_refuse(table, 5, of_simulation, "measurements: add --simulate"));
-    if (model && one->profile_file && option_given(table, "nzr"))
-        return qs_fail(QS_USAGE, "--nzr and --profile both say what is not zero: give one of them");
     if (!model && !option_given(table, "length")) return qs_fail(QS_USAGE, "accum needs --length or a model; see qsync accum --help");
-    return QS_OK;
-}
-
-static void planning_options_add(accum_planning *what, option_table *table) {
-    options_add(table,
-                (option_row){"plan", OPTION_TEXT, &what->plan_file, "FILE", "of a model: plan whose GEMMs --accumulate is about", 0});
-    accumulate_options_add(&what->accumulate, table);
-    options_add(table, (option_row){"out", OPTION_TEXT, &what->out, "FILE", "with --plan: write that plan here", 0});
-}
-
-/* Plan and rule belong together. */
-static qs_status planning_check(const accum_planning *what, const option_table *table, bool model) {
-    QS_TRY(accumulate_options_check(&what->accumulate, table));
-    if (!what->plan_file && !what->accumulate.rule) return what->out ? qs_fail(QS_USAGE, "--out goes with --plan") : QS_OK;
+    if (!planning->plan_file && !planning->accumulate.rule) return QS_OK;
     if (!model) return qs_fail(QS_USAGE, "--plan and --accumulate belong to a model: qsync accum MODEL --plan FILE --accumulate RULE");
-    if (!what->plan_file || !what->accumulate.rule) return qs_fail(QS_USAGE, "--plan and --accumulate go together");
-    return options_refuse(table, 4, (const char *const[]){"m-p", "chunk", "nzr", "svg"},
-                          "widths without a plan: a plan's recipes and rule say it");
+    if (!planning->plan_file) return qs_fail(QS_USAGE, "--accumulate needs --plan FILE beside it");
+    return options_refuse(table, 4, of_widths, "widths without a plan: a plan's recipes and rule say it");
 }
 
 static qs_status planning_run(accum *one) {
@@ -205,19 +182,6 @@ static qs_status planning_run(accum *one) {
     return accum_plan(&one->planning);
 }
 
-static void simulation_options_add(accum_simulation *what, option_table *table) {
-    options_add(
-        table,
-        (option_row){"adder", OPTION_TEXT, &what->adder, "NAME",
-                     "align-truncate, nearest-even, toward-zero, stochastic: of a sum that one alone (all), of a model its widths too", 0});
-    options_add(table, (option_row){"addends", OPTION_TEXT, &what->addends, "KIND",
-                                    "simulated: products of two normals, or single ones: normal (products)", 0});
-    options_add(table, (option_row){"trials", OPTION_INTEGER, &what->trials, "N", "simulated: sums for each figure (10000)", 2});
-    options_add(table, (option_row){"seed", OPTION_INTEGER, &what->seed, "N", "simulated: of the random products (1)", 0});
-    options_add(table, (option_row){"least", OPTION_INT, &what->least, "BITS", "simulated: the first width (the products')", 1});
-    options_add(table, (option_row){"threads", OPTION_INT, &what->threads, "N", "simulated: threads, for the same figures (1)", 1});
-}
-
 static qs_status simulation_run(accum *one) {
     one->simulation.sum = one->sum;
     one->simulation.svg = one->svg;
@@ -225,40 +189,53 @@ static qs_status simulation_run(accum *one) {
     return accum_simulate(&one->simulation);
 }
 
+static const option_row option_rows[] = {
+    {OPTION(accum, sum.product_bits, "m-p", "BITS", "mantissa bits of the products"), .standard = "5", .minimum = 1},
+    {OPTION(accum, sum.length, "length", "N", "products in the sum, up to 2^40"), .minimum = 1},
+    {OPTION(accum, sum.chunk, "chunk", "N", "products in a chunk"), .standard = "64", .minimum = 2},
+    {OPTION(accum, sum.nonzero, "nzr", "X", "share of the products that is not zero"), .standard = "1", .excludes = "profile"},
+    {OPTION(accum, batch, "batch", "N", "of a model: local batch"), .standard = "128", .minimum = 1},
+    {OPTION(accum, input, "input", "CxHxW", "of a model: input shape"), .usual = "the model's own"},
+    {OPTION(accum, profile_file, "profile", "FILE", "of a model: measured shares of zeros")},
+    {OPTION(accum, svg, "svg", "FILE", "draw n (1 - VRR): of a sum over the width, of a model over the length")},
+    {OPTION(accum, simulation.adder, "adder", "NAME",
+            "align-truncate, nearest-even, toward-zero, stochastic: of a sum that one alone, of a model its widths too"),
+     .standard = "all"},
+    {OPTION(accum, simulate, "simulate", NULL, "of a sum: measure what adders retain, beside it")},
+    {OPTION(accum, simulation.addends, "addends", "KIND", "products of two normals, or single ones: normal"), .standard = "products",
+     .needs = "simulate"},
+    {OPTION(accum, simulation.trials, "trials", "N", "sums for each figure"), .standard = "10000", .minimum = 2, .needs = "simulate"},
+    {OPTION(accum, simulation.seed, "seed", "N", "of the random products"), .standard = "1", .needs = "simulate"},
+    {OPTION(accum, simulation.least, "least", "BITS", "the first width"), .usual = "the products'", .minimum = 1, .needs = "simulate"},
+    {OPTION(accum, simulation.threads, "threads", "N", "for the same figures"), .standard = "1", .minimum = 1, .needs = "simulate"},
+    {OPTION(accum, planning.plan_file, "plan", "FILE", "of a model: the plan whose GEMMs it is about"), .needs = "accumulate"},
+    {OPTION(accum, planning.out, "out", "FILE", "write that plan here"), .needs = "plan"},
+    {OPTION(accum, json, "json", NULL, "print JSON")},
+};
+
 qs_status verb_accum(int argc, char **argv) {
     const verb_usage usage = {
-        "accum", "[MODEL]",
-        "Mantissa bits that an accumulator needs so that the variance of its sums is retained (VRR): of one sum of --length\n"
-        "products, or of every GEMM of a model, added one after the other and in chunks. Products of two formats with k\n"
-        "mantissa bits have 2k + 1: 5 for e5m2, 7 for e4m3, 15 for bf16.",
-        "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum --m-p 5 --length 1024 --simulate --adder all\n  "
-        "qsync accum resnet20 --batch 128 --profile profile.json\n"
-        "  qsync accum resnet20 --batch 128 --plan plan.json --accumulate \"fp(8,auto)/chunk64/align-truncate\" --out narrow.json\n"};
-    accum one = {.sum = {.product_bits = 5, .chunk = 64, .nonzero = 1},
-                 .batch = 128,
-                 .simulation = {.trials = 10000, .seed = 1, .threads = 1, .adder = "all", .addends = "products"}};
+        .verb = "accum",
+        .arguments = "[MODEL]",
+        .purpose = "Mantissa bits that an accumulator needs so that the variance of its sums is retained (VRR): of one sum of --length\n"
+                   "products, or of every GEMM of a model, added one after the other and in chunks. Products of two formats with k\n"
+                   "mantissa bits have 2k + 1: 5 for e5m2, 7 for e4m3, 15 for bf16.",
+        .examples =
+            "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum --m-p 5 --length 1024 --simulate --adder "
+            "all\n  "
+            "qsync accum resnet20 --batch 128 --profile profile.json\n"
+            "  qsync accum resnet20 --batch 128 --plan plan.json --accumulate \"fp(8,auto)/chunk64/align-truncate\" --out narrow.json\n",
+        .most = 1};
+    accum one = {0};
     bool done = false;
     int first = 0;
     option_table table = {0};
     qs_status status = QS_OK;
-    options_add(&table, (option_row){"m-p", OPTION_INT, &one.sum.product_bits, "BITS", "mantissa bits of the products (5)", 1});
-    options_add(&table, (option_row){"length", OPTION_INTEGER, &one.sum.length, "N", "products in the sum, up to 2^40", 1});
-    options_add(&table, (option_row){"chunk", OPTION_INTEGER, &one.sum.chunk, "N", "products in a chunk (64)", 2});
-    options_add(&table, (option_row){"nzr", OPTION_REAL, &one.sum.nonzero, "X", "share of the products that is not zero (1)", 0});
-    options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "of a model: local batch (128)", 1});
-    options_add(&table, (option_row){"input", OPTION_TEXT, &one.input, "CxHxW", "of a model: input shape (the model's own)", 0});
-    options_add(&table, (option_row){"profile", OPTION_TEXT, &one.profile_file, "FILE", "of a model: measured shares of zeros", 0});
-    options_add(&table, (option_row){"svg", OPTION_TEXT, &one.svg, "FILE",
-                                     "draw n (1 - VRR): of a sum over the width, of a model over the length", 0});
-    options_add(&table, (option_row){"simulate", OPTION_FLAG, &one.simulate, NULL, "of a sum: measure what adders retain, beside it", 0});
-    simulation_options_add(&one.simulation, &table);
-    planning_options_add(&one.planning, &table);
-    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &one);
+    accumulate_options_add(&one.planning.accumulate, &table);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
     QS_TRY(question_check(&table, &one, first < argc));
-    QS_TRY(planning_check(&one.planning, &table, first < argc));
     if (first == argc) return one.simulate ? simulation_run(&one) : sum_out(&one);
     QS_GOTO(model_open(&one, argv[first]));
     QS_GOTO(one.planning.plan_file ? planning_run(&one) : model_out(&one));

@@ -4,14 +4,18 @@
 
 #include "cli.h"
 
+static const option_row option_rows[] = {
+    {OPTION(accumulate_options, rule, "accumulate", "RULE",
+            "narrow accumulators: \"fp(8,auto)/chunk64/align-truncate\", widths from each GEMM's length; or a number")},
+    {OPTION(accumulate_options, bits_off, "accumulator-bits-off", "K", "so many mantissa bits more than auto says, or fewer: -1"),
+     .standard = "0", .minimum = -QS_WIDEST_ADDER, .needs = "accumulate"},
+    {OPTION(accumulate_options, widths, "accumulator-widths", "BY",
+            "auto by the formula of variance retention, or by what the adder retains: adder"),
+     .usual = "formula", .needs = "accumulate"},
+};
+
 void accumulate_options_add(accumulate_options *options, option_table *table) {
-    options_add(table,
-                (option_row){"accumulate", OPTION_TEXT, &options->rule, "RULE",
-                             "narrow accumulators: \"fp(8,auto)/chunk64/align-truncate\", widths from each GEMM's length; or a number", 0});
-    options_add(table, (option_row){"accumulator-bits-off", OPTION_INT, &options->bits_off, "K",
-                                    "so many mantissa bits more than auto says, or fewer: -1 (0)", -QS_WIDEST_ADDER});
-    options_add(table, (option_row){"accumulator-widths", OPTION_TEXT, &options->widths, "BY",
-                                    "auto by the formula of variance retention, or by what the adder retains: adder (formula)", 0});
+    OPTIONS_ADD(table, option_rows, options);
 }
 
 qs_status accumulate_options_read(const accumulate_options *options, qs_accumulation_rule *out) {
@@ -24,9 +28,4 @@ qs_status accumulate_options_read(const accumulate_options *options, qs_accumula
         return qs_fail(QS_USAGE, "--accumulate %s: one width for all; --accumulator-bits-off and --accumulator-widths go with fp(e,auto)",
                        options->rule);
     return QS_OK;
-}
-
-qs_status accumulate_options_check(const accumulate_options *options, const option_table *table) {
-    if (options->rule || (!option_given(table, "accumulator-bits-off") && !option_given(table, "accumulator-widths"))) return QS_OK;
-    return qs_fail(QS_USAGE, "--accumulator-bits-off and --accumulator-widths go with --accumulate");
 }

@@ -130,41 +130,26 @@ static qs_status model_run(void *context, const char *model) {
 
 /* ---- The verb ---- */
 
-static void options_fill(bench *one, option_table *table) {
-    *one = (bench){.models = "resnet20",
-                   .recipes = "fp32,bf16,int8/bf16",
-                   .isa = "all",
-                   .backend = "cpu",
-                   .dataset = "",
-                   .steps = 12,
-                   .threads = 1,
-                   .batch = 128};
-    options_add(table, (option_row){"models", OPTION_TEXT, &one->models, "LIST", "comma-separated (resnet20)", 0});
-    options_add(table, (option_row){"recipes", OPTION_TEXT, &one->recipes, "LIST",
-                                    "comma-separated (fp32,bf16,int8/bf16; --tune: all that the device offers)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &one->batch, "N", "batch (128)", 1});
-    options_add(table, (option_row){"optimizer", OPTION_TEXT, &one->optimizer, "NAME", optimizer_names(), 0});
-    options_add(table, (option_row){"input", OPTION_TEXT, &one->input, "CxHxW", "input shape (each model's own)", 0});
-    options_add(table, (option_row){"classes", OPTION_INT, &one->classes, "N", "classes (each model's own)", 1});
-    options_add(table, (option_row){"steps", OPTION_INT, &one->steps, "N", "timed steps, or rounds of --tune (12)", 1});
-    options_add(table, (option_row){"threads", OPTION_INT, &one->threads, "N", "threads (1)", 1});
-    options_add(table, (option_row){"isa", OPTION_TEXT, &one->isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(table, (option_row){"backend", OPTION_TEXT, &one->backend, "NAME", "cpu or ref (cpu)", 0});
-    options_add(table, (option_row){"kernels", OPTION_FLAG, &one->kernels, NULL, "also every kernel by name", 0});
-    options_add(table, (option_row){"breakdown", OPTION_FLAG, &one->breakdown, NULL, "also what each operator's passes take of a step", 0});
-    options_add(table, (option_row){"tune", OPTION_FLAG, &one->tune, NULL, "instead: which kernels are the fastest, for later runs", 0});
-    options_add(table, (option_row){"dataset", OPTION_TEXT, &one->dataset, "NAME", "--tune: images as of this set (each model's own)", 0});
-    options_add(table, (option_row){"json", OPTION_FLAG, &one->json, NULL, "print JSON", 0});
-}
-
-static qs_status options_check(const bench *one, const option_table *table) {
-    if (one->tune && (one->kernels || one->breakdown || one->optimizer))
-        return qs_fail(QS_USAGE, "--kernels, --breakdown and --optimizer are of whole steps: leave out --tune");
-    if (option_given(table, "dataset") && !one->tune) return qs_fail(QS_USAGE, "--dataset goes with --tune");
-    if (option_given(table, "dataset") && (one->input || one->classes))
-        return qs_fail(QS_USAGE, "--dataset says input and classes: leave out --input and --classes");
-    return QS_OK;
-}
+static const option_row option_rows[] = {
+    {OPTION(bench, models, "models", "LIST", "comma-separated"), .standard = "resnet20"},
+    {OPTION(bench, recipes, "recipes", "LIST", "comma-separated; of --tune: all that the device offers"),
+     .standard = "fp32,bf16,int8/bf16"},
+    {OPTION(bench, batch, "batch", "N", "samples of a step"), .standard = "128", .minimum = 1},
+    {OPTION(bench, optimizer, "optimizer", "NAME", NULL), .describe = optimizer_names, .usual = "sgd"},
+    {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},
+    {OPTION(bench, classes, "classes", "N", "classes"), .usual = "each model's own", .minimum = 1},
+    {OPTION(bench, steps, "steps", "N", "timed steps, or rounds of --tune"), .standard = "12", .minimum = 1},
+    {OPTION(bench, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(bench, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(bench, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
+    {OPTION(bench, kernels, "kernels", NULL, "also every kernel by name")},
+    {OPTION(bench, breakdown, "breakdown", NULL, "also what each operator's passes take of a step")},
+    {OPTION(bench, tune, "tune", NULL, "instead: which kernels are the fastest, for later runs"),
+     .excludes = "kernels,breakdown,optimizer"},
+    {OPTION(bench, dataset, "dataset", "NAME", "images as of this set"), .standard = "", .usual = "each model's own", .needs = "tune",
+     .excludes = "input,classes"},
+    {OPTION(bench, json, "json", NULL, "print JSON")},
+};
 
 static qs_status tune(const bench *one, const option_table *table) {
     const tune_request request = {.models = one->models,
@@ -193,25 +178,26 @@ static qs_status models_run(bench *one) {
 
 qs_status verb_bench(int argc, char **argv) {
     const verb_usage usage = {
-        "bench", "",
-        "Images per second of whole training steps (forward, backward, update) on generated data: the median over steps, per model\n"
-        "and recipe, on this machine. \"Of the roof\": the time that the step's products would take at the peak of the processor,\n"
-        "measured in the same run, each in its format and all else for nothing, over the time of the step.\n"
-        "--tune times every kernel that can run a case of the models in such steps, and remembers the fastest in the file QSYNC_CACHE\n"
-        "(~/.cache/qsync/tuning.sqlite; QSYNC_CACHE=off: nowhere) for this processor, isa and threads: profiles measured later take them,\n"
-        "plans name them.",
-        "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
-        "  qsync bench --models resnet18,resnet50 --input 3x64x64 --batch 16 --breakdown\n"
-        "  qsync bench --tune --models resnet20 --isa avx2_vnni\n"};
-    bench one;
+        .verb = "bench",
+        .arguments = "",
+        .purpose =
+            "Images per second of whole training steps (forward, backward, update) on generated data: the median over steps, per model\n"
+            "and recipe, on this machine. \"Of the roof\": the time that the step's products would take at the peak of the processor,\n"
+            "measured in the same run, each in its format and all else for nothing, over the time of the step.\n"
+            "--tune times every kernel that can run a case of the models in such steps, and remembers the fastest in the file QSYNC_CACHE\n"
+            "(~/.cache/qsync/tuning.sqlite; QSYNC_CACHE=off: nowhere) for this processor, isa and threads: profiles measured later take "
+            "them,\n"
+            "plans name them.",
+        .examples = "  qsync bench --models resnet20,vgg11_bn --recipes fp32,bf16 --threads 2\n"
+                    "  qsync bench --models resnet18,resnet50 --input 3x64x64 --batch 16 --breakdown\n"
+                    "  qsync bench --tune --models resnet20 --isa avx2_vnni\n"};
+    bench one = {0};
     bool done = false;
     int first = 0;
     option_table table = {0};
-    options_fill(&one, &table);
+    OPTIONS_ADD(&table, option_rows, &one);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    QS_TRY(options_check(&one, &table));
     QS_TRY(device_start(one.backend, one.threads, one.isa, &one.device));
     const qs_status status = one.tune ? tune(&one, &table) : models_run(&one);
     qs_device_close(one.device);

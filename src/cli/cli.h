@@ -31,7 +31,7 @@ void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
 /* optimizer.c: the options of job_options that come from the list of optimisers. */
-const char *optimizer_names(void); /* "sgd or adam (sgd)" */
+const char *optimizer_names(void); /* "sgd or adam" */
 void optimizer_options_start(job_options *options);
 void optimizer_options_add(job_options *options, option_table *table);
 qs_status optimizer_options_finish(job_options *options);
@@ -91,8 +91,6 @@ typedef struct accumulate_options {
 void accumulate_options_add(accumulate_options *options, option_table *table);
 /* The rule that they say; options->rule is there. */
 qs_status accumulate_options_read(const accumulate_options *options, qs_accumulation_rule *out);
-/* QS_USAGE where the other two stand without a rule. */
-qs_status accumulate_options_check(const accumulate_options *options, const option_table *table);
 
 /* ---- Verbs ------------------------------------------------------------------------------------------------------------- */
 #define QS_VERB(name, summary) qs_status verb_##name(int argc, char **argv);

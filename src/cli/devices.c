@@ -43,24 +43,34 @@ static void info_print(const qs_device_info *info) {
     printf("\n");
 }
 
+typedef struct request {
+    const char *isa;
+    int threads;
+    bool peaks, json;
+} request;
+
+static const option_row option_rows[] = {
+    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION(request, peaks, "peaks", NULL, "measure what products can reach: operands in registers")},
+    {OPTION(request, json, "json", NULL, "print JSON")},
+};
+
 qs_status verb_devices(int argc, char **argv) {
-    const verb_usage usage = {"devices", "", "Lists the backends of this build and what they can compute on this machine.",
-                              "  qsync devices --isa avx2_vnni\n"};
-    const char *isa = "all";
-    int threads = 1;
-    bool peaks = false, json = false, done = false;
+    const verb_usage usage = {.verb = "devices",
+                              .arguments = "",
+                              .purpose = "Lists the backends of this build and what they can compute on this machine.",
+                              .examples = "  qsync devices --isa avx2_vnni\n"};
+    request asked = {0};
+    bool done = false;
     int first = 0;
     option_table table = {0};
-    options_add(&table, (option_row){"isa", OPTION_TEXT, &isa, "NAME", "instruction-set ceiling (all)", 0});
-    options_add(&table, (option_row){"threads", OPTION_INT, &threads, "N", "threads (1)", 1});
-    options_add(&table, (option_row){"peaks", OPTION_FLAG, &peaks, NULL, "measure what products can reach: operands in registers", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     json_t *list = json_array();
     for (size_t i = 0; qs_device_backend_at(i); i++) {
-        const qs_device_options options = {.backend = qs_device_backend_at(i), .threads = threads, .isa = isa, .speed = 1};
+        const qs_device_options options = {.backend = qs_device_backend_at(i), .threads = asked.threads, .isa = asked.isa, .speed = 1};
         qs_device *device = NULL;
         qs_device_info info;
         const qs_status status = qs_device_open(&options, &device);
@@ -70,13 +80,13 @@ qs_status verb_devices(int argc, char **argv) {
         }
         qs_device_describe(device, &info);
         json_t *row = info_json(&info);
-        if (peaks && json) json_object_set_new(row, "peak_gop_per_s", peaks_json(device, &info));
+        if (asked.peaks && asked.json) json_object_set_new(row, "peak_gop_per_s", peaks_json(device, &info));
         json_array_append_new(list, row);
-        if (!json) info_print(&info);
-        if (peaks && !json) peaks_print(device, &info);
+        if (!asked.json) info_print(&info);
+        if (asked.peaks && !asked.json) peaks_print(device, &info);
         qs_device_close(device);
     }
-    if (json) return json_print(json_pack("{s:o}", "devices", list));
+    if (asked.json) return json_print(json_pack("{s:o}", "devices", list));
     json_decref(list);
     return QS_OK;
 }

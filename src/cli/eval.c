@@ -23,20 +23,26 @@ static qs_status evaluated(const eval_work *work, const session *here) {
     return QS_OK;
 }
 
+static const option_row option_rows[] = {
+    {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
+    {OPTION(eval_work, json, "json", NULL, "print JSON")},
+};
+
 static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
-    const verb_usage usage = {"eval", "WEIGHTS", "Accuracy and loss of saved weights on the test part of a data set, computed in fp32.",
-                              "  qsync eval run/weights.qsync --dataset fashion-mnist\n"};
+    const verb_usage usage = {.verb = "eval",
+                              .arguments = "WEIGHTS",
+                              .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32.",
+                              .examples = "  qsync eval run/weights.qsync --dataset fashion-mnist\n",
+                              .least = 1,
+                              .most = 1};
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);
     session_options_add(&work->where, "eval", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_SET | JOB_FOLDER);
-    options_add(&table, (option_row){"test-limit", OPTION_INTEGER, &work->test_limit, "N", "use the first N test samples only", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
-    if (first == argc) return qs_fail(QS_USAGE, "eval needs a weights file; see qsync eval --help");
     work->weights = argv[first];
     QS_TRY(qs_weights_model(work->weights, work->model));
     work->job.model = work->model;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync format: facts of a number format; rounds values from arguments or standard input. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@ typedef struct rounder {
     qs_rounding rounding;
     qs_overflow overflow;
     uint64_t key, drawn;
+    const char *rounding_name, *overflow_name;
+    int64_t seed;
     bool json;
     json_t *rows;
 } rounder;
@@ -111,32 +114,38 @@ done:
     return status;
 }
 
+static const option_row option_rows[] = {
+    {OPTION(rounder, rounding_name, "rounding", "NAME", "nearest-even, nearest-away, stochastic, floor, toward-zero"),
+     .standard = "nearest-even"},
+    {OPTION(rounder, overflow_name, "overflow", "NAME", "of values past the largest: saturate, inf, default: what the format says"),
+     .standard = "default"},
+    {OPTION(rounder, seed, "seed", "N", "of stochastic rounding"), .standard = "1"},
+    {OPTION(rounder, json, "json", NULL, "print JSON")},
+};
+
 qs_status verb_format(int argc, char **argv) {
     const verb_usage usage = {
-        "format", "[FORMAT [VALUE ... | -]]",
-        "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
-        "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.",
-        "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn - --json\n"};
-    const char *rounding = "nearest-even", *overflow = "default";
-    int64_t seed = 1;
+        .verb = "format",
+        .arguments = "[FORMAT [VALUE ... | -]]",
+        .purpose = "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
+                   "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.",
+        .examples = "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn "
+                    "- --json\n",
+        .most = INT_MAX};
     bool done = false;
     int first = 0;
     rounder one = {0};
     option_table table = {0};
-    options_add(&table, (option_row){"rounding", OPTION_TEXT, &rounding, "NAME",
-                                     "nearest-even, nearest-away, stochastic, floor, toward-zero (nearest-even)", 0});
-    options_add(&table, (option_row){"overflow", OPTION_TEXT, &overflow, "NAME",
-                                     "of values past the largest: saturate, inf, default: what the format says (default)", 0});
-    options_add(&table, (option_row){"seed", OPTION_INTEGER, &seed, "N", "of stochastic rounding (1)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &one.json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &one);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(qs_rounding_find(rounding, &one.rounding));
-    QS_TRY(qs_overflow_find(overflow, &one.overflow));
-    one.key = qs_random_key((uint64_t)seed, 0, 0, 0);
+    QS_TRY(qs_rounding_find(one.rounding_name, &one.rounding));
+    QS_TRY(qs_overflow_find(one.overflow_name, &one.overflow));
+    one.key = qs_random_key((uint64_t)one.seed, 0, 0, 0);
     if (first == argc) return names_print(one.json);
     QS_TRY(qs_format_find(argv[first], &one.format));
     if (one.format->kind == QS_KIND_INTEGER && one.overflow != QS_OVERFLOW_DEFAULT)
-        return qs_fail(QS_USAGE, "--overflow %s: %s is an integer and always saturates; leave the option out", overflow, one.format->name);
+        return qs_fail(QS_USAGE, "--overflow %s: %s is an integer and always saturates; leave the option out", one.overflow_name,
+                       one.format->name);
     return values_round(&one, argc, argv, first + 1);
 }

@@ -129,44 +129,42 @@ typedef struct indicator_options {
     option_table table;
 } indicator_options;
 
-static void rows_add(indicator_options *o) {
-    option_table *table = &o->table;
-    options_add(table, (option_row){"profile", OPTION_TEXT, &o->profile, "FILE", "what qsync profile measured (required)", 0});
-    options_add(table,
-                (option_row){"recipes", OPTION_TEXT, &o->recipes, "LIST", "comma-separated, highest first (fp32,bf16,int8/bf16)", 0});
-    options_add(table, (option_row){"indicator", OPTION_TEXT, &o->name, "NAME", "qsync, random or hess (qsync)", 0});
-    options_add(table, (option_row){"convention", OPTION_TEXT, &o->convention, "NAME", "how qsync forms omega (the best one measured)", 0});
-    options_add(table, (option_row){"global-batch", OPTION_INTEGER, &o->global_batch, "N",
-                                    "samples of a step over all ranks (profiled batch × ranks)", 1});
-    options_add(table, (option_row){"json", OPTION_FLAG, &o->json, NULL, "print JSON, also with omega of every iteration", 0});
-    options_add(table, (option_row){"ground-truth", OPTION_FLAG, &o->ground_truth, NULL,
-                                    "measure the noise and compare all indicators with it; what follows is for it", 0});
-    truth_options_add(&o->truth, table);
-}
+static const option_row option_rows[] = {
+    {OPTION(indicator_options, profile, "profile", "FILE", "what qsync profile measured"), .usual = "required"},
+    {OPTION(indicator_options, recipes, "recipes", "LIST", "comma-separated, highest first"), .standard = "fp32,bf16,int8/bf16"},
+    {OPTION(indicator_options, name, "indicator", "NAME", "qsync, random or hess"), .standard = "qsync"},
+    {OPTION(indicator_options, convention, "convention", "NAME", "how qsync forms omega"), .usual = "the best one measured"},
+    {OPTION(indicator_options, global_batch, "global-batch", "N", "samples of a step over all ranks"), .usual = "profiled batch × ranks",
+     .minimum = 1},
+    {OPTION(indicator_options, json, "json", NULL, "print JSON, also with omega of every iteration")},
+    {OPTION(indicator_options, ground_truth, "ground-truth", NULL,
+            "measure the noise and compare all indicators with it; what follows is for it")},
+};
 
 static qs_status options_read(indicator_options *o, int argc, char **argv, bool *done) {
     const verb_usage usage = {
-        "indicator", "",
-        "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and, of qsync, how\n"
-        "stable the ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each\n"
-        "operator alone in each recipe, many seeds; and every indicator is compared with it.",
-        "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"
-        "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};
+        .verb = "indicator",
+        .arguments = "",
+        .purpose =
+            "The gradient noise (omega) that each recipe adds at each operator, from the statistics in a profile; and, of qsync, how\n"
+            "stable the ranking of operators was over the profiled iterations. With --ground-truth the noise is measured instead: each\n"
+            "operator alone in each recipe, many seeds; and every indicator is compared with it.",
+        .examples = "  qsync indicator --profile profile.json --recipes fp32,bf16,int8/bf16\n"
+                    "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};
     int first = 0;
-    rows_add(o);
+    OPTIONS_ADD(&o->table, option_rows, o);
+    truth_options_add(&o->truth, &o->table);
     QS_TRY(options_parse(&o->table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (!o->profile) return qs_fail(QS_USAGE, "indicator needs --profile; see qsync indicator --help");
+    QS_TRY(options_require(&o->table, &usage, 1, (const char *const[]){"profile"}));
     return o->ground_truth ? QS_OK : truth_options_refuse(&o->table);
 }
 
 qs_status verb_indicator(int argc, char **argv) {
-    indicator_options options = {.recipes = "fp32,bf16,int8/bf16", .name = "qsync"};
+    indicator_options options = {0};
     bool done = false;
     table_work work = {.convention = QS_CONVENTION_DEFAULT};
     qs_status status = QS_OK;
-    truth_options_start(&options.truth);
     QS_TRY(options_read(&options, argc, argv, &done));
     if (done) return QS_OK;
     const bool listed = !options.ground_truth || option_given(&options.table, "recipes");

@@ -12,6 +12,10 @@ typedef struct inspection {
     qs_graph *graph;
     int64_t batch;
     qs_node_summary *summary[SAVED_FORMATS]; /* saved bytes under each compute format */
+    const char *input;
+    int classes;
+    bool memory, blocks, groups, json;
+    memory_question question; /* of --memory */
 } inspection;
 
 /* Values of an int8 plan are stored in the half format. */
@@ -93,68 +97,66 @@ static qs_status json_out(const inspection *one) {
                                 (json_int_t)sum.saved[2], "nodes", nodes));
 }
 
+static const option_row option_rows[] = {
+    {OPTION(inspection, batch, "batch", "N", "samples"), .standard = "1", .minimum = 1},
+    {OPTION(inspection, input, "input", "CxHxW", "input shape"), .usual = "the model's own"},
+    {OPTION(inspection, classes, "classes", "N", "classes"), .usual = "the model's own", .minimum = 1},
+    {OPTION(inspection, memory, "memory", NULL, "what a training step keeps in memory, and when"), .excludes = "blocks,groups"},
+    {OPTION(inspection, blocks, "blocks", NULL, "repeating parts of the model instead"), .excludes = "groups"},
+    {OPTION(inspection, groups, "groups", NULL, "tensors that change format together, and their sizes")},
+    {OPTION(inspection, question.recipe, "recipe", "NAME", "of every adjustable operator"), .standard = "fp32", .needs = "memory"},
+    {OPTION(inspection, question.plan, "plan", "FILE", "recipes of a plan instead"), .needs = "memory", .excludes = "recipe,wire"},
+    {OPTION(inspection, question.class_name, "class", "NAME", "device class"), .usual = "the first", .needs = "plan"},
+    {OPTION(inspection, question.optimizer, "optimizer", "NAME", NULL), .describe = optimizer_names, .standard = "sgd", .needs = "memory"},
+    {OPTION(inspection, question.wire, "wire", "NAME", "in which gradients travel: fp32, bf16 or int8"), .standard = "fp32",
+     .needs = "memory"},
+    {OPTION(inspection, question.backend, "backend", "NAME", "whose kernels"), .usual = "cpu, or ref in builds without it",
+     .needs = "memory"},
+    {OPTION(inspection, json, "json", NULL, "print JSON")},
+};
+
 qs_status verb_inspect(int argc, char **argv) {
     const verb_usage usage = {
-        "inspect", "MODEL",
-        "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
-        "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.\n"
-        "--blocks: the parts that planners decide together, and which are copies of each other. --groups: the tensors between two\n"
-        "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.",
-        "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
-        "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
-        "  qsync inspect resnet20 --groups --batch 128\n"};
-    inspection one = {.batch = 1};
-    const char *input = NULL;
-    int classes = 0;
-    bool memory = false, blocks = false, groups = false, json = false, done = false;
+        .verb = "inspect",
+        .arguments = "MODEL",
+        .purpose =
+            "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
+            "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.\n"
+            "--blocks: the parts that planners decide together, and which are copies of each other. --groups: the tensors between two\n"
+            "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.",
+        .examples = "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
+                    "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
+                    "  qsync inspect resnet20 --groups --batch 128\n",
+        .least = 1,
+        .most = 1};
+    inspection one = {0};
+    bool done = false;
     int first = 0;
-    char optimizer_help[80];
-    memory_question question = {.recipe = "fp32", .optimizer = "sgd", .wire = "fp32"};
     option_table table = {0};
-    snprintf(optimizer_help, sizeof optimizer_help, "with --memory: %s", optimizer_names());
-    options_add(&table, (option_row){"batch", OPTION_INTEGER, &one.batch, "N", "batch (1)", 1});
-    options_add(&table, (option_row){"input", OPTION_TEXT, &input, "CxHxW", "input shape (the model's own)", 0});
-    options_add(&table, (option_row){"classes", OPTION_INT, &classes, "N", "classes (the model's own)", 1});
-    options_add(&table, (option_row){"memory", OPTION_FLAG, &memory, NULL, "what a training step keeps in memory, and when", 0});
-    options_add(&table, (option_row){"blocks", OPTION_FLAG, &blocks, NULL, "repeating parts of the model instead", 0});
-    options_add(&table, (option_row){"groups", OPTION_FLAG, &groups, NULL, "tensors that change format together, and their sizes", 0});
-    options_add(&table,
-                (option_row){"recipe", OPTION_TEXT, &question.recipe, "NAME", "with --memory: of every adjustable operator (fp32)", 0});
-    options_add(&table, (option_row){"plan", OPTION_TEXT, &question.plan, "FILE", "with --memory: recipes of a plan instead", 0});
-    options_add(&table, (option_row){"class", OPTION_TEXT, &question.class_name, "NAME", "with --plan: device class (the first)", 0});
-    options_add(&table, (option_row){"optimizer", OPTION_TEXT, &question.optimizer, "NAME", optimizer_help, 0});
-    options_add(&table, (option_row){"wire", OPTION_TEXT, &question.wire, "NAME",
-                                     "with --memory: in which gradients travel: fp32, bf16 or int8 (fp32)", 0});
-    options_add(&table, (option_row){"backend", OPTION_TEXT, &question.backend, "NAME",
-                                     "with --memory: whose kernels (cpu, or ref in builds without it)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
-    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
-    if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
-    if (first == argc) return qs_fail(QS_USAGE, "inspect needs a model name; see qsync inspect --help");
     qs_model_input shape;
     qs_status status = QS_OK;
-    QS_TRY(memory_options_check(&table, memory));
-    if (memory + blocks + groups > 1) return qs_fail(QS_USAGE, "--memory, --blocks and --groups are different questions: give one of them");
-    QS_TRY(model_input_parse(input, classes, argv[first], &shape));
+    OPTIONS_ADD(&table, option_rows, &one);
+    QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
+    if (done) return QS_OK;
+    QS_TRY(model_input_parse(one.input, one.classes, argv[first], &shape));
     QS_TRY(qs_model_build(argv[first], &shape, &one.graph));
-    if (memory) {
-        question.graph = one.graph;
-        question.own_input = input != NULL || classes > 0;
-        question.batch = option_given(&table, "batch") ? one.batch : 0;
-        status = memory_inspect(&question, json);
+    if (one.memory) {
+        one.question.graph = one.graph;
+        one.question.own_input = one.input != NULL || one.classes > 0;
+        one.question.batch = option_given(&table, "batch") ? one.batch : 0;
+        status = memory_inspect(&one.question, one.json);
         goto done;
     }
-    if (blocks) {
-        status = blocks_inspect(one.graph, json);
+    if (one.blocks) {
+        status = blocks_inspect(one.graph, one.json);
         goto done;
     }
-    if (groups) {
-        status = groups_inspect(one.graph, one.batch, json);
+    if (one.groups) {
+        status = groups_inspect(one.graph, one.batch, one.json);
         goto done;
     }
     QS_GOTO(summaries_make(&one));
-    if (json)
+    if (one.json)
         QS_GOTO(json_out(&one));
     else
         text_print(&one);

@@ -16,8 +16,6 @@ typedef struct memory_question {
     const char *backend;           /* NULL: the best of this build */
 } memory_question;
 
-/* QS_USAGE when an option of --memory stands without it. */
-qs_status memory_options_check(const option_table *table, bool memory);
 qs_status memory_inspect(const memory_question *question, bool json);
 qs_status blocks_inspect(const qs_graph *graph, bool json);
 qs_status groups_inspect(const qs_graph *graph, int64_t batch, bool json);

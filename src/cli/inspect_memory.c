@@ -22,20 +22,6 @@ typedef struct lowered {
     const char *what; /* recipe, or class of the plan */
 } lowered;
 
-qs_status memory_options_check(const option_table *table, bool memory) {
-    static const char *const names[] = {"recipe", "plan", "class", "optimizer", "wire", "backend"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!memory && option_given(table, names[i]))
-            return qs_fail(QS_USAGE, "--%s tells how memory is used: give --memory with it", names[i]);
-    if (option_given(table, "plan") && option_given(table, "recipe"))
-        return qs_fail(QS_USAGE, "--recipe and --plan: the plan has the recipes; give one of them");
-    if (option_given(table, "plan") && option_given(table, "wire"))
-        return qs_fail(QS_USAGE, "--wire and --plan: the plan has the wire; give one of them");
-    if (option_given(table, "class") && !option_given(table, "plan"))
-        return qs_fail(QS_USAGE, "--class names a class of a plan: give --plan");
-    return QS_OK;
-}
-
 /* ---- Lowering -------------------------------------------------------------------------------------------------------------------- */
 
 static const char *best_backend(void) {

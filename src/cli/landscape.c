@@ -61,38 +61,37 @@ static qs_status measured(landscape_work *work, const session *here) {
     return status;
 }
 
-static void work_options_add(landscape_work *work, option_table *table) {
-    qs_landscape_options *o = &work->options;
-    session_options_add(&work->where, "landscape", &work->job.job, table);
-    job_options_add(&work->job, table, JOB_SET | JOB_FOLDER);
-    options_add(table, (option_row){"seed", OPTION_INTEGER, &work->job.seed, "N", "of the batches, the rounding and the direction (1)", 0});
-    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
-    options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
-                                    "plan.json of the run; its job gives the defaults (fp32 everywhere)", 0});
-    options_add(table, (option_row){"points", OPTION_INT, &o->points, "N", "points of the slice, an odd number (51)", 3});
-    options_add(table, (option_row){"range", OPTION_REAL, &o->range, "X", "from -X to X along the direction (1)", 0});
-    options_add(table, (option_row){"batches", OPTION_INTEGER, &o->batches, "N", "batches that each loss is the mean over (8)", 1});
-    options_add(table, (option_row){"direction", OPTION_INTEGER, &o->direction, "N", "which random direction (1)", 0});
-    options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print JSON", 0});
-}
+static const option_row option_rows[] = {
+    {OPTION(landscape_work, job.seed, "seed", "N", "of the batches, the rounding and the direction"), .standard = "1"},
+    {OPTION(landscape_work, options.training_limit, "train-limit", "N", "use the first N training samples only")},
+    {OPTION(landscape_work, plan_path, "plan", "FILE", "plan.json of the run; its job gives the defaults"), .usual = "fp32 everywhere"},
+    {OPTION(landscape_work, options.points, "points", "N", "points of the slice, an odd number"), .standard = "51", .minimum = 3},
+    {OPTION(landscape_work, options.range, "range", "X", "from -X to X along the direction"), .standard = "1"},
+    {OPTION(landscape_work, options.batches, "batches", "N", "batches that each loss is the mean over"), .standard = "8", .minimum = 1},
+    {OPTION(landscape_work, options.direction, "direction", "N", "which random direction"), .standard = "1"},
+    {OPTION(landscape_work, json, "json", NULL, "print JSON")},
+};
 
 /* The weights know their model; the plan, where it has a job, the rest. */
 static qs_status work_read(landscape_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
-        "landscape", "WEIGHTS",
-        "The training loss along one random direction through saved weights, each filter of it as long as that of the weights. The loss "
-        "is\n"
-        "what training sees: the plan's arithmetic, the batch's statistics, the first batches of an epoch without augmentation.",
-        "  qsync landscape run/weights.qsync --plan run/plan.json --points 51\n"};
+        .verb = "landscape",
+        .arguments = "WEIGHTS",
+        .purpose = "The training loss along one random direction through saved weights, each filter of it as long as that of the weights. "
+                   "The loss "
+                   "is\n"
+                   "what training sees: the plan's arithmetic, the batch's statistics, the first batches of an epoch without augmentation.",
+        .examples = "  qsync landscape run/weights.qsync --plan run/plan.json --points 51\n",
+        .least = 1,
+        .most = 1};
     int first = 0;
     option_table table = {0};
-    work->options = (qs_landscape_options){.points = 51, .range = 1, .batches = 8, .direction = 1};
     job_options_start(&work->job);
-    work_options_add(work, &table);
+    session_options_add(&work->where, "landscape", &work->job.job, &table);
+    job_options_add(&work->job, &table, JOB_SET | JOB_FOLDER);
+    OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 1));
-    if (first == argc) return qs_fail(QS_USAGE, "landscape needs a weights file; see qsync landscape --help");
     work->options.weights = argv[first];
     QS_TRY(qs_weights_model(work->options.weights, work->model));
     work->job.model = work->model;

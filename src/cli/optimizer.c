@@ -16,6 +16,7 @@ typedef struct setting_option {
 
 static setting_option known[MOST_SETTINGS];
 static int settings;
+static option_row rows[1 + MOST_SETTINGS];
 static char names_help[64];
 
 static void append(char *text, size_t size, const char *format, ...) QS_PRINTF(3, 4);
@@ -56,7 +57,6 @@ static void list_read(void) {
     if (settings > 0) return;
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++)
         optimizer_read(qs_op_of(name));
-    append(names_help, sizeof names_help, " (sgd)");
 }
 
 const char *optimizer_names(void) {
@@ -72,9 +72,13 @@ void optimizer_options_start(job_options *options) {
 }
 
 void optimizer_options_add(job_options *o, option_table *table) {
-    options_add(table, (option_row){"optimizer", OPTION_TEXT, &o->optimizer, "NAME", optimizer_names(), 0});
-    for (int i = 0; i < settings; i++)
-        options_add(table, (option_row){known[i].option, OPTION_REAL, &o->setting[i], "X", known[i].help, 0});
+    list_read();
+    rows[0] = (option_row){OPTION(job_options, optimizer, "optimizer", "NAME", names_help), .standard = "sgd"};
+    for (int i = 0; i < settings; i++) {
+        rows[1 + i] = (option_row){OPTION(job_options, setting[0], known[i].option, "X", known[i].help)};
+        rows[1 + i].at += (size_t)i * sizeof *o->setting;
+    }
+    options_add(table, 1 + settings, rows, o);
 }
 
 static qs_status setting_put(const job_options *o, int index, qs_job *job) {

@@ -130,96 +130,87 @@ static qs_status work_out(const plan_work *work) {
 
 /* ---- Options ---------------------------------------------------------------------------------------------------------------------- */
 
-/* "fp32, uniform, ... (qsync)": the members of a list and the default. */
-typedef struct choice_text {
-    char text[256];
-} choice_text;
-static const char *choice_list(const char *(*name_at)(size_t), const char *standard, choice_text *out) {
+/* The members of a list, kept in `out`. */
+static const char *members_text(const char *(*name_at)(size_t), char *out, size_t size) {
     size_t count = 0;
     while (name_at(count))
         count++;
-    snprintf(out->text, sizeof out->text, "%s (%s)", qs_names_join(count, name_at), standard);
-    return out->text;
+    snprintf(out, size, "%s", qs_names_join(count, name_at));
+    return out;
 }
 
-static void files_add(plan_work *work, option_table *table) {
-    options_add(table, (option_row){"cluster", OPTION_TEXT, &work->cluster_file, "FILE", "device classes (required)", 0});
-    options_add(table, (option_row){"profile", OPTION_TEXT, &work->profile_file, "FILE", "what qsync profile measured (required)", 0});
-    options_add(table, (option_row){"statistics-from", OPTION_TEXT, &work->statistics_from, "FILE",
-                                    "tensor statistics of another profile of the model: for estimated ones, which have none", 0});
-    options_add(table, (option_row){"pins", OPTION_TEXT, &work->pins_file, "FILE", "plan whose pinned operators keep their recipe", 0});
-    options_add(table, (option_row){"keep-first-last", OPTION_TEXT, &work->ends, "RECIPE",
-                                    "pin the model's first and last operator to it (fp32), in every class that has it", 0});
-    options_add(table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "write the plan here", 0});
-    options_add(table, (option_row){"explain", OPTION_FLAG, &work->explain, NULL,
-                                    "a summary, and per operator: recipe, omega, what stopped it, what the next recipe would cost", 0});
-    options_add(table, (option_row){"diff", OPTION_FLAG, &work->diff, NULL,
-                                    "what plan files A and B differ in; exit code 0: nothing, 1: something, 2: trouble", 0});
-    options_add(table, (option_row){"drop-unhelpful", OPTION_FLAG, &work->drop, NULL,
-                                    "leave out classes without which the others are as fast, and plan for the rest", 0});
-    options_add(table, (option_row){"cluster-out", OPTION_TEXT, &work->cluster_out, "FILE",
-                                    "with --drop-unhelpful: write the cluster that remains, for training", 0});
-    options_add(table,
-                (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the plan (the explanation, the differences) as JSON", 0});
+static const char *planners_text(void) {
+    static char text[256];
+    return members_text(qs_planner_name_at, text, sizeof text);
 }
 
-static void planner_add(plan_work *work, option_table *table, choice_text list[2]) {
-    options_add(table, (option_row){"planner", OPTION_TEXT, &work->planner, "NAME", choice_list(qs_planner_name_at, "qsync", &list[0]), 0});
-    options_add(table, (option_row){"indicator", OPTION_TEXT, &work->options.indicator, "NAME",
-                                    choice_list(qs_indicator_name_at, "qsync", &list[1]), 0});
-    options_add(
-        table, (option_row){"tolerance", OPTION_REAL, &work->options.tolerance, "X", "throughput given up at most, as a share (0.005)", 0});
-    options_add(table,
-                (option_row){"until-fits", OPTION_FLAG, &work->options.until_fits, NULL, "uniform: lower only until memory fits", 0});
-    options_add(table, (option_row){"lower-training", OPTION_FLAG, &work->options.lower_training, NULL,
-                                    "training classes may be lowered too, where they set the pace", 0});
+static const char *indicators_text(void) {
+    static char text[256];
+    return members_text(qs_indicator_name_at, text, sizeof text);
 }
 
-static qs_status arguments_agree(const plan_work *work, int plans) {
+static const option_row option_rows[] = {
+    {OPTION(plan_work, cluster_file, "cluster", "FILE", "device classes"), .usual = "required"},
+    {OPTION(plan_work, profile_file, "profile", "FILE", "what qsync profile measured"), .usual = "required"},
+    {OPTION(plan_work, statistics_from, "statistics-from", "FILE",
+            "tensor statistics of another profile of the model: for estimated ones, which have none")},
+    {OPTION(plan_work, pins_file, "pins", "FILE", "plan whose pinned operators keep their recipe"), .excludes = "keep-first-last"},
+    {OPTION(plan_work, ends, "keep-first-last", "RECIPE",
+            "pin the model's first and last operator to it (fp32), in every class that has it")},
+    {OPTION(plan_work, out, "out", "FILE", "write the plan here")},
+    {OPTION(plan_work, explain, "explain", NULL,
+            "a summary, and per operator: recipe, omega, what stopped it, what the next recipe would cost")},
+    {OPTION(plan_work, diff, "diff", NULL, "what plan files A and B differ in; exit code 0: nothing, 1: something, 2: trouble")},
+    {OPTION(plan_work, drop, "drop-unhelpful", NULL, "leave out classes without which the others are as fast, and plan for the rest"),
+     .needs = "cluster-out"},
+    {OPTION(plan_work, cluster_out, "cluster-out", "FILE", "write the cluster that remains, for training"), .needs = "drop-unhelpful"},
+    {OPTION(plan_work, json, "json", NULL, "print the plan (the explanation, the differences) as JSON")},
+    {OPTION(plan_work, planner, "planner", "NAME", NULL), .describe = planners_text, .standard = "qsync"},
+    {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text, .standard = "qsync"},
+    {OPTION(plan_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
+    {OPTION(plan_work, options.until_fits, "until-fits", NULL, "uniform: lower only until memory fits")},
+    {OPTION(plan_work, options.lower_training, "lower-training", NULL, "training classes may be lowered too, where they set the pace")},
+};
+
+static qs_status arguments_agree(const plan_work *work, int plans, const option_table *table, const verb_usage *usage) {
     if (work->diff && plans != 2) return qs_fail(QS_USAGE, "--diff needs two plan files, not %d; see qsync plan --help", plans);
     if (work->diff) return QS_OK;
-    if (!work->cluster_file || !work->profile_file) return qs_fail(QS_USAGE, "plan needs --cluster and --profile; see qsync plan --help");
+    if (plans > 0) return qs_fail(QS_USAGE, "plan files are compared with --diff; see qsync plan --help");
+    QS_TRY(options_require(table, usage, 2, (const char *const[]){"cluster", "profile"}));
     if (work->options.until_fits && strcmp(work->planner, "uniform") != 0)
         return qs_fail(QS_USAGE, "--until-fits goes with --planner uniform");
-    if (work->pins_file && work->ends)
-        return qs_fail(QS_USAGE, "--keep-first-last pins two operators, --pins those of a file: put them into the file");
-    if (work->drop && !work->cluster_out)
-        return qs_fail(QS_USAGE, "--drop-unhelpful needs --cluster-out FILE: the plan is for the cluster that remains, and so is training");
-    if (work->cluster_out && !work->drop) return qs_fail(QS_USAGE, "--cluster-out goes with --drop-unhelpful");
     return QS_OK;
 }
 
 static const verb_usage usage = {
-    "plan", "[A B]",
-    "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
-    "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
-    "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
-    "local batch, so throughput is images per second, and a class less is a smaller global batch.\n"
-    "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
-    "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
-    "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
-    "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"
-    "  qsync plan --diff before.json after.json\n"};
+    .verb = "plan",
+    .arguments = "[A B]",
+    .purpose = "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
+               "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
+               "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
+               "local batch, so throughput is images per second, and a class less is a smaller global batch.\n"
+               "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
+    .examples = "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
+                "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
+                "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"
+                "  qsync plan --diff before.json after.json\n",
+    .most = 2};
 
 qs_status verb_plan(int argc, char **argv) {
-    plan_work work = {.planner = "qsync"};
+    plan_work work = {0};
     option_table table = {0};
-    choice_text lists[2];
     bool done = false;
     int first = 0;
     qs_status status = QS_OK;
     qs_plan_options_default(&work.options);
     job_options_start(&work.job);
-    files_add(&work, &table);
-    planner_add(&work, &table, lists);
+    OPTIONS_ADD(&table, option_rows, &work);
     accumulate_options_add(&work.accumulate, &table);
     assignment_options_add(&work.assignment, &work.options.assignment, &table);
     job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, work.diff ? 2 : 0));
-    QS_TRY(arguments_agree(&work, argc - first));
-    QS_TRY(accumulate_options_check(&work.accumulate, &table));
+    QS_TRY(arguments_agree(&work, argc - first, &table, &usage));
     if (work.diff) return plan_diff(argv[first], argv[first + 1], work.json);
     QS_GOTO(work_read(&work, &table));
     QS_GOTO(work_plan(&work));

@@ -7,33 +7,33 @@
 static const char *const demote_only[] = {"ratio", "order", "max-time"};
 static const char *const others[] = {"high", "low", "low-gradient", "rounding", "promote-at"};
 
-void assignment_options_add(assignment_options *own, qs_assignment_options *to, option_table *table) {
-    options_add(table, (option_row){"ratio", OPTION_REAL, &to->ratio, "R", "demote: least share of elements in low precision (1)", 0});
-    options_add(table, (option_row){"order", OPTION_TEXT, &to->order, "NAME",
-                                    "demote: groups of decreasing or increasing size first, or random by --seed (decreasing)", 0});
-    options_add(table, (option_row){"max-time", OPTION_REAL, &own->longest_ms, "MS",
-                                    "demote: on, beyond --ratio, until an iteration is predicted to take no longer", 0});
-    options_add(table, (option_row){"high", OPTION_TEXT, &own->high, "FORMAT", "of tensors in high precision (fp(6,9,0))", 0});
-    options_add(table, (option_row){"low", OPTION_TEXT, &own->low, "FORMAT", "of values and weights in low precision (fp(4,3,4))", 0});
-    options_add(table, (option_row){"low-gradient", OPTION_TEXT, &own->low_gradient, "FORMAT", "of gradients in it (fp(5,2,0))", 0});
-    options_add(table, (option_row){"rounding", OPTION_TEXT, &own->rounding, "NAME", "of tensors (nearest-even)", 0});
-    options_add(table,
-                (option_row){"promote-at", OPTION_REAL, &to->promote_at, "X",
-                             "a step with more than this share of overflows promotes a tensor for good; 0: never (demote 0.01, others 0)",
-                             0});
-}
+static const option_row option_rows[] = {
+    {OPTION(assignment_options, high, "high", "FORMAT", "of tensors in high precision"), .usual = "fp(6,9,0)"},
+    {OPTION(assignment_options, low, "low", "FORMAT", "of values and weights in low precision"), .usual = "fp(4,3,4)"},
+    {OPTION(assignment_options, low_gradient, "low-gradient", "FORMAT", "of gradients in it"), .usual = "fp(5,2,0)"},
+    {OPTION(assignment_options, rounding, "rounding", "NAME", "of tensors"), .usual = "nearest-even"},
+    {OPTION(assignment_options, longest_ms, "max-time", "MS",
+            "demote: on, beyond --ratio, until an iteration is predicted to take no longer")},
+};
+static const option_row planner_rows[] = {
+    {OPTION(qs_assignment_options, ratio, "ratio", "R", "demote: least share of elements in low precision"), .standard = "1"},
+    {OPTION(qs_assignment_options, order, "order", "NAME", "demote: groups of decreasing or increasing size first, or random by --seed"),
+     .standard = "decreasing"},
+    {OPTION(qs_assignment_options, promote_at, "promote-at", "X",
+            "a step with more than this share of overflows promotes a tensor for good; 0: never"),
+     .usual = "demote 0.01, others 0"},
+};
 
-static qs_status none_given(const option_table *table, const char *const *name, size_t names, const char *planners) {
-    for (size_t i = 0; i < names; i++)
-        if (option_given(table, name[i])) return qs_fail(QS_USAGE, "--%s goes with --planner %s", name[i], planners);
-    return QS_OK;
+void assignment_options_add(assignment_options *own, qs_assignment_options *to, option_table *table) {
+    OPTIONS_ADD(table, planner_rows, to);
+    OPTIONS_ADD(table, option_rows, own);
 }
 
 qs_status assignment_options_finish(const assignment_options *own, const char *planner, const option_table *table,
                                     qs_assignment_options *to, job_options *job) {
     const bool assigns = qs_planner_assigns(planner);
-    if (strcmp(planner, "demote") != 0) QS_TRY(none_given(table, demote_only, sizeof demote_only / sizeof *demote_only, "demote"));
-    if (!assigns) return none_given(table, others, sizeof others / sizeof *others, "uniform-fp, op, op-io or demote");
+    if (strcmp(planner, "demote") != 0) QS_TRY(options_refuse(table, 3, demote_only, "--planner demote"));
+    if (!assigns) return options_refuse(table, 5, others, "--planner uniform-fp, op, op-io or demote");
     if (own->high) QS_TRY(qs_fail_within(qs_format_find(own->high, &to->high), "--high"));
     if (own->low) QS_TRY(qs_fail_within(qs_format_find(own->low, &to->low), "--low"));
     if (own->low_gradient) QS_TRY(qs_fail_within(qs_format_find(own->low_gradient, &to->low_gradient), "--low-gradient"));

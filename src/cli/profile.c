@@ -181,12 +181,12 @@ typedef struct profile_work {
 
 static qs_status context_read(profile_work *work) {
     static const char *const names[] = {"steps", "cold", "hot"};
-    for (int i = 0; work->context && i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         if (strcmp(work->context, names[i])) continue;
         work->options.context = (qs_context)i;
         return QS_OK;
     }
-    return work->context ? qs_fail(QS_USAGE, "--kernels %s: must be steps, cold or hot", work->context) : QS_OK;
+    return qs_fail(QS_USAGE, "--kernels %s: must be steps, cold or hot", work->context);
 }
 
 static qs_status recipe_add(void *context, const char *name) {
@@ -217,26 +217,45 @@ static qs_status batches_read(const char *text, int64_t own, qs_profile_options 
     }
 }
 
-static qs_status options_agree(const profile_work *work) {
-    if (work->class_name && !work->where.cluster)
-        return qs_fail(QS_USAGE, "--class %s: needs --cluster, whose class it is", work->class_name);
-    if (work->estimate && (!work->where.cluster || work->class_name || work->hessian))
-        return qs_fail(QS_USAGE,
-                       "--estimate needs --cluster, whose classes name their devices, and measures nothing: no --class, no --hessian");
-    if (work->check && (work->class_name || work->estimate))
-        return qs_fail(QS_USAGE, "--check %s: times plans on all ranks together, so there is neither --class nor --estimate", work->check);
-    if (work->statistics_from && !work->estimate)
-        return qs_fail(QS_USAGE, "--statistics-from goes with --estimate: a measured profile has statistics of its own");
-    return QS_OK;
-}
+static const option_row option_rows[] = {
+    {OPTION(profile_work, options.repetitions, "repetitions", "N", "timed steps per measured plan, at least"), .standard = "8",
+     .minimum = 2},
+    {OPTION(profile_work, context, "kernels", "WHERE", "kernels timed in steps, or by themselves: cold or hot, to see what that is worth"),
+     .standard = "steps"},
+    {OPTION(profile_work, options.statistics_iterations, "statistics-iterations", "N", "training iterations behind the statistics"),
+     .standard = "50"},
+    {OPTION(profile_work, options.conversion_seconds, "conversion-seconds", "S", "time for all fits of conversions together, about"),
+     .standard = "7"},
+    {OPTION(profile_work, batches, "batches", "LIST",
+            "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves")},
+    {OPTION(profile_work, recipes, "recipes", "LIST",
+            "also what these take, for plans by hand: int4:hadamard,int8:tensor; planners choose as before")},
+    {OPTION(profile_work, check, "check", "PLAN,...",
+            "time these plans in turn with the profile's own, take no figure from them, and tell how well they are predicted"),
+     .excludes = "class,estimate"},
+    {OPTION(profile_work, hessian, "hessian", NULL, "also Hessian eigenvalues, which indicator hess needs (minutes)")},
+    {OPTION(profile_work, class_name, "class", "NAME", "one process: this class of the cluster alone, put into the profile that is there"),
+     .needs = "cluster"},
+    {OPTION(profile_work, estimate, "estimate", NULL,
+            "measure nothing: figures from the published devices of the cluster file, opening none"),
+     .needs = "cluster", .excludes = "class,hessian"},
+    {OPTION(profile_work, statistics_from, "statistics-from", "FILE", "tensor statistics of a measured profile of the same model"),
+     .needs = "estimate"},
+    {OPTION(profile_work, options.fresh, "fresh", NULL, "start over, even if an interrupted measurement (FILE.partial) could go on")},
+    {OPTION(profile_work, out, "out", "FILE", "where to write"), .standard = "profile.json"},
+    {OPTION(profile_work, json, "json", NULL, "print a JSON summary")},
+};
 
 static qs_status work_read(profile_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
-        "profile", "",
-        "Measures, on every rank at once and inside real training steps, what the predictor needs: kernel times, conversion fits,\n"
-        "all-reduce, and the tensor statistics behind the sensitivity indicator.",
-        "  mpirun -n 2 qsync profile --cluster cluster.json --model resnet8 --dataset fashion-mnist --out profile.json\n"
-        "  qsync profile --estimate --cluster examples/cluster-a.json --model resnet50 --dataset 3x224x224:1000 --out profile.json\n"};
+        .verb = "profile",
+        .arguments = "",
+        .purpose =
+            "Measures, on every rank at once and inside real training steps, what the predictor needs: kernel times, conversion fits,\n"
+            "all-reduce, and the tensor statistics behind the sensitivity indicator.",
+        .examples =
+            "  mpirun -n 2 qsync profile --cluster cluster.json --model resnet8 --dataset fashion-mnist --out profile.json\n"
+            "  qsync profile --estimate --cluster examples/cluster-a.json --model resnet50 --dataset 3x224x224:1000 --out profile.json\n"};
     qs_profile_options *options = &work->options;
     int first = 0;
     option_table table = {0};
@@ -244,41 +263,10 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     job_options_start(&work->job);
     session_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
-    options_add(&table,
-                (option_row){"repetitions", OPTION_INT, &options->repetitions, "N", "timed steps per measured plan, at least (8)", 2});
-    options_add(&table, (option_row){"kernels", OPTION_TEXT, &work->context, "WHERE",
-                                     "kernels timed in steps, or by themselves: cold or hot, to see what that is worth (steps)", 0});
-    options_add(&table, (option_row){"statistics-iterations", OPTION_INT, &options->statistics_iterations, "N",
-                                     "training iterations behind the statistics (50)", 0});
-    options_add(&table, (option_row){"conversion-seconds", OPTION_REAL, &options->conversion_seconds, "S",
-                                     "time for all fits of conversions together, about (7)", 0});
-    options_add(&table,
-                (option_row){"batches", OPTION_TEXT, &work->batches, "LIST",
-                             "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves", 0});
-    options_add(&table, (option_row){"recipes", OPTION_TEXT, &work->recipes, "LIST",
-                                     "also what these take, for plans by hand: int4:hadamard,int8:tensor; planners choose as before", 0});
-    options_add(&table,
-                (option_row){"check", OPTION_TEXT, &work->check, "PLAN,...",
-                             "time these plans in turn with the profile's own, take no figure from them, and tell how well they are "
-                             "predicted",
-                             0});
-    options_add(&table, (option_row){"hessian", OPTION_FLAG, &work->hessian, NULL,
-                                     "also Hessian eigenvalues, which indicator hess needs (minutes)", 0});
-    options_add(&table, (option_row){"class", OPTION_TEXT, &work->class_name, "NAME",
-                                     "one process: this class of the cluster alone, put into the profile that is there", 0});
-    options_add(&table, (option_row){"estimate", OPTION_FLAG, &work->estimate, NULL,
-                                     "measure nothing: figures from the published devices of the cluster file, opening none", 0});
-    options_add(&table, (option_row){"statistics-from", OPTION_TEXT, &work->statistics_from, "FILE",
-                                     "with --estimate: tensor statistics of a measured profile of the same model", 0});
-    options_add(&table, (option_row){"fresh", OPTION_FLAG, &options->fresh, NULL,
-                                     "start over, even if an interrupted measurement (FILE.partial) could go on", 0});
-    options_add(&table, (option_row){"out", OPTION_TEXT, &work->out, "FILE", "where to write (profile.json)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print a JSON summary", 0});
+    OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     QS_TRY(context_read(work));
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    QS_TRY(options_agree(work));
     work->where.class_name = work->class_name;
     if (work->estimate && !option_given(&table, "all-reduce")) work->job.all_reduce = "ring"; /* as libraries for GPUs do it */
     QS_TRY(job_options_finish(&work->job));
@@ -360,7 +348,7 @@ done:
 }
 
 qs_status verb_profile(int argc, char **argv) {
-    profile_work work = {.out = "profile.json"};
+    profile_work work = {0};
     session here;
     qs_profile profile = {0};
     bool done = false;

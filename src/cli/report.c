@@ -190,27 +190,36 @@ static qs_status runs_json(const run_record *run, int runs) {
                                 "memory", memory, "operators", operators, "audit", audits));
 }
 
+typedef struct request {
+    bool json;
+} request;
+
+static const option_row option_rows[] = {{OPTION(request, json, "json", NULL, "print JSON")}};
+
 qs_status verb_report(int argc, char **argv) {
     const verb_usage usage = {
-        "report", "RUN ...",
-        "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
-        "operators per precision, predicted and reserved memory, and the audit of each: phases and memory of every rank. In JSON errors "
-        "are per cent, accuracies fractions.",
-        "  qsync report run/fp32 run/uniform run/qsync\n"};
+        .verb = "report",
+        .arguments = "RUN ...",
+        .purpose = "Finished runs (folders written by qsync train --out) side by side: accuracy, measured and predicted iteration time,\n"
+                   "operators per precision, predicted and reserved memory, and the audit of each: phases and memory of every rank. In "
+                   "JSON errors "
+                   "are per cent, accuracies fractions.",
+        .examples = "  qsync report run/fp32 run/uniform run/qsync\n",
+        .least = 1,
+        .most = MOST_RUNS};
     run_record run[MOST_RUNS] = {0};
-    bool json = false, done = false;
+    request asked = {0};
+    bool done = false;
     int first = 0, runs = 0;
     option_table table = {0};
     qs_status status = QS_OK;
-    options_add(&table, (option_row){"json", OPTION_FLAG, &json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, MOST_RUNS));
-    if (first == argc) return qs_fail(QS_USAGE, "report needs run folders; see qsync report --help");
     for (; first < argc; first++)
         QS_GOTO(run_read(argv[first], &run[runs++]));
     QS_GOTO(names_set(run, runs));
-    if (json)
+    if (asked.json)
         QS_GOTO(runs_json(run, runs));
     else
         runs_print(run, runs);

@@ -7,78 +7,66 @@
 #include "cli.h"
 #include "qsync/tuning.h"
 
+/* ---- Options of a job: what the record of a job says of them ---- */
+
+static const option_row asked_rows[] = {
+    {OPTION(job_options, model, "model", "NAME", NULL), .field = "model", .standard = "resnet8"},
+    {OPTION(job_options, all_reduce, "all-reduce", "NAME", NULL), .field = "buckets.algorithm", .standard = "shared"},
+    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .standard = "fp32"},
+};
+static const option_row profiled_rows[] = {
+    {OPTION(job_options, model, "model", "NAME", NULL), .field = "model", .usual = "the profile's"},
+    {OPTION(job_options, all_reduce, "all-reduce", "NAME", NULL), .field = "buckets.algorithm", .usual = "the profile's"},
+    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .usual = "the profile's"},
+};
+static const option_row step_rows[] = {
+    {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},
+    {OPTION(job_options, loss_scaling, "loss-scaling", "WHAT", NULL), .field = "loss_scaling", .standard = "off"},
+    {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
+};
+static const option_row dataset_rows[] = {
+    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes"), .standard = "shapes"},
+};
+static const option_row batch_rows[] = {
+    {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .standard = "128", .minimum = 1},
+};
+static const option_row profiled_batch_rows[] = {
+    {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .usual = "the profile's", .minimum = 1},
+};
+static const option_row folder_rows[] = {
+    {OPTION(job_options, data_folder, "data", "FOLDER", "where the data sets are"), .usual = "$QSYNC_DATA"},
+};
+static const option_row epochs_rows[] = {
+    {OPTION(job_options, job.epochs, "epochs", "N", NULL), .field = "epochs", .standard = "5"},
+    {OPTION(job_options, rate, "rate", "X", NULL), .field = "rate.base"},
+    {OPTION(job_options, job.rate.warmup_epochs, "warmup-epochs", "X", NULL), .field = "rate.warmup_epochs"},
+    {OPTION(job_options, schedule, "schedule", "NAME", NULL), .field = "rate.schedule", .standard = "cosine"},
+    {OPTION(job_options, no_augmentation, "no-augmentation", NULL, "no random crops and flips")},
+};
+
 void job_options_start(job_options *options) {
     *options = (job_options){0};
     qs_job_default(&options->job);
-    options->job.batch = 128;
-    options->job.epochs = 5;
-    options->model = "resnet8";
-    options->dataset = "shapes";
-    optimizer_options_start(options);
-    options->schedule = "cosine";
-    options->loss_scaling = "off";
-    options->all_reduce = "shared";
-    options->wire = "fp32";
     options->seed = (int64_t)options->job.seed;
-}
-
-/* A field of the job as an option: what it is as its record says it, and its default here. */
-typedef struct field_help {
-    const char *field, *standard; /* NULL: the record's */
-    char text[160];
-} field_help;
-
-static void help_take(const qs_field_manual *field, void *context) {
-    field_help *help = context;
-    int length = 0;
-    if (strcmp(field->name, help->field) != 0) return;
-    length = snprintf(help->text, sizeof help->text, "%s (", field->text);
-    for (const char *at = help->standard ? help->standard : field->standard; *at && length + 2 < (int)sizeof help->text; at++)
-        if (*at != '`' && *at != '"') help->text[length++] = *at;
-    snprintf(help->text + length, sizeof help->text - (size_t)length, ")");
-}
-
-static const char *help_of(const char *field, const char *standard) {
-    static field_help all[16];
-    static int used;
-    field_help *help = &all[used++ % 16];
-    *help = (field_help){.field = field, .standard = standard};
-    (void)qs_record_describe("job", help_take, help);
-    return help->text;
-}
-
-static void epochs_options_add(job_options *o, option_table *table) {
-    options_add(table, (option_row){"epochs", OPTION_INT, &o->job.epochs, "N", help_of("epochs", "5"), 0});
-    options_add(table, (option_row){"rate", OPTION_REAL, &o->rate, "X", help_of("rate.base", NULL), 0});
-    options_add(table, (option_row){"warmup-epochs", OPTION_REAL, &o->job.rate.warmup_epochs, "X", help_of("rate.warmup_epochs", NULL), 0});
-    options_add(table, (option_row){"schedule", OPTION_TEXT, &o->schedule, "NAME", help_of("rate.schedule", NULL), 0});
-    options_add(table, (option_row){"no-augmentation", OPTION_FLAG, &o->no_augmentation, NULL, "no random crops and flips", 0});
-}
-
-static void step_options_add(job_options *o, option_table *table, bool profiled) {
-    const char *standard = profiled ? "the profile's" : NULL;
-    options_add(table, (option_row){"model", OPTION_TEXT, &o->model, "NAME", help_of("model", profiled ? standard : "resnet8"), 0});
-    options_add(table, (option_row){"seed", OPTION_INTEGER, &o->seed, "N", help_of("seed", NULL), 0});
-    optimizer_options_add(o, table);
-    options_add(table, (option_row){"loss-scaling", OPTION_TEXT, &o->loss_scaling, "WHAT", help_of("loss_scaling", NULL), 0});
-    options_add(table, (option_row){"bucket-bytes", OPTION_INTEGER, &o->job.bucket_bytes, "N", help_of("buckets.bytes", NULL), 1});
-    options_add(table, (option_row){"all-reduce", OPTION_TEXT, &o->all_reduce, "NAME", help_of("buckets.algorithm", standard), 0});
-    options_add(table, (option_row){"wire", OPTION_TEXT, &o->wire, "NAME", help_of("buckets.wire", standard), 0});
-}
-
-static void set_options_add(job_options *o, option_table *table, bool profiled) {
-    const char *standard = profiled ? "the profile's" : "128";
-    options_add(table,
-                (option_row){"dataset", OPTION_TEXT, &o->dataset, "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes (shapes)", 0});
-    options_add(table, (option_row){"batch", OPTION_INTEGER, &o->job.batch, "N", help_of("batch", standard), 1});
+    optimizer_options_start(options);
+    OPTIONS_START(asked_rows, options);
+    OPTIONS_START(step_rows, options);
+    OPTIONS_START(dataset_rows, options);
+    OPTIONS_START(batch_rows, options);
+    OPTIONS_START(epochs_rows, options);
 }
 
 void job_options_add(job_options *o, option_table *table, unsigned groups) {
-    if (groups & JOB_STEP) step_options_add(o, table, groups & JOB_PROFILED);
-    if (groups & JOB_SET) set_options_add(o, table, groups & JOB_PROFILED);
-    if (groups & JOB_FOLDER)
-        options_add(table, (option_row){"data", OPTION_TEXT, &o->data_folder, "FOLDER", "where the data sets are ($QSYNC_DATA)", 0});
-    if (groups & JOB_EPOCHS) epochs_options_add(o, table);
+    const bool profiled = groups & JOB_PROFILED;
+    if (groups & JOB_STEP && profiled) OPTIONS_ADD(table, profiled_rows, o);
+    if (groups & JOB_STEP && !profiled) OPTIONS_ADD(table, asked_rows, o);
+    if (groups & JOB_STEP) OPTIONS_ADD(table, step_rows, o);
+    if (groups & JOB_STEP) optimizer_options_add(o, table);
+    if (groups & JOB_SET) OPTIONS_ADD(table, dataset_rows, o);
+    if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_batch_rows, o);
+    if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, batch_rows, o);
+    if (groups & JOB_FOLDER) OPTIONS_ADD(table, folder_rows, o);
+    if (groups & JOB_EPOCHS) OPTIONS_ADD(table, epochs_rows, o);
 }
 
 static qs_status schedule_set(job_options *o) {
@@ -175,13 +163,18 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 
+/* ---- Sessions ---- */
+
+static const option_row session_rows[] = {
+    {OPTION(session_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
+    {OPTION(session_options, backend, "backend", "NAME", "device without a cluster file: cpu or ref"), .standard = "cpu"},
+    {OPTION(session_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
+    {OPTION(session_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},
+};
+
 void session_options_add(session_options *o, const char *command, const qs_job *job, option_table *table) {
-    *o = (session_options){.backend = "cpu", .threads = 1, .command = command, .job = job};
-    options_add(table,
-                (option_row){"cluster", OPTION_TEXT, &o->cluster, "FILE", "device classes; without it: one rank on this machine", 0});
-    options_add(table, (option_row){"backend", OPTION_TEXT, &o->backend, "NAME", "device without a cluster file: cpu or ref (cpu)", 0});
-    options_add(table, (option_row){"threads", OPTION_INT, &o->threads, "N", "threads without a cluster file (1)", 1});
-    options_add(table, (option_row){"no-pinning", OPTION_FLAG, &o->unpinned, NULL, "do not give every thread a core of its own", 0});
+    *o = (session_options){.command = command, .job = job};
+    OPTIONS_ADD(table, session_rows, o);
 }
 
 static qs_status ranks_check(const session_options *options, const session *one) {

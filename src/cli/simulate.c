@@ -161,33 +161,35 @@ done:
     return status;
 }
 
+static const option_row option_rows[] = {
+    {OPTION(simulate_options, cluster, "cluster", "FILE", "device classes"), .usual = "required"},
+    {OPTION(simulate_options, profile, "profile", "FILE", "what qsync profile measured"), .usual = "required"},
+    {OPTION(simulate_options, plan, "plan", "FILE", "the plan"), .usual = "required"},
+    {OPTION(simulate_options, count, "count", "CLASS=N,...", "other numbers of ranks than the cluster's")},
+    {OPTION(simulate_options, slow, "slow", "WHO:FACTOR,...", "stragglers: CLASS:FACTOR or rank:N:FACTOR")},
+    {OPTION(simulate_options, trace, "trace", "FILE", "write the timeline as a Chrome trace")},
+    {OPTION(simulate_options, measured, "measured", "RUN", "and a run's measured timeline beside it"), .needs = "trace"},
+    {OPTION(simulate_options, no_casts, "no-casts", NULL, "conversions cost nothing (ablation)")},
+    {OPTION(simulate_options, json, "json", NULL, "print JSON")},
+};
+
 qs_status verb_simulate(int argc, char **argv) {
     const verb_usage usage = {
-        "simulate", "",
-        "Predicts iteration time, waiting and memory of a plan from a profile, without running it. The trace opens in Perfetto\n"
-        "(ui.perfetto.dev): one process a rank; threads for data, compute, cast, communication and idle.",
-        "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace trace.json\n"
-        "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --count weak=16,strong=16\n"
-        "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --slow rank:3:2,weak:1.1\n"
-        "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace both.json --measured run\n"};
+        .verb = "simulate",
+        .arguments = "",
+        .purpose = "Predicts iteration time, waiting and memory of a plan from a profile, without running it. The trace opens in Perfetto\n"
+                   "(ui.perfetto.dev): one process a rank; threads for data, compute, cast, communication and idle.",
+        .examples = "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace trace.json\n"
+                    "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --count weak=16,strong=16\n"
+                    "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --slow rank:3:2,weak:1.1\n"
+                    "  qsync simulate --cluster cluster.json --profile profile.json --plan plan.json --trace both.json --measured run\n"};
     simulate_options o = {0};
     option_table table = {0};
     bool done = false;
     int first = 0;
-    options_add(&table, (option_row){"cluster", OPTION_TEXT, &o.cluster, "FILE", "device classes (required)", 0});
-    options_add(&table, (option_row){"profile", OPTION_TEXT, &o.profile, "FILE", "what qsync profile measured (required)", 0});
-    options_add(&table, (option_row){"plan", OPTION_TEXT, &o.plan, "FILE", "the plan (required)", 0});
-    options_add(&table, (option_row){"count", OPTION_TEXT, &o.count, "CLASS=N,...", "other numbers of ranks than the cluster's", 0});
-    options_add(&table, (option_row){"slow", OPTION_TEXT, &o.slow, "WHO:FACTOR,...", "stragglers: CLASS:FACTOR or rank:N:FACTOR", 0});
-    options_add(&table, (option_row){"trace", OPTION_TEXT, &o.trace, "FILE", "write the timeline as a Chrome trace", 0});
-    options_add(&table, (option_row){"measured", OPTION_TEXT, &o.measured, "RUN", "and a run's measured timeline beside it", 0});
-    options_add(&table, (option_row){"no-casts", OPTION_FLAG, &o.no_casts, NULL, "conversions cost nothing (ablation)", 0});
-    options_add(&table, (option_row){"json", OPTION_FLAG, &o.json, NULL, "print JSON", 0});
+    OPTIONS_ADD(&table, option_rows, &o);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
-    if (!o.cluster || !o.profile || !o.plan)
-        return qs_fail(QS_USAGE, "simulate needs --cluster, --profile and --plan; see qsync simulate --help");
-    if (o.measured && !o.trace) return qs_fail(QS_USAGE, "--measured needs --trace: the file that both timelines go to");
+    QS_TRY(options_require(&table, &usage, 3, (const char *const[]){"cluster", "profile", "plan"}));
     return simulate(&o);
 }

@@ -129,93 +129,73 @@ typedef struct train_work {
     bool json;
 } train_work;
 
-static void work_options_add(train_work *work, option_table *table) {
-    qs_train_options *o = &work->options;
-    session_options_add(&work->where, "train", &work->job.job, table);
-    job_options_add(&work->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
-    options_add(table, (option_row){"train-limit", OPTION_INTEGER, &o->training_limit, "N", "use the first N training samples only", 0});
-    options_add(table, (option_row){"test-limit", OPTION_INTEGER, &o->test_limit, "N", "use the first N test samples only", 0});
-    options_add(table, (option_row){"max-steps", OPTION_INTEGER, &o->max_steps, "N",
-                                    "stop after N steps, those done before --resume among them", 0});
-    options_add(table, (option_row){"plan", OPTION_TEXT, &work->plan_path, "FILE",
-                                    "plan from qsync plan, or written by hand; its job gives the defaults", 0});
-    options_add(table, (option_row){"watch-plan", OPTION_TEXT, &o->watch_plan, "FILE",
-                                    "switch to the plan in FILE, between two steps, whenever another one appears there", 0});
-    options_add(table,
-                (option_row){"watch-after", OPTION_INTEGER, &o->watch_after, "N", "look at that file only when N steps are done (0)", 0});
-    options_add(table,
-                (option_row){"promote-at", OPTION_REAL, &o->promote_at, "X",
-                             "promote tensors when more than this share of their elements overflows (the plan's); below 0: never", 0});
-    options_add(table, (option_row){"promote-underflow", OPTION_REAL, &o->promote_underflow, "X",
-                                    "promote them also when more than this share underflows (0: never)", 0});
-    options_add(table, (option_row){"weights", OPTION_TEXT, &o->start_weights, "FILE", "start from saved weights", 0});
-    options_add(table, (option_row){"resume", OPTION_TEXT, &o->resume, "FILE", "go on from the state.qsync of another run", 0});
-    options_add(table, (option_row){"checkpoint-every", OPTION_INTEGER, &o->checkpoint_every, "N",
-                                    "write state.qsync into the run folder after every N epochs and at the end", 1});
-    options_add(table, (option_row){"out", OPTION_TEXT, &o->run_folder, "FOLDER", "run folder to write", 0});
-    options_add(table, (option_row){"gradient-variance", OPTION_INTEGER, &o->gradients_every, "N",
-                                    "write the variance of each operator's weight gradient to the metrics every N steps", 1});
-    options_add(table, (option_row){"norm-gap", OPTION_INTEGER, &o->norm_gap_every, "N",
-                                    "write how far 8 bits move the values of normalisations to the metrics every N steps", 1});
-    options_add(table, (option_row){"trace", OPTION_FLAG, &o->trace, NULL,
-                                    "write trace.json into the run folder: a typical step of all ranks as a Chrome trace", 0});
-    options_add(table, (option_row){"audit-bound", OPTION_REAL, &o->audit_bound, "PERCENT",
-                                    "warn when the iteration is further from its prediction (10)", 0});
-    options_add(table, (option_row){"json", OPTION_FLAG, &work->json, NULL, "print the result as JSON", 0});
-}
-
-static void failure_options_add(qs_train_options *o, option_table *table) {
-    options_add(table, (option_row){"scale-growth", OPTION_INTEGER, &o->scale_growth, "N",
-                                    "dynamic loss scaling doubles after N steps without overflow (those of an epoch)", 0});
-    options_add(table, (option_row){"skip-limit", OPTION_INTEGER, &o->skip_limit, "N",
-                                    "end with exit code 4 when loss scaling skipped N steps in a row (48)", 0});
-    options_add(table, (option_row){"diverged-at", OPTION_REAL, &o->diverged_at, "X",
-                                    "end with exit code 4 when the loss of 10 steps exceeds X times that of the first step (0: never)", 0});
-}
-
-static qs_status failure_options_check(const qs_train_options *o, const option_table *table) {
-    if (option_given(table, "scale-growth") && o->scale_growth < 1)
-        return qs_fail(QS_USAGE, "--scale-growth %lld: at least 1 step", (long long)o->scale_growth);
-    if (option_given(table, "skip-limit") && o->skip_limit < 1)
-        return qs_fail(QS_USAGE, "--skip-limit %lld: at least 1 step", (long long)o->skip_limit);
-    if (o->diverged_at == 0 || (o->diverged_at > 1 && isfinite(o->diverged_at))) return QS_OK;
-    return qs_fail(QS_USAGE, "--diverged-at %g: how many times the first step's loss is too much, more than 1; 0: never", o->diverged_at);
-}
+static const option_row option_rows[] = {
+    {OPTION(train_work, options.training_limit, "train-limit", "N", "use the first N training samples only")},
+    {OPTION(train_work, options.test_limit, "test-limit", "N", "use the first N test samples only")},
+    {OPTION(train_work, options.max_steps, "max-steps", "N", "stop after N steps, those done before --resume among them")},
+    {OPTION(train_work, plan_path, "plan", "FILE", "plan from qsync plan, or written by hand; its job gives the defaults")},
+    {OPTION(train_work, options.watch_plan, "watch-plan", "FILE",
+            "switch to the plan in FILE, between two steps, whenever another one appears there")},
+    {OPTION(train_work, options.watch_after, "watch-after", "N", "look at that file only when N steps are done"), .standard = "0",
+     .needs = "watch-plan"},
+    {OPTION(train_work, options.promote_at, "promote-at", "X",
+            "promote tensors when more than this share of their elements overflows; below 0: never"),
+     .usual = "the plan's", .minimum = -HUGE_VAL, .needs = "plan"},
+    {OPTION(train_work, options.promote_underflow, "promote-underflow", "X",
+            "promote them also when more than this share underflows; 0: never"),
+     .standard = "0", .needs = "plan"},
+    {OPTION(train_work, options.start_weights, "weights", "FILE", "start from saved weights")},
+    {OPTION(train_work, options.resume, "resume", "FILE", "go on from the state.qsync of another run, which brings its own weights"),
+     .excludes = "weights"},
+    {OPTION(train_work, options.checkpoint_every, "checkpoint-every", "N",
+            "write state.qsync into the run folder after every N epochs and at the end"),
+     .minimum = 1, .needs = "out"},
+    {OPTION(train_work, options.run_folder, "out", "FOLDER", "run folder to write")},
+    {OPTION(train_work, options.gradients_every, "gradient-variance", "N",
+            "write the variance of each operator's weight gradient to the metrics every N steps"),
+     .minimum = 1, .needs = "out"},
+    {OPTION(train_work, options.norm_gap_every, "norm-gap", "N",
+            "write how far 8 bits move the values of normalisations to the metrics every N steps"),
+     .minimum = 1, .needs = "out"},
+    {OPTION(train_work, options.trace, "trace", NULL,
+            "write trace.json into the run folder: a typical step of all ranks as a Chrome trace"),
+     .needs = "out"},
+    {OPTION(train_work, options.audit_bound, "audit-bound", "PERCENT", "warn when the iteration is further from its prediction"),
+     .usual = "10"},
+    {OPTION(train_work, json, "json", NULL, "print the result as JSON")},
+    {OPTION(train_work, options.scale_growth, "scale-growth", "N", "dynamic loss scaling doubles after N steps without overflow"),
+     .usual = "those of an epoch", .minimum = 1},
+    {OPTION(train_work, options.skip_limit, "skip-limit", "N", "end with exit code 4 when loss scaling skipped N steps in a row"),
+     .usual = "48", .minimum = 1},
+    {OPTION(train_work, options.diverged_at, "diverged-at", "X",
+            "end with exit code 4 when the loss of 10 steps exceeds X times that of the first step; 0: never"),
+     .standard = "0"},
+};
 
 static qs_status work_read(train_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
-        "train", "",
-        "Trains over all ranks with exactly the plan (fp32 everywhere without one). The run folder receives configuration,\n"
-        "metrics (one JSON object a line), the plan and the final weights.",
-        "  qsync train --model lenet5 --dataset mnist --epochs 2 --out run\n"
-        "  mpirun -n 2 qsync train --cluster cluster.json --plan plan.json --dataset fashion-mnist\n"};
+        .verb = "train",
+        .arguments = "",
+        .purpose = "Trains over all ranks with exactly the plan (fp32 everywhere without one). The run folder receives configuration,\n"
+                   "metrics (one JSON object a line), the plan and the final weights.",
+        .examples = "  qsync train --model lenet5 --dataset mnist --epochs 2 --out run\n"
+                    "  mpirun -n 2 qsync train --cluster cluster.json --plan plan.json --dataset fashion-mnist\n"};
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);
-    work_options_add(work, &table);
-    failure_options_add(&work->options, &table);
+    session_options_add(&work->where, "train", &work->job.job, &table);
+    job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
+    OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    QS_TRY(arguments_check(&usage, argc, argv, first, 0));
     QS_TRY(job_options_finish(&work->job));
-    if (work->options.trace && !work->options.run_folder)
-        return qs_fail(QS_USAGE, "--trace needs a run folder to write to; give --out FOLDER");
-    if (work->options.gradients_every > 0 && !work->options.run_folder)
-        return qs_fail(QS_USAGE, "--gradient-variance needs a run folder to write to; give --out FOLDER");
-    if (work->options.norm_gap_every > 0 && !work->options.run_folder)
-        return qs_fail(QS_USAGE, "--norm-gap needs a run folder to write to; give --out FOLDER");
-    if (work->options.checkpoint_every > 0 && !work->options.run_folder)
-        return qs_fail(QS_USAGE, "--checkpoint-every needs a run folder to write to; give --out FOLDER");
-    if (work->options.resume && work->options.start_weights)
-        return qs_fail(QS_USAGE, "--resume brings its own weights; leave out --weights");
-    if (work->options.watch_after > 0 && !work->options.watch_plan)
-        return qs_fail(QS_USAGE, "--watch-after says when to look at a file; name it with --watch-plan FILE");
-    if ((option_given(&table, "promote-at") || option_given(&table, "promote-underflow")) && !work->plan_path)
-        return qs_fail(QS_USAGE, "--promote-at and --promote-underflow are about the formats of a plan's tensors; give --plan FILE");
-    if (work->options.promote_at > 1 || !(work->options.promote_underflow >= 0 && work->options.promote_underflow <= 1))
-        return qs_fail(QS_USAGE, "--promote-at %g, --promote-underflow %g: shares of elements, from 0 to 1", work->options.promote_at,
-                       work->options.promote_underflow);
-    QS_TRY(failure_options_check(&work->options, &table));
+    const qs_train_options *o = &work->options;
+    if (o->promote_at > 1 || o->promote_underflow > 1)
+        return qs_fail(QS_USAGE, "--promote-at %g, --promote-underflow %g: shares of elements, from 0 to 1", o->promote_at,
+                       o->promote_underflow);
+    if (o->diverged_at > 0 && o->diverged_at <= 1)
+        return qs_fail(QS_USAGE, "--diverged-at %g: how many times the first step's loss is too much, more than 1; 0: never",
+                       o->diverged_at);
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);

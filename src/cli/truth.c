@@ -33,32 +33,26 @@ typedef struct comparison {
 
 /* ---- Options --------------------------------------------------------------------------------------------------------- */
 
-static const char *const own_options[] = {"model",   "dataset", "batch", "data", "cluster", "class",
-                                          "backend", "threads", "seeds", "out",  "warm-up", "stochastic-floats"};
-
-void truth_options_start(truth_options *options) {
-    qs_truth_options defaults;
-    qs_truth_options_default(&defaults);
-    *options = (truth_options){.seeds = defaults.seeds, .warm_up = defaults.warm_up};
-    job_options_start(&options->job);
-}
+static const option_row option_rows[] = {
+    {OPTION(truth_options, class_name, "class", "NAME", "device class of --cluster to measure on"), .needs = "ground-truth"},
+    {OPTION(truth_options, seeds, "seeds", "N", "runs of every recipe that draws"), .standard = "16", .minimum = 2,
+     .needs = "ground-truth"},
+    {OPTION(truth_options, warm_up, "warm-up", "N", "fp32 training iterations before it"), .standard = "20", .needs = "ground-truth"},
+    {OPTION(truth_options, stochastic_floats, "stochastic-floats", NULL, "round to float formats stochastically too, not to nearest"),
+     .needs = "ground-truth"},
+    {OPTION(truth_options, out, "out", "FILE", "keep measured noise and indicators as CSV"), .needs = "ground-truth"},
+};
 
 void truth_options_add(truth_options *o, option_table *table) {
+    job_options_start(&o->job);
     job_options_add(&o->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_PROFILED);
     session_options_add(&o->where, "indicator", &o->job.job, table);
-    options_add(table, (option_row){"class", OPTION_TEXT, &o->class_name, "NAME", "device class of --cluster to measure on", 0});
-    options_add(table, (option_row){"seeds", OPTION_INT, &o->seeds, "N", "runs of every recipe that draws (16)", 2});
-    options_add(table, (option_row){"warm-up", OPTION_INT, &o->warm_up, "N", "fp32 training iterations before it (20)", 0});
-    options_add(table, (option_row){"stochastic-floats", OPTION_FLAG, &o->stochastic_floats, NULL,
-                                    "round to float formats stochastically too, not to nearest", 0});
-    options_add(table, (option_row){"out", OPTION_TEXT, &o->out, "FILE", "keep truth and indicators as CSV", 0});
+    OPTIONS_ADD(table, option_rows, o);
 }
 
 qs_status truth_options_refuse(const option_table *table) {
-    for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++)
-        if (option_given(table, own_options[i]))
-            return qs_fail(QS_USAGE, "--%s belongs to --ground-truth: the profile says it otherwise", own_options[i]);
-    return QS_OK;
+    static const char *const of_runs[] = {"model", "dataset", "batch", "data", "cluster", "backend", "threads"};
+    return options_refuse(table, (int)(sizeof of_runs / sizeof *of_runs), of_runs, "--ground-truth: the profile says it otherwise");
 }
 
 /* ---- Device and recipes ---------------------------------------------------------------------------------------------- */

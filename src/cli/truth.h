@@ -14,7 +14,6 @@ typedef struct truth_options {
     const char *out; /* NULL: nothing is written */
 } truth_options;
 
-void truth_options_start(truth_options *options);
 void truth_options_add(truth_options *options, option_table *table);
 /* QS_USAGE when one of them was given without --ground-truth. */
 qs_status truth_options_refuse(const option_table *table);

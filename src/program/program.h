@@ -4,6 +4,7 @@
 #define QSYNC_PROGRAM_H
 
 #include <jansson.h>
+#include <stddef.h>
 
 #include "qsync/device.h"
 #include "qsync/graph.h"
@@ -35,38 +36,68 @@ void failure_told_set(void);
 
 /* ---- Options (options.c) ------------------------------------------------------------------------------------------------- */
 
+/* A verb declares its options as static rows and says where in a struct of its own the values go. The rows set the defaults, parse and
+ * check what the command line says, and are the text of --help. */
 typedef enum option_kind { OPTION_TEXT, OPTION_INT, OPTION_INTEGER, OPTION_REAL, OPTION_FLAG } option_kind;
 typedef struct option_row {
-    const char *name; /* "batch" for --batch */
-    option_kind kind;
-    void *target;         /* const char **, int *, int64_t *, double *, bool * */
-    const char *argument; /* "N", "FILE"; NULL for flags */
-    const char *help;     /* one line; the default is part of it */
-    double minimum;       /* of numbers */
+    const char *name;              /* "batch" for --batch */
+    option_kind kind;              /* by the type of the member: const char *, int, int64_t, double or bool */
+    size_t at;                     /* of the member in the struct */
+    const char *argument;          /* "N", "FILE"; NULL for flags */
+    const char *help;              /* one line */
+    const char *(*describe)(void); /* in place of `help`: a text that comes from a list */
+    const char *field;             /* in place of `help`: what the job's record says of this field, with its default */
+    const char *standard;          /* the default, as it would be given; NULL: what is in the struct */
+    const char *usual;             /* said in place of the default: "the profile's" */
+    double minimum;                /* of numbers */
+    const char *needs;             /* an option that must stand beside this one */
+    const char *excludes;          /* options, comma-separated, that must not */
 } option_row;
+
+/* {OPTION(request, batch, "batch", "N", "samples of a step"), .standard = "128", .minimum = 1} */
+#define OPTION(type, member, option, value, text) \
+    .name = (option),                                                                                                                    \
+    .kind = _Generic(((type *)0)->member,                                                                                                \
+                     const char *: OPTION_TEXT,                                                                                          \
+                     int: OPTION_INT,                                                                                                    \
+                     int64_t: OPTION_INTEGER,                                                                                            \
+                     double: OPTION_REAL,                                                                                                \
+                     bool: OPTION_FLAG),                                                                                                 \
+    .at = offsetof(type, member), .argument = (value), .help = (text)
 
 typedef struct verb_usage {
     const char *verb;
     const char *arguments; /* "MODEL", "[VALUE ...]" or "" */
     const char *purpose;   /* a few lines */
     const char *examples;  /* lines, or NULL */
+    int least, most;       /* plain arguments */
 } verb_usage;
 
-#define MOST_OPTIONS 56
+enum { MOST_OPTIONS = 64 };
 typedef struct option_table {
     int rows;
-    option_row row[MOST_OPTIONS];
-    bool given[MOST_OPTIONS]; /* set by options_parse */
+    struct {
+        const option_row *row;
+        void *target;
+        bool given; /* set by options_parse */
+    } option[MOST_OPTIONS];
 } option_table;
 
-void options_add(option_table *table, option_row row);
-/* Parses argv[1..]; *first receives the index of the first non-option argument. `done` becomes true after --help. QS_USAGE names the
- * option, the value and the rule. */
+/* Adds the rows of a struct and sets its members to their defaults. Rows and struct outlive the table. */
+#define OPTIONS_ADD(table, rows, base) options_add((table), (int)(sizeof(rows) / sizeof *(rows)), (rows), (base))
+void options_add(option_table *table, int rows, const option_row *row, void *base);
+/* The defaults alone. */
+#define OPTIONS_START(rows, base) options_start((int)(sizeof(rows) / sizeof *(rows)), (rows), (base))
+void options_start(int rows, const option_row *row, void *base);
+/* Parses argv[1..]; *first receives the index of the first plain argument. `done` becomes true after --help. QS_USAGE names the option, the
+ * value and the rule. */
 qs_status options_parse(option_table *table, const verb_usage *usage, int argc, char **argv, int *first, bool *done);
 /* True when the option stood on the command line. */
 bool option_given(const option_table *table, const char *name);
-/* QS_USAGE when there are more than `most` plain arguments. */
-qs_status arguments_check(const verb_usage *usage, int argc, char **argv, int first, int most);
+/* QS_USAGE where one of these options stood on the command line: "--NAME belongs to WHERE". */
+qs_status options_refuse(const option_table *table, int count, const char *const *name, const char *where);
+/* QS_USAGE where one of these options did not: "VERB needs --A and --B". */
+qs_status options_require(const option_table *table, const verb_usage *usage, int count, const char *const *name);
 /* The input of a model: its own, with the shape "3x32x32" unless text is NULL, and other classes unless 0. */
 qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out);
 /* Calls `visit` for each name of a comma-separated list, up to the first failure. */

@@ -96,14 +96,14 @@ fewer=$(hash "$work/fewer.json")
 check "training with fewer bits" [ -n "$fewer" ]
 check "narrower is different" [ "$(hash "$work/narrow.json")" != "$fewer" ]
 refuse 2 "widths without a plan" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,9)/nearest-even" --svg x.svg
-refuse 2 "go together" accum lenet5 --plan "$work/plan.json"
+refuse 2 "--plan needs --accumulate RULE" accum lenet5 --plan "$work/plan.json"
 refuse 2 "a rule like" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,auto)/odd"
 refuse 2 "one width for all" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,9)/nearest-even" --accumulator-bits-off 1
 refuse 2 "formula or adder" accum lenet5 --plan "$work/plan.json" --accumulate "fp(8,auto)/nearest-even" --accumulator-widths odd
-refuse 2 "go with --accumulate" accum lenet5 --accumulator-bits-off 1
+refuse 2 "--accumulator-bits-off needs --accumulate RULE" accum lenet5 --accumulator-bits-off 1
 refuse 2 'no adder "odd"' accum --length 100 --simulate --adder odd
 refuse 2 "products or normal" accum --length 100 --simulate --addends odd
-refuse 2 "add --simulate" accum --length 100 --trials 5
+refuse 2 "--trials needs --simulate" accum --length 100 --trials 5
 refuse 2 "accum needs --length or a model" accum
 refuse 2 "a non-zero share of 0" accum --length 100 --nzr 0
 refuse 2 "leave out the model" accum resnet20 --length 100

@@ -45,8 +45,8 @@ holds "$work/fits.json" ".classes.single | .assignment.ratio_low > 0 and .predic
 
 # shellcheck disable=SC2086
 {
-    refuse 2 '--ratio goes with --planner demote' plan $files --planner op --ratio 0.5
-    refuse 2 '--low goes with --planner' plan $files --low 'fp(4,3,4)'
+    refuse 2 '--ratio belongs to --planner demote' plan $files --planner op --ratio 0.5
+    refuse 2 '--low belongs to --planner' plan $files --low 'fp(4,3,4)'
     refuse 2 'lies in [0, 1]' plan $files --planner demote --ratio 1.5
     refuse 2 'order alphabetical' plan $files --planner demote --order alphabetical
     refuse 1 'class single does not store fp(3,4,0)' plan $files --planner op --low 'fp(3,4,0)'

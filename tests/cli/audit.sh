@@ -51,7 +51,7 @@ holds "$work/report" "the report has no audit" '[.audit[].ranks | length] == [2]
 "$QSYNC" train $job --max-steps 20 --test-limit 64 --out "$work/plain" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train without a plan"; }
 holds "$work/plain/audit.json" "something was predicted without a plan" '[.. | objects | has("predicted") or has("error_percent")] | any | not'
 [ ! -e "$work/plain/trace.json" ] || fail "a trace that nobody asked for"
-refuse 2 'give --out' train $job --trace
+refuse 2 '--trace needs --out FOLDER' train $job --trace
 
 # ---- The process: base, kernels, data, arena within 3 % of what is resident; sanitizers keep memory of their own.
 if grep -q -a '__[at]san_init' "$QSYNC"; then

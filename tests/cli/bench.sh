@@ -45,7 +45,7 @@ holds 'peaks' '[.devices[] | (.formats | sort) == (.peak_gop_per_s | keys) and (
 refuse 2 '3x64' bench --input 3x64
 refuse 2 'classes' bench --classes 0
 refuse 2 'resnet18' bench --models resnet18 --input 3x16x16 --backend ref
-refuse 2 'leave out --tune' bench --breakdown --tune
+refuse 2 'do not go together: leave one out' bench --breakdown --tune
 refuse 2 'unknown option --norm' bench --norm
-refuse 2 '--dataset goes with --tune' bench --dataset shapes
+refuse 2 '--dataset needs --tune' bench --dataset shapes
 finish

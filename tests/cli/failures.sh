@@ -49,7 +49,7 @@ for how in alone launch; do
     ends $how 1 test-loss '(.tensor | strings)' 'the test loss is not finite after step 1: operator [a-z0-9]*, tensor ' --rate 1e30 --max-steps 1
 done
 
-refuse 2 '--skip-limit 0: at least 1' train --model lenet5 --dataset shapes --skip-limit 0
-refuse 2 '--scale-growth 0: at least 1' train --model lenet5 --dataset shapes --scale-growth 0
+refuse 2 '--skip-limit 0: must be at least 1' train --model lenet5 --dataset shapes --skip-limit 0
+refuse 2 '--scale-growth 0: must be at least 1' train --model lenet5 --dataset shapes --scale-growth 0
 refuse 2 '--diverged-at 0.5' train --model lenet5 --dataset shapes --diverged-at 0.5
 finish

@@ -15,8 +15,8 @@ expect 0 inspect lenet5 --blocks < "$(dirname "$0")/inspect-blocks.expected"
 jq -e '(.kinds | length) == 7 and ([.kinds[].copies[]] | length) == 11 and ([.kinds[].copies[].adjustable[]] | unique | length) == 22 and
     all(.kinds[]; (.copies | map(.adjustable | length) | unique | length) == 1)' "$work/json" > "$work/out" ||
     { echo "resnet20 in other blocks"; cat "$work/json"; failures=$((failures + 1)); }
-refuse 2 'give one of them' inspect lenet5 --memory --blocks
-refuse 2 'give one of them' inspect lenet5 --groups --blocks
+refuse 2 'do not go together: leave one out' inspect lenet5 --memory --blocks
+refuse 2 'do not go together: leave one out' inspect lenet5 --groups --blocks
 
 # Groups: lenet5's five multiplications and the logits to the letter; in JSON, sizes add up and every tensor is in one group.
 expect 0 inspect lenet5 --groups --batch 4 < "$(dirname "$0")/inspect-groups.expected"
@@ -45,9 +45,9 @@ memory --recipe fp32 > "$work/fp32"
 "$QSYNC" inspect resnet8 --memory --batch 16 --backend ref --plan "$work/plan.json" --json > "$work/low" || failures=$((failures + 1))
 jq -se '.[0].arena_bytes < .[1].arena_bytes and (map(.categories["saved activations"].bytes) | .[0] * 2 < .[1])' \
     "$work/low" "$work/fp32" > "$work/out" || { echo "low formats save too little"; cat "$work/low"; failures=$((failures + 1)); }
-refuse 2 'give --memory with it' inspect lenet5 --recipe bf16
-refuse 2 'give one of them' inspect lenet5 --memory --recipe bf16 --plan plan.json
-refuse 2 'give --plan' inspect lenet5 --memory --class weak
+refuse 2 '--recipe needs --memory' inspect lenet5 --recipe bf16
+refuse 2 'do not go together: leave one out' inspect lenet5 --memory --recipe bf16 --plan plan.json
+refuse 2 '--class needs --plan FILE' inspect lenet5 --memory --class weak
 refuse 2 'no recipe "int4"' inspect lenet5 --memory --recipe int4
 refuse 2 "device backend 'gpu'" inspect lenet5 --memory --backend gpu
 echo '{"schema": "qsync/plan/1", "classes": {"single": {"operators": {"fc9": "bf16"}}}}' > "$work/plan.json"

@@ -45,10 +45,10 @@ jq -n '{schema: "qsync/cluster/1", classes: {single: {role: "training", backend:
 jq 'del(.signature)' "$work/run/plan.json" > "$work/plan.json" && mv "$work/plan.json" "$work/run/plan.json"
 goes_on 2 --cluster "$work/cluster.json"
 
-refuse 2 'landscape needs a weights file' landscape
+refuse 2 'landscape needs WEIGHTS' landscape
 refuse 2 '8 points: an odd number' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --points 8
 refuse 2 '9 batches: the training part has 4' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --batches 9
 refuse 2 'range 0' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --range 0
-refuse 2 '--norm-gap needs a run folder' train --model "$model" --norm-gap 1
+refuse 2 '--norm-gap needs --out FOLDER' train --model "$model" --norm-gap 1
 refuse 2 'no normalisation in 8 bits' train --model resnet8 --norm-gap 1 --out "$work/none"
 finish

@@ -22,7 +22,7 @@ grep -q 'ESTIMATED from published figures, not measured' "$work/json" || fail "a
 cmp -s "$work/a.json" "$work/again.json" || fail "two estimates differ"
 refuse 2 '--estimate needs --cluster' profile --estimate --out "$work/x.json"
 refuse 2 'class big names no "device"' profile --estimate --cluster "$examples/cluster.json" --out "$work/x.json"
-refuse 2 '--statistics-from goes with --estimate' profile --statistics-from "$work/a.json" --out "$work/x.json"
+refuse 2 '--statistics-from needs --estimate' profile --statistics-from "$work/a.json" --out "$work/x.json"
 refuse 1 'has no statistics either' profile --estimate --cluster "$examples/cluster-a.json" --model resnet20 --dataset cifar10 --batch 64 \
     --statistics-from "$work/a.json" --out "$work/x.json"
 [ -e "$work/x.json" ] && fail "a refused estimate was written"
@@ -124,7 +124,7 @@ jq '.classes.t4.kernels = {}' "$work/qsync.json" > "$work/less.json"
 "$QSYNC" plan --diff "$work/less.json" "$work/qsync.json" > "$work/out" 2> "$work/err" && fail "other kernels are no difference"
 refuse 2 'nosuch.json' plan --diff "$work/qsync.json" "$work/nosuch.json"
 refuse 2 'needs two plan files, not 1' plan --diff "$work/qsync.json"
-refuse 2 'unexpected argument' plan "$work/qsync.json"
+refuse 2 'compared with --diff' plan "$work/qsync.json"
 
 # A class that the others are as fast without: told, taken out when asked, and the cluster that remains is written for training.
 jq '.classes.slow = (.classes.t4 | .share = "1%" | .count = 1 | .memory.limit = "100%") |
@@ -139,7 +139,7 @@ three="--cluster $work/three.json --profile $work/three-profile.json --dataset s
     grep -q 'without slow: .*: leave it out (--drop-unhelpful)' "$work/json" || fail "the class that holds all up is not named"
     ask plan $three --drop-unhelpful --cluster-out "$work/rest.json" --out "$work/rest-plan.json"
     refuse 2 '--drop-unhelpful needs --cluster-out' plan $three --drop-unhelpful
-    refuse 2 '--cluster-out goes with' plan $three --cluster-out "$work/x.json"
+    refuse 2 '--cluster-out needs --drop-unhelpful' plan $three --cluster-out "$work/x.json"
 }
 grep -q 'left out: slow; with it' "$work/json" || fail "what was left out is not told"
 jq -e '(.classes | has("slow") | not) and (.links | all(.between | index("slow") | not))' "$work/rest.json" > /dev/null || fail "the class is still there"
@@ -153,7 +153,7 @@ holds '.ranks == 32'
 {
     ask plan $three --keep-first-last int8/fp16 --out "$work/ends.json"
     refuse 2 'no class has that recipe' plan $three --keep-first-last int4:shift4
-    refuse 2 'put them into the file' plan $three --keep-first-last fp32 --pins "$work/ends.json"
+    refuse 2 'do not go together' plan $three --keep-first-last fp32 --pins "$work/ends.json"
 }
 jq -e '[.classes.t4.operators | to_entries[] | select(.value | type == "object" and .pin and .recipe == "int8/fp16") | .key] == ["conv1", "fc"]' \
     "$work/ends.json" > /dev/null || fail "the ends are not pinned"
@@ -178,5 +178,5 @@ for off in -2 2; do
     [ "$(widths $off)" = "$(echo "$by_length" | jq -c "map(. + $off)")" ] || fail "$off bits off $by_length: $(widths $off)"
 done
 # shellcheck disable=SC2086
-refuse 2 'go with --accumulate' plan $narrow --accumulator-bits-off=-1
+refuse 2 '--accumulator-bits-off needs --accumulate RULE' plan $narrow --accumulator-bits-off=-1
 finish

@@ -74,7 +74,7 @@ grep -q 'predictions are off by .* on average' "$work/out" || { cat "$work/out";
 jq -e --arg plan "$work/low.json" --slurpfile simulated "$work/simulated" '(.checks | length) == 2 and all(.checks[]; .plan == $plan and .steps >= 6 and
     .measured_us > 0 and .confidence <= 1 and .no_casts_us > 0 and .no_casts_us < .predicted_us and
     ((.predicted_us / $simulated[0].iteration_us - 1) | . < 1e-9 and . > -1e-9))' "$work/checked.json" > "$work/out" || fail "checks are not as they must be"
-refuse 2 '--check p.json: times plans on all ranks together' profile $job --cluster "$work/ref.json" --class single --check p.json
+refuse 2 '--check and --class do not go together' profile $job --cluster "$work/ref.json" --class single --check p.json
 
 # One class after the other, without a launcher.
 classes=$work/classes.json
@@ -94,5 +94,5 @@ jq -e --arg a "$first" --arg b "$second" --slurpfile before "$work/before.json" 
     fail "the first class was not replaced"
 refuse 1 'a class is added to a profile of the same model and batch' profile $job --cluster "$cluster" --class "$first" --out "$classes" --batch 4
 refuse 2 'nobody' profile $job --cluster "$cluster" --class nobody --out "$classes"
-refuse 2 '--class nobody: needs --cluster' profile $job --class nobody --out "$classes"
+refuse 2 '--class needs --cluster FILE' profile $job --class nobody --out "$classes"
 finish

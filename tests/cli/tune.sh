@@ -63,7 +63,7 @@ jq -e '.file == null' "$work/tuned" > "$work/out" || fail "--tune without a cach
 "$QSYNC" bench --tune --models lenet5 --input 3x32x32 --classes 10 --recipes fp32 --batch 8 --steps 6 --json > "$work/sized" || fail "--tune --input"
 jq -e --slurpfile tuned "$work/tuned" '[.models.lenet5.cases[].case] == [$tuned[0].models.lenet5.cases[].case]' "$work/sized" > "$work/out" ||
     fail "--input and --dataset give other cases"
-refuse 2 'leave out --input' bench --tune --dataset shapes --classes 10
+refuse 2 'do not go together' bench --tune --dataset shapes --classes 10
 
 # Several at once, into a file that is not there yet.
 for i in 1 2 3 4; do
@@ -104,6 +104,6 @@ jq -e '.models.lenet5.fp32.tuned == 0' "$work/bench" > "$work/out" || fail "tune
 QSYNC_CACHE=$work/broken "$QSYNC" $tune > "$work/out" 2> "$work/err" && fail "--tune into a broken cache"
 [ "$(cat "$work/broken")" = 'this is no cache' ] || fail "a broken cache was changed"
 
-refuse 2 'goes with --tune' bench --dataset shapes
-refuse 2 'leave out --tune' bench --tune --kernels
+refuse 2 '--dataset needs --tune' bench --dataset shapes
+refuse 2 'do not go together: leave one out' bench --tune --kernels
 finish

@@ -26,7 +26,7 @@ for how in "--plan $plan" "--wire int8"; do
     "$QSYNC" inspect lenet5 --memory $how > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "inspect --memory $how"; }
     grep -q '^wire residuals .*persistent' "$work/out" || { cat "$work/out"; fail "residuals are not in the table of inspect --memory $how"; }
 done
-refuse 2 'the plan has the wire' inspect lenet5 --memory --wire int8 --plan "$plan"
+refuse 2 '--plan and --wire do not go together' inspect lenet5 --memory --wire int8 --plan "$plan"
 
 launch train --cluster "$folder/cluster.json" --plan "$plan" --train-limit 640 --test-limit 64 --out "$work/run" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train"; }
 jq -e '.job.buckets.wire == "int8"' "$work/run/config.json" > /dev/null || fail "the run does not follow the plan"
