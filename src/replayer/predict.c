@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A predictor keeps the schedules
  * of its last question, so that a change of one class lowers that class alone. */
+#include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "process.h"
-#include "replayer_internal.h"
+#include "qsync/replayer.h"
+
+static const double most_jitter = 0.1; /* a profile with more than this is told of: its machine had other work */
 
 typedef struct class_work {
     const qs_class_profile *profile;
@@ -15,8 +18,10 @@ typedef struct class_work {
     qs_schedule *schedule; /* NULL: none yet */
     double *us, *alone_us;
     bool knows_alone;
-    qs__process process;
-    int64_t program_bytes, shared_bytes; /* see process.h */
+    int *first_of_kernel;                /* (kernels of the profile) the first row with the same kernel: its code is there once */
+    bool *seen;                          /* (kernels of the profile) in the schedule */
+    bool *counted;                       /* (kernels of the profile) at a kernel's first row: its code is in the sum */
+    int64_t program_bytes, shared_bytes; /* of the process: the schedule's own, and pages of code that other programs share */
 } class_work;
 
 struct qs_predictor {
@@ -26,8 +31,14 @@ struct qs_predictor {
     const qs_job *job;
     qs_cost_options options;
     class_work *work; /* (classes) */
-    qs__ranks ranks;
+    /* What is the same for all plans. */
+    int ranks, hosts;
+    int *host;                  /* (ranks) */
+    double *slow;               /* (ranks) */
+    qs_all_reduce_cost *reduce; /* (buckets); NULL: not priced yet */
 };
+
+/* ---- Classes ----------------------------------------------------------------------------------------------------------------------- */
 
 static void class_forget(class_work *work) {
     qs_schedule_release(work->schedule);
@@ -37,7 +48,30 @@ static void class_forget(class_work *work) {
     work->us = work->alone_us = NULL;
 }
 
-static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
+/* What the kernels of the schedule hold of a process, by the profile (docs/method.md §4.7): each kernel, and once each case. */
+static void process_bytes_find(class_work *work) {
+    const qs_class_profile *profile = work->profile;
+    work->program_bytes = work->shared_bytes = 0;
+    memset(work->seen, 0, (size_t)profile->kernels * sizeof *work->seen);
+    memset(work->counted, 0, (size_t)profile->kernels * sizeof *work->counted);
+    for (int s = 0; s < work->schedule->steps; s++) {
+        if (work->schedule->step[s].kind != QS_STEP_KERNEL) continue;
+        const qs_kernel_cost *row = qs_class_profile_kernel(profile, work->schedule->step[s].case_text);
+        if (!row) continue;
+        work->program_bytes += row->held_bytes;
+        work->seen[row - profile->kernel] = true;
+    }
+    for (int i = 0; i < profile->kernels; i++) {
+        if (!work->seen[i]) continue;
+        bool *counted = &work->counted[work->first_of_kernel[i]];
+        work->program_bytes += profile->kernel[i].shared_bytes;
+        if (!*counted) work->shared_bytes += profile->kernel[i].code_bytes;
+        *counted = true;
+    }
+}
+
+static qs_status class_lower(const qs_predictor *one, int c) {
+    class_work *work = &one->work[c];
     const qs_lowering lowering = {.graph = one->graph,
                                   .batch = work->batch,
                                   .mode = QS_MODE_TRAIN,
@@ -48,7 +82,7 @@ static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
-    qs__process_bytes(&work->process, work->schedule, &work->program_bytes, &work->shared_bytes);
+    process_bytes_find(work);
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->alone_us, &work->alone_us));
     QS_TRY(qs_cost_schedule(work->profile, work->schedule, &one->options, work->us));
@@ -56,48 +90,113 @@ static qs_status class_lower(const qs_predictor *one, int c, class_work *work) {
     return QS_OK;
 }
 
+/* Lowers a class unless its batch and recipes are those of the last question. */
 static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *const *recipe) {
     class_work *work = &one->work[c];
     const size_t bytes = (size_t)one->graph->nodes * sizeof(qs_recipe *);
     if (work->schedule && work->schedule->batch == work->batch && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
     class_forget(work);
     memcpy(work->recipe, recipe, bytes);
-    const qs_status status = class_lower(one, c, work);
+    const qs_status status = class_lower(one, c);
     if (status != QS_OK) class_forget(work);
     return status;
 }
 
-static double alone_share(const class_work *work) {
+static void class_report(const qs_predictor *one, int c, qs_prediction_class *out) {
+    const class_work *work = &one->work[c];
+    const qs_schedule *schedule = work->schedule;
+    const int64_t memory_limit = one->cluster->class_[c].memory_limit;
+    const qs_all_reduce what = {one->job->algorithm, one->ranks, one->host, NULL, one->job->wire};
     double together = 0, alone = 0;
-    for (int s = 0; s < work->schedule->steps; s++) {
+    int64_t longest = 0;
+    for (int s = 0; s < schedule->steps; s++) {
         together += work->us[s];
         alone += work->alone_us[s];
     }
-    return work->knows_alone && together > 0 ? alone / together : 1;
-}
-
-static void class_report(const qs_class *one, const class_work *work, qs_prediction_class *out) {
-    out->batch = work->batch;
-    out->alone = alone_share(work);
-    out->arena_bytes = work->schedule->arena_bytes;
-    out->base_bytes = work->profile->base_bytes + work->shared_bytes;
-    out->program_bytes = work->program_bytes;
-    out->fits = one->memory_limit <= 0 || work->schedule->arena_bytes <= (size_t)one->memory_limit;
-    memcpy(out->category_bytes, work->schedule->category_bytes, sizeof out->category_bytes);
-    qs_schedule_hash(work->schedule, out->schedule);
-}
-
-static int64_t communication_bytes(const qs_predictor *one, const qs_schedule *schedule) {
-    const qs_all_reduce what = {one->job->algorithm, one->ranks.count, one->ranks.host, NULL, one->job->wire};
-    int64_t longest = 0;
     for (int b = 0; b < schedule->buckets; b++)
         if (schedule->bucket[b].count > longest) longest = schedule->bucket[b].count;
-    return qs_cost_all_reduce_memory(one->profile, &what, longest * (int64_t)sizeof(float));
+    out->batch = work->batch;
+    out->alone = work->knows_alone && together > 0 ? alone / together : 1;
+    out->arena_bytes = schedule->arena_bytes;
+    out->base_bytes = work->profile->base_bytes + work->shared_bytes;
+    out->program_bytes = work->program_bytes;
+    out->communication_bytes = qs_cost_all_reduce_memory(one->profile, &what, longest * (int64_t)sizeof(float));
+    out->fits = memory_limit <= 0 || schedule->arena_bytes <= (size_t)memory_limit;
+    memcpy(out->category_bytes, schedule->category_bytes, sizeof out->category_bytes);
+    qs_schedule_hash(schedule, out->schedule);
+}
+
+/* ---- Ranks -------------------------------------------------------------------------------------------------------------------------- */
+
+/* A what-if slowdown, of one rank or of all ranks of a class. */
+static qs_status slowdown_apply(qs_predictor *one, const qs_slowdown *slowdown) {
+    int index;
+    if (!(slowdown->factor > 0) || !isfinite(slowdown->factor))
+        return qs_fail(QS_USAGE, "slowdown by %g: the factor must be positive", slowdown->factor);
+    if (slowdown->class_name) QS_TRY(qs_cluster_find(one->cluster, slowdown->class_name, &index));
+    if (!slowdown->class_name && (slowdown->rank < 0 || slowdown->rank >= one->ranks))
+        return qs_fail(QS_USAGE, "slowdown of rank %d: the cluster has ranks 0 to %d", slowdown->rank, one->ranks - 1);
+    for (int r = 0; r < one->ranks; r++)
+        if (slowdown->class_name ? qs_cluster_class_of(one->cluster, r) == index : r == slowdown->rank) one->slow[r] *= slowdown->factor;
+    return QS_OK;
+}
+
+/* The all-reduce of every bucket, which is the same for all plans. */
+static qs_status reduces_price(qs_predictor *one) {
+    const qs_schedule *schedule = one->work[0].schedule;
+    const qs_all_reduce what = {one->job->algorithm, one->ranks, one->host, qs_cluster_network(one->cluster), one->job->wire};
+    qs_all_reduce_cost *reduce = NULL;
+    qs_status status = QS_OK;
+    if (one->reduce) return QS_OK;
+    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *reduce, &reduce));
+    for (int b = 0; b < schedule->buckets; b++)
+        QS_GOTO(qs_cost_all_reduce_on(one->profile, &what, schedule->bucket[b].count * (int64_t)sizeof(float), &reduce[b]));
+    one->reduce = reduce;
+    reduce = NULL;
+done:
+    free(reduce);
+    return status;
+}
+
+/* Times of classes, those of their first rank, and of groups. */
+static qs_status times_fill(const qs_predictor *one, qs_replay_result *result, qs_prediction *out) {
+    int first = 0;
+    double samples = 0;
+    for (int c = 0; c < out->classes; first += one->cluster->class_[c++].count) {
+        samples += (double)one->cluster->class_[c].count * (double)one->work[c].batch;
+        if (one->cluster->class_[c].count == 0) continue;
+        out->class_[c].compute_us = result->compute_us[first];
+        out->class_[c].waiting_us = result->waiting_us[first];
+        out->class_[c].phases = result->group[result->group_of[first]].phases;
+    }
+    out->iteration_us = result->iteration_us;
+    out->images_per_second = samples / result->iteration_us * 1e6;
+    QS_TRY(qs_allocate((size_t)result->groups, sizeof *out->group, &out->group));
+    out->groups = result->groups;
+    for (int g = 0; g < result->groups; g++) {
+        const qs_replay_group *from = &result->group[g];
+        out->group[g] = (qs_prediction_group){.class_index = qs_cluster_class_of(one->cluster, from->first),
+                                              .first = from->first,
+                                              .ranks = from->ranks,
+                                              .slow = one->slow[from->first],
+                                              .compute_us = from->compute_us,
+                                              .waiting_us = from->waiting_us,
+                                              .reducing_us = from->reducing_us,
+                                              .phases = from->phases};
+    }
+    out->late_us = result->late_us;
+    result->late_us = NULL;
+    return QS_OK;
 }
 
 /* All ranks of a class run its schedule at its costs. */
-static void ranks_fill(const qs_predictor *one, qs_replay_rank *rank) {
-    for (int r = 0; r < one->ranks.count; r++) {
+static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
+    qs_replay_case in = {.profile = one->profile, .reduce = one->reduce, .ranks = one->ranks, .with_events = trace != NULL};
+    qs_replay_rank *rank = NULL;
+    qs_replay_result result = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)in.ranks, sizeof *rank, &rank));
+    for (int r = 0; r < one->ranks; r++) {
         const int c = qs_cluster_class_of(one->cluster, r);
         const class_work *work = &one->work[c];
         rank[r] = (qs_replay_rank){.class_name = one->cluster->class_[c].name,
@@ -106,38 +205,57 @@ static void ranks_fill(const qs_predictor *one, qs_replay_rank *rank) {
                                    .data_us = work->profile->data_us_per_sample * (double)work->batch,
                                    .overhead_us = work->profile->iteration_overhead_us,
                                    .step_alone_us = work->knows_alone ? work->alone_us : NULL,
-                                   .host = one->ranks.host[r],
-                                   .slow = one->ranks.slow[r],
+                                   .host = one->host[r],
+                                   .slow = one->slow[r],
                                    .jitter = work->profile->jitter,
                                    .graph = one->graph};
     }
-}
-
-static double samples_of_step(const qs_predictor *one) {
-    double sum = 0;
-    for (int c = 0; c < one->cluster->classes; c++)
-        sum += (double)one->cluster->class_[c].count * (double)one->work[c].batch;
-    return sum;
-}
-
-static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
-    qs_replay_case in = {.profile = one->profile, .reduce = one->ranks.reduce, .ranks = one->ranks.count, .with_events = trace != NULL};
-    qs_replay_rank *rank = NULL;
-    qs_replay_result result = {0};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)in.ranks, sizeof *rank, &rank));
-    ranks_fill(one, rank);
     in.rank = rank;
     QS_GOTO(qs_replay(&in, &result));
     if (trace) QS_GOTO(qs_replay_trace(&result, rank, trace));
-    out->iteration_us = result.iteration_us;
-    out->images_per_second = samples_of_step(one) / result.iteration_us * 1e6;
-    status = qs__prediction_fill(&one->ranks, &result, out);
+    status = times_fill(one, &result, out);
 done:
     qs_replay_release(&result);
     free(rank);
     return status;
 }
+
+/* ---- Figures that stand on less than a measurement -------------------------------------------------------------------------------- */
+
+static void note(qs_prediction *out, const char *format, ...) QS_PRINTF(2, 3);
+static void note(qs_prediction *out, const char *format, ...) {
+    if (out->notes >= QS_PREDICTION_NOTES) return;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(out->note[out->notes++], sizeof out->note[0], format, list);
+    va_end(list);
+}
+
+static const char *plural(int count, const char *one, const char *more) {
+    return count == 1 ? one : more;
+}
+
+static void notes_fill(const qs_predictor *one, qs_prediction *out) {
+    const int measured = one->profile->statistics.ranks, buckets = one->work[0].schedule->buckets;
+    int b = 0;
+    while (b < buckets && !one->reduce[b].extrapolated)
+        b++;
+    if (b < buckets)
+        note(out, "all-reduce of %d %s on %d %s extrapolated from %d on %d, by the algorithm's formula", one->ranks,
+             plural(one->ranks, "rank", "ranks"), one->hosts, plural(one->hosts, "host", "hosts"), one->reduce[b].from_ranks,
+             one->reduce[b].from_hosts);
+    if (measured > 0 && measured != one->ranks)
+        note(out, "kernel and conversion times were measured with %d %s at work, not with %d", measured, plural(measured, "rank", "ranks"),
+             one->ranks);
+    for (int c = 0; c < one->cluster->classes; c++) {
+        const qs_class_profile *profile = one->work[c].profile;
+        const char *name = one->cluster->class_[c].name;
+        if (profile->estimated) note(out, "kernel times of class %s are estimated, not measured", name);
+        if (profile->jitter > most_jitter) note(out, "steps of class %s were profiled under noise of %.0f %%", name, 100 * profile->jitter);
+    }
+}
+
+/* ---- The predictor ------------------------------------------------------------------------------------------------------------------ */
 
 /* Times hold for the threads and the speed they were measured with. */
 static qs_status class_check(const qs_class *one, const qs_class_profile *profile) {
@@ -147,22 +265,38 @@ static qs_status class_check(const qs_class *one, const qs_class_profile *profil
                    one->name, profile->threads, profile->speed, one->threads, one->speed);
 }
 
+static qs_status class_make(qs_predictor *one, int c) {
+    class_work *work = &one->work[c];
+    const qs_class_profile *profile = work->profile = qs_profile_class(one->profile, one->cluster->class_[c].name);
+    work->batch = one->job->batch;
+    QS_TRY(class_check(&one->cluster->class_[c], profile));
+    QS_TRY(qs_allocate((size_t)profile->kernels, sizeof *work->first_of_kernel, &work->first_of_kernel));
+    QS_TRY(qs_allocate((size_t)profile->kernels, sizeof *work->seen, &work->seen));
+    QS_TRY(qs_allocate((size_t)profile->kernels, sizeof *work->counted, &work->counted));
+    for (int i = 0; i < profile->kernels; i++)
+        while (strcmp(profile->kernel[work->first_of_kernel[i]].kernel, profile->kernel[i].kernel) != 0)
+            work->first_of_kernel[i]++;
+    return qs_allocate((size_t)one->graph->nodes, sizeof *work->recipe, &work->recipe);
+}
+
 qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                               const qs_cost_options *options, qs_predictor **out) {
     qs_predictor *one = NULL;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    *one = (qs_predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job};
+    *one = (qs_predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .ranks = qs_cluster_ranks(cluster)};
     if (options) one->options = *options;
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
-    for (int c = 0; c < cluster->classes; c++) {
-        one->work[c].profile = qs_profile_class(profile, cluster->class_[c].name);
-        one->work[c].batch = job->batch;
-        QS_GOTO(class_check(&cluster->class_[c], one->work[c].profile));
-        QS_GOTO(qs__process_create(one->work[c].profile, &one->work[c].process));
-        QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one->work[c].recipe, &one->work[c].recipe));
-    }
-    QS_GOTO(qs__ranks_make(cluster, &one->options, &one->ranks));
+    for (int c = 0; c < cluster->classes; c++)
+        QS_GOTO(class_make(one, c));
+    if (one->ranks < 1) QS_GOTO(qs_fail(QS_USAGE, "the cluster has no rank"));
+    QS_GOTO(qs_allocate((size_t)one->ranks, sizeof *one->host, &one->host));
+    QS_GOTO(qs_allocate((size_t)one->ranks, sizeof *one->slow, &one->slow));
+    qs_cluster_hosts(cluster, one->host, &one->hosts);
+    for (int r = 0; r < one->ranks; r++)
+        one->slow[r] = 1;
+    for (int i = 0; i < one->options.slowdowns; i++)
+        QS_GOTO(slowdown_apply(one, &one->options.slowdown[i]));
     *out = one;
     one = NULL;
 done:
@@ -205,13 +339,12 @@ qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *rec
     QS_GOTO(qs_allocate((size_t)classes, sizeof *prediction.class_, &prediction.class_));
     for (int c = 0; c < classes; c++) {
         QS_GOTO(qs_fail_within(class_update(one, c, recipe[c]), "class %s", one->cluster->class_[c].name));
-        class_report(&one->cluster->class_[c], &one->work[c], &prediction.class_[c]);
-        prediction.class_[c].communication_bytes = communication_bytes(one, one->work[c].schedule);
+        class_report(one, c, &prediction.class_[c]);
         prediction.fits = prediction.fits && prediction.class_[c].fits;
     }
-    QS_GOTO(qs__ranks_price(one->profile, one->job, one->work[0].schedule, &one->ranks));
+    QS_GOTO(reduces_price(one));
     QS_GOTO(ranks_replay(one, trace, &prediction));
-    qs__notes_fill(one->profile, one->work[0].schedule->buckets, &one->ranks, &prediction);
+    notes_fill(one, &prediction);
     *out = prediction;
     prediction = (qs_prediction){0};
 done:
@@ -223,11 +356,15 @@ void qs_predictor_release(qs_predictor *one) {
     if (!one) return;
     for (int c = 0; one->work && c < one->cluster->classes; c++) {
         class_forget(&one->work[c]);
-        qs__process_release(&one->work[c].process);
+        free(one->work[c].first_of_kernel);
+        free(one->work[c].seen);
+        free(one->work[c].counted);
         free(one->work[c].recipe);
     }
     free(one->work);
-    qs__ranks_release(&one->ranks);
+    free(one->host);
+    free(one->slow);
+    free(one->reduce);
     free(one);
 }
 

@@ -5,18 +5,16 @@
 
 #include "qsync/replayer.h"
 
-/* ---- noise.c ----------------------------------------------------------------------------------------------------------------- */
+/* quick.c: eq. (4.8) of docs/method.md. Work a microsecond of a rank where 1 is the speed that was measured, with all ranks of the host at
+ * work: `active` of the host's ranks, this one among them, compute now; alone_us: what takes together_us when all do, while the others
+ * wait; 0: not known. */
+double qs__speed_beside(int ranks, int active, double together_us, double alone_us);
+
+/* ---- The state of a replay (replay.c, noise.c) ------------------------------------------------------------------------------------ */
 
 typedef struct qs__normal {
     double mean, variance;
 } qs__normal;
-
-/* The greater of two jointly normal variables by its first two moments; returns the probability that it is `a`. */
-double qs__greater_of(qs__normal a, qs__normal b, double covariance, qs__normal *out);
-/* Moments of the greatest of independent normals, one[i] being there times[i] times; times 0: not there. */
-qs__normal qs__greatest_of(int count, const qs__normal *one, const int *times);
-
-/* ---- State ------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum qs__activity { QS__BUSY, QS__WAITING, QS__DONE } qs__activity;
 
@@ -63,7 +61,7 @@ typedef struct qs__replay {
     qs__window *window; /* (buckets) in the order in which they are placed: by bucket */
     double *late;       /* (actors x actors) waiting of one for another */
 
-    qs__normal *clock;      /* (actors x (actors + 1)) see meeting.c */
+    qs__normal *clock;      /* (actors x (actors + 1)) see noise.c */
     qs__normal *source_end; /* (actors x buckets) */
     qs__normal *normal;     /* (actors + 1) for one question */
     int *times;             /* (actors + 1) */
@@ -72,49 +70,20 @@ typedef struct qs__replay {
     size_t capacity;
 } qs__replay;
 
-static inline double *qs__ready_of(const qs__replay *one, int actor, int bucket) {
-    return &one->ready[(size_t)actor * (size_t)one->buckets + (size_t)bucket];
-}
+/* ---- noise.c ----------------------------------------------------------------------------------------------------------------------- */
 
-/* replay.c: the all-reduce of every bucket; caller frees. */
-qs_status qs__reduces_price(const qs_profile *profile, const qs_all_reduce *what, const qs_schedule *schedule, qs_all_reduce_cost **out);
-/* actors.c: actors and kinds of hosts from the ranks. */
-qs_status qs__actors_make(qs__replay *one);
-/* meeting.c: where the noise of several ranks meets. */
-void qs__meeting_start(qs__replay *one);
+/* The greater of two jointly normal variables by its first two moments (eq. 4.9); returns the probability that it is `a`. */
+double qs__greater_of(qs__normal a, qs__normal b, double covariance, qs__normal *out);
+/* Moments of the greatest of independent normals, one[i] being there times[i] times; times 0: not there. */
+qs__normal qs__greatest_of(int count, const qs__normal *one, const int *times);
+
+/* Where ranks depend on each other, expected times count. */
+void qs__noise_start(qs__replay *one);
 void qs__bucket_ready(qs__replay *one, int actor, int bucket);
 /* Expected start of a bucket's all-reduce for which all are ready; once for each bucket. */
 double qs__expected_start(qs__replay *one, int bucket, double duration, double *deviation);
 /* When an actor that comes to a wait at one->now goes on; once for each wait, after the all-reduce has been placed. */
 double qs__expected_release(qs__replay *one, int actor, int bucket);
 double qs__expected_iteration(qs__replay *one);
-/* result.c */
-qs_status qs__event_add(qs__replay *one, qs_replay_event event);
-void qs__wait_account(qs__replay *one, int actor, double begin, double end);
-qs_status qs__result_fill(qs__replay *one);
-
-/* ---- ranks.c: what the ranks of a cluster have in common over all plans ------------------------------------------------------- */
-typedef struct qs__ranks {
-    const qs_cluster *cluster;
-    int count, hosts;
-    int *host;                  /* (count) */
-    double *slow;               /* (count) */
-    qs_all_reduce_cost *reduce; /* (buckets) which are the same for all plans; NULL: not priced yet */
-} qs__ranks;
-qs_status qs__ranks_make(const qs_cluster *cluster, const qs_cost_options *options, qs__ranks *out);
-void qs__ranks_release(qs__ranks *ranks);
-qs_status qs__ranks_price(const qs_profile *profile, const qs_job *job, const qs_schedule *schedule, qs__ranks *ranks);
-/* Times of classes and groups. */
-qs_status qs__prediction_fill(const qs__ranks *ranks, qs_replay_result *result, qs_prediction *out);
-/* Figures that stand on less than a measurement. */
-void qs__notes_fill(const qs_profile *profile, int buckets, const qs__ranks *ranks, qs_prediction *out);
-
-/* trace.c: the tracks of a process, in the order of their thread numbers. */
-typedef struct qs__track {
-    char letter;
-    const char *name, *color; /* of the trace format's own names */
-} qs__track;
-enum { QS__TRACKS = 5 };
-extern const qs__track qs__tracks[QS__TRACKS];
 
 #endif

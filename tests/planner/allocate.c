@@ -133,7 +133,7 @@ static void memory_and_throughput_are_kept(void **state) {
     }
 }
 
-/* Costs that depend on the place in the arena, on company and noise: quick answers are off, plans are not. */
+/* Costs that depend on the place in the arena, on host slowdown and noise: quick answers are off, plans are not. */
 static void so_they_are_where_quick_answers_are_off(void **state) {
     (void)state;
     for (uint64_t number = 200; number < 206; number++) {

@@ -31,10 +31,10 @@ static double known_use(qs__bound *bound, double omega, double *price, double un
     return (least - omega) * unit;
 }
 
-static void below(double known, double truth, tightness *out) {
-    assert_true(known <= truth * (1 + 1e-9));
-    out->sum += known / truth;
-    out->least = fmin(out->least, known / truth);
+static void below(double known, double full, tightness *out) {
+    assert_true(known <= full * (1 + 1e-9));
+    out->sum += known / full;
+    out->least = fmin(out->least, known / full);
     out->count++;
 }
 

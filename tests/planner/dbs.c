@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // covers: dbs
-/* Planner dbs on made-up clusters: the shares are the fastest of all there are, sum to the global batch and keep memory limits; what cannot
- * be is refused with figures. */
+/* Planner dbs on synthetic clusters: the shares are the fastest of all there are, sum to the global batch and keep memory limits; what
+ * cannot be is refused with figures. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

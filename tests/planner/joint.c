@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // covers: joint
-/* Planner joint on made-up clusters: never slower than uniform or dbs, never noisier than one of them that is as fast, faster than both
+/* Planner joint on synthetic clusters: never slower than uniform or dbs, never noisier than one of them that is as fast, faster than both
  * where shares and precision help together; as fast as the fastest pair of all. */
 // clang-format off
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planner `qsync` beside the true optimum on random models of up to twelve operators: half of its plans and more are optimal, none is far
- * above, none noisier than uniform; next to it also where company on a host decides. The optimum: by asking for every plan of small models,
+ * above, none noisier than uniform; next to it also where host slowdown decides. The optimum: by asking for every plan of small models,
  * by planner `exact` for larger ones, which is held against asking up to eight operators (planner.exact). */
 // clang-format off
 #include <stdarg.h>

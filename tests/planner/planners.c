@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // covers: fp32 uniform qsync
-/* What every plan keeps and what each planner promises, on made-up clusters: memory and T_min, the ruling on uniform plans, recovery where
- * nothing presses, pins, reproducibility, and the record that trainers read. */
+/* What every plan keeps and what each planner promises, on synthetic clusters: memory and T_min, the ruling on uniform plans, recovery
+ * where nothing presses, pins, reproducibility, and the record that trainers read. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>

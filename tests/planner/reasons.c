@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a plan says of its operators is what the full prediction finds when it is asked for the plan with that operator raised: time, bytes,
- * and what stopped it. On profiles without caches, company and noise, where quick answers are exact but for packing. */
+ * and what stopped it. On profiles without caches, host slowdown and noise, where quick answers are exact but for packing. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,11 +61,11 @@ static const char *verdict(const scene *at, const qs_prediction *raised) {
     return raised->iteration_us > at->limit_us ? "throughput" : "planner";
 }
 
-static void verdict_check(const asked *one, const qs_operator_reason *why, const char *truth, tally *sum) {
-    if (strcmp(why->stopped_by, truth) != 0)
-        fail_msg("model %d, %s: stopped by %s, says the plan, but by %s", (int)one->scene->number, why->name, why->stopped_by, truth);
-    sum->memory += strcmp(truth, "memory") == 0;
-    sum->throughput += strcmp(truth, "throughput") == 0;
+static void verdict_check(const asked *one, const qs_operator_reason *why, const char *full, tally *sum) {
+    if (strcmp(why->stopped_by, full) != 0)
+        fail_msg("model %d, %s: stopped by %s, says the plan, but by %s", (int)one->scene->number, why->name, why->stopped_by, full);
+    sum->memory += strcmp(full, "memory") == 0;
+    sum->throughput += strcmp(full, "throughput") == 0;
 }
 
 static void raise_check(asked *one, int node, const qs_operator_reason *why, tally *sum) {
@@ -77,11 +77,11 @@ static void raise_check(asked *one, int node, const qs_operator_reason *why, tal
     assert_int_equal(why->bytes, live - one->live_bytes);
     sum->raises++;
     if (fabs(raised.iteration_us - one->scene->limit_us) > rounding * raised.iteration_us) {
-        const char *truth = verdict(one->scene, &raised);
+        const char *full = verdict(one->scene, &raised);
         const bool alike = arena - live == one->packing_bytes;
-        sum->left += strcmp(truth, "planner") == 0;
+        sum->left += strcmp(full, "planner") == 0;
         sum->packed_alike += alike;
-        if (alike) verdict_check(one, why, truth, sum);
+        if (alike) verdict_check(one, why, full, sum);
     }
     qs_prediction_release(&raised);
     assert_ok(qs__search_back(one->search, mark));

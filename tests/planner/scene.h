@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scenes for planners: a random model on a quick training class and one or two weak inference classes, with made-up costs, as a candidate
+/* Scenes for planners: a random model on a quick training class and one or two weak inference classes, with synthetic costs, as a candidate
  * whose every plan can be asked for. Include after cmocka.h. */
 #ifndef QSYNC_TESTS_PLANNER_SCENE_H
 #define QSYNC_TESTS_PLANNER_SCENE_H
@@ -14,7 +14,7 @@ enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
 
 /* What a scene has beside the plain one, as bits. */
 enum {
-    SCENE_TROUBLE = 1, /* costs that depend on caches, company and noise */
+    SCENE_TROUBLE = 1, /* costs that depend on caches, host slowdown and noise */
     SCENE_LATE = 2,    /* the training class is the late one, the more the longer the other computes */
     SCENE_TWO = 4      /* a second weak class, of two ranks */
 };
@@ -79,7 +79,7 @@ static inline void scene_trouble(scene *one) {
 }
 
 /* A little slower while the other rank computes. */
-static inline void scene_company(scene *one) {
+static inline void scene_slowdown(scene *one) {
     for (int c = 0; c < one->profile.classes; c++)
         for (int i = 0; i < one->profile.class_[c].kernels; i++) {
             qs_kernel_cost *row = &one->profile.class_[c].kernel[i];
@@ -117,7 +117,7 @@ static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, uns
     one->profile = synthetic_profile(graph, &one->cluster, one->device, &one->job);
     if (number % 2) scene_level(&one->profile.statistics);
     if (kind & SCENE_TROUBLE) scene_trouble(one);
-    if (kind & SCENE_LATE) scene_company(one);
+    if (kind & SCENE_LATE) scene_slowdown(one);
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one->node[one->nodes++] = n;
     qs_plan_options_default(&one->options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The quick answers of a search beside full predictions: equal where the profile knows neither caches, company nor noise, close to them
- * near a calibration where it does; changes are taken back exactly. */
+/* The quick answers of a search beside full predictions: equal where the profile knows neither caches, host slowdown nor noise, close to
+ * them near a calibration where it does; changes are taken back exactly. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,7 @@ static bool change_once(scene *one) {
     return status == QS_OK;
 }
 
-static qs_prediction truth_of(scene *one) {
+static qs_prediction full_of(scene *one) {
     qs_prediction prediction;
     assert_ok(qs__candidate_predict(&one->candidate, &prediction));
     return prediction;
@@ -81,16 +81,16 @@ static void close_check(double quick, double full, double iteration_us) {
 }
 
 static void answers_compare(scene *one) {
-    qs_prediction truth = truth_of(one);
-    close_check(qs__search_iteration_us(one->search), truth.iteration_us, truth.iteration_us);
+    qs_prediction full = full_of(one);
+    close_check(qs__search_iteration_us(one->search), full.iteration_us, full.iteration_us);
     for (int c = 0; c < 2; c++) {
-        const qs_prediction_class *class_ = &truth.class_[c];
+        const qs_prediction_class *class_ = &full.class_[c];
         const double stolen = class_->phases.communication_us;
-        close_check(qs__search_compute_us(one->search, c), class_->compute_us - stolen, truth.iteration_us);
+        close_check(qs__search_compute_us(one->search, c), class_->compute_us - stolen, full.iteration_us);
         assert_true(qs__search_live_bytes(one->search, c) <= (int64_t)class_->arena_bytes);
-        assert_true(qs__search_alone_us(one->search, c) <= truth.iteration_us * (1 + ROUNDING));
+        assert_true(qs__search_alone_us(one->search, c) <= full.iteration_us * (1 + ROUNDING));
     }
-    qs_prediction_release(&truth);
+    qs_prediction_release(&full);
 }
 
 static qs_graph *graph_at(uint64_t number) {
@@ -112,9 +112,9 @@ static void plain_profiles_are_answered_exactly(void **state) {
         answers_compare(&one);
         for (int i = 0; i < CHANGES; i++)
             if (change_once(&one)) answers_compare(&one);
-        qs_prediction truth = truth_of(&one);
-        overlapped += truth.class_[1].phases.communication_us > 0;
-        qs_prediction_release(&truth);
+        qs_prediction full = full_of(&one);
+        overlapped += full.class_[1].phases.communication_us > 0;
+        qs_prediction_release(&full);
         scene_end(&one);
     }
     assert_true(overlapped > 3); /* all-reduces did slow work */
@@ -151,7 +151,7 @@ static void changes_are_taken_back(void **state) {
     scene_end(&one);
 }
 
-/* Profiles like measured ones: costs that depend on the place in the arena, company on the host, noise. */
+/* Profiles like measured ones: costs that depend on the place in the arena, host slowdown, noise. */
 static void profile_disturb(qs_profile *profile) {
     for (int c = 0; c < profile->classes; c++) {
         qs_class_profile *one = &profile->class_[c];
@@ -164,14 +164,14 @@ static void profile_disturb(qs_profile *profile) {
     }
 }
 
-/* Exact at a calibration; a few changes away far nearer to the truth than uncalibrated. */
+/* Exact at a calibration; a few changes away far nearer to the full prediction than uncalibrated. */
 static void calibration_centres(void **state) {
     (void)state;
     double near = 0, raw = 0, worst = 0;
     int seen = 0;
     for (uint64_t number = 0; number < 10; number++) {
         scene one;
-        qs__full_answer truth;
+        qs__full_answer full;
         scene_start(&one, graph_at(number), number + 1);
         profile_disturb(&one.profile);
         search_start(&one);
@@ -179,17 +179,17 @@ static void calibration_centres(void **state) {
             if (!change_once(&one)) continue;
             const double quick = qs__search_iteration_us(one.search);
             const int64_t arena = qs__search_arena_bytes(one.search, 1);
-            assert_ok(qs__search_predict(one.search, &truth));
-            assert_true(truth.known && arena > 0);
-            const double off = fabs(quick / truth.iteration_us - 1);
+            assert_ok(qs__search_predict(one.search, &full));
+            assert_true(full.known && arena > 0);
+            const double off = fabs(quick / full.iteration_us - 1);
             if (i == 0) raw += off;
             if (i > 0) near += off;
             if (i > 0) worst = fmax(worst, off);
             seen += i > 0;
-            close_check(qs__search_iteration_us(one.search), truth.iteration_us, truth.iteration_us);
-            qs_prediction full = truth_of(&one);
-            assert_int_equal(qs__search_arena_bytes(one.search, 1), full.class_[1].arena_bytes);
-            qs_prediction_release(&full);
+            close_check(qs__search_iteration_us(one.search), full.iteration_us, full.iteration_us);
+            qs_prediction packed = full_of(&one);
+            assert_int_equal(qs__search_arena_bytes(one.search, 1), packed.class_[1].arena_bytes);
+            qs_prediction_release(&packed);
         }
         scene_end(&one);
     }

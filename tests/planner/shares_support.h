@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Made-up clusters whose profile knows local batches from half to one and a half of the job's. Include after cmocka.h. */
+/* Synthetic clusters whose profile knows local batches from half to one and a half of the job's. Include after cmocka.h. */
 #ifndef QSYNC_PLANNER_SHARES_SUPPORT_H
 #define QSYNC_PLANNER_SHARES_SUPPORT_H
 

@@ -53,7 +53,7 @@ static void help_grows_with_the_share_that_waits(void **state) {
     qs_replay_release(&result);
 }
 
-static void progress_and_company_multiply(void **state) {
+static void progress_and_slowdown_multiply(void **state) {
     (void)state;
     /* b starts the all-reduce at once and then computes: half of its thread is the library's from 0 to 100. a only waits. */
     const double none[HAND_STEPS] = {0, 0, 0, 0, 0}, late[HAND_STEPS] = {0, 0, 200, 0, 0}, late_alone[HAND_STEPS] = {0, 0, 100, 0, 0};
@@ -164,7 +164,7 @@ static void nothing_is_lost(void **state) {
         many_fill(seed, false, rank);
         rank[5].slow = 3;
         qs_replay_result result = replay_with(MANY, rank, 40, 0.4);
-        /* On hosts of four, the straggler's company is not like the others'. */
+        /* On hosts of four, the ranks beside the straggler are not those beside the others. */
         assert_int_equal(result.groups, seed % 2 ? 5 : 3);
         for (int g = 0; g < result.groups; g++) {
             const qs_replay_group *one = &result.group[g];
@@ -201,7 +201,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_waiting_neighbour_helps),
                                        cmocka_unit_test(another_host_does_not),
                                        cmocka_unit_test(help_grows_with_the_share_that_waits),
-                                       cmocka_unit_test(progress_and_company_multiply),
+                                       cmocka_unit_test(progress_and_slowdown_multiply),
                                        cmocka_unit_test(sums_are_work),
                                        cmocka_unit_test(equal_times_are_no_times),
                                        cmocka_unit_test(alike_ranks_are_replayed_once),

@@ -133,7 +133,7 @@ static void impossible_slowdowns_are_refused(void **state) {
 }
 
 /* Times alone make nobody slower, and the one that is waited for faster. */
-static void company_costs_what_was_measured(void **state) {
+static void host_slowdown_is_what_was_measured(void **state) {
     (void)state;
     qs_prediction beside = ask(1, NULL);
     for (int c = 0; c < 2; c++)
@@ -158,6 +158,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_ranks_than_profiled_are_told), cmocka_unit_test(phases_are_the_iteration),
         cmocka_unit_test(without_casts_only_casts_are_gone), cmocka_unit_test(a_slow_rank_is_waited_for),
-        cmocka_unit_test(impossible_slowdowns_are_refused),  cmocka_unit_test(company_costs_what_was_measured)};
+        cmocka_unit_test(impossible_slowdowns_are_refused),  cmocka_unit_test(host_slowdown_is_what_was_measured)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

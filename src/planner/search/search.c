@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../host_slowdown.h"
-#include "../pace.h"
 #include "../session.h"
 
 typedef struct search_class {
     qs_cost_mapper *mapper;
     int items;
-    qs__update_item *item;
+    qs_quick_item *item;
     double update_us; /* of all items */
     /* What the last full prediction found beyond the mapper's answers. */
     double rest_offset;    /* work before the update */
@@ -32,8 +30,8 @@ struct qs__search {
     int changes;
     change *change;
     qs_all_reduce_cost *reduce;
-    qs__pace pace;
-    qs__host_slowdown slowdown;
+    qs_quick_pace pace;
+    qs_host_slowdown slowdown;
     double *alone, *work_us, *end_us; /* (classes) of the last full prediction; scratch */
     double iteration_offset;
     int64_t changed; /* so far */
@@ -63,7 +61,7 @@ static qs_status items_list(search_class *one) {
     qs_cost_mapper_steps(one->mapper, us);
     for (int s = 0; s < steps; s++) {
         const bool wait = step[s].kind == QS_STEP_REDUCE_WAIT;
-        one->item[one->items++] = (qs__update_item){wait ? step[s].bucket : -1, wait ? 0 : us[all - steps + s]};
+        one->item[one->items++] = (qs_quick_item){wait ? step[s].bucket : -1, wait ? 0 : us[all - steps + s]};
         one->update_us += us[all - steps + s];
     }
 done:
@@ -91,7 +89,7 @@ done:
 }
 
 static qs_status pace_make(qs__search *one) {
-    qs__pace *pace = &one->pace;
+    qs_quick_pace *pace = &one->pace;
     pace->classes = one->candidate->cluster->classes;
     pace->buckets = qs_schedule_draft_buckets(qs_cost_mapper_draft(one->class_[0].mapper));
     const size_t classes = (size_t)pace->classes, buckets = (size_t)pace->buckets;
@@ -106,7 +104,7 @@ static qs_status pace_make(qs__search *one) {
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
         pace->class_[c] =
-            (qs__pace_class){.present = class_->count > 0,
+            (qs_quick_class){.present = class_->count > 0,
                              .start_us = profile->data_us_per_sample * (double)one->candidate->batch[c] + profile->iteration_overhead_us,
                              .ready = one->class_[c].ready,
                              .items = one->class_[c].items,
@@ -117,7 +115,7 @@ static qs_status pace_make(qs__search *one) {
 
 static qs_status slowdown_make(qs__search *one) {
     const size_t classes = (size_t)one->candidate->cluster->classes;
-    QS_TRY(qs__host_slowdown_make(one->candidate->cluster, &one->slowdown));
+    QS_TRY(qs_host_slowdown_make(one->candidate->cluster, &one->slowdown));
     QS_TRY(qs_allocate(classes, sizeof *one->alone, &one->alone));
     QS_TRY(qs_allocate(classes, sizeof *one->work_us, &one->work_us));
     QS_TRY(qs_allocate(classes, sizeof *one->end_us, &one->end_us));
@@ -193,7 +191,7 @@ void qs__search_release(qs__search *search) {
     free(search->class_);
     free(search->change);
     free(search->reduce);
-    qs__host_slowdown_release(&search->slowdown);
+    qs_host_slowdown_release(&search->slowdown);
     free(search->alone);
     free(search->work_us);
     free(search->end_us);
@@ -302,7 +300,7 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
  * slowdown makes of it. */
 static void class_pace(const qs__search *one, int c) {
     const search_class *from = &one->class_[c];
-    qs__pace_class *to = &one->pace.class_[c];
+    qs_quick_class *to = &one->pace.class_[c];
     const double mapped_us = qs_cost_mapper_us(from->mapper) - from->update_us;
     to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
     qs_cost_mapper_ready(from->mapper, from->ready);
@@ -316,19 +314,19 @@ static void classes_pace(const qs__search *one) {
         const double rest_us = qs_cost_mapper_us(from->mapper) - from->update_us + from->rest_offset;
         one->work_us[c] = one->pace.class_[c].start_us + fmax(rest_us, 0);
     }
-    qs__host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
+    qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
     for (int c = 0; c < one->pace.classes; c++)
         if (one->pace.class_[c].present) class_pace(one, c);
 }
 
 double qs__search_iteration_us(qs__search *search) {
     classes_pace(search);
-    return qs__pace_iteration(&search->pace, -1) + search->iteration_offset;
+    return qs_quick_iteration(&search->pace, -1) + search->iteration_offset;
 }
 
 double qs__search_alone_us(qs__search *search, int class_index) {
     classes_pace(search);
-    return qs__pace_iteration(&search->pace, class_index) + search->iteration_offset;
+    return qs_quick_iteration(&search->pace, class_index) + search->iteration_offset;
 }
 
 double qs__search_compute_us(const qs__search *search, int class_index) {
@@ -374,7 +372,7 @@ static void offsets_find(qs__search *one, const qs_prediction *full) {
         one->work_us[c] = one->pace.class_[c].start_us + rest_of(&full->class_[c]);
     }
     for (int i = 0; i < TURNS; i++) {
-        qs__host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
+        qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
         for (int c = 0; c < full->classes; c++)
             if (one->end_us[c] > 0) one->work_us[c] *= (one->pace.class_[c].start_us + rest_of(&full->class_[c])) / one->end_us[c];
     }

@@ -4,7 +4,7 @@
  *
  * A search changes the candidate's choices: they are its state. Quick answers are calibrated by the last full prediction
  * (qs__search_predict), so that they are exact there but for rounding; away from it they miss what depends on the packed arena (caches,
- * fragmentation) and on noise, and know host slowdown by whole classes (host_slowdown.h). Only live bytes are a certain bound, of packed
+ * fragmentation) and on noise, and know host slowdown by whole classes (qs_host_slowdown). Only live bytes are a certain bound, of packed
  * memory, from below. */
 #ifndef QSYNC_PLANNER_SEARCH_H
 #define QSYNC_PLANNER_SEARCH_H

@@ -57,8 +57,8 @@ QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_sche
 QS_API bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *schedule, const double *us, double *alone_us);
 /* Microseconds of one step wherever it stands. */
 QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
-/* A certain lower bound of what a step takes in any schedule and any company: with all operands in the cache, beside busy ranks or alone,
- * whichever is less. */
+/* A certain lower bound of what a step takes in any schedule, whatever the other ranks of its host do: with all operands in the cache,
+ * beside busy ranks or alone, whichever is less. */
 QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us);
 /* An all-reduce of a job on a cluster. */
 typedef struct qs_all_reduce {

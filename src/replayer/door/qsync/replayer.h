@@ -79,6 +79,57 @@ QS_API qs_status qs_replay_trace(const qs_replay_result *result, const qs_replay
  * measured". QS_BAD_FILE names what is wrong with `measured`, which came from the file `source`. Caller frees *json. */
 QS_API qs_status qs_trace_beside(const char *predicted, const char *measured, const char *source, char **json);
 
+/* ---- Quick answers ---------------------------------------------------------------------------------------------------------------- */
+
+/* The iteration time of classes from sums of their steps, for searches that ask thousands of times. It is that of a replay where no rank
+ * has noise or neighbours on its host (test replayer.quick); noise is left out, and host slowdown is known of whole classes only
+ * (qs_host_slowdown). */
+typedef struct qs_quick_item {
+    int bucket; /* >= 0: wait for its sums */
+    double us;  /* else work */
+} qs_quick_item;
+
+/* One rank of a class. Work is microseconds of steps; it takes longer beside all-reduces. */
+typedef struct qs_quick_class {
+    bool present;    /* it has ranks */
+    double start_us; /* batch loading and the training loop, before the first step */
+    double *ready;   /* (buckets) work from the first step to the start of each all-reduce */
+    double rest_us;  /* work from the first step to the update */
+    int items;
+    const qs_quick_item *item; /* the update in order */
+} qs_quick_class;
+
+/* All arrays are the caller's. */
+typedef struct qs_quick_pace {
+    int classes, buckets;
+    qs_quick_class *class_;
+    const qs_all_reduce_cost *reduce; /* (buckets) */
+    double *start, *end;              /* (buckets) scratch: of the all-reduces */
+    struct qs_quick_clock {
+        double now, done; /* time; work behind it */
+        int window;       /* first all-reduce that does not lie wholly before `now` */
+    } * clock;            /* (classes) scratch */
+} qs_quick_pace;
+
+/* Iteration time; only >= 0: as if that class were alone with the all-reduces. */
+QS_API double qs_quick_iteration(qs_quick_pace *pace, int only);
+
+/* Ranks of one host slow each other down while they compute. One that has ended its steps waits, and the others go on faster: so a class
+ * that is not the late one matters for the pace, and the less the earlier it ends. A replay knows this step by step; here whole classes
+ * have one speed beside busy ranks and one while the others wait. */
+typedef struct qs_host_slowdown {
+    int classes, hosts;
+    int *count;   /* (hosts × classes) ranks; hosts that have the same are one */
+    double *left; /* (classes) scratch */
+} qs_host_slowdown;
+
+/* Release with qs_host_slowdown_release, also after a failure. */
+QS_API qs_status qs_host_slowdown_make(const qs_cluster *cluster, qs_host_slowdown *out);
+QS_API void qs_host_slowdown_release(qs_host_slowdown *one);
+/* When a rank of each class has done its work: work_us[classes] is what it takes beside busy ranks, alone[classes] which share of that
+ * while the others wait (qs_prediction_class.alone). end_us[classes]: on the host where it is slowest; its work where it has no ranks. */
+QS_API void qs_host_slowdown_ends(const qs_host_slowdown *one, const double *work_us, const double *alone, double *end_us);
+
 /* ---- A plan on a cluster ---------------------------------------------------------------------------------------------------- */
 /* Lowers every class of a cluster under per-class recipes from the profile's kernel rows, prices and replays it. */
 typedef struct qs_prediction_class {
