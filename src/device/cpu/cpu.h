@@ -118,6 +118,8 @@ int64_t qs__cpu_count(const qs_case *one, qs_role role);
 /* Memory of a role in a prepared chain (NULL when absent). */
 void *qs__cpu_data(const qs__chain *chain, qs_role role);
 bool qs__cpu_is(const qs_case *one, const char *op, const char *pass);
+/* Extents of a convolution, pool or linear operator: those of forward, whatever the pass. */
+qs__geometry qs__cpu_geometry(const qs_case *one);
 /* The kernels' type of a format; QS__OTHER when they have none. */
 qs__type qs__cpu_type(const qs_format *format);
 /* The device computes products of this format exactly and at speed; QS_UNSUPPORTED with the reason else. */

@@ -12,7 +12,7 @@ enum { TAPS = 9, LINE_GRAIN = 4096, CHANNEL_GRAIN = 64, PLACES = 1 << 17 };
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
-    qs__depthwise size;
+    qs__geometry size;
     qs__in src, diff;
     qs__out dst;
     const float *weights, *factor, *shift;
@@ -23,18 +23,6 @@ static bool is_depthwise(const qs_case *one, qs_role weights) {
     const qs_attributes *with = &one->attributes;
     return with->groups > 1 && shape->dim[0] == with->groups && shape->dim[1] == 1 && with->kernel[0] == 3 && with->kernel[1] == 3 &&
            with->stride[0] == with->stride[1] && with->stride[0] <= 2 && with->padding[0] <= 2 && with->padding[1] <= 2;
-}
-
-static qs__depthwise geometry(const qs_case *one, qs_role image, qs_role result) {
-    const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
-    const qs_attributes *with = &one->attributes;
-    return (qs__depthwise){.channels = src->dim[1],
-                           .height = src->dim[2],
-                           .width = src->dim[3],
-                           .out_height = dst->dim[2],
-                           .out_width = dst->dim[3],
-                           .stride = with->stride[0],
-                           .padding = {with->padding[0], with->padding[1]}};
 }
 
 /* ---- Weights: [channels][9] of any type to fp32 [9][channels], turned around for the input gradient ---- */
@@ -101,17 +89,17 @@ static const float *factors(const qs__chain *chain) {
 }
 
 /* Lines of results that one call takes: a filter is loaded once for about 16 pixels. */
-static int64_t strip_lines(const qs__depthwise *g) {
+static int64_t strip_lines(const qs__geometry *g) {
     return g->out_width < 16 ? 16 / g->out_width : 1;
 }
 
-static int64_t strips_of(const qs__depthwise *g) {
+static int64_t strips_of(const qs__geometry *g) {
     return (g->out_height + strip_lines(g) - 1) / strip_lines(g);
 }
 
 static void strip_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs__depthwise *g = &j->size;
+    const qs__geometry *g = &j->size;
     int64_t strips = strips_of(g), lines = strip_lines(g);
     for (int64_t strip = begin; strip < end; strip++) {
         int64_t image = strip / strips, first = strip % strips * lines;
@@ -122,15 +110,15 @@ static void strip_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void convolve(job *j, int64_t images) {
-    const qs__depthwise *g = &j->size;
+static void convolve(job *j) {
+    const qs__geometry *g = &j->size;
     int64_t grain = LINE_GRAIN / (strip_lines(g) * g->out_width * g->channels) + 1;
-    qs_parallel(images * strips_of(g), grain, strip_range, j);
+    qs_parallel(g->batch * strips_of(g), grain, strip_range, j);
 }
 
 static void gradient_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs__depthwise *g = &j->size;
+    const qs__geometry *g = &j->size;
     for (int64_t line = begin; line < end; line++) {
         qs__in image = qs__own_shift_in(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
         qs__out dst = qs__own_shift_out(j->dst, line * g->width * g->channels);
@@ -142,13 +130,13 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     job j = {.kernels = chain->cpu->own,
-             .size = geometry(one, QS_SRC, QS_DST),
+             .size = qs__cpu_geometry(one),
              .src = qs__own_in(chain, QS_SRC),
              .dst = qs__own_out(chain, QS_DST),
              .weights = turn_weights(chain, false),
              .factor = factors(chain),
              .shift = qs__cpu_data(chain, QS_BIAS)};
-    convolve(&j, qs__cpu_operand(one, QS_DST)->shape.dim[0]);
+    convolve(&j);
     return QS_OK;
 }
 
@@ -156,21 +144,19 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
-    bool same = one->attributes.stride[0] == 1;
+    const qs__geometry size = qs__cpu_geometry(one);
+    const bool same = size.stride[0] == 1;
     job j = {.kernels = chain->cpu->own,
-             .size = geometry(one, same ? QS_DIFF_DST : QS_DIFF_SRC, same ? QS_DIFF_SRC : QS_DIFF_DST),
+             .size = same ? qs__geometry_turned(&size) : size,
              .src = qs__own_in(chain, QS_DIFF_DST),
              .diff = qs__own_in(chain, QS_DIFF_DST),
              .dst = qs__own_out(chain, QS_DIFF_SRC),
              .weights = turn_weights(chain, same),
              .factor = factors(chain)};
-    const qs_shape *shape = &qs__cpu_operand(one, QS_DIFF_SRC)->shape;
     if (same) {
-        j.size.padding[0] = 2 - j.size.padding[0];
-        j.size.padding[1] = 2 - j.size.padding[1];
-        convolve(&j, shape->dim[0]);
+        convolve(&j);
     } else {
-        qs_parallel(shape->dim[0] * shape->dim[2], LINE_GRAIN / (shape->dim[3] * shape->dim[1]) + 1, gradient_range, &j);
+        qs_parallel(size.batch * size.height, LINE_GRAIN / (size.width * size.channels) + 1, gradient_range, &j);
     }
     return QS_OK;
 }
@@ -179,8 +165,7 @@ static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
 
 typedef struct weights_job {
     const qs__cpu_kernels *kernels;
-    qs__depthwise size;
-    int64_t images;
+    qs__geometry size;
     const int8_t *src, *diff;
     int64_t (*sum)[TAPS];
     const float *factor;
@@ -189,9 +174,9 @@ typedef struct weights_job {
 
 static void weights_range(void *context, int64_t begin, int64_t end) {
     const weights_job *j = context;
-    const qs__depthwise *g = &j->size;
+    const qs__geometry *g = &j->size;
     memset(j->sum + begin, 0, (size_t)(end - begin) * sizeof *j->sum);
-    for (int64_t image = 0; image < j->images; image++)
+    for (int64_t image = 0; image < g->batch; image++)
         j->kernels->depthwise_weights(g, begin, end, j->src + image * g->height * g->width * g->channels,
                                       j->diff + image * g->out_height * g->out_width * g->channels, j->sum);
     for (int64_t c = begin; c < end; c++)
@@ -202,8 +187,7 @@ static void weights_range(void *context, int64_t begin, int64_t end) {
 static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     weights_job j = {.kernels = chain->cpu->own,
-                     .size = geometry(&chain->one, QS_SRC, QS_DIFF_DST),
-                     .images = qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0],
+                     .size = qs__cpu_geometry(&chain->one),
                      .src = qs__cpu_data(chain, QS_SRC),
                      .diff = qs__cpu_data(chain, QS_DIFF_DST),
                      .sum = (int64_t(*)[TAPS])(void *)(chain->scratch + chain->offset[0]),

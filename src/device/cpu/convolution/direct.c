@@ -14,14 +14,13 @@ enum {
     CHUNK = 64 /* tiles that a thread takes at least */
 };
 
+/* Results of one phase of rows and one of columns, and the packed weights of the taps that reach them. */
 typedef struct phase {
-    int64_t begin[2], count[2]; /* results: row and column of the first; how many */
-    int runs;
+    qs__phase rows, columns;
+    int runs; /* one for each row of taps */
     qs__direct_run run[MOST_RUNS];
-    int tap[MOST_RUNS];    /* row of the filter that a run belongs to */
-    int first, step, taps; /* its columns, in the order of the run */
-    int64_t words;         /* of all runs */
-    int64_t weights;       /* bytes: where its packed weights begin */
+    int64_t words;   /* of all runs */
+    int64_t weights; /* bytes: where its packed weights begin */
 } phase;
 
 typedef struct job {
@@ -29,9 +28,8 @@ typedef struct job {
     const qs__taps *rows; /* packs what instructions add up from rows of weights */
     qs__type type;
     bool gradient;
-    int side;                                                    /* channels in a word */
-    int64_t batch, src_channels, src_size[2], channels, size[2]; /* of source and result: rows, columns */
-    int kernel[2], stride[2], padding[2];
+    int side;                            /* channels in a word */
+    qs__geometry view;                   /* what the pass reads, and what it writes */
     int64_t before[2], framed[2], pitch; /* frame: zeros before; rows, columns; bytes of a place */
     int64_t images;                      /* at a time */
     int phases;
@@ -62,94 +60,50 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Taps of the filter that reach results with a remainder, along one axis: the first one's index, how many, and the places of the source
- * that they read, counted from the result's own: the least; one more for each tap after the last. */
-typedef struct reach {
-    int last, count;
-    int64_t least;
-} reach;
-
-static reach reach_of(const job *j, int axis, int remainder) {
-    reach r = {.last = -1};
-    if (!j->gradient) return (reach){.last = j->kernel[axis] - 1, .count = j->kernel[axis], .least = -j->padding[axis]};
-    for (int k = 0; k < j->kernel[axis]; k++)
-        if ((remainder + j->padding[axis] - k) % j->stride[axis] == 0) {
-            r.last = k;
-            r.count++;
-        }
-    if (r.count) r.least = (remainder + j->padding[axis] - r.last) / j->stride[axis];
-    return r;
-}
-
 /* Zeros before the source, and rows and columns of all, that every window is inside. */
 static void set_frame(job *j) {
-    const int64_t words = (j->src_channels + j->side - 1) / j->side;
-    j->pitch = 4 * words;
+    j->pitch = 4 * ((j->view.channels + j->side - 1) / j->side);
     for (int axis = 0; axis < 2; axis++) {
-        const int step = j->gradient ? j->stride[axis] : 1, move = j->gradient ? 1 : j->stride[axis];
-        int64_t low = 0, high = 0;
-        for (int remainder = 0; remainder < step && remainder < j->size[axis]; remainder++) {
-            const reach r = reach_of(j, axis, remainder);
-            const int64_t results = (j->size[axis] - remainder + step - 1) / step;
-            if (!r.count) continue;
-            low = least(low, r.least);
-            if (r.least + r.count + (results - 1) * move > high) high = r.least + r.count + (results - 1) * move;
-        }
+        int64_t low, high;
+        qs__phases_reach(&j->view, j->gradient, axis, &low, &high);
         j->before[axis] = -low;
         j->framed[axis] = high - low;
     }
 }
 
-static void set_phase(job *j, int down, int across, phase *p) {
-    const int step[2] = {j->gradient ? j->stride[0] : 1, j->gradient ? j->stride[1] : 1}, remainder[2] = {down, across};
-    const reach rows = reach_of(j, 0, down), columns = reach_of(j, 1, across);
-    *p = (phase){.first = j->gradient ? columns.last : 0, .step = j->gradient ? -j->stride[1] : 1, .taps = columns.count};
-    for (int axis = 0; axis < 2; axis++) {
-        p->begin[axis] = remainder[axis];
-        p->count[axis] = (j->size[axis] - remainder[axis] + step[axis] - 1) / step[axis];
-    }
-    if (!rows.count || !columns.count) return;
-    p->runs = rows.count;
-    for (int r = 0; r < rows.count; r++) {
-        p->tap[r] = j->gradient ? rows.last - r * j->stride[0] : r;
-        p->run[r].offset = ((rows.least + r + j->before[0]) * j->framed[1] + columns.least + j->before[1]) * j->pitch;
-        p->run[r].words = columns.count * j->pitch / 4;
-        p->words += p->run[r].words;
-    }
+static int64_t places_of(const phase *p) {
+    return p->rows.count * p->columns.count;
 }
 
 static void set_phases(job *j) {
-    const int steps[2] = {j->gradient ? j->stride[0] : 1, j->gradient ? j->stride[1] : 1};
-    for (int down = 0; down < steps[0] && down < j->size[0]; down++)
-        for (int across = 0; across < steps[1] && across < j->size[1]; across++) {
+    for (int64_t down = 0; down < qs__phases(&j->view, j->gradient, 0); down++)
+        for (int64_t across = 0; across < qs__phases(&j->view, j->gradient, 1); across++) {
             phase *p = &j->phase[j->phases++];
-            set_phase(j, down, across, p);
+            *p = (phase){.rows = qs__phase_at(&j->view, j->gradient, 0, down), .columns = qs__phase_at(&j->view, j->gradient, 1, across)};
+            if (p->columns.taps) p->runs = (int)p->rows.taps;
+            for (int r = 0; r < p->runs; r++) {
+                const int64_t row = p->rows.offset + r + j->before[0], column = p->columns.offset + j->before[1];
+                p->run[r] = (qs__direct_run){.offset = (row * j->framed[1] + column) * j->pitch, .words = p->columns.taps * j->pitch / 4};
+                p->words += p->run[r].words;
+            }
             p->weights = j->packed_bytes;
             j->packed_bytes += j->vectors * p->words * QS__DIRECT_BYTES;
-            if (p->count[0] * p->count[1] > j->places) j->places = p->count[0] * p->count[1];
+            if (places_of(p) > j->places) j->places = places_of(p);
         }
 }
 
 static job job_of(const qs_case *one) {
     const bool gradient = strcmp(one->pass->name, "forward") != 0;
-    const qs_shape *src = &qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_SRC)->shape;
-    const qs_shape *dst = &qs__cpu_operand(one, gradient ? QS_DIFF_SRC : QS_DST)->shape;
-    const qs_format *format = qs__cpu_format(one, gradient ? QS_DIFF_DST : QS_SRC);
-    job j = {
-        .type = qs__cpu_type(format), .gradient = gradient, .batch = src->dim[0], .src_channels = src->dim[1], .channels = dst->dim[1]};
+    const qs__geometry forward = qs__cpu_geometry(one);
+    job j = {.type = qs__cpu_type(qs__cpu_format(one, gradient ? QS_DIFF_DST : QS_SRC)),
+             .gradient = gradient,
+             .view = gradient ? qs__geometry_reversed(&forward) : forward};
     j.side = j.type == QS__FP32 ? 1 : 2;
-    j.vectors = (j.channels + QS__DIRECT_LANES - 1) / QS__DIRECT_LANES;
-    for (int axis = 0; axis < 2; axis++) {
-        j.src_size[axis] = src->dim[2 + axis];
-        j.size[axis] = dst->dim[2 + axis];
-        j.kernel[axis] = one->attributes.kernel[axis];
-        j.stride[axis] = one->attributes.stride[axis];
-        j.padding[axis] = one->attributes.padding[axis];
-    }
+    j.vectors = (j.view.outputs + QS__DIRECT_LANES - 1) / QS__DIRECT_LANES;
     set_frame(&j);
     set_phases(&j);
     j.images = COPIED_BYTES / (image_bytes(&j) + 1);
-    j.images = j.images < 1 ? 1 : least(j.images, j.batch);
+    j.images = j.images < 1 ? 1 : least(j.images, j.view.batch);
     return j;
 }
 
@@ -162,13 +116,13 @@ static char *packed_at(const job *j, const phase *p, int64_t vector, int64_t wor
 /* Forward: rows of weights are those of the result's channels, words lie in them. */
 static void pack_vector(const job *j, int64_t vector) {
     const phase *p = &j->phase[0];
-    const int64_t taps = (int64_t)j->kernel[0] * j->kernel[1], bytes = j->src_channels * bytes_of(j);
+    const int64_t taps = j->view.kernel[0] * j->view.kernel[1], bytes = j->view.channels * bytes_of(j);
     const bool whole = bytes == j->pitch;
     for (int64_t tap = 0; tap < (whole ? 1 : taps); tap++) {
         const char *row[QS__DIRECT_LANES];
         for (int i = 0; i < QS__DIRECT_LANES; i++) {
             const int64_t o = vector * QS__DIRECT_LANES + i;
-            row[i] = o < j->channels ? j->weights + (o * taps + tap) * bytes : NULL;
+            row[i] = o < j->view.outputs ? j->weights + (o * taps + tap) * bytes : NULL;
         }
         j->kernels->turn(whole ? taps * bytes : bytes, row, packed_at(j, p, vector, tap * j->pitch / 4));
     }
@@ -176,20 +130,21 @@ static void pack_vector(const job *j, int64_t vector) {
 
 /* Input gradient: rows of weights are the source's channels, of which a word has one of each. */
 static void pack_word(const job *j, const phase *p, int64_t word) {
-    const int64_t bytes = bytes_of(j), taps = (int64_t)j->kernel[0] * j->kernel[1];
+    const int64_t bytes = bytes_of(j), taps = j->view.kernel[0] * j->view.kernel[1];
     int64_t at = 0;
     for (int r = 0; r < p->runs; r++)
-        for (int t = 0; t < p->taps; t++, at += j->pitch / 4) {
-            const int64_t tap = (int64_t)p->tap[r] * j->kernel[1] + p->first + t * p->step;
-            qs__taps_line line = {.pitch = j->channels,
-                                  .elements = j->channels,
+        for (int64_t t = 0; t < p->columns.taps; t++, at += j->pitch / 4) {
+            const int64_t row = p->rows.tap + r * p->rows.tap_step, column = p->columns.tap + t * p->columns.tap_step;
+            const int64_t tap = row * j->view.kernel[1] + column;
+            qs__taps_line line = {.pitch = j->view.outputs,
+                                  .elements = j->view.outputs,
                                   .places = 1,
-                                  .lanes = j->channels,
+                                  .lanes = j->view.outputs,
                                   .block = p->words * QS__DIRECT_BYTES,
                                   .dst = packed_at(j, p, 0, at + word)};
             for (int i = 0; i < j->side; i++) {
                 const int64_t o = word * j->side + i;
-                line.row[i] = o < j->src_channels ? j->weights + (o * taps + tap) * j->channels * bytes : NULL;
+                line.row[i] = o < j->view.channels ? j->weights + (o * taps + tap) * j->view.outputs * bytes : NULL;
             }
             j->rows->pack[j->type](&line);
         }
@@ -207,8 +162,8 @@ static void pack_weights(void *context, int64_t begin, int64_t end) {
 /* ---- Source ---- */
 
 static void copy_row(const job *j, const char *src, char *dst) {
-    const int64_t bytes = j->src_channels * bytes_of(j), room = j->framed[1] - j->before[1];
-    const int64_t columns = least(j->src_size[1], room);
+    const int64_t bytes = j->view.channels * bytes_of(j), room = j->framed[1] - j->before[1];
+    const int64_t columns = least(j->view.width, room);
     char *at = dst + j->before[1] * j->pitch;
     memset(dst, 0, (size_t)(j->before[1] * j->pitch));
     if (bytes == j->pitch) {
@@ -223,32 +178,27 @@ static void copy_row(const job *j, const char *src, char *dst) {
 
 static void copy_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t bytes = j->framed[1] * j->pitch, row_bytes = j->src_size[1] * j->src_channels * bytes_of(j);
+    const int64_t bytes = j->framed[1] * j->pitch, row_bytes = j->view.width * j->view.channels * bytes_of(j);
     for (int64_t k = begin; k < end; k++) {
         const int64_t image = k / j->framed[0], row = k % j->framed[0] - j->before[0];
         char *dst = j->frame + k * bytes;
-        if (row < 0 || row >= j->src_size[0])
+        if (row < 0 || row >= j->view.height)
             memset(dst, 0, (size_t)bytes);
         else
-            copy_row(j, j->src + ((j->first_image + image) * j->src_size[0] + row) * row_bytes, dst);
+            copy_row(j, j->src + ((j->first_image + image) * j->view.height + row) * row_bytes, dst);
     }
 }
 
 /* ---- Tiles ---- */
 
-static int64_t places_of(const phase *p) {
-    return p->count[0] * p->count[1];
-}
-
 static void fill_places(const job *j) {
     const phase *p = j->now;
-    const int64_t step[2] = {j->gradient ? j->stride[0] : 1, j->gradient ? j->stride[1] : 1};
-    const int64_t move[2] = {j->gradient ? 1 : j->stride[0], j->gradient ? 1 : j->stride[1]};
-    for (int64_t r = 0; r < p->count[0]; r++)
-        for (int64_t c = 0; c < p->count[1]; c++) {
-            const int64_t row = p->begin[0] + r * step[0], column = p->begin[1] + c * step[1], place = r * p->count[1] + c;
-            j->window[place] = (r * move[0] * j->framed[1] + c * move[1]) * j->pitch;
-            j->written[place] = (row * j->size[1] + column) * j->channels * (int64_t)qs__type_bytes(j->result.type);
+    for (int64_t r = 0; r < p->rows.count; r++)
+        for (int64_t c = 0; c < p->columns.count; c++) {
+            const int64_t row = p->rows.first + r * p->rows.step, column = p->columns.first + c * p->columns.step;
+            const int64_t place = r * p->columns.count + c;
+            j->window[place] = (r * p->rows.move * j->framed[1] + c * p->columns.move) * j->pitch;
+            j->written[place] = (row * j->view.out_width + column) * j->view.outputs * (int64_t)qs__type_bytes(j->result.type);
         }
 }
 
@@ -266,7 +216,7 @@ static int64_t chunks_of(const job *j) {
 
 static void set_places(const job *j, int64_t first, int64_t column_bytes, qs__direct_tile *tile) {
     const int64_t places = places_of(j->now), all = j->count * places, bytes = image_bytes(j);
-    const int64_t result_bytes = j->size[0] * j->size[1] * j->channels * (int64_t)qs__type_bytes(j->result.type);
+    const int64_t result_bytes = j->view.out_height * j->view.out_width * j->view.outputs * (int64_t)qs__type_bytes(j->result.type);
     int64_t image = first / places, place = first % places;
     const int count = (int)least(all - first, QS__DIRECT_PLACES);
     for (int i = 0; i < count; i++) {
@@ -291,7 +241,7 @@ static void run_chunk(const job *j, int64_t panel, int64_t chunk) {
                             .panel = p->words * QS__DIRECT_BYTES,
                             .bias = j->bias ? j->bias + channel : NULL,
                             .type = j->result.type};
-    tile.channels = (int)least(j->channels - channel, tile.vectors * QS__DIRECT_LANES);
+    tile.channels = (int)least(j->view.outputs - channel, tile.vectors * QS__DIRECT_LANES);
     for (int64_t k = chunk * CHUNK; k < end; k++) {
         set_places(j, k * QS__DIRECT_PLACES, channel * (int64_t)qs__type_bytes(j->result.type), &tile);
         j->kernels->tile[j->type](&tile);
@@ -306,8 +256,8 @@ static void run_chunks(void *context, int64_t begin, int64_t end) {
 }
 
 static void run_images(job *j) {
-    for (j->first_image = 0; j->first_image < j->batch; j->first_image += j->images) {
-        j->count = least(j->images, j->batch - j->first_image);
+    for (j->first_image = 0; j->first_image < j->view.batch; j->first_image += j->images) {
+        j->count = least(j->images, j->view.batch - j->first_image);
         qs_parallel(j->count * j->framed[0], 8, copy_rows, j);
         for (int i = 0; i < j->phases; i++) {
             j->now = &j->phase[i];
@@ -344,7 +294,7 @@ static void fill_bias(const qs__chain *chain, job *j) {
         return;
     }
     memset(j->bias, 0, (size_t)(j->vectors * QS__DIRECT_LANES) * sizeof *j->bias);
-    memcpy(j->bias, qs__cpu_data(chain, QS_BIAS), (size_t)j->channels * sizeof *j->bias);
+    memcpy(j->bias, qs__cpu_data(chain, QS_BIAS), (size_t)j->view.outputs * sizeof *j->bias);
 }
 
 static qs_status run(const qs__chain *chain, const qs_run *step) {
@@ -380,9 +330,9 @@ static qs_status check_formats(const qs__chain *chain, bool gradient) {
 /* Measured on Zen 5 (qsync bench --tune) beside oneDNN's, which pack weights slowly: a result of few places waits for that. Words of few
  * channels are mostly empty. */
 static bool is_behind(const job *j) {
-    const bool strided = j->stride[0] > 1 || j->stride[1] > 1, single = j->kernel[0] * j->kernel[1] == 1;
-    const int64_t places = j->batch * (j->gradient ? j->src_size[0] * j->src_size[1] : j->size[0] * j->size[1]);
-    return j->src_channels < 16 || places > (single && !j->gradient ? 256 : strided && !single ? 1024 : 128);
+    const bool strided = j->view.stride[0] > 1 || j->view.stride[1] > 1, single = j->view.kernel[0] * j->view.kernel[1] == 1;
+    const int64_t places = j->view.batch * (j->gradient ? j->view.height * j->view.width : j->view.out_height * j->view.out_width);
+    return j->view.channels < 16 || places > (single && !j->gradient ? 256 : strided && !single ? 1024 : 128);
 }
 
 qs_status qs__build_direct(qs__chain *chain) {

@@ -7,33 +7,23 @@
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
-    qs__pool pool;
+    qs__geometry pool;
     qs__in src;  /* or diff_dst */
     qs__out dst; /* or diff_src */
     int8_t *mask;
 } job;
 
-static qs__pool geometry(const qs_case *one, qs_role image, qs_role result) {
-    const qs_shape *src = &qs__cpu_operand(one, image)->shape, *dst = &qs__cpu_operand(one, result)->shape;
-    const qs_attributes *with = &one->attributes;
-    qs__pool pool = {.channels = src->dim[1],
-                     .height = src->dim[2],
-                     .width = src->dim[3],
-                     .out_height = dst->dim[2],
-                     .out_width = dst->dim[3],
-                     .kernel = {src->dim[2], src->dim[3]},
-                     .stride = {1, 1}};
-    if (!strcmp(one->op->name, "global_average_pool")) return pool;
-    for (int i = 0; i < 2; i++) {
-        pool.kernel[i] = with->kernel[i];
-        pool.stride[i] = with->stride[i];
-        pool.padding[i] = with->padding[i];
-    }
-    return pool;
+static qs__geometry geometry_of(const qs_case *one) {
+    qs__geometry out = qs__cpu_geometry(one);
+    if (strcmp(one->op->name, "global_average_pool") != 0) return out;
+    out.kernel[0] = out.height, out.kernel[1] = out.width;
+    out.stride[0] = out.stride[1] = 1;
+    out.padding[0] = out.padding[1] = 0;
+    return out;
 }
 
 static qs__in image_of(const job *j, int64_t line) {
-    const qs__pool *p = &j->pool;
+    const qs__geometry *p = &j->pool;
     return qs__own_shift_in(j->src, line / p->out_height * p->height * p->width * p->channels);
 }
 
@@ -56,7 +46,7 @@ static void mean_range(void *context, int64_t begin, int64_t end) {
 
 static void gradient_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs__pool *p = &j->pool;
+    const qs__geometry *p = &j->pool;
     int64_t results = p->out_height * p->out_width * p->channels;
     for (int64_t line = begin; line < end; line++) {
         int64_t first = line / p->height * results;
@@ -70,12 +60,11 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     bool maximum = !strcmp(one->op->name, "max_pool");
     job j = {.kernels = chain->cpu->own,
-             .pool = geometry(one, QS_SRC, QS_DST),
+             .pool = geometry_of(one),
              .src = qs__own_in(chain, QS_SRC),
              .dst = qs__own_out(chain, QS_DST),
              .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
-    int64_t lines = qs__cpu_operand(one, QS_SRC)->shape.dim[0] * j.pool.out_height;
-    qs_parallel(lines, 1, maximum ? maximum_range : mean_range, &j);
+    qs_parallel(j.pool.batch * j.pool.out_height, 1, maximum ? maximum_range : mean_range, &j);
     return QS_OK;
 }
 
@@ -84,12 +73,11 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     bool maximum = !strcmp(one->op->name, "max_pool");
     job j = {.kernels = chain->cpu->own,
-             .pool = geometry(one, QS_DIFF_SRC, QS_DIFF_DST),
+             .pool = geometry_of(one),
              .src = qs__own_in(chain, QS_DIFF_DST),
              .dst = qs__own_out(chain, QS_DIFF_SRC),
              .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
-    int64_t lines = qs__cpu_operand(one, QS_DIFF_SRC)->shape.dim[0] * j.pool.height;
-    qs_parallel(lines, 1, gradient_range, &j);
+    qs_parallel(j.pool.batch * j.pool.height, 1, gradient_range, &j);
     return QS_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct view {
 typedef struct job {
     const qs__taps *kernels;
     qs__type type;
-    int64_t batch, channels, height, width, outputs, out_height, out_width, padding, stride;
+    qs__geometry size;
     view view;
     int64_t side;                   /* images in a lane */
     int64_t most_images, most_rows; /* of a part: lanes' images; rows of results */
@@ -48,7 +48,7 @@ static int64_t part_rows(const job *j, int64_t rows) {
 }
 
 static int64_t out_blocks(const job *j) {
-    return (j->outputs + QS__TAPS_LANES - 1) / QS__TAPS_LANES;
+    return (j->size.outputs + QS__TAPS_LANES - 1) / QS__TAPS_LANES;
 }
 
 /* Bytes of one image (of lanes) with that many rows of results. */
@@ -57,7 +57,7 @@ static int64_t src_bytes(const job *j, int64_t rows) {
 }
 
 static int64_t diff_bytes(const job *j, int64_t rows) {
-    return out_blocks(j) * rows * j->out_width * QS__TAPS_BYTES;
+    return out_blocks(j) * rows * j->size.out_width * QS__TAPS_BYTES;
 }
 
 /* Numbers of one output's weights. */
@@ -69,25 +69,26 @@ static int64_t side_of(qs__type type) {
     return type == QS__FP32 ? 1 : type == QS__BF16 ? 2 : 4;
 }
 
-static view view_of(const job *j, const int kernel[2]) {
-    const int64_t stride = j->stride;
-    const bool joined = j->channels < QS__TAPS_LANES || kernel[1] == 1;
-    view v = {.lanes = joined ? kernel[1] * j->channels : j->channels,
+static view view_of(const job *j) {
+    const int64_t *kernel = j->size.kernel;
+    const int64_t stride = j->size.stride[0];
+    const bool joined = j->size.channels < QS__TAPS_LANES || kernel[1] == 1;
+    view v = {.lanes = joined ? kernel[1] * j->size.channels : j->size.channels,
               .taps = {kernel[0], joined ? 1 : kernel[1]},
               .step = {kernel[0] == 1 ? 1 : stride, joined ? 1 : stride},
               .skip = kernel[0] == 1 ? stride : 1,
-              .columns = joined ? j->out_width : (j->out_width - 1) * stride + kernel[1],
-              .first = -j->padding * j->channels,
-              .pitch = (joined ? stride : 1) * j->channels};
+              .columns = joined ? j->size.out_width : (j->size.out_width - 1) * stride + kernel[1],
+              .first = -j->size.padding[0] * j->size.channels,
+              .pitch = (joined ? stride : 1) * j->size.channels};
     v.blocks = (v.lanes + QS__TAPS_LANES - 1) / QS__TAPS_LANES;
     return v;
 }
 
 /* The largest part whose packed factors fit: whole images, or rows of one. */
 static void choose_part(job *j) {
-    const int64_t all = (j->batch + j->side - 1) / j->side;
-    const int64_t image = src_bytes(j, j->out_height) + diff_bytes(j, j->out_height);
-    j->most_rows = j->out_height;
+    const int64_t all = (j->size.batch + j->side - 1) / j->side;
+    const int64_t image = src_bytes(j, j->size.out_height) + diff_bytes(j, j->size.out_height);
+    j->most_rows = j->size.out_height;
     j->most_images = PACKED_BYTES / image;
     if (j->most_images < 1) j->most_images = 1;
     if (j->most_images > all) j->most_images = all;
@@ -96,21 +97,10 @@ static void choose_part(job *j) {
 }
 
 static job job_of(const qs_case *one) {
-    const qs_shape *src = &qs__cpu_operand(one, QS_SRC)->shape, *dst = &qs__cpu_operand(one, QS_DIFF_DST)->shape;
-    const qs_attributes *with = &one->attributes;
-    job j = {.type = qs__cpu_type(qs__cpu_format(one, QS_SRC)),
-             .batch = src->dim[0],
-             .channels = src->dim[1],
-             .height = src->dim[2],
-             .width = src->dim[3],
-             .outputs = dst->dim[1],
-             .out_height = dst->dim[2],
-             .out_width = dst->dim[3],
-             .padding = with->padding[0],
-             .stride = with->stride[0]};
+    job j = {.type = qs__cpu_type(qs__cpu_format(one, QS_SRC)), .size = qs__cpu_geometry(one)};
     j.flip = j.type == QS__INT8 && !qs__cpu_format(one, QS_SRC)->is_unsigned;
     j.side = side_of(j.type);
-    j.view = view_of(&j, with->kernel);
+    j.view = view_of(&j);
     choose_part(&j);
     return j;
 }
@@ -122,14 +112,14 @@ static void set_rows(const job *j, int64_t image, const char *data, int64_t imag
     const int64_t bytes = (int64_t)qs__type_bytes(j->type);
     for (int64_t i = 0; i < j->side; i++) {
         const int64_t n = (j->first_image + image) * j->side + i;
-        line->row[i] = n < j->batch && row_begin >= 0 ? data + (n * image_elements + row_begin) * bytes : NULL;
+        line->row[i] = n < j->size.batch && row_begin >= 0 ? data + (n * image_elements + row_begin) * bytes : NULL;
     }
 }
 
 static void pack_src_row(const job *j, int64_t image, int64_t row) {
     const view *v = &j->view;
-    const int64_t height = part_rows(j, j->rows), elements = j->width * j->channels;
-    const int64_t h = j->first_row * j->stride - j->padding + row * v->skip;
+    const int64_t height = part_rows(j, j->rows), elements = j->size.width * j->size.channels;
+    const int64_t h = j->first_row * j->size.stride[0] - j->size.padding[0] + row * v->skip;
     qs__taps_line line = {.first = v->first,
                           .pitch = v->pitch,
                           .elements = elements,
@@ -138,19 +128,19 @@ static void pack_src_row(const job *j, int64_t image, int64_t row) {
                           .block = height * v->columns * QS__TAPS_BYTES,
                           .flip = j->flip,
                           .dst = j->packed_src + image * src_bytes(j, j->rows) + row * v->columns * QS__TAPS_BYTES};
-    set_rows(j, image, j->src, j->height * elements, h >= 0 && h < j->height ? h * elements : -1, &line);
+    set_rows(j, image, j->src, j->size.height * elements, h >= 0 && h < j->size.height ? h * elements : -1, &line);
     j->kernels->pack[j->type](&line);
 }
 
 static void pack_diff_row(const job *j, int64_t image, int64_t row) {
-    const int64_t elements = j->out_width * j->outputs;
-    qs__taps_line line = {.pitch = j->outputs,
+    const int64_t elements = j->size.out_width * j->size.outputs;
+    qs__taps_line line = {.pitch = j->size.outputs,
                           .elements = elements,
-                          .places = j->out_width,
-                          .lanes = j->outputs,
-                          .block = j->rows * j->out_width * QS__TAPS_BYTES,
-                          .dst = j->packed_diff + image * diff_bytes(j, j->rows) + row * j->out_width * QS__TAPS_BYTES};
-    set_rows(j, image, j->diff, j->out_height * elements, (j->first_row + row) * elements, &line);
+                          .places = j->size.out_width,
+                          .lanes = j->size.outputs,
+                          .block = j->rows * j->size.out_width * QS__TAPS_BYTES,
+                          .dst = j->packed_diff + image * diff_bytes(j, j->rows) + row * j->size.out_width * QS__TAPS_BYTES};
+    set_rows(j, image, j->diff, j->size.out_height * elements, (j->first_row + row) * elements, &line);
     j->kernels->pack[j->type](&line);
 }
 
@@ -169,8 +159,8 @@ static void pack_lines(void *context, int64_t begin, int64_t end) {
 static void fill_places(const job *j) {
     const view *v = &j->view;
     for (int64_t r = 0; r < j->rows; r++)
-        for (int64_t c = 0; c < j->out_width; c++)
-            j->place[r * j->out_width + c] = (int32_t)((r * v->step[0] * v->columns + c * v->step[1]) * QS__TAPS_BYTES);
+        for (int64_t c = 0; c < j->size.out_width; c++)
+            j->place[r * j->size.out_width + c] = (int32_t)((r * v->step[0] * v->columns + c * v->step[1]) * QS__TAPS_BYTES);
 }
 
 /* ---- Tiles ---- */
@@ -196,14 +186,14 @@ static void set_vector(const job *j, int64_t index, int at, qs__taps_tile *tile)
 
 /* Codes whose places are all in one part: their sums are settled at once. */
 static bool is_whole(const job *j) {
-    return j->type == QS__INT8 && j->most_images * j->side >= j->batch && j->most_rows == j->out_height;
+    return j->type == QS__INT8 && j->most_images * j->side >= j->size.batch && j->most_rows == j->size.out_height;
 }
 
 static void run_outputs(const job *j, qs__taps_tile *tile) {
     const int64_t row = row_of(j);
-    for (int64_t o = 0; o < j->outputs; o += QS__TAPS_OUTPUTS) {
+    for (int64_t o = 0; o < j->size.outputs; o += QS__TAPS_OUTPUTS) {
         tile->diff = j->packed_diff + (o / QS__TAPS_LANES * tile->places * QS__TAPS_BYTES) + o % QS__TAPS_LANES * 4;
-        tile->outputs = (int)(j->outputs - o < QS__TAPS_OUTPUTS ? j->outputs - o : QS__TAPS_OUTPUTS);
+        tile->outputs = (int)(j->size.outputs - o < QS__TAPS_OUTPUTS ? j->size.outputs - o : QS__TAPS_OUTPUTS);
         tile->result = j->result + o * row;
         tile->excess = j->excess + o;
         tile->scale = is_whole(j) ? j->scale + o : NULL;
@@ -217,7 +207,7 @@ static void run_tiles(void *context, int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++) {
         const int64_t first = vectors * k / tiles;
         qs__taps_tile tile = {.images = j->images,
-                              .places = j->rows * j->out_width,
+                              .places = j->rows * j->size.out_width,
                               .place = j->place,
                               .src = j->packed_src,
                               .src_image = src_bytes(j, j->rows),
@@ -234,7 +224,7 @@ static void run_tiles(void *context, int64_t begin, int64_t end) {
 
 static void add_excess(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t places = j->rows * j->out_width;
+    const int64_t places = j->rows * j->size.out_width;
     for (int64_t block = begin; block < end; block++)
         for (int64_t image = 0; image < j->images; image++)
             j->kernels->excess(places, j->packed_diff + image * diff_bytes(j, j->rows) + block * places * QS__TAPS_BYTES,
@@ -249,11 +239,11 @@ static void run_part(job *j) {
 }
 
 static void run_parts(job *j) {
-    const int64_t all = (j->batch + j->side - 1) / j->side;
+    const int64_t all = (j->size.batch + j->side - 1) / j->side;
     for (j->first_image = 0; j->first_image < all; j->first_image += j->most_images)
-        for (j->first_row = 0; j->first_row < j->out_height; j->first_row += j->most_rows) {
+        for (j->first_row = 0; j->first_row < j->size.out_height; j->first_row += j->most_rows) {
             j->images = all - j->first_image < j->most_images ? all - j->first_image : j->most_images;
-            j->rows = j->out_height - j->first_row < j->most_rows ? j->out_height - j->first_row : j->most_rows;
+            j->rows = j->size.out_height - j->first_row < j->most_rows ? j->size.out_height - j->first_row : j->most_rows;
             run_part(j);
         }
 }
@@ -268,8 +258,8 @@ static float power_of(const qs__chain *chain, qs_role role, int64_t channel) {
 static void fill_factors(const qs__chain *chain, const job *j) {
     const float step = *(const float *)qs__cpu_data(chain, QS_DIFF_DST_STEP), src_step = *(const float *)qs__cpu_data(chain, QS_SRC_STEP);
     for (int64_t k = 0; k < row_of(j); k++)
-        j->factor[k] = src_step * power_of(chain, QS_SRC_GROUP, k % j->channels);
-    for (int64_t o = 0; o < j->outputs; o++)
+        j->factor[k] = src_step * power_of(chain, QS_SRC_GROUP, k % j->size.channels);
+    for (int64_t o = 0; o < j->size.outputs; o++)
         j->scale[o] = step * power_of(chain, QS_DIFF_DST_GROUP, o);
 }
 
@@ -297,13 +287,13 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     memset(j.excess, 0, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof *j.excess);
     if (j.type == QS__INT8) fill_factors(chain, &j);
     run_parts(&j);
-    if (j.type == QS__INT8 && !is_whole(&j)) qs_parallel(j.outputs, 1, settle_outputs, &j);
+    if (j.type == QS__INT8 && !is_whole(&j)) qs_parallel(j.size.outputs, 1, settle_outputs, &j);
     return QS_OK;
 }
 
 /* Whether 32 bits hold every sum of codes. */
 static bool sums_fit(const qs_case *one, const job *j) {
-    const int64_t terms = j->batch * j->out_height * j->out_width;
+    const int64_t terms = j->size.batch * j->size.out_height * j->size.out_width;
     return terms * qs__cpu_format(one, QS_SRC)->max * qs__cpu_format(one, QS_DIFF_DST)->max <= INT32_MAX;
 }
 
@@ -324,7 +314,7 @@ static qs_status check(const qs__chain *chain) {
 
 /* Measured on Zen 5 (qsync bench --tune) beside oneDNN's: floats of few channels leave lanes empty. */
 static bool is_behind(const job *j) {
-    return j->type != QS__INT8 && j->channels < (j->type == QS__FP32 ? 2 : 1) * QS__TAPS_LANES;
+    return j->type != QS__INT8 && j->size.channels < (j->type == QS__FP32 ? 2 : 1) * QS__TAPS_LANES;
 }
 
 qs_status qs__build_taps(qs__chain *chain) {
@@ -334,9 +324,9 @@ qs_status qs__build_taps(qs__chain *chain) {
     if (j.type == QS__INT8 && (qs__cpu_format(&chain->one, QS_DIFF_DST)->is_unsigned || !sums_fit(&chain->one, &j)))
         return qs_fail(QS_UNSUPPORTED, "tiles of taps are for signed gradients whose sums fit 32 bits");
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.most_images * (src_bytes(&j, j.most_rows) + diff_bytes(&j, j.most_rows))));
-    chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.out_width) * sizeof(int32_t));
+    chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.size.out_width) * sizeof(int32_t));
     chain->offset[2] = qs__chain_reserve(chain, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof(int32_t));
-    chain->offset[3] = qs__chain_reserve(chain, (size_t)(row_of(&j) + j.outputs) * sizeof(float));
+    chain->offset[3] = qs__chain_reserve(chain, (size_t)(row_of(&j) + j.size.outputs) * sizeof(float));
     qs__chain_call(chain, run);
     snprintf(chain->name, sizeof chain->name, "own:taps:%s", chain->cpu->taps->name);
     return QS_OK;

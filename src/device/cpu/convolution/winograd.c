@@ -32,10 +32,11 @@ typedef struct job {
     const qs__winograd *kernels;
     const qs__direct *turns;
     pass_kind pass;
-    int64_t batch, depth, channels;               /* of the source; of the tiles of 4 × 4 */
-    int64_t src[2], dst[2], padding[2], tiles[2]; /* dst: what tiles of 4 × 4 are cut of */
-    int64_t most;                                 /* tiles at a time, a multiple of QS__WINOGRAD_ROWS */
-    int64_t panel;                                /* channels of one at most; 0: weights are too large */
+    qs__geometry size;       /* source to tiles of 4 × 4, also in gradients */
+    int64_t depth, channels; /* of the source; of the tiles of 4 × 4 */
+    int64_t tiles[2];
+    int64_t most;  /* tiles at a time, a multiple of QS__WINOGRAD_ROWS */
+    int64_t panel; /* channels of one at most; 0: weights are too large */
     qs__in source, other;
     qs__out result;
     /* scratch */
@@ -78,7 +79,7 @@ static int64_t weights_point(const job *j) {
 }
 
 static int64_t all_tiles(const job *j) {
-    return j->batch * tiles_of(j);
+    return j->size.batch * tiles_of(j);
 }
 
 static int64_t bytes_of_points(int64_t floats) {
@@ -108,21 +109,16 @@ static qs__type type_of(const qs_case *one, qs_role role) {
 }
 
 static job job_of(const qs_case *one, pass_kind pass) {
-    const qs_shape *src = &qs__cpu_operand(one, roles[pass].source)->shape;
-    const qs_shape *dst = &qs__cpu_operand(one, pass == WEIGHT_GRADIENT ? QS_DIFF_DST : roles[pass].result)->shape;
+    const qs__geometry forward = qs__cpu_geometry(one);
     job j = {.pass = pass,
-             .batch = src->dim[0],
-             .depth = src->dim[1],
-             .channels = dst->dim[1],
+             .size = pass == INPUT_GRADIENT ? qs__geometry_turned(&forward) : forward,
              .source.type = type_of(one, roles[pass].source),
              .other.type = type_of(one, roles[pass].other),
              .result.type = type_of(one, roles[pass].result)};
-    for (int axis = 0; axis < 2; axis++) {
-        j.src[axis] = src->dim[2 + axis];
-        j.dst[axis] = dst->dim[2 + axis];
-        j.padding[axis] = pass == INPUT_GRADIENT ? 2 - one->attributes.padding[axis] : one->attributes.padding[axis];
-        j.tiles[axis] = (j.dst[axis] + QS__WINOGRAD_EDGE - 1) / QS__WINOGRAD_EDGE;
-    }
+    j.depth = j.size.channels;
+    j.channels = j.size.outputs;
+    j.tiles[0] = (j.size.out_height + QS__WINOGRAD_EDGE - 1) / QS__WINOGRAD_EDGE;
+    j.tiles[1] = (j.size.out_width + QS__WINOGRAD_EDGE - 1) / QS__WINOGRAD_EDGE;
     set_parts(&j);
     return j;
 }
@@ -186,13 +182,14 @@ static void transform_sources(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     for (int64_t i = begin; i < end; i++) {
         const place at = place_of(j, j->first + i);
-        const int64_t row = at.begin[0] - j->padding[0], column = at.begin[1] - j->padding[1];
+        const int64_t row = at.begin[0] - j->size.padding[0], column = at.begin[1] - j->size.padding[1];
         const int64_t bytes = j->depth * (int64_t)qs__type_bytes(j->source.type);
-        const char *image = (const char *)j->source.at + at.image * j->src[0] * j->src[1] * bytes, *pixel[POINTS];
+        const char *image = (const char *)j->source.at + at.image * j->size.height * j->size.width * bytes, *pixel[POINTS];
         for (int64_t y = 0; y < QS__WINOGRAD_SPAN; y++)
             for (int64_t x = 0; x < QS__WINOGRAD_SPAN; x++) {
-                const bool inside = row + y >= 0 && row + y < j->src[0] && column + x >= 0 && column + x < j->src[1];
-                pixel[QS__WINOGRAD_SPAN * y + x] = inside ? image + ((row + y) * j->src[1] + column + x) * bytes : (const char *)j->zeros;
+                const bool inside = row + y >= 0 && row + y < j->size.height && column + x >= 0 && column + x < j->size.width;
+                pixel[QS__WINOGRAD_SPAN * y + x] =
+                    inside ? image + ((row + y) * j->size.width + column + x) * bytes : (const char *)j->zeros;
             }
         j->kernels->source[j->source.type](pixel, j->depth, source_point(j), j->input + i * pitch_of(j->depth));
     }
@@ -217,12 +214,12 @@ static void multiply_points(void *context, int64_t begin, int64_t end) {
 static void find_pixels(const job *j, int64_t tile, qs__type type, int64_t *at) {
     const place first = place_of(j, tile);
     const int64_t element = (int64_t)qs__type_bytes(type), step = j->channels * element;
-    const int64_t image = first.image * j->dst[0] * j->dst[1] * step + j->channel * element;
+    const int64_t image = first.image * j->size.out_height * j->size.out_width * step + j->channel * element;
     for (int64_t y = 0; y < QS__WINOGRAD_EDGE; y++)
         for (int64_t x = 0; x < QS__WINOGRAD_EDGE; x++) {
             const int64_t row = first.begin[0] + y, column = first.begin[1] + x;
-            const bool inside = row < j->dst[0] && column < j->dst[1];
-            at[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->dst[1] + column) * step : -1;
+            const bool inside = row < j->size.out_height && column < j->size.out_width;
+            at[QS__WINOGRAD_EDGE * y + x] = inside ? image + (row * j->size.out_width + column) * step : -1;
         }
 }
 
@@ -377,7 +374,7 @@ enum { FEWEST = 16, NARROWEST_BF16 = 64 };
  * few tiles share the transformed weights. Instructions of bf16 have half of the gain themselves, and of few channels the transforms take
  * the rest. Measured on Zen 5 (qsync bench --tune). */
 static bool is_behind(const qs__chain *chain, const job *j) {
-    const int64_t results = j->dst[0] * j->dst[1], room = tiles_of(j) * QS__WINOGRAD_RESULTS;
+    const int64_t results = j->size.out_height * j->size.out_width, room = tiles_of(j) * QS__WINOGRAD_RESULTS;
     if (all_tiles(j) < FEWEST) return true;
     if (!chain->cpu->bf16 || j->source.type == QS__FP32) return 2 * results < room;
     return 4 * results < 3 * room || j->depth < NARROWEST_BF16 || j->channels < NARROWEST_BF16;

@@ -8,10 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t extent_of(const qs_shape *shape, int axis) {
-    return axis < shape->axes ? shape->dim[axis] : 1;
-}
-
 static qs__product_pass pass_of(const qs_case *one) {
     if (!strcmp(one->pass->name, "forward")) return QS__FORWARD;
     return strcmp(one->pass->name, "input_gradient") ? QS__WEIGHT_GRADIENT : QS__INPUT_GRADIENT;
@@ -29,26 +25,9 @@ static factors factors_of(qs__product_pass pass) {
     return all[pass];
 }
 
-static void fill_extents(const qs_case *one, qs__product *out) {
-    const qs_shape *src = &qs__cpu_operand(one, out->pass == QS__INPUT_GRADIENT ? QS_DIFF_SRC : QS_SRC)->shape;
-    const qs_shape *dst = &qs__cpu_operand(one, out->pass == QS__FORWARD ? QS_DST : QS_DIFF_DST)->shape;
-    out->batch = src->dim[0];
-    out->channels = src->dim[1];
-    out->outputs = dst->dim[1];
-    out->height = extent_of(src, 2), out->width = extent_of(src, 3);
-    out->out_height = extent_of(dst, 2), out->out_width = extent_of(dst, 3);
-    out->groups = one->attributes.groups;
-    for (int i = 0; i < 2; i++) {
-        out->kernel[i] = one->attributes.kernel[i] ? one->attributes.kernel[i] : 1;
-        out->stride[i] = one->attributes.stride[i];
-        out->padding[i] = one->attributes.padding[i];
-    }
-}
-
 static qs__product product_of(const qs_case *one, bool gathered) {
-    qs__product product = {.pass = pass_of(one), .gathered = gathered};
+    qs__product product = {.pass = pass_of(one), .gathered = gathered, .size = qs__cpu_geometry(one)};
     factors roles = factors_of(product.pass);
-    fill_extents(one, &product);
     product.left = qs__cpu_format(one, roles.left);
     product.right = qs__cpu_format(one, roles.right);
     product.shifts = one->attributes.shifts > 0 ? one->attributes.shifts : 1;
@@ -115,10 +94,10 @@ static qs_status run_gathered(const qs__chain *chain, const qs_run *step) {
  * products it is faster at all of them. */
 static bool is_behind(const qs__chain *chain, const qs__product *product) {
     enum { SHORT = 512, FEW = 4, FEW_PLACES = 1024 };
-    const bool forward = product->pass == QS__FORWARD, strided = product->stride[0] > 1 || product->stride[1] > 1;
-    const int64_t channels = (forward ? product->channels : product->outputs) / product->groups;
-    const int64_t products = product->kernel[0] * product->kernel[1] * channels;
-    const int64_t places = product->batch * product->out_height * product->out_width;
+    const bool forward = product->pass == QS__FORWARD, strided = product->size.stride[0] > 1 || product->size.stride[1] > 1;
+    const int64_t channels = (forward ? product->size.channels : product->size.outputs) / product->size.groups;
+    const int64_t products = product->size.kernel[0] * product->size.kernel[1] * channels;
+    const int64_t places = product->size.batch * product->size.out_height * product->size.out_width;
     if (strcmp(chain->cpu->products->name, "avx512_vnni") != 0 || channels < FEW) return true;
     if (!strcmp(chain->one.op->name, "linear")) return products > SHORT;
     return products > SHORT && places > (forward ? FEW_PLACES : 2 * FEW_PLACES) && (forward || !strided);
@@ -134,7 +113,7 @@ static qs_status build(qs__chain *chain, bool gathered) {
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "our own products add in 32 bits, not in a narrow accumulator");
     qs__product product = product_of(one, gathered);
     chain->offset[0] = qs__chain_reserve(chain, qs__product_scratch(&product, qs_threads()));
-    if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.outputs * sizeof(int64_t));
+    if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
     QS_TRY(qs__own_build(chain, "integer", gathered ? run_gathered : run_integer));
     chain->behind = gathered || is_behind(chain, &product);
     snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);

@@ -125,14 +125,14 @@ void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, b
 
 /* Products that one sum adds up, at most. */
 static double terms(const qs__product *product) {
-    double window = (double)(product->kernel[0] * product->kernel[1]);
+    double window = (double)(product->size.kernel[0] * product->size.kernel[1]);
     switch (product->pass) {
     case QS__FORWARD:
-        return window * (double)(product->channels / product->groups);
+        return window * (double)(product->size.channels / product->size.groups);
     case QS__INPUT_GRADIENT:
-        return window * (double)(product->outputs / product->groups);
+        return window * (double)(product->size.outputs / product->size.groups);
     default:
-        return (double)product->batch * (double)(product->out_height * product->out_width);
+        return (double)product->size.batch * (double)(product->size.out_height * product->size.out_width);
     }
 }
 
@@ -147,7 +147,7 @@ size_t qs__product_scratch(const qs__product *product, int threads) {
 }
 
 void qs__product_execute(const qs__product *product, const qs__product_run *run) {
-    for (int64_t group = 0; group < product->groups; group++) {
+    for (int64_t group = 0; group < product->size.groups; group++) {
         if (product->pass == QS__WEIGHT_GRADIENT) {
             qs__product_weights(product, run, group);
         } else {

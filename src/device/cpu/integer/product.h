@@ -13,6 +13,7 @@
 #ifndef QSYNC_DEVICE_CPU_PRODUCT_H
 #define QSYNC_DEVICE_CPU_PRODUCT_H
 
+#include "cpu/geometry.h"
 #include "cpu/integer/products.h"
 #include "qsync/number.h"
 
@@ -24,13 +25,12 @@ enum {
     QS__CHUNK = 2048        /* rows (k) of the weight gradient that are packed at a time */
 };
 
-/* Extents of the operator, and the pass's two factors: forward src and weights, input gradient diff_dst and weights, weight gradient
+/* The operator's extents, and the pass's two factors: forward src and weights, input gradient diff_dst and weights, weight gradient
  * diff_dst (left) and src (right). Codes are channels-last, weights [O][kh][kw][I / groups]. */
 typedef enum qs__product_pass { QS__FORWARD, QS__INPUT_GRADIENT, QS__WEIGHT_GRADIENT } qs__product_pass;
 typedef struct qs__product {
     qs__product_pass pass;
-    int64_t batch, channels, height, width, outputs, out_height, out_width;
-    int64_t kernel[2], stride[2], padding[2], groups;
+    qs__geometry size;
     const qs_format *left, *right;
     int shifts;    /* G of the left factor's groups; 1: none */
     bool gathered; /* a product for each group; not in the weight gradient, whose sum has no groups inside */

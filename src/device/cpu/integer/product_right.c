@@ -18,7 +18,7 @@ typedef struct panel {
 
 /* Weights of the panel's first column under a tap. */
 static const int8_t *weights_at(const qs__rows_job *job, const panel *to, int64_t tap) {
-    const qs__product *p = job->product;
+    const qs__geometry *p = &job->product->size;
     const int64_t inputs = p->channels / p->groups, outputs = p->outputs / p->groups;
     const int8_t *group = job->run->right + job->group * outputs * job->window * inputs + tap * inputs;
     return group + to->first * (qs__rows_forward(job) ? job->window * inputs : 1);
@@ -51,7 +51,7 @@ static const int8_t *column_codes(const qs__rows_job *job, int64_t begin, int64_
 
 static void pack_columns(const qs__rows_job *job, int part, const int8_t *weights, panel *to) {
     const int64_t begin = job->order.begin[part], length = job->order.length[part];
-    const int64_t column_bytes = job->window * job->product->channels / job->product->groups;
+    const int64_t column_bytes = job->window * job->product->size.channels / job->product->size.groups;
     for (int64_t done = 0; done < length; done += CODES) {
         const int64_t count = length - done < CODES ? length - done : CODES;
         int8_t room[QS__TILE_COLUMNS][CODES];
@@ -72,7 +72,7 @@ static void fill_rows(const qs__rows_job *job, int64_t k, int columns, const int
                       int8_t lifted[4][QS__TILE_COLUMNS]) {
     static const int8_t zeros[QS__TILE_COLUMNS];
     const qs__shift_order *order = &job->order;
-    const int64_t stride = job->window * job->product->channels / job->product->groups;
+    const int64_t stride = job->window * job->product->size.channels / job->product->size.groups;
     for (int q = 0; q < 4; q++) {
         const int32_t channel = order->channel[k + q];
         row[q] = channel < 0 ? zeros : weights + channel * stride;
@@ -100,17 +100,16 @@ static void pack_rows(const qs__rows_job *job, int part, const int8_t *weights, 
 /* ---- Panels ---- */
 
 static void pack_part(const qs__rows_job *job, int part, panel *to) {
-    for (int64_t t = 0; t < job->window; t++) {
-        qs__tap tap;
-        if (!qs__rows_tap(job, t, &tap)) continue;
-        const int8_t *weights = weights_at(job, to, tap.kernel);
-        if (qs__rows_forward(job)) {
-            pack_columns(job, part, weights, to);
-        } else {
-            pack_rows(job, part, weights, to);
+    for (int64_t r = 0; r < job->phase[0].taps; r++)
+        for (int64_t c = 0; c < job->phase[1].taps; c++) {
+            const int8_t *weights = weights_at(job, to, qs__rows_tap(job, r, c));
+            if (qs__rows_forward(job)) {
+                pack_columns(job, part, weights, to);
+            } else {
+                pack_rows(job, part, weights, to);
+            }
+            to->at += job->order.length[part] * to->width;
         }
-        to->at += job->order.length[part] * to->width;
-    }
 }
 
 /* Signed codes on the left have 128 too many. */

@@ -14,25 +14,6 @@ enum {
 
 /* ---- Taps ---- */
 
-/* Distance from source × i to the source position that kernel offset k reads; false when rows of this phase do not touch it. */
-static bool tap_offset(const qs__rows_job *job, int axis, int64_t k, int64_t *offset) {
-    const qs__product *p = job->product;
-    if (qs__rows_forward(job)) {
-        *offset = k - p->padding[axis];
-        return true;
-    }
-    int64_t distance = job->phase.first[axis] + p->padding[axis] - k, stride = p->stride[axis];
-    if ((distance % stride + stride) % stride) return false;
-    *offset = distance / stride;
-    return true;
-}
-
-bool qs__rows_tap(const qs__rows_job *job, int64_t index, qs__tap *out) {
-    const int64_t width = job->product->kernel[1], last = job->product->kernel[0] * width - 1;
-    out->kernel = qs__rows_forward(job) ? index : last - index;
-    return tap_offset(job, 0, out->kernel / width, &out->offset[0]) && tap_offset(job, 1, out->kernel % width, &out->offset[1]);
-}
-
 /* Onto the last stretch, if it goes on there. */
 static void stretch_add(qs__rows_job *job, int64_t offset, int64_t quads, bool twice) {
     qs__stretch *last = job->stretch + job->stretches - 1;
@@ -56,51 +37,15 @@ static void fill_stretches(qs__rows_job *job) {
     job->quads = 0;
     for (int part = 0; part < order->parts; part++) {
         bool none = true;
-        for (int64_t t = 0; t < job->window; t++) {
-            qs__tap tap;
-            if (order->length[part] == 0 || !qs__rows_tap(job, t, &tap)) continue;
-            const int64_t pixel = tap.offset[0] * job->staged_extent[1] + tap.offset[1];
-            stretch_add(job, pixel * order->packed + order->begin[part], order->length[part] / 4, none && part > 0);
-            job->quads += order->length[part] / 4;
-            none = false;
-        }
+        for (int64_t r = 0; r < job->phase[0].taps && order->length[part] > 0; r++)
+            for (int64_t c = 0; c < job->phase[1].taps; c++) {
+                const int64_t pixel = (job->phase[0].offset + r) * job->staged_extent[1] + job->phase[1].offset + c;
+                stretch_add(job, pixel * order->packed + order->begin[part], order->length[part] / 4, none && part > 0);
+                job->quads += order->length[part] / 4;
+                none = false;
+            }
         if (none) stretch_add(job, 0, 0, part > 0);
     }
-}
-
-/* ---- Phases ---- */
-
-/* Along one axis, the rows of a phase that begins at `first`: how many, from one to the next, and the same in the source. */
-static void phase_axis(const qs__rows_job *job, int axis, int64_t first, qs__phase *phase) {
-    const qs__product *p = job->product;
-    const int64_t size[2] = {p->height, p->width}, out[2] = {p->out_height, p->out_width};
-    const bool forward = qs__rows_forward(job);
-    phase->first[axis] = first;
-    phase->step[axis] = forward ? 1 : p->stride[axis];
-    phase->count[axis] = forward ? out[axis] : (size[axis] - first + p->stride[axis] - 1) / p->stride[axis];
-    phase->source[axis] = forward ? p->stride[axis] : 1;
-}
-
-static int64_t phases(const qs__rows_job *job, int axis) {
-    const qs__product *p = job->product;
-    const int64_t size = axis ? p->width : p->height;
-    return qs__rows_forward(job) ? 1 : p->stride[axis] < size ? p->stride[axis] : size;
-}
-
-/* What windows reach beyond the source. */
-static void reach(qs__rows_job *job, int axis) {
-    int64_t low = 0, high = job->extent[axis], offset = 0;
-    for (int64_t first = 0; first < phases(job, axis); first++) {
-        phase_axis(job, axis, first, &job->phase);
-        for (int64_t k = 0; k < job->product->kernel[axis]; k++) {
-            if (!tap_offset(job, axis, k, &offset)) continue;
-            const int64_t end = (job->phase.count[axis] - 1) * job->phase.source[axis] + offset + 1;
-            low = offset < low ? offset : low;
-            high = end > high ? end : high;
-        }
-    }
-    job->border[axis] = -low;
-    job->staged_extent[axis] = high - low;
 }
 
 /* ---- Memory ---- */
@@ -112,14 +57,18 @@ static int64_t padded(int64_t columns) {
 
 static void lay_out(qs__rows_job *job, qs__pieces *pieces) {
     const qs__product *p = job->product;
-    const bool forward = qs__rows_forward(job);
-    job->extent[0] = forward ? p->height : p->out_height;
-    job->extent[1] = forward ? p->width : p->out_width;
-    job->inner = (forward ? p->channels : p->outputs) / p->groups;
-    job->columns = (forward ? p->outputs : p->channels) / p->groups;
-    job->window = p->kernel[0] * p->kernel[1];
-    for (int axis = 0; axis < 2; axis++)
-        reach(job, axis);
+    const bool gradient = !qs__rows_forward(job);
+    job->view = gradient ? qs__geometry_reversed(&p->size) : p->size;
+    job->inner = job->view.channels / job->view.groups;
+    job->columns = job->view.outputs / job->view.groups;
+    job->window = job->view.kernel[0] * job->view.kernel[1];
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t extent = axis ? job->view.width : job->view.height;
+        int64_t low, high;
+        qs__phases_reach(&job->view, gradient, axis, &low, &high);
+        job->border[axis] = -low;
+        job->staged_extent[axis] = (high > extent ? high : extent) - low;
+    }
     const int64_t most = qs__packed_most(p, job->inner), wide = padded(job->columns) + QS__TILE_COLUMNS;
     const int64_t stretches = QS__TILE_PARTS * (job->window + 1) + job->window * most / QS__SLICE;
     job->order.channel = qs__piece(pieces, most * (int64_t)sizeof *job->order.channel);
@@ -128,7 +77,7 @@ static void lay_out(qs__rows_job *job, qs__pieces *pieces) {
     job->order.repeat = 1 + JOINED / most;
     job->order.powers = qs__piece(pieces, job->order.repeat * most);
     job->stretch = qs__piece(pieces, stretches * (int64_t)sizeof *job->stretch);
-    job->staged = qs__piece(pieces, p->batch * job->staged_extent[0] * job->staged_extent[1] * most);
+    job->staged = qs__piece(pieces, job->view.batch * job->staged_extent[0] * job->staged_extent[1] * most);
     job->right = qs__piece(pieces, padded(job->columns) * job->window * most);
     job->correction = qs__piece(pieces, wide * (int64_t)sizeof *job->correction);
     job->correction32 = qs__piece(pieces, wide * (int64_t)sizeof *job->correction32);
@@ -148,22 +97,22 @@ size_t qs__product_rows_scratch(const qs__product *product, int threads) {
 
 /* Pixels from one on. */
 static void stage_pixels(const qs__rows_job *job, int64_t first, int64_t pixels, uint8_t *dst) {
-    const int64_t stride = job->inner * job->product->groups;
+    const int64_t stride = job->inner * job->view.groups;
     qs__stage_left(&job->order, job->run->kernels, !job->product->left->is_unsigned, pixels, job->inner, stride,
                    job->run->left + first * stride + job->group * job->inner, dst);
 }
 
 /* One row of pixels of one image, and the borders beside it. */
 static void stage_row(const qs__rows_job *job, int64_t image, int64_t row, uint8_t *dst) {
-    const int64_t packed = job->order.packed, width = job->extent[1];
+    const int64_t packed = job->order.packed, width = job->view.width;
     const int64_t before = job->border[1] * packed, behind = job->staged_extent[1] * packed - before - width * packed;
     const int zero = qs__left_zero(job->product->left);
-    if (row < 0 || row >= job->extent[0]) {
+    if (row < 0 || row >= job->view.height) {
         memset(dst, zero, (size_t)(job->staged_extent[1] * packed));
         return;
     }
     memset(dst, zero, (size_t)before);
-    stage_pixels(job, (image * job->extent[0] + row) * width, width, dst + before);
+    stage_pixels(job, (image * job->view.height + row) * width, width, dst + before);
     memset(dst + before + width * packed, zero, (size_t)behind);
 }
 
@@ -171,8 +120,8 @@ static void stage_row(const qs__rows_job *job, int64_t image, int64_t row, uint8
 static void stage_rows(void *context, int64_t begin, int64_t end) {
     const qs__rows_job *job = context;
     const int64_t height = job->staged_extent[0], bytes = job->staged_extent[1] * job->order.packed;
-    if (height == job->extent[0] && job->staged_extent[1] == job->extent[1]) {
-        stage_pixels(job, begin * job->extent[1], (end - begin) * job->extent[1], job->staged + begin * bytes);
+    if (height == job->view.height && job->staged_extent[1] == job->view.width) {
+        stage_pixels(job, begin * job->view.width, (end - begin) * job->view.width, job->staged + begin * bytes);
         return;
     }
     for (int64_t index = begin; index < end; index++)
@@ -182,22 +131,20 @@ static void stage_rows(void *context, int64_t begin, int64_t end) {
 static void stage(qs__rows_job *job) {
     for (int64_t pixel = 0; pixel < job->order.repeat; pixel++)
         memcpy(job->order.powers + pixel * job->order.packed, job->order.left_power, (size_t)job->order.packed);
-    qs_parallel(job->product->batch * job->staged_extent[0], 1 + 16384 / (job->extent[1] * job->inner), stage_rows, job);
+    qs_parallel(job->view.batch * job->staged_extent[0], 1 + 16384 / (job->view.width * job->inner), stage_rows, job);
 }
 
 /* Rows of the result that lie side by side, from the phase's `line` and column j on. */
 static void fill_line(const qs__rows_job *job, int64_t line, int64_t j, int64_t count, const uint8_t **left, char **result) {
-    const qs__phase *ph = &job->phase;
-    const qs__product *p = job->product;
-    const bool forward = qs__rows_forward(job);
-    const int64_t height = forward ? p->out_height : p->height, width = forward ? p->out_width : p->width;
-    const int64_t n = line / ph->count[0], i = line % ph->count[0];
-    const int64_t y = n * job->staged_extent[0] + job->border[0] + i * ph->source[0], x = job->border[1] + j * ph->source[1];
-    const int64_t pixel = (n * height + ph->first[0] + i * ph->step[0]) * width + ph->first[1] + j * ph->step[1];
-    const int64_t left_step = ph->source[1] * job->order.packed,
-                  result_step = qs__result_bytes(job, ph->step[1] * p->groups * job->columns);
+    const qs__phase *down = &job->phase[0], *across = &job->phase[1];
+    const qs__geometry *view = &job->view;
+    const int64_t n = line / down->count, i = line % down->count;
+    const int64_t y = n * job->staged_extent[0] + job->border[0] + i * down->move, x = job->border[1] + j * across->move;
+    const int64_t row = n * view->out_height + down->first + i * down->step, column = across->first + j * across->step;
+    const int64_t pixel = row * view->out_width + column, left_step = across->move * job->order.packed;
+    const int64_t result_step = qs__result_bytes(job, across->step * view->groups * job->columns);
     const uint8_t *from = job->staged + (y * job->staged_extent[1] + x) * job->order.packed;
-    char *to = (char *)job->run->result + qs__result_bytes(job, (pixel * p->groups + job->group) * job->columns);
+    char *to = (char *)job->run->result + qs__result_bytes(job, (pixel * view->groups + job->group) * job->columns);
     for (int64_t r = 0; r < count; r++, from += left_step, to += result_step) {
         left[r] = from;
         result[r] = to;
@@ -206,9 +153,9 @@ static void fill_line(const qs__rows_job *job, int64_t line, int64_t j, int64_t 
 
 /* Of a line. A window of one pixel leaves nothing out between two lines: all of them are one. */
 static int64_t line_length(const qs__rows_job *job) {
-    const qs__product *p = job->product;
+    const qs__geometry *p = &job->view;
     const bool all = job->window == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->padding[0] == 0 && p->padding[1] == 0;
-    return all ? job->rows : job->phase.count[1];
+    return all ? job->rows : job->phase[1].count;
 }
 
 /* Line by line: a division for each row would cost as much as a narrow row's products. */
@@ -363,7 +310,7 @@ static void run_shares(void *context, int64_t begin, int64_t end) {
 /* Rows that no tap touches (a stride larger than the kernel) are sums of nothing. Threads have blocks alike. */
 static void run_phase(qs__rows_job *job) {
     fill_stretches(job);
-    job->rows = job->product->batch * job->phase.count[0] * job->phase.count[1];
+    job->rows = job->view.batch * job->phase[0].count * job->phase[1].count;
     if (job->rows <= 0) return;
     const int64_t share = (job->rows + job->threads - 1) / job->threads, tiles = (share + QS__TILE_ROWS - 1) / QS__TILE_ROWS;
     const int64_t most = QS__BLOCK_ROWS / QS__TILE_ROWS, blocks = (tiles + most - 1) / most;
@@ -373,10 +320,11 @@ static void run_phase(qs__rows_job *job) {
 }
 
 static void run_phases(qs__rows_job *job) {
-    for (int64_t y = 0; y < phases(job, 0); y++)
-        for (int64_t x = 0; x < phases(job, 1); x++) {
-            phase_axis(job, 0, y, &job->phase);
-            phase_axis(job, 1, x, &job->phase);
+    const bool gradient = !qs__rows_forward(job);
+    for (int64_t y = 0; y < qs__phases(&job->view, gradient, 0); y++)
+        for (int64_t x = 0; x < qs__phases(&job->view, gradient, 1); x++) {
+            job->phase[0] = qs__phase_at(&job->view, gradient, 0, y);
+            job->phase[1] = qs__phase_at(&job->view, gradient, 1, x);
             run_phase(job);
         }
 }

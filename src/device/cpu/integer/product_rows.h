@@ -5,11 +5,6 @@
 
 #include "cpu/integer/product.h"
 
-/* Result pixels first + step × (0 ... count - 1) in each axis; with tap (kh, kw) the i-th reads source position source × i + offset[kh]. */
-typedef struct qs__phase {
-    int64_t first[2], step[2], count[2], source[2];
-} qs__phase;
-
 /* Rows of the result, whole tiles of them: where each one's window begins among the staged codes, and its first column. */
 typedef struct qs__places {
     const uint8_t *left[QS__BLOCK_ROWS];
@@ -20,12 +15,12 @@ typedef struct qs__places {
 typedef struct qs__rows_job {
     const qs__product *product;
     const qs__product_run *run;
+    qs__geometry view;                   /* what the pass reads, and what it writes */
     int64_t group, inner, columns;       /* channels of the factor and of the result in the group */
-    int64_t window;                      /* kernel offsets */
-    int64_t extent[2];                   /* of the source images */
+    int64_t window;                      /* taps */
     int64_t border[2], staged_extent[2]; /* staged images have what windows reach beyond the source, as zeros: before it; in all */
-    qs__phase phase;
-    int64_t rows, quads; /* of a phase; quadruples of a row of the left factor */
+    qs__phase phase[2];                  /* of height, of width */
+    int64_t rows, quads;                 /* of a phase; quadruples of a row of the left factor */
     qs__shift_order order;
     uint8_t *staged;
     qs__stretch *stretch; /* of the rows of a phase: part by part, taps that lie together joined */
@@ -43,13 +38,11 @@ static inline bool qs__rows_forward(const qs__rows_job *job) {
     return job->product->pass == QS__FORWARD;
 }
 
-/* A kernel offset, and how far from a row's corner it reads. */
-typedef struct qs__tap {
-    int64_t kernel, offset[2];
-} qs__tap;
-
-/* Taps 0 ... window - 1 in the order in which both factors have them, by rising offset. False: rows of this phase do not touch it. */
-bool qs__rows_tap(const qs__rows_job *job, int64_t index, qs__tap *out);
+/* Number of a tap that row r and column c of the phase's taps are, by rising offset: the order in which both factors have them. */
+static inline int64_t qs__rows_tap(const qs__rows_job *job, int64_t r, int64_t c) {
+    const qs__phase *down = &job->phase[0], *across = &job->phase[1];
+    return (down->tap + r * down->tap_step) * job->view.kernel[1] + across->tap + c * across->tap_step;
+}
 
 /* The weights of the phase's taps in panels, and what has to be taken off the sums of their columns (product_right.c). */
 void qs__rows_pack_right(qs__rows_job *job);

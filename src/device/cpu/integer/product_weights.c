@@ -27,14 +27,14 @@ typedef struct weights_job {
 } weights_job;
 
 static void lay_out(weights_job *job, qs__pieces *pieces) {
-    const qs__product *p = job->product;
+    const qs__geometry *p = &job->product->size;
     job->inputs = p->channels / p->groups;
     job->outputs = p->outputs / p->groups;
     job->window = p->kernel[0] * p->kernel[1];
     job->pixels = p->batch * p->out_height * p->out_width;
     job->tiles = (job->outputs + QS__TILE_ROWS - 1) / QS__TILE_ROWS;
     job->panels = (job->inputs + QS__TILE_COLUMNS - 1) / QS__TILE_COLUMNS;
-    job->wide = !qs__product_fits(p);
+    job->wide = !qs__product_fits(job->product);
     job->left = qs__piece(pieces, job->tiles * QS__TILE_ROWS * QS__CHUNK);
     job->right = qs__piece(pieces, job->threads * QS__TILE_COLUMNS * QS__CHUNK);
     job->zeros = qs__piece(pieces, job->inputs + job->outputs);
@@ -69,7 +69,7 @@ static void fill_factors(weights_job *job) {
 
 static const int8_t *left_row(const weights_job *job, int64_t pixel, int64_t output) {
     if (pixel >= job->first + job->count) return job->zeros;
-    return job->run->left + pixel * job->product->outputs + job->group * job->outputs + output;
+    return job->run->left + pixel * job->product->size.outputs + job->group * job->outputs + output;
 }
 
 static void pack_left(void *context, int64_t begin, int64_t end) {
@@ -89,7 +89,7 @@ static void pack_left(void *context, int64_t begin, int64_t end) {
 
 static void fill_corners(void *context, int64_t begin, int64_t end) {
     const weights_job *job = context;
-    const qs__product *p = job->product;
+    const qs__geometry *p = &job->product->size;
     for (int64_t k = begin; k < end; k++) {
         int64_t pixel = job->first + k, x = pixel % p->out_width, y = pixel / p->out_width % p->out_height;
         job->corners[k] = (corner){.image = pixel / p->out_width / p->out_height * p->height * p->width,
@@ -100,7 +100,7 @@ static void fill_corners(void *context, int64_t begin, int64_t end) {
 
 /* Source codes that a tap multiplies with pixel k of the chunk, from a column on. */
 static const int8_t *right_row(const weights_job *job, int64_t k, int64_t kh, int64_t kw, int64_t column) {
-    const qs__product *p = job->product;
+    const qs__geometry *p = &job->product->size;
     if (k >= job->count) return job->zeros;
     const corner *at = &job->corners[k];
     int64_t h = at->h + kh, w = at->w + kw;
@@ -110,7 +110,7 @@ static const int8_t *right_row(const weights_job *job, int64_t k, int64_t kh, in
 
 /* correction[j]: 128 × the sums of the columns, which signed codes on the left have too many. */
 static void pack_right(const weights_job *job, int64_t tap, int64_t column, int columns, int width, int8_t *dst, int32_t *correction) {
-    int64_t kh = tap / job->product->kernel[1], kw = tap % job->product->kernel[1];
+    int64_t kh = tap / job->product->size.kernel[1], kw = tap % job->product->size.kernel[1];
     int32_t sum[QS__TILE_COLUMNS] = {0};
     for (int64_t k = 0; k < 4 * job->quads; k += 4, dst += 4 * width) {
         const int8_t *row[4];

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/geometry.h"
 #include "cpu/narrow/narrow.h"
 
 /* QS__INT8: codes; what depthwise kernels and normalisations read. QS__OTHER: no kernel's. */
@@ -31,18 +32,6 @@ typedef struct qs__out {
 enum {
     QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
 };
-
-/* One image of a pool and its results. */
-typedef struct qs__pool {
-    int64_t channels, height, width, out_height, out_width;
-    int64_t kernel[2], stride[2], padding[2];
-} qs__pool;
-
-/* One image of a depthwise 3 × 3 convolution and its results; padding 0 to 2, stride 1 or 2. */
-typedef struct qs__depthwise {
-    int64_t channels, height, width, out_height, out_width;
-    int64_t stride, padding[2];
-} qs__depthwise;
 
 /* Rows of a normalisation, and of its backward pass: diff is the gradient of its output, 0 where `mask` (NULL: none) has no bit. Bit
  * first + i of the mask's bytes is element i. */
@@ -107,21 +96,22 @@ typedef struct qs__cpu_kernels {
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */
-    void (*maximum_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst, int8_t *mask);
-    void (*mean_line)(const qs__pool *pool, int64_t oh, qs__in src, qs__out dst);
+    void (*maximum_line)(const qs__geometry *pool, int64_t oh, qs__in src, qs__out dst, int8_t *mask);
+    void (*mean_line)(const qs__geometry *pool, int64_t oh, qs__in src, qs__out dst);
     /* Line h of an image's gradient: at each pixel the sum over the windows that cover it, of diff where the mask names the pixel
      * (max_pool), or, without a mask, of diff / window size. diff and mask are all results of the image, dst is the line. */
-    void (*gradient_line)(const qs__pool *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
-    /* Lines begin ... end - 1 of the results of an image: Σ of the window × weights [9][channels], × factor[c] (for codes), + shift[c]
+    void (*gradient_line)(const qs__geometry *pool, int64_t h, qs__in diff, const int8_t *mask, qs__out dst);
+    /* Depthwise convolutions: 3 × 3, equal strides of 1 or 2, padding 0 to 2.
+     * Lines begin ... end - 1 of the results of an image: Σ of the window × weights [9][channels], × factor[c] (for codes), + shift[c]
      * where it is not NULL. src and dst are the whole image and all its results. */
-    void (*depthwise_lines)(const qs__depthwise *size, int64_t begin, int64_t end, qs__in src, const float *weights, const float *factor,
+    void (*depthwise_lines)(const qs__geometry *size, int64_t begin, int64_t end, qs__in src, const float *weights, const float *factor,
                             const float *shift, qs__out dst);
     /* Stride 2 only: line h of the gradient of an image, of all its results' gradients; × factor[c] for codes. */
-    void (*depthwise_gradient_line)(const qs__depthwise *size, int64_t h, qs__in diff, const float *weights, const float *factor,
+    void (*depthwise_gradient_line)(const qs__geometry *size, int64_t h, qs__in diff, const float *weights, const float *factor,
                                     qs__out dst);
     /* Adds what an image gives to the sums [channel][9] of the weight gradient of codes, of channels begin ... end - 1. Exact: an image has
      * fewer than 2^17 places. */
-    void (*depthwise_weights)(const qs__depthwise *size, int64_t begin, int64_t end, const int8_t *src, const int8_t *diff,
+    void (*depthwise_weights)(const qs__geometry *size, int64_t begin, int64_t end, const int8_t *src, const int8_t *diff,
                               int64_t (*sum)[9]);
 
     /* By the kind of lanes; NULL where the instruction set has no fused ones. A tile of sums; fp32 or bf16 to its factors, true where all
