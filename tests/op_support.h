@@ -272,7 +272,7 @@ static inline void check_one_case(const char *text) {
         if (!b.one.operand[i].format) continue;
         size_t bytes = tensor_bytes(&b.operands[i]);
         assert_memory_equal(b.operands[i].data, again.operands[i].data, bytes);
-        if (!(b.one.pass->written >> i & 1)) assert_memory_equal(b.operands[i].data, fresh.operands[i].data, bytes);
+        if (!qs_pass_writes(b.one.pass, i)) assert_memory_equal(b.operands[i].data, fresh.operands[i].data, bytes);
     }
     bound_release(&b);
     bound_release(&again);
@@ -309,7 +309,7 @@ static inline void check_one_storage(const char *text) {
     bound_run(&wide);
     for (int i = 0; i < twin.operands; i++) {
         const qs_format *format = narrow.one.operand[i].format;
-        if (!(twin.pass->written >> i & 1) || !format || is_absmax_beside(&twin, i)) continue;
+        if (!qs_pass_writes(twin.pass, i) || !format || is_absmax_beside(&twin, i)) continue;
         if (twin.operand[i].role == QS_MASK && twin.attributes.relu) continue; /* of rounded values: roundings to the ceiling differ */
         float *expected = tensor_values(&wide.operands[i]), *got = tensor_values(&narrow.operands[i]);
         int64_t count = qs_shape_count(&wide.operands[i].shape);
@@ -464,7 +464,7 @@ static inline void check_one_gradient(const char *text) {
     bound_run(&backward);
     for (int i = 0; i < backward.one.operands; i++) {
         qs_role gradient = backward.one.operand[i].role;
-        if (!(backward.one.pass->written >> i & 1) || !backward.one.operand[i].format || gradient == QS_ABSMAX) continue;
+        if (!qs_pass_writes(backward.one.pass, i) || !backward.one.operand[i].format || gradient == QS_ABSMAX) continue;
         check_direction(&forward, output, r, differentiated(gradient), bound_fp32(&backward, gradient), text);
     }
     bound_release(&backward);

@@ -111,7 +111,7 @@ static inline bool is_updated(const qs_step *step, qs_role role) {
 }
 
 static inline bool is_written(const qs_step *step, int position) {
-    return (step->case_.pass->written >> position & 1) != 0;
+    return qs_pass_writes(step->case_.pass, position);
 }
 
 static inline void operand_read(const memory_map *map, int s, const qs_step *step, int position) {

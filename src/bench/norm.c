@@ -79,7 +79,7 @@ static qs_case case_of(const shape *of, const char *op, const char *pass, const 
     for (int i = 0; i < one.operands; i++) {
         const qs_role role = one.operand[i].role;
         const bool asked = (role == QS_SRC_STEP && quantized) || (role == QS_ABSMAX && one.op->kind == QS_AUXILIARY);
-        if ((one.pass->optional >> i & 1) && !asked) continue;
+        if (one.pass->operand[i].optional && !asked) continue;
         qs_case_bind(&one, role, operand_shape(of, one.op->norm, role), operand_format(&one, role, qs_format_of(format)));
     }
     return one;

@@ -20,7 +20,7 @@ static int only_reader(const qs_graph *graph, int node) {
 
 int qs_graph_fused_relu(const qs_graph *graph, int node) {
     const qs_op *op = graph->node[node].op;
-    if (!op || !op->norm || !op->mask) return -1;
+    if (!op || !op->norm || !op->beside) return -1;
     const int reader = only_reader(graph, node);
     return reader >= 0 && strcmp(graph->node[reader].op->name, "relu") == 0 ? reader : -1;
 }

@@ -8,65 +8,49 @@
 
 /* ---- Operands of a node's passes ------------------------------------------------------------------------------------------ */
 
-static bool input_shape(const qs_graph *graph, const qs_node *node, int position, int64_t batch, qs_shape *out) {
-    if (position >= node->inputs) return false;
-    *out = qs_graph_shape(graph, node->input[position], batch);
-    return true;
-}
-
-static bool mask_shape(const qs_graph *graph, int node, int64_t batch, qs_shape *out) {
-    const qs_op *op = graph->node[node].op;
-    if (!op->saves_mask) return false;
-    qs_shape dst = qs_graph_shape(graph, node, batch);
-    *out = op->mask(&dst);
-    return true;
-}
-
-static bool parameter_shape(const qs_graph *graph, int node, qs_role role, qs_shape *out) {
-    const qs_parameter *parameter = qs_graph_parameter(graph, node, role);
-    if (parameter) *out = parameter->shape;
-    return parameter != NULL;
-}
-
-bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t batch, qs_shape *out) {
+bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_operand *operand, int64_t batch, qs_shape *out) {
     const qs_node *one = &graph->node[node];
-    switch (role) {
-    case QS_SRC:
-    case QS_DIFF_SRC:
-        return input_shape(graph, one, 0, batch, out);
-    case QS_SRC2:
-    case QS_DIFF_SRC2:
-        return input_shape(graph, one, 1, batch, out);
-    case QS_DST:
-    case QS_DIFF_DST:
+    const qs_parameter *parameter = qs_graph_parameter(graph, node, operand->role);
+    switch (operand->source) {
+    case QS_FROM_INPUT:
+    case QS_TO_INPUT_GRADIENT:
+        *out = qs_graph_shape(graph, one->input[operand->of], batch);
+        return true;
+    case QS_TO_OUTPUT:
+    case QS_FROM_GRADIENT:
         *out = qs_graph_shape(graph, node, batch);
         return true;
-    case QS_MASK:
-        return mask_shape(graph, node, batch, out);
-    case QS_LABELS:
+    case QS_FROM_FORWARD:
+    case QS_TO_BACKWARD:
+        *out = qs_graph_shape(graph, node, batch);
+        *out = one->op->beside(one->op, operand->role, out);
+        return true;
+    case QS_FROM_LABELS:
         *out = qs_shape_of(1, batch);
         return true;
-    case QS_LOSS:
+    case QS_TO_LOSS:
         *out = qs_shape_of(1, (int64_t)2);
         return true;
-    case QS_MEAN:
-    case QS_VARIANCE:
-    case QS_DEVIATION:
-        *out = qs_graph_shape(graph, node, batch);
-        *out = qs_norm_vector(one->op->norm, out);
-        return true;
     default:
-        return parameter_shape(graph, node, role, out);
+        if (parameter) *out = parameter->shape;
+        return parameter != NULL;
     }
 }
 
+/* A result beside the output that this node's forward pass does not write. */
+static bool is_left_out(const qs_node *node, const qs_pass_operand *operand) {
+    const bool beside = operand->source == QS_TO_BACKWARD || operand->source == QS_FROM_FORWARD;
+    return beside && !qs_op_keeps(node->op, &node->attributes, operand);
+}
+
 qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pass, int64_t batch) {
-    qs_case one = qs_case_make(graph->node[node].op->name, pass->name, &graph->node[node].attributes);
-    const qs_format *bytes = qs_format_of("int8"), *fp32 = qs_format_of("fp32");
-    for (int i = 0; i < pass->roles; i++) {
+    const qs_node *of = &graph->node[node];
+    qs_case one = qs_case_start(of->op, pass, &of->attributes);
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_format *format = qs_role_format(pass->operand[i].role);
         qs_shape shape;
-        if (!qs_graph_operand(graph, node, pass->role[i], batch, &shape)) continue;
-        qs_case_bind(&one, pass->role[i], shape, pass->role[i] == QS_MASK ? bytes : fp32);
+        if (is_left_out(of, &pass->operand[i]) || !qs_graph_operand_shape(graph, node, &pass->operand[i], batch, &shape)) continue;
+        qs_case_bind(&one, pass->operand[i].role, shape, format ? format : qs_format_of("fp32"));
     }
     return one;
 }
@@ -99,10 +83,8 @@ void qs_graph_gradients(const qs_graph *graph, bool *needed) {
 /* A backward pass runs when something wants what it writes: a parameter, or an input that a gradient flows on to. */
 static bool trains_with(const qs_pass *pass, bool gradient_on) {
     if (strcmp(pass->name, "inference") == 0) return false;
-    for (int i = 0; i < pass->roles; i++) {
-        const bool of_input = pass->role[i] == QS_DIFF_SRC || pass->role[i] == QS_DIFF_SRC2;
-        if ((pass->written >> i & 1) && (!of_input || gradient_on)) return true;
-    }
+    for (int i = 0; i < pass->operands; i++)
+        if (qs_pass_writes(pass, i) && (pass->operand[i].source != QS_TO_INPUT_GRADIENT || gradient_on)) return true;
     return false;
 }
 
@@ -133,47 +115,36 @@ static const qs_format *saved_format(const qs_op *op, const qs_format *compute, 
     return op->kind == QS_ADJUSTABLE ? compute : storage;
 }
 
-/* True when an earlier node saves the same tensor in the same format. */
-static bool saved_before(const qs_graph *graph, int node, const qs_format *compute, const qs_format *storage) {
-    int tensor = producer(graph, graph->node[node].input[0]);
+/* True when an earlier node, or this one as an earlier input, saves the same tensor in the same format. */
+static bool saved_before(const qs_graph *graph, int node, int input, const qs_format *compute, const qs_format *storage) {
+    const int tensor = producer(graph, graph->node[node].input[input]);
     const qs_format *format = saved_format(graph->node[node].op, compute, storage);
-    for (int i = 1; i < node; i++) {
+    for (int i = 1; i <= node; i++) {
         const qs_node *other = &graph->node[i];
-        if (!other->op->saves_src || producer(graph, other->input[0]) != tensor) continue;
-        if (saved_format(other->op, compute, storage) == format) return true;
+        for (int k = 0; k < (i == node ? input : other->inputs); k++)
+            if (qs_op_saves(other->op, k) && producer(graph, other->input[k]) == tensor &&
+                saved_format(other->op, compute, storage) == format)
+                return true;
     }
     return false;
 }
 
-static bool read_backward(const qs_op *op, qs_role role) {
-    const qs_pass *backward = qs_op_pass(op, "backward");
-    for (int i = 0; backward && i < backward->roles; i++) {
-        if (backward->role[i] == role && !(backward->written >> i & 1)) return true;
-    }
-    return false;
-}
-
-/* What the forward pass writes beside its output and the backward pass reads: masks, mean and variance. */
-static int64_t side_results(const qs_graph *graph, int node, int64_t batch) {
-    const qs_op *op = graph->node[node].op;
-    const qs_pass *forward = qs_op_pass(op, "forward");
-    int64_t bytes = 0;
-    for (int i = 0; forward && i < forward->roles; i++) {
-        qs_role role = forward->role[i];
-        qs_shape shape;
-        if (!(forward->written >> i & 1) || !read_backward(op, role)) continue;
-        if (!qs_graph_operand(graph, node, role, batch, &shape)) continue;
-        bytes += (int64_t)qs_tensor_bytes(&shape, qs_format_of(role == QS_MASK ? "int8" : "fp32"));
-    }
-    return bytes;
-}
-
+/* Inputs that backward passes read, and what the forward pass writes for them beside its output: masks, mean and variance. */
 static int64_t saved_bytes(const qs_graph *graph, int node, int64_t batch, const qs_format *compute, const qs_format *storage) {
     const qs_node *one = &graph->node[node];
-    int64_t bytes = side_results(graph, node, batch);
-    if (one->op->saves_src && !saved_before(graph, node, compute, storage)) {
-        qs_shape src = qs_graph_shape(graph, one->input[0], batch);
-        bytes += (int64_t)qs_tensor_bytes(&src, saved_format(one->op, compute, storage));
+    const qs_pass *forward = qs_op_pass(one->op, "forward");
+    int64_t bytes = 0;
+    for (int i = 0; forward && i < forward->operands; i++) {
+        const qs_pass_operand *operand = &forward->operand[i];
+        qs_shape shape;
+        if (operand->source != QS_TO_BACKWARD || is_left_out(one, operand)) continue;
+        qs_graph_operand_shape(graph, node, operand, batch, &shape);
+        bytes += (int64_t)qs_tensor_bytes(&shape, qs_role_format(operand->role));
+    }
+    for (int k = 0; k < one->inputs; k++) {
+        const qs_shape src = qs_graph_shape(graph, one->input[k], batch);
+        if (qs_op_saves(one->op, k) && !saved_before(graph, node, k, compute, storage))
+            bytes += (int64_t)qs_tensor_bytes(&src, saved_format(one->op, compute, storage));
     }
     return bytes;
 }

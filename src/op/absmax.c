@@ -26,8 +26,10 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     return QS_OK;
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_ABSMAX}, .written = QS__BIT(1), .reference = forward, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_ABSMAX, .source = QS_MADE}),
+                                  .reference = forward,
+                                  .check = check}};
 
 static const char *const cases[] = {"absmax/forward src=fp32[4,16,8,8] absmax=fp32[1]",
                                     "absmax/forward src=bf16[4,16,8,8] absmax=fp32[1]",

@@ -56,10 +56,9 @@ static double flops(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 5,
-                                  .role = {QS_SRC, QS_WEIGHTS, QS_MOMENTUM, QS_SECOND_MOMENT, QS_FLAG},
-                                  .optional = QS__BIT(4),
-                                  .written = QS__BIT(1) | QS__BIT(2) | QS__BIT(3),
+                                  QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_WEIGHTS, .source = QS_UPDATED},
+                                              {.role = QS_MOMENTUM, .source = QS_UPDATED}, {.role = QS_SECOND_MOMENT, .source = QS_UPDATED},
+                                              {.role = QS_FLAG, .source = QS_GIVEN, .optional = true}),
                                   .reference = qs__update_reference,
                                   .flops = flops,
                                   .check = qs__update_check}};

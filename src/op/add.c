@@ -39,13 +39,12 @@ done:
     return status;
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 4,
-                                  .role = {QS_SRC, QS_SRC2, QS_DST, QS_ABSMAX},
-                                  .optional = QS__BIT(3),
-                                  .written = QS__BIT(2) | QS__BIT(3),
-                                  .reference = forward,
-                                  .check = check}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}, {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),
+     .reference = forward,
+     .check = check}};
 
 #define SUM(F, S) "add/forward src=" F S " src2=" F S " dst=" F S
 

@@ -9,9 +9,9 @@ qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes 
     qs_case one = {.op = op, .pass = pass};
     if (attributes) one.attributes = *attributes;
     qs_attributes_complete(one.op, &one.attributes);
-    one.operands = one.pass->roles;
+    one.operands = one.pass->operands;
     for (int i = 0; i < one.operands; i++) {
-        one.operand[i].role = one.pass->role[i];
+        one.operand[i].role = one.pass->operand[i].role;
     }
     return one;
 }
@@ -116,7 +116,7 @@ double qs_case_bytes(const qs_case *one) {
     double bytes = 0;
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
-        const bool updated = one->op->optimizer && one->pass->written >> i & 1;
+        const bool updated = one->op->optimizer && qs_pass_writes(one->pass, i);
         if (operand->format) bytes += (updated ? 2 : 1) * (double)qs_tensor_bytes(&operand->shape, operand->format);
     }
     return bytes;

@@ -29,8 +29,10 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     return QS_OK;
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_DST, .source = QS_MADE}),
+                                  .reference = forward,
+                                  .check = check}};
 
 #define CAST(F, G, S) "cast/forward src=" F S " dst=" G S
 

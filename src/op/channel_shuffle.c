@@ -41,11 +41,12 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = forward, .check = check_forward},
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .check = check_forward},
     {.name = "backward",
-     .roles = 2,
-     .role = {QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(1),
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
      .reference = backward,
      .check = check_backward}};
 

@@ -80,19 +80,18 @@ static double flops_forward(const qs_case *one) {
     return (double)qs_shape_count(qs__shape(one, QS_DST));
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 3,
-                                  .role = {QS_SRC, QS_SRC2, QS_DST},
-                                  .written = QS__BIT(2),
-                                  .reference = forward,
-                                  .flops = flops_forward,
-                                  .check = check_forward},
-                                 {.name = "backward",
-                                  .roles = 3,
-                                  .role = {QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SRC2},
-                                  .written = QS__BIT(1) | QS__BIT(2),
-                                  .reference = backward,
-                                  .check = check_backward}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .flops = flops_forward,
+     .check = check_forward},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},
+                 {.role = QS_DIFF_SRC2, .source = QS_TO_INPUT_GRADIENT, .of = 1}),
+     .reference = backward,
+     .check = check_backward}};
 
 #define EVERY(F, A, B, D) \
     "concat/forward src=" F A " src2=" F B " dst=" F D, "concat/backward diff_dst=" F D " diff_src=" F A " diff_src2=" F B

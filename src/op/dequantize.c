@@ -38,14 +38,12 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     return QS_OK;
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 4,
-                                  .role = {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP, QS_DST},
-                                  .optional = QS__BIT(2),
-                                  .written = QS__BIT(3),
-                                  .integer = QS__BIT(0),
-                                  .reference = forward,
-                                  .check = check}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN, .integer = true}, {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC},
+                 {.role = QS_SRC_GROUP, .source = QS_GROUPS_OF, .of = QS_SRC, .optional = true}, {.role = QS_DST, .source = QS_MADE}),
+     .reference = forward,
+     .check = check}};
 
 static const char *const cases[] = {"dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=fp32[4,16,8,8]",
                                     "dequantize/forward src=int8[4,16,8,8] src_step=fp32[1] dst=bf16[4,16,8,8]",

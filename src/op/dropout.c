@@ -33,11 +33,12 @@ static qs_status apply(const qs_case *one, const qs_tensor *operands, const qs_r
 }
 
 static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_DST}, .written = QS__BIT(1), .reference = apply, .check = check_forward},
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = apply,
+     .check = check_forward},
     {.name = "backward",
-     .roles = 2,
-     .role = {QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(1),
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
      .reference = apply,
      .check = check_backward},
 };

@@ -19,8 +19,10 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     return QS_OK;
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward", .roles = 2, .role = {QS_SRC, QS_FLAG}, .written = QS__BIT(1), .reference = forward, .check = check}};
+static const qs_pass passes[] = {{.name = "forward",
+                                  QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_FLAG, .source = QS_UPDATED}),
+                                  .reference = forward,
+                                  .check = check}};
 
 static const char *const cases[] = {"finite_check/forward src=fp32[4097] flag=fp32[1]", "finite_check/forward src=fp32[5] flag=fp32[1]",
                                     "finite_check/forward src=bf16[3,33] flag=fp32[1]", "finite_check/forward src=fp16[3,33] flag=fp32[1]",

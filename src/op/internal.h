@@ -6,8 +6,6 @@
 
 #include "qsync/op.h"
 
-#define QS__BIT(position) (1u << (position))
-
 /* ---- Rules (rules.c) ---- */
 
 /* The operand's shape; asserts that the pass has the role. */

@@ -58,7 +58,6 @@ const qs_op qs__op_linear = {.name = "linear",
                              .inputs = 1,
                              .infer = infer,
                              .parameters = parameters,
-                             .saves_src = true,
                              .passes = QS__GEMM_PASSES,
                              .pass = qs__gemm_passes,
                              .cases = cases};

@@ -91,17 +91,14 @@ done:
 
 static const qs_pass passes[] = {
     {.name = "forward",
-     .roles = 3,
-     .role = {QS_SRC, QS_MASK, QS_DST},
-     .optional = QS__BIT(1),
-     .written = QS__BIT(1) | QS__BIT(2),
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),
      .reference = forward,
      .flops = qs__pool_flops,
      .check = check_forward},
     {.name = "backward",
-     .roles = 3,
-     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC},
-     .written = QS__BIT(2),
+     QS_OPERANDS({.role = QS_MASK, .source = QS_FROM_FORWARD}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT},
+                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
      .reference = backward,
      .flops = qs__pool_flops,
      .check = check_backward},
@@ -122,7 +119,8 @@ static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " 
                                     NULL};
 
 /* One index for each output. */
-static qs_shape mask_shape(const qs_shape *dst) {
+static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
+    (void)op, (void)role;
     return *dst;
 }
 
@@ -131,8 +129,7 @@ const qs_op qs__op_max_pool = {.name = "max_pool",
                                .sign = QS_SIGN_KEPT,
                                .inputs = 1,
                                .infer = infer,
-                               .saves_mask = true,
-                               .mask = mask_shape,
+                               .beside = beside,
                                .passes = 2,
                                .pass = passes,
                                .cases = cases};

@@ -393,33 +393,41 @@ static double flops_backward(const qs_case *one) {
     return 8 * elements(one);
 }
 
-#define BACKWARD(SPREAD)                                                                                                     \
-    {                                                                                                                        \
-        .name = "backward", .roles = 11, .role = {QS_SRC,      QS_SRC_STEP, QS_SCALE,      QS_MEAN,       SPREAD,   QS_MASK, \
-                                                  QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_SCALE, QS_DIFF_SHIFT, QS_ABSMAX},        \
-        .optional = QS__BIT(1) | QS__BIT(5) | QS__BIT(10), .written = QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),    \
-        .reference = backward, .flops = flops_backward, .integer = QS__BIT(0), .check = check_training                       \
+#define BACKWARD(SPREAD)                                                                                                         \
+    {                                                                                                                            \
+        .name = "backward",                                                                                                      \
+        QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                                  \
+                    {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                                 \
+                    {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_MEAN, .source = QS_FROM_FORWARD},               \
+                    {.role = SPREAD, .source = QS_FROM_FORWARD}, {.role = QS_MASK, .source = QS_FROM_FORWARD, .optional = true}, \
+                    {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},    \
+                    {.role = QS_DIFF_SCALE, .source = QS_TO_PARAMETER_GRADIENT},                                                 \
+                    {.role = QS_DIFF_SHIFT, .source = QS_TO_PARAMETER_GRADIENT},                                                 \
+                    {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DIFF_SRC, .optional = true}),                           \
+        .reference = backward, .flops = flops_backward, .check = check_training                                                  \
     }
 
 #define PASSES(SPREAD, RUNNING)                                                                                                    \
     {                                                                                                                              \
         {.name = "forward",                                                                                                        \
-         .roles = 11,                                                                                                              \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_RUNNING_MEAN, RUNNING, QS_MASK, QS_DST, QS_ABSMAX}, \
-         .optional = QS__BIT(1) | QS__BIT(8) | QS__BIT(10),                                                                        \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8) | QS__BIT(9) | QS__BIT(10),                     \
+         QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                                   \
+                     {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                                  \
+                     {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},             \
+                     {.role = QS_MEAN, .source = QS_TO_BACKWARD}, {.role = SPREAD, .source = QS_TO_BACKWARD},                      \
+                     {.role = QS_RUNNING_MEAN, .source = QS_UPDATED_PARAMETER}, {.role = RUNNING, .source = QS_UPDATED_PARAMETER}, \
+                     {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true}, {.role = QS_DST, .source = QS_TO_OUTPUT},      \
+                     {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),                                 \
          .reference = forward,                                                                                                     \
          .flops = flops_forward,                                                                                                   \
-         .integer = QS__BIT(0),                                                                                                    \
          .check = check_training},                                                                                                 \
             {.name = "inference",                                                                                                  \
-             .roles = 7,                                                                                                           \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_RUNNING_MEAN, RUNNING, QS_DST},                                  \
-             .optional = QS__BIT(1),                                                                                               \
-             .written = QS__BIT(6),                                                                                                \
+             QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                               \
+                         {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                              \
+                         {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},         \
+                         {.role = QS_RUNNING_MEAN, .source = QS_FROM_PARAMETER}, {.role = RUNNING, .source = QS_FROM_PARAMETER},   \
+                         {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                                \
              .reference = inference,                                                                                               \
              .flops = flops_inference,                                                                                             \
-             .integer = QS__BIT(0),                                                                                                \
              .check = check},                                                                                                      \
             BACKWARD(SPREAD),                                                                                                      \
     }
@@ -428,27 +436,27 @@ const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS
 const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
 
 /* Every group of layer norms is normalised by itself in evaluation as well. */
-#define LAYER_PASSES(SPREAD)                                                                             \
-    {                                                                                                    \
-        {.name = "forward",                                                                              \
-         .roles = 9,                                                                                     \
-         .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_MEAN, SPREAD, QS_MASK, QS_DST, QS_ABSMAX}, \
-         .optional = QS__BIT(1) | QS__BIT(6) | QS__BIT(8),                                               \
-         .written = QS__BIT(4) | QS__BIT(5) | QS__BIT(6) | QS__BIT(7) | QS__BIT(8),                      \
-         .reference = forward,                                                                           \
-         .flops = flops_forward,                                                                         \
-         .integer = QS__BIT(0),                                                                          \
-         .check = check_training},                                                                       \
-            {.name = "inference",                                                                        \
-             .roles = 5,                                                                                 \
-             .role = {QS_SRC, QS_SRC_STEP, QS_SCALE, QS_SHIFT, QS_DST},                                  \
-             .optional = QS__BIT(1),                                                                     \
-             .written = QS__BIT(4),                                                                      \
-             .reference = inference,                                                                     \
-             .flops = flops_forward,                                                                     \
-             .integer = QS__BIT(0),                                                                      \
-             .check = check},                                                                            \
-            BACKWARD(SPREAD),                                                                            \
+#define LAYER_PASSES(SPREAD)                                                                                                  \
+    {                                                                                                                         \
+        {.name = "forward",                                                                                                   \
+         QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                              \
+                     {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                             \
+                     {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},        \
+                     {.role = QS_MEAN, .source = QS_TO_BACKWARD}, {.role = SPREAD, .source = QS_TO_BACKWARD},                 \
+                     {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true}, {.role = QS_DST, .source = QS_TO_OUTPUT}, \
+                     {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),                            \
+         .reference = forward,                                                                                                \
+         .flops = flops_forward,                                                                                              \
+         .check = check_training},                                                                                            \
+            {.name = "inference",                                                                                             \
+             QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                          \
+                         {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                         \
+                         {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},    \
+                         {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                           \
+             .reference = inference,                                                                                          \
+             .flops = flops_forward,                                                                                          \
+             .check = check},                                                                                                 \
+            BACKWARD(SPREAD),                                                                                                 \
     }
 
 const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);

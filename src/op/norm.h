@@ -14,6 +14,9 @@ int qs__norm_deviation_parameters(const qs_attributes *attributes, const qs_shap
 /* Of layer norms: scale and shift. */
 int qs__norm_layer_parameters(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
 
+/* Mask of a relu behind it, mean and spread. */
+qs_shape qs__norm_beside(const qs_op *op, qs_role role, const qs_shape *dst);
+
 /* forward, inference, backward; for spreads that are variances and for deviations. */
 enum { QS__NORM_PASSES = 3 };
 extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviation_passes[QS__NORM_PASSES];
@@ -23,13 +26,13 @@ extern const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES], qs__norm_l
 #define QS__NORM_EPSILON QS_SETTING(epsilon, 1e-5, 1e-30, INFINITY, "added to the spread")
 
 /* Everything of a batch norm, and of a layer norm, but its name, rule and cases. */
-#define QS__BATCH_NORM(of)                                                                                                   \
-    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_##of##_parameters, .saves_src = true, \
-    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes,                                        \
+#define QS__BATCH_NORM(of)                                                                                                           \
+    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_##of##_parameters, .beside = qs__norm_beside, \
+    .passes = QS__NORM_PASSES, .pass = qs__norm_##of##_passes,                                                                       \
     .setting = {QS__NORM_EPSILON, QS_SETTING(momentum, 0.1, 0, 1, "share of a batch in running statistics")}
 
-#define QS__LAYER_NORM(of)                                                                                                  \
-    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_layer_parameters, .saves_src = true, \
-    .mask = qs__relu_mask, .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .setting = {QS__NORM_EPSILON}
+#define QS__LAYER_NORM(of)                                                                                                          \
+    .kind = QS_DEPENDENT, .inputs = 1, .infer = qs__norm_infer, .parameters = qs__norm_layer_parameters, .beside = qs__norm_beside, \
+    .passes = QS__NORM_PASSES, .pass = qs__norm_layer_##of##_passes, .setting = {QS__NORM_EPSILON}
 
 #endif

@@ -38,6 +38,10 @@ int qs__norm_deviation_parameters(const qs_attributes *with, const qs_shape *src
     return batch_parameters(src, "running_deviation", QS_RUNNING_DEVIATION, out);
 }
 
+qs_shape qs__norm_beside(const qs_op *op, qs_role role, const qs_shape *dst) {
+    return role == QS_MASK ? qs__relu_mask(dst) : qs_norm_vector(op->norm, dst);
+}
+
 qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src) {
     return qs_shape_of(1, norm->per_position ? qs_shape_count(src) / src->dim[1] : src->dim[1]);
 }

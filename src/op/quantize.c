@@ -128,15 +128,15 @@ static double flops(const qs_case *one) {
     return 3 * (double)qs_shape_count(qs__shape(one, QS_SRC)); /* scale, round, clamp */
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 6,
-                                  .role = {QS_SRC, QS_ABSMAX, QS_DST, QS_DST_STEP, QS_DST_GROUP, QS_COLUMN_ABSMAX},
-                                  .optional = QS__BIT(1) | QS__BIT(4) | QS__BIT(5),
-                                  .written = QS__BIT(2) | QS__BIT(3) | QS__BIT(4) | QS__BIT(5),
-                                  .integer = QS__BIT(2),
-                                  .reference = forward,
-                                  .flops = flops,
-                                  .check = check}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_ABSMAX, .source = QS_GIVEN, .optional = true},
+                 {.role = QS_DST, .source = QS_MADE, .integer = true}, {.role = QS_DST_STEP, .source = QS_MADE},
+                 {.role = QS_DST_GROUP, .source = QS_MADE, .optional = true},
+                 {.role = QS_COLUMN_ABSMAX, .source = QS_MADE, .optional = true}),
+     .reference = forward,
+     .flops = flops,
+     .check = check}};
 
 #define TENSOR(F, S, A) "quantize/forward src=" F S " absmax=fp32[1] dst=int8" S " dst_step=fp32[1]" A
 #define COLUMN(F, I, S, C, A) "quantize/forward src=" F S " absmax=fp32[" C "] dst=" I S " dst_step=fp32[" C "] axis=1" A " per_channel"

@@ -51,6 +51,39 @@ const qs_pass *qs_op_pass(const qs_op *op, const char *name) {
     return NULL;
 }
 
+int qs_pass_position(const qs_pass *pass, qs_role role) {
+    for (int i = 0; pass && i < pass->operands; i++)
+        if (pass->operand[i].role == role) return i;
+    return -1;
+}
+
+bool qs_pass_writes(const qs_pass *pass, int operand) {
+    return pass->operand[operand].source >= QS_MADE;
+}
+
+/* Beside the forward pass and inference all passes are backward passes. */
+static bool is_backward(const qs_pass *pass) {
+    for (int i = 0; i < pass->operands; i++)
+        if (pass->operand[i].source == QS_TO_OUTPUT || pass->operand[i].source == QS_TO_LOSS) return false;
+    return true;
+}
+
+bool qs_op_saves(const qs_op *op, int input) {
+    for (int p = 0; p < op->passes; p++)
+        for (int i = 0; is_backward(&op->pass[p]) && i < op->pass[p].operands; i++)
+            if (op->pass[p].operand[i].source == QS_FROM_INPUT && op->pass[p].operand[i].of == input) return true;
+    return false;
+}
+
+bool qs_op_keeps(const qs_op *op, const qs_attributes *attributes, const qs_pass_operand *operand) {
+    bool needed = !operand->optional || attributes->relu;
+    for (int p = 0; p < op->passes && !needed; p++) {
+        const int i = is_backward(&op->pass[p]) ? qs_pass_position(&op->pass[p], operand->role) : -1;
+        needed = i >= 0 && !op->pass[p].operand[i].optional;
+    }
+    return needed;
+}
+
 const char *qs_role_name(qs_role role) {
 #define QS_ROLE_TEXT(id, text) text,
     static const char *const names[] = {QS_ROLE_LIST(QS_ROLE_TEXT)};

@@ -65,17 +65,14 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
 
 static const qs_pass passes[] = {
     {.name = "forward",
-     .roles = 4,
-     .role = {QS_SRC, QS_MASK, QS_DST, QS_ABSMAX},
-     .optional = QS__BIT(1) | QS__BIT(3),
-     .written = QS__BIT(1) | QS__BIT(2) | QS__BIT(3),
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}, {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),
      .reference = forward,
      .check = check_forward},
     {.name = "backward",
-     .roles = 4,
-     .role = {QS_MASK, QS_DIFF_DST, QS_DIFF_SRC, QS_ABSMAX},
-     .optional = QS__BIT(3),
-     .written = QS__BIT(2) | QS__BIT(3),
+     QS_OPERANDS({.role = QS_MASK, .source = QS_FROM_FORWARD}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT},
+                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},
+                 {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DIFF_SRC, .optional = true}),
      .reference = backward,
      .check = check_backward},
 };
@@ -110,12 +107,16 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     DELIVERS("fp16", "[2,5,3,3]", "12", ""),
                                     NULL};
 
+static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
+    (void)op, (void)role;
+    return qs__relu_mask(dst);
+}
+
 const qs_op qs__op_relu = {.name = "relu",
                            .kind = QS_DEPENDENT,
                            .sign = QS_SIGN_NEVER_NEGATIVE,
                            .inputs = 1,
-                           .saves_mask = true,
-                           .mask = qs__relu_mask,
+                           .beside = beside,
                            .setting = {QS_SETTING(ceiling, 0, 0, FLT_MAX, "the largest result; 0: none")},
                            .passes = 2,
                            .pass = passes,

@@ -49,20 +49,17 @@ static qs_status reference(const qs_case *one, const qs_tensor *operands, const 
     return QS_OK;
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 3,
-                                  .role = {QS_SRC, QS_DST, QS_COUNTS},
-                                  .optional = QS__BIT(2),
-                                  .written = QS__BIT(1) | QS__BIT(2),
-                                  .reference = reference,
-                                  .check = check},
-                                 {.name = "pack",
-                                  .roles = 4,
-                                  .role = {QS_SRC, QS_DST, QS_PACKED, QS_COUNTS},
-                                  .optional = QS__BIT(3),
-                                  .written = QS__BIT(1) | QS__BIT(2) | QS__BIT(3),
-                                  .reference = reference,
-                                  .check = check}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_DST, .source = QS_MADE},
+                 {.role = QS_COUNTS, .source = QS_MADE, .optional = true}),
+     .reference = reference,
+     .check = check},
+    {.name = "pack",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_DST, .source = QS_MADE}, {.role = QS_PACKED, .source = QS_MADE},
+                 {.role = QS_COUNTS, .source = QS_MADE, .optional = true}),
+     .reference = reference,
+     .check = check}};
 
 #define ROUND(S, A) "round/forward src=fp32" S " dst=fp32" S " counts=fp32[4]" A
 #define PACK(S, F, A) "round/pack src=fp32" S " dst=fp32" S " packed=" F S " counts=fp32[4]" A

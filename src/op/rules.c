@@ -97,14 +97,13 @@ qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const 
 
 /* ---- The general part ---- */
 
-/* Bytes that are no numbers. */
-static bool is_byte(qs_role role) {
-    return role == QS_MASK || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP || role == QS_DST_GROUP;
-}
-
-/* Roles whose operands carry values of the model; all others are fp32, or bytes. */
-static bool is_value(qs_role role) {
+const qs_format *qs_role_format(qs_role role) {
     switch (role) {
+    case QS_MASK: /* bytes that are no numbers */
+    case QS_SRC_GROUP:
+    case QS_DIFF_DST_GROUP:
+    case QS_DST_GROUP:
+        return qs_format_of("int8");
     case QS_SRC:
     case QS_SRC2:
     case QS_WEIGHTS:
@@ -113,25 +112,20 @@ static bool is_value(qs_role role) {
     case QS_DIFF_SRC:
     case QS_DIFF_SRC2:
     case QS_PACKED:
-        return true;
+        return NULL;
     default:
-        return false;
+        return qs_format_of("fp32");
     }
 }
 
 static qs_status check_format(const qs_case *one, int position) {
     const qs_operand *operand = &one->operand[position];
     const char *role = qs_role_name(operand->role);
-    if (is_byte(operand->role)) {
-        if (operand->format == qs_format_of("int8")) return QS_OK;
-        return qs__refuse(one, "%s is %s, it must be int8", role, operand->format->name);
-    }
-    if (!is_value(operand->role)) {
-        if (operand->format == qs_format_of("fp32")) return QS_OK;
-        return qs__refuse(one, "%s is %s, it must be fp32", role, operand->format->name);
-    }
+    const qs_format *needed = qs_role_format(operand->role);
+    if (needed && operand->format != needed) return qs__refuse(one, "%s is %s, it must be %s", role, operand->format->name, needed->name);
+    if (needed) return QS_OK;
     if (operand->format->kind != QS_KIND_INTEGER) return QS_OK;
-    if (one->pass->integer & QS__BIT(position)) return QS_OK;
+    if (one->pass->operand[position].integer) return QS_OK;
     return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
 }
 
@@ -139,7 +133,7 @@ static qs_status check_operands(const qs_case *one) {
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
         if (!operand->format) {
-            if (one->pass->optional & QS__BIT(i)) continue;
+            if (one->pass->operand[i].optional) continue;
             return qs__refuse(one, "operand %s is missing", qs_role_name(operand->role));
         }
         QS_TRY(qs_fail_within(qs_shape_check(&operand->shape, qs_role_name(operand->role)), "%s/%s", one->op->name, one->pass->name));

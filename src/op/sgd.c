@@ -32,14 +32,13 @@ static double flops(const qs_case *one) {
     return 7 * (double)qs_shape_count(qs__shape(one, QS_SRC));
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 4,
-                                  .role = {QS_SRC, QS_WEIGHTS, QS_MOMENTUM, QS_FLAG},
-                                  .optional = QS__BIT(3),
-                                  .written = QS__BIT(1) | QS__BIT(2),
-                                  .reference = qs__update_reference,
-                                  .flops = flops,
-                                  .check = qs__update_check}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_WEIGHTS, .source = QS_UPDATED},
+                 {.role = QS_MOMENTUM, .source = QS_UPDATED}, {.role = QS_FLAG, .source = QS_GIVEN, .optional = true}),
+     .reference = qs__update_reference,
+     .flops = flops,
+     .check = qs__update_check}};
 
 static const char *const cases[] = {"sgd/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] value=0.9 value2=0.0005",
                                     "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] value=0.9 value2=0.0005",

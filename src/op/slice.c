@@ -46,19 +46,16 @@ static double flops_forward(const qs_case *one) {
     return (double)qs_shape_count(qs__shape(one, QS_DST));
 }
 
-static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 2,
-                                  .role = {QS_SRC, QS_DST},
-                                  .written = QS__BIT(1),
-                                  .reference = forward,
-                                  .flops = flops_forward,
-                                  .check = check_forward},
-                                 {.name = "backward",
-                                  .roles = 2,
-                                  .role = {QS_DIFF_DST, QS_DIFF_SRC},
-                                  .written = QS__BIT(1),
-                                  .reference = backward,
-                                  .check = check_backward}};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .flops = flops_forward,
+     .check = check_forward},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
+     .reference = backward,
+     .check = check_backward}};
 
 #define EVERY(F, S, D, O) "slice/forward src=" F S " dst=" F D O, "slice/backward diff_dst=" F D " diff_src=" F S O
 

@@ -111,16 +111,14 @@ static double flops(const qs_case *one) {
 
 static const qs_pass passes[] = {
     {.name = "forward",
-     .roles = 3,
-     .role = {QS_SRC, QS_LABELS, QS_LOSS},
-     .written = QS__BIT(2),
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_LABELS},
+                 {.role = QS_LOSS, .source = QS_TO_LOSS}),
      .reference = forward,
      .flops = flops,
      .check = check_forward},
     {.name = "backward",
-     .roles = 3,
-     .role = {QS_SRC, QS_LABELS, QS_DIFF_SRC},
-     .written = QS__BIT(2),
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_LABELS},
+                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
      .reference = backward,
      .flops = flops,
      .check = check_backward},
@@ -132,11 +130,5 @@ static const qs_pass passes[] = {
 
 static const char *const cases[] = {EVERY("8", "10"), EVERY("1", "2"), EVERY("5", "103"), NULL};
 
-const qs_op qs__op_softmax_cross_entropy = {.name = "softmax_cross_entropy",
-                                            .kind = QS_FIXED,
-                                            .inputs = 1,
-                                            .infer = infer,
-                                            .saves_src = true,
-                                            .passes = 2,
-                                            .pass = passes,
-                                            .cases = cases};
+const qs_op qs__op_softmax_cross_entropy = {
+    .name = "softmax_cross_entropy", .kind = QS_FIXED, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};

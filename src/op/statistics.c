@@ -104,9 +104,7 @@ static double flops(const qs_case *one) {
 }
 
 static const qs_pass passes[] = {{.name = "forward",
-                                  .roles = 2,
-                                  .role = {QS_SRC, QS_STATISTICS},
-                                  .written = QS__BIT(1),
+                                  QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_STATISTICS, .source = QS_MADE}),
                                   .reference = forward,
                                   .flops = flops,
                                   .check = check}};

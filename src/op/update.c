@@ -27,7 +27,7 @@ qs_status qs_optimizer_find(const char *name, const qs_op **out) {
 enum { FIRST_STATE = 2 }; /* behind src and weights */
 
 qs_role qs_optimizer_state(const qs_op *op, int index) {
-    return op->pass[0].role[FIRST_STATE + index];
+    return op->pass[0].operand[FIRST_STATE + index].role;
 }
 
 qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa) {

@@ -42,7 +42,7 @@ static const qs_operand *integer_result(const qs_step *step) {
     const qs_format *format = qs__product_format(step);
     if (!format || format->kind != QS_KIND_INTEGER) return NULL;
     for (int i = 0; i < step->case_.operands; i++)
-        if (step->case_.pass->written >> i & 1) return &step->case_.operand[i];
+        if (qs_pass_writes(step->case_.pass, i)) return &step->case_.operand[i];
     return NULL;
 }
 

@@ -92,7 +92,7 @@ static qs_case case_make(const wish *wanted) {
     const qs_shape steps = attributes.per_channel ? qs_shape_of(1, shape.dim[attributes.axis]) : single;
     qs_case one = qs_case_make(wanted->op, "forward", &attributes);
     for (int i = 0; i < one.operands; i++) {
-        const qs_role role = one.pass->role[i];
+        const qs_role role = one.pass->operand[i].role;
         const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST, group = role == QS_DST_GROUP || role == QS_SRC_GROUP;
         const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of(group ? "int8" : "fp32");
         if (group && !shifts) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Largest magnitudes that fall off where values are written. A quantizer with one step for the whole tensor needs nothing else of it: where
+/* Largest magnitudes as by-products of writing values. A quantizer with one step for the whole tensor needs nothing else of it: where
  * the pass that writes the tensor can deliver its absmax (normalisations, relu, add), no step reads the tensor for it. Who wants it follows
  * from the facts of the readers, so the writer's segment and the reader's agree without asking each other. */
 #include "schedule_internal.h"
@@ -10,9 +10,8 @@ bool qs__takes_one_step(const qs_quantizer *quantizer) {
 }
 
 static bool can_deliver(const qs_pass *pass) {
-    for (int i = 0; pass && i < pass->roles; i++)
-        if (pass->role[i] == QS_ABSMAX) return pass->optional >> i & 1;
-    return false;
+    const int absmax = qs_pass_position(pass, QS_ABSMAX);
+    return absmax >= 0 && pass->operand[absmax].source == QS_ABSMAX_OF;
 }
 
 /* ---- Outputs ---- */
@@ -60,10 +59,15 @@ static bool gradient_can(const qs_schedule_draft *draft, int node) {
 bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node) {
     const qs_node *one = &draft->graph->node[node];
     if (node == 0 || one->op->kind != QS_ADJUSTABLE) return false;
-    const qs_recipe *recipe = draft->recipe[node];
-    const qs_quantizer weights = qs__operand_form(draft, node, &recipe->weight_gradient.diff_dst),
-                       input = qs__operand_form(draft, node, &recipe->input_gradient.diff_dst);
-    return qs__takes_one_step(&weights) || (qs__takes_one_step(&input) && draft->topology.needs_gradient[one->input[0]]);
+    for (int p = 0; p < one->op->passes; p++) {
+        const qs_product *product = one->op->pass[p].product;
+        for (int f = 0; product && f < 2; f++) {
+            const qs_quantizer form = qs__operand_form(draft, node, qs__factor_quantizer(draft->recipe[node], product->gemm, f));
+            if (product->factor[f] == QS_DIFF_DST && qs__takes_one_step(&form) && qs__pass_is_wanted(draft, node, &one->op->pass[p]))
+                return true;
+        }
+    }
+    return false;
 }
 
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader) {

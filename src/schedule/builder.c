@@ -22,18 +22,35 @@ qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, cons
     return pending;
 }
 
-qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm gemm) {
-    const qs_node *one = &draft->graph->node[node];
-    qs_attributes attributes = one->attributes;
-    attributes.accumulator = draft->recipe[node]->accumulator[gemm];
-    qs_pending pending = qs__pending_make(node, one->op, qs_op_pass(one->op, qs_gemm_name(gemm)), &attributes);
-    if (attributes.accumulator.adder) pending.stream = QS_STREAM_SUM + (uint64_t)gemm;
-    return pending;
-}
-
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset) {
     qs_case_bind(&pending->case_, role, shape, format);
     pending->place[qs_case_position(&pending->case_, role)] = (qs_place){buffer, offset};
+}
+
+/* An operand by its copy, with the operands of the pass that are declared to go with it: fixed-point steps and shift groups. */
+qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy,
+                        size_t offset) {
+    const qs_pass *pass = pending->case_.pass;
+    const qs_quantizer *form = &copy->quantizer;
+    bool step = copy->step_buffer < 0, groups = copy->group_buffer < 0; /* bound, or not there */
+    qs__pending_bind(pending, role, shape, form->format, copy->buffer, offset);
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_pass_operand *operand = &pass->operand[i];
+        if (operand->of != (int)role) continue;
+        if (operand->source == QS_STEP_OF && !step) {
+            const int64_t steps = form->granularity == QS_PER_CHANNEL ? shape.dim[form->channel_is_input ? 1 : 0] : 1;
+            qs__pending_bind(pending, operand->role, qs_shape_of(1, steps), draft->fp32, copy->step_buffer, 0);
+            step = true;
+        }
+        if (operand->source == QS_GROUPS_OF && !groups) {
+            qs__pending_bind(pending, operand->role, qs_shape_of(1, shape.dim[1]), draft->int8, copy->group_buffer, 0);
+            groups = true;
+        }
+    }
+    if (step && groups) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "operator %s: %s/%s takes its %s without %s; give it a float format, or one step for the tensor",
+                   draft->graph->node[pending->node].name, pending->case_.op->name, pass->name, qs_role_name(role),
+                   step ? "shift groups" : "a step");
 }
 
 static qs_status step_append(qs_build *build, qs_draft_step **out) {

@@ -40,7 +40,8 @@ static qs_status recipe_set(qs_schedule_draft *draft, int node, const qs_recipe 
     if (own == draft->recipe[node]) return QS_OK;
     QS_TRY(qs__journal_add(draft, (qs_entry){.kind = QS_ENTRY_RECIPE, .index = node, .old.recipe = draft->recipe[node]}));
     draft->recipe[node] = own;
-    qs__mark(&draft->need_dirty, draft->graph->node[node].input[0]);
+    for (int i = 0; i < draft->graph->node[node].inputs; i++)
+        qs__mark(&draft->need_dirty, draft->graph->node[node].input[i]);
     qs__mark(&draft->value_dirty, node);
     qs__mark(&draft->changed, node);
     QS_TRY(qs__facts_update(draft));

@@ -199,14 +199,14 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
     return QS_OK;
 }
 
-static qs_status dequantize_emit(qs_schedule_draft *draft, int reader, qs_shape shape, const qs_copy *codes, const qs_format *to,
+static qs_status dequantize_emit(qs_schedule_draft *draft, int reader, int input, qs_shape shape, const qs_copy *codes, const qs_format *to,
                                  qs_copy *out) {
     int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, to), reader, "saved", to->name,
-                           &buffer));
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PARTS * input + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, to), reader,
+                           "saved", to->name, &buffer));
     qs_pending pending = qs__pending_make(reader, draft->dequantize.op, draft->dequantize.pass, NULL);
     pending.conversion = true;
-    qs__activation_bind(draft, &pending, QS_SRC, shape, codes);
+    QS_TRY(qs__copy_bind(draft, &pending, QS_SRC, shape, codes, 0));
     qs__pending_bind(&pending, QS_DST, shape, to, buffer, 0);
     *out = (qs_copy){{.format = to}, buffer, -1, -1};
     return qs__step_emit(draft, &pending);
@@ -223,28 +223,28 @@ static qs_status saved_check(const qs_schedule_draft *draft, int reader, const q
 
 /* What is transformed in one way is of no use in another: under recipes that transform, what the weight gradient reads is made beside
  * forward's codes, from the value itself, unless it is the same. */
-static bool is_apart(const qs_schedule_draft *draft, int reader, const qs_quantizer *wanted) {
+static bool is_apart(const qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted) {
     const qs_recipe *recipe = draft->recipe[reader];
     const bool transforms = recipe->forward.src.hadamard > 0 || recipe->weight_gradient.src.hadamard > 0;
-    return transforms && !qs__quantizer_same(&draft->facts[reader].want[0], wanted);
+    return transforms && !qs__quantizer_same(&draft->facts[reader].want[input], wanted);
 }
 
-static qs_status apart_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out) {
-    const int value = draft->graph->node[reader].input[0];
-    if (wanted->format == draft->facts[value].value) return value_as(draft, reader, 0, out);
-    const int parts = qs__number(draft, reader, QS_SLOT_SAVED);
+static qs_status apart_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted, qs_copy *out) {
+    const int value = draft->graph->node[reader].input[input];
+    if (wanted->format == draft->facts[value].value) return value_as(draft, reader, input, out);
+    const int parts = qs__number(draft, reader, QS_SLOT_SAVED + QS_PARTS * input);
     *out = (qs_copy){*wanted, parts + QS_PART_VALUES, wanted->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
                      wanted->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
     return QS_OK;
 }
 
-qs_status qs__saved_make(qs_schedule_draft *draft, int reader) {
-    const qs_quantizer wanted = qs__input_form(draft, reader, &draft->recipe[reader]->weight_gradient.src);
-    const int value = draft->graph->node[reader].input[0];
-    if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, &wanted)) return QS_OK;
+qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input) {
+    const qs_quantizer wanted = qs__input_form(draft, reader, input, &draft->recipe[reader]->weight_gradient.src);
+    const int value = draft->graph->node[reader].input[input];
+    if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, input, &wanted)) return QS_OK;
     if (wanted.format == draft->facts[value].value) return QS_OK;
     const conversion one = {.node = reader,
-                            .slot = QS_SLOT_SAVED,
+                            .slot = QS_SLOT_SAVED + QS_PARTS * input,
                             .stream = QS_STREAM_SAVED,
                             .what = "saved",
                             .shape = qs_graph_shape(draft->graph, value, draft->in.batch),
@@ -257,21 +257,22 @@ qs_status qs__saved_make(qs_schedule_draft *draft, int reader) {
     return copy_make(draft, &one, 0, &made);
 }
 
-qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *quantizer, qs_copy *out) {
-    const qs_quantizer form = qs__input_form(draft, reader, quantizer), *wanted = &form;
+qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *quantizer, qs_copy *out) {
+    const qs_quantizer form = qs__input_form(draft, reader, input, quantizer), *wanted = &form;
     qs_copy saved = {.buffer = -1};
-    if (is_apart(draft, reader, wanted)) return apart_as(draft, reader, wanted, out);
-    QS_TRY(qs__input_as(draft, reader, 0, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
+    if (is_apart(draft, reader, input, wanted)) return apart_as(draft, reader, input, wanted, out);
+    QS_TRY(
+        qs__input_as(draft, reader, input, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
     const qs_format *format = saved.quantizer.format;
     QS_TRY(saved_check(draft, reader, &saved.quantizer, wanted));
     if (format == wanted->format) {
         *out = saved;
         return QS_OK;
     }
-    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[0], draft->in.batch);
-    if (format->kind == QS_KIND_INTEGER) return dequantize_emit(draft, reader, shape, &saved, wanted->format, out);
+    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[input], draft->in.batch);
+    if (format->kind == QS_KIND_INTEGER) return dequantize_emit(draft, reader, input, shape, &saved, wanted->format, out);
     const conversion one = {.node = reader,
-                            .slot = QS_SLOT_SAVED,
+                            .slot = QS_SLOT_SAVED + QS_PARTS * input,
                             .stream = QS_STREAM_SAVED,
                             .what = "saved",
                             .shape = shape,

@@ -217,7 +217,8 @@ static bool state_make(coverage *all, int n, const value_state *own, int behind,
     for (int i = node->inputs - 1; i >= 0; i--) {
         const int input = node->input[i];
         value_state *state = &all->state[value_find(to, input)];
-        const qs_format *need = qs__wider_format(state->need ? all->format[state->need - 1] : NULL, qs__need_of_reader(draft, n));
+        const qs_format *need =
+            qs__wider_format(state->need ? all->format[state->need - 1] : NULL, qs__need_of_reader(draft, qs__edge(n, i)));
         const qs_quantizer want = qs__wanted_form(draft, n, i);
         if (need) state->need = (uint8_t)(format_index(all, need) + 1);
         if (qs__value_can_deliver(draft, draft->topology.root[input]))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Facts about values (qsync.md §4.3) and which segments they reach. Storage formats: float recipes write their own, fixed-point ones what
- * their adjustable readers need, dependent operators follow their inputs. Changes spread through dependent operators (Algorithm 1): needs
- * upwards, formats downwards, each node once. */
+/* Facts about values (docs/method.md §4.3) and which segments they reach. Storage formats: float recipes write their own, fixed-point ones
+ * what their adjustable readers need, dependent operators follow their inputs. Changes spread through dependent operators (Algorithm 1):
+ * needs upwards, formats downwards, each node once. */
 #include "schedule_internal.h"
 
 const qs_format *qs__wider_format(const qs_format *a, const qs_format *b) {
@@ -14,10 +14,11 @@ static bool is_dependent(const qs_schedule_draft *draft, int n) {
     return n > 0 && draft->graph->node[n].op->kind == QS_DEPENDENT;
 }
 
-const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int n) {
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge) {
+    const int n = edge / QS_MAX_INPUTS;
     const qs_op_class kind = draft->graph->node[n].op->kind;
-    const qs_format *src = draft->recipe[n]->forward.src.format;
-    if (kind == QS_ADJUSTABLE) return src->kind == QS_KIND_INTEGER ? draft->in.half : src;
+    const qs_quantizer *factor = kind == QS_ADJUSTABLE ? qs__input_quantizer(draft, n, edge % QS_MAX_INPUTS) : NULL;
+    if (factor) return factor->format->kind == QS_KIND_INTEGER ? draft->in.half : factor->format;
     return kind == QS_DEPENDENT ? draft->facts[n].need : NULL;
 }
 
@@ -26,7 +27,7 @@ static const qs_format *need_of(const qs_schedule_draft *draft, int value) {
     const qs_topology *topology = &draft->topology;
     const qs_format *need = NULL;
     for (int i = topology->first_reader[value + 1] - 1; i >= topology->first_reader[value]; i--)
-        need = qs__wider_format(need, qs__need_of_reader(draft, topology->reader[i] / QS_MAX_INPUTS));
+        need = qs__wider_format(need, qs__need_of_reader(draft, topology->reader[i]));
     return need;
 }
 
@@ -50,7 +51,8 @@ qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     if (n == 0 || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
     if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
-    return input == 0 ? qs__input_form(draft, n, &draft->recipe[n]->forward.src) : (qs_quantizer){0};
+    const qs_quantizer *factor = qs__input_quantizer(draft, n, input);
+    return factor ? qs__input_form(draft, n, input, factor) : (qs_quantizer){0};
 }
 
 static void node_dirty(qs_schedule_draft *draft, int n) {

@@ -36,8 +36,8 @@ typedef enum qs_slot {
     QS_SLOT_WEIGHTS = QS_SLOT_INPUT + QS_PARTS * QS_MAX_INPUTS,
     QS_SLOT_STATISTICS = QS_SLOT_WEIGHTS + QS_PARTS, /* src, weights, diff_dst */
     QS_SLOT_GRADIENT = QS_SLOT_STATISTICS + 3,       /* parts twice: for the weight gradient, for the input gradient */
-    QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_PARTS,
-    QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_PARTS,
+    QS_SLOT_SAVED = QS_SLOT_GRADIENT + 2 * QS_PARTS, /* parts by input */
+    QS_SLOT_INPUT_WEIGHTS = QS_SLOT_SAVED + QS_PARTS * QS_MAX_INPUTS,
     QS_SLOT_DIFF_SRC = QS_SLOT_INPUT_WEIGHTS + QS_PARTS,    /* these by input */
     QS_SLOT_DIFF_ABSMAX = QS_SLOT_DIFF_SRC + QS_MAX_INPUTS, /* of the gradient of the first input */
     QS_SLOT_DIFF_CAST,
@@ -221,15 +221,16 @@ qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category catego
                           const char *kind, int *out);
 qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset);
+/* An operand by its copy, and the fixed-point step and shift groups of the copy, for which the pass declares operands; QS_UNSUPPORTED where
+ * it does not. */
+qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy,
+                        size_t offset);
 qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending);
 qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket);
 
 /* cases.c: every case that was ever emitted, with its text and kernel row; an unknown one is checked and looked up. */
 qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out);
 void qs__case_table_release(qs_cases *cases);
-
-/* A GEMM of an adjustable node, in the accumulator of its recipe. */
-qs_pending qs__pending_gemm(const qs_schedule_draft *draft, int node, qs_gemm gemm);
 
 /* topology.c */
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
@@ -239,10 +240,8 @@ bool qs__is_alias(const qs_lowering *in, int node);
 const qs_pass *qs__forward_pass(const qs_lowering *in, int node);
 /* A node's attributes in its cases: a normalisation takes over those of the relu that it does. */
 qs_attributes qs__attributes_of(const qs_lowering *in, int node);
-/* Whether a node's forward part writes a mask in training. */
-bool qs__writes_mask(const qs_lowering *in, int node);
-/* A backward pass of a dependent or fixed operator writes the gradient of this input. */
-bool qs__gives(const qs_pass *backward, int input);
+/* A backward pass of a node writes something that is wanted: the gradient of a parameter, or of an input that needs one. */
+bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass);
 
 /* recipes.c: the draft's own copy of a recipe (NULL: fp32); equal ones are one. */
 qs_status qs__recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, const qs_recipe **out);
@@ -254,7 +253,7 @@ void qs__recipes_start(qs_schedule_draft *draft);
 qs_status qs__facts_update(qs_schedule_draft *draft);
 /* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
 const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
-const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int n);     /* by n's recipe or need */
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
 const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value */
 
@@ -262,9 +261,9 @@ qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); 
  * first to want it. */
 qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out);
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out);
-qs_status qs__saved_as(qs_schedule_draft *draft, int reader, const qs_quantizer *wanted, qs_copy *out);
+qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted, qs_copy *out);
 /* Forward: makes what the weight gradient will read where transforms keep it from reading what forward reads. */
-qs_status qs__saved_make(qs_schedule_draft *draft, int reader);
+qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input);
 /* Forward: the copy lies in the place of the weights' gradient, until that is written. Backward: there where `first` says that the input's
  * gradient comes first; else in a buffer of its own. */
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
@@ -290,6 +289,10 @@ void qs__absmax_dirty(qs_schedule_draft *draft, int node);
 
 /* transform.c: Hadamard transforms (Xi et al.), which both factors of a product take along its inner dimension: input channels
  * forward, output channels in the input gradient, samples in the weight gradient. */
+/* The quantizer of a factor of a product. */
+const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor);
+/* Of an input that is a factor of the node's forward product; NULL: it is none. */
+const qs_quantizer *qs__input_quantizer(const qs_schedule_draft *draft, int node, int input);
 /* QS_UNSUPPORTED where the recipe of a node transforms one factor only, or the two unlike. */
 qs_status qs__transforms_check(const qs_schedule_draft *draft, int node);
 /* An operand's quantizer with the block that divides its dimension; where none does, with one step for the tensor as it is. */
@@ -297,13 +300,7 @@ qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs
 
 /* integer.c: integer factors of conv2d and linear. The form of a recipe's input: where all three products are integer, values that cannot
  * be negative have unsigned codes, unless they are transformed. */
-qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
-/* Binding them to passes; floats are bound as they are. */
-void qs__activation_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy);
-void qs__weights_bind(const qs_schedule_draft *draft, qs_pending *pending, const qs_parameter *parameter, const qs_quantizer *quantizer,
-                      qs_place place, int step_buffer);
-/* Sums of the pass run over the channels of this activation. */
-void qs__inner_bind(qs_pending *pending, const qs_copy *copy);
+qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer);
 
 /* tensors.c: rounding and packing where the lowering says so; each does nothing for tensors that have no format. */
 qs_status qs__value_round(qs_schedule_draft *draft, int node);    /* behind the forward pass */
@@ -325,11 +322,10 @@ qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucke
 qs_status qs__bucket_gradient_done(qs_schedule_draft *draft, const qs_parameter *parameter);
 qs_status qs__update_emit(qs_schedule_draft *draft);
 
-/* forward.c, backward.c */
+/* node.c */
 qs_status qs__forward_emit(qs_schedule_draft *draft, int node);
 qs_status qs__backward_emit(qs_schedule_draft *draft, int node);
 qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node);
-qs_status qs__statistics_emit(qs_schedule_draft *draft, int node, int which, qs_shape shape, const qs_format *format, qs_place place);
 
 /* segment.c: emitting the dirty segments. Segment n is the forward part of node n, then follow the backward parts in reverse order of
  * nodes, then the update. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formats of tensors (fp-assignment.md section 2): which tensor of the graph has which, and the steps that round, pack and decode. */
+/* Formats of tensors (docs/method.md §7): which tensor of the graph has which, and the steps that round, pack and decode. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,12 +157,7 @@ static qs_status storage_cast(qs_schedule_draft *draft, int node, qs_shape shape
 /* The node's backward pass reads this input as it is stored. */
 static bool reads_back(const qs_schedule_draft *draft, int reader, int input) {
     const qs_node *node = &draft->graph->node[reader];
-    if (input != 0 || !draft->topology.needs_gradient[reader] || draft->facts[reader].want[0].format != draft->fp32) return false;
-    if (node->op->kind == QS_ADJUSTABLE) return true;
-    const qs_pass *backward = qs_op_pass(node->op, "backward");
-    for (int i = 0; backward && i < backward->roles; i++)
-        if (backward->role[i] == QS_SRC) return true;
-    return false;
+    return draft->topology.needs_gradient[reader] && draft->facts[reader].want[input].format == draft->fp32 && qs_op_saves(node->op, input);
 }
 
 /* A backward pass reads the output, itself or through operators that hand its buffer on. */

@@ -37,10 +37,6 @@ const qs_pass *qs__forward_pass(const qs_lowering *in, int node) {
     return inference ? inference : qs_op_pass(op, "forward");
 }
 
-bool qs__writes_mask(const qs_lowering *in, int node) {
-    return in->graph->node[node].op->saves_mask || fused_relu(in, node) >= 0;
-}
-
 static void readers_list(const qs_graph *graph, qs_topology *out) {
     for (int n = 1; n < graph->nodes; n++)
         for (int i = 0; i < graph->node[n].inputs; i++)
@@ -56,19 +52,28 @@ static void readers_list(const qs_graph *graph, qs_topology *out) {
     out->first_reader[0] = 0;
 }
 
-bool qs__gives(const qs_pass *backward, int input) {
-    static const qs_role role[] = {QS_DIFF_SRC, QS_DIFF_SRC2};
-    for (int i = 0; i < backward->roles; i++)
-        if (input < (int)(sizeof role / sizeof *role) && backward->role[i] == role[input]) return true;
-    return false;
-}
-
 /* Operators without a backward pass (add, flatten) hand their gradient to every input, the others give one where they write it. */
 static bool contributes(const qs_graph *graph, const qs_topology *topology, int n, int input) {
-    const qs_node *node = &graph->node[n];
-    if (!topology->needs_gradient[node->input[input]]) return false;
-    const qs_pass *backward = node->op->kind == QS_ADJUSTABLE ? NULL : qs_op_pass(node->op, "backward");
-    return input == 0 || (backward ? qs__gives(backward, input) : node->op->kind != QS_ADJUSTABLE);
+    const qs_op *op = graph->node[n].op;
+    bool differentiates = false;
+    if (!topology->needs_gradient[graph->node[n].input[input]]) return false;
+    for (int p = 0; p < op->passes; p++)
+        for (int i = 0; i < op->pass[p].operands; i++) {
+            const qs_pass_operand *operand = &op->pass[p].operand[i];
+            if (operand->source == QS_TO_INPUT_GRADIENT && operand->of == input) return true;
+            differentiates |= operand->source == QS_TO_INPUT_GRADIENT;
+        }
+    return !differentiates;
+}
+
+bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass) {
+    const qs_node *node = &draft->graph->node[n];
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_pass_operand *operand = &pass->operand[i];
+        if (operand->source == QS_TO_PARAMETER_GRADIENT) return true;
+        if (operand->source == QS_TO_INPUT_GRADIENT && draft->topology.needs_gradient[node->input[operand->of]]) return true;
+    }
+    return false;
 }
 
 static void contributions_order(const qs_graph *graph, qs_topology *out) {

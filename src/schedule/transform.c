@@ -11,13 +11,21 @@ static const inner inners[QS_GEMMS] = {[QS_GEMM_FORWARD] = {"in", true, false},
                                        [QS_GEMM_INPUT_GRADIENT] = {"out", false, false},
                                        [QS_GEMM_WEIGHT_GRADIENT] = {"samples", false, true}};
 
-static void factors_of(const qs_recipe *recipe, qs_gemm gemm, const qs_quantizer *factor[2]) {
+const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor) {
     const qs_quantizer *const all[QS_GEMMS][2] = {
         [QS_GEMM_FORWARD] = {&recipe->forward.src, &recipe->forward.weights},
         [QS_GEMM_INPUT_GRADIENT] = {&recipe->input_gradient.diff_dst, &recipe->input_gradient.weights},
         [QS_GEMM_WEIGHT_GRADIENT] = {&recipe->weight_gradient.src, &recipe->weight_gradient.diff_dst}};
-    factor[0] = all[gemm][0];
-    factor[1] = all[gemm][1];
+    return all[gemm][factor];
+}
+
+const qs_quantizer *qs__input_quantizer(const qs_schedule_draft *draft, int node, int input) {
+    const qs_pass *pass = qs__forward_pass(&draft->in, node);
+    for (int f = 0; pass->product && f < 2; f++) {
+        const qs_pass_operand *operand = &pass->operand[qs_pass_position(pass, pass->product->factor[f])];
+        if (operand->source == QS_FROM_INPUT && operand->of == input) return qs__factor_quantizer(draft->recipe[node], QS_GEMM_FORWARD, f);
+    }
+    return NULL;
 }
 
 static bool runs_along(const qs_quantizer *factor, const inner *along) {
@@ -27,10 +35,13 @@ static bool runs_along(const qs_quantizer *factor, const inner *along) {
 /* Blocks are the transform: those of one factor must be those of the other, 0 where there is none. */
 qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
     for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
-        const qs_quantizer *factor[2];
+        const qs_quantizer *const factor[2] = {qs__factor_quantizer(draft->recipe[node], gemm, 0),
+                                               qs__factor_quantizer(draft->recipe[node], gemm, 1)};
         char first[64], second[64];
-        factors_of(draft->recipe[node], gemm, factor);
         if (factor[0]->hadamard == 0 && factor[1]->hadamard == 0) continue;
+        if (!qs_graph_parameter(draft->graph, node, QS_WEIGHTS))
+            return qs_fail(QS_UNSUPPORTED, "operator %s: its recipe has transforms, which products of two activations do not take",
+                           draft->graph->node[node].name);
         const bool both = factor[0]->hadamard == factor[1]->hadamard;
         if (both && runs_along(factor[0], &inners[gemm]) && runs_along(factor[1], &inners[gemm])) continue;
         return qs_fail(QS_UNSUPPORTED, "operator %s: the factors of the %s are %s and %s: both take the same hadamardB(%s), or neither",
@@ -42,9 +53,9 @@ qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
 
 /* Of the dimension, within a group of the convolution: a group's sums know no other channels. */
 static int64_t extent_of(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
-    const qs_shape *weights = &qs_graph_parameter(draft->graph, node, QS_WEIGHTS)->shape;
+    const qs_node *one = &draft->graph->node[node];
     if (quantizer->over_samples) return draft->in.batch;
-    return quantizer->channel_is_input ? weights->dim[1] : weights->dim[0] / draft->graph->node[node].attributes.groups;
+    return (quantizer->channel_is_input ? draft->graph->node[one->input[0]].shape : one->shape).dim[1] / one->attributes.groups;
 }
 
 qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {

@@ -71,7 +71,7 @@ static qs_status operands_search(const qs__program *program, const qs_graph *gra
     const qs_step *step = &program->schedule->step[index];
     for (int i = 0; i < step->case_.operands; i++) {
         const qs_operand *operand = &step->case_.operand[i];
-        if (!is_looked_at(operand) || (step->case_.pass->written >> i & 1) != written) continue;
+        if (!is_looked_at(operand) || qs_pass_writes(step->case_.pass, i) != written) continue;
         bool finite;
         QS_TRY(is_finite(program->executor, step, i, &finite));
         if (finite) continue;

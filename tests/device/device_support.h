@@ -237,7 +237,7 @@ static inline void compare_mask(const bound *got, int position, const char *what
 static inline void compare_written(const bound *got, bound *expected, const char *kernel, const char *what) {
     const char *op = got->one.op->name;
     for (int i = 0; i < got->one.operands; i++) {
-        if (!(got->one.pass->written >> i & 1) || !got->one.operand[i].format) continue;
+        if (!qs_pass_writes(got->one.pass, i) || !got->one.operand[i].format) continue;
         if (is_absmax_beside(&got->one, i)) {
             check_absmax_beside(&got->one, got->operands, what);
         } else if (exact_operator(&got->one)) {

@@ -56,7 +56,7 @@ static const char *case_of(size_t shape, size_t format, size_t accumulator, char
 /* Values of very unlike sizes, so that operands of additions are far apart as well as near. */
 static void spread_values(bound *b) {
     for (int i = 0; i < b->one.operands; i++) {
-        if (!b->one.operand[i].format || b->one.pass->written >> i & 1) continue;
+        if (!b->one.operand[i].format || qs_pass_writes(b->one.pass, i)) continue;
         float *values = tensor_values(&b->operands[i]);
         for (int64_t k = 0; k < qs_shape_count(&b->operands[i].shape); k++)
             values[k] = ldexpf(values[k], (int)(qs_random_bits(7, (uint64_t)(k + i)) % 9) - 4);
@@ -67,7 +67,7 @@ static void spread_values(bound *b) {
 
 static void put_value(bound *b, int64_t every, const float *values, int64_t count) {
     for (int i = 0; i < b->one.operands; i++) {
-        if (!b->one.operand[i].format || b->one.pass->written >> i & 1) continue;
+        if (!b->one.operand[i].format || qs_pass_writes(b->one.pass, i)) continue;
         float *mixed = tensor_values(&b->operands[i]);
         for (int64_t k = i; k < qs_shape_count(&b->operands[i].shape); k += every)
             mixed[k] = values[k / every % count];
@@ -132,7 +132,7 @@ static void test_exact_sums(void **state) {
             kernel_make(&right, device, &narrow);
             assert_ok(qs_kernel_run(left.kernel, &exact.run));
             assert_ok(qs_kernel_run(right.kernel, &narrow.run));
-            const int result = exact.one.pass->roles - 1 - (strcmp(one.pass->name, "weight_gradient") == 0);
+            const int result = exact.one.pass->operands - 1 - (strcmp(one.pass->name, "weight_gradient") == 0);
             const float *a = exact.operands[result].data, *b = narrow.operands[result].data;
             for (int64_t k = 0; k < qs_shape_count(&exact.operands[result].shape); k++)
                 if (fabsf(a[k]) >= 1024 || a[k] != b[k])

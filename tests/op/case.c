@@ -21,7 +21,7 @@ static void registry(void **state) {
         assert_true(op->cases[0] != NULL || op->passes == 0);
         for (int i = 0; i < op->passes; i++) {
             assert_ptr_equal(qs_op_pass(op, op->pass[i].name), &op->pass[i]);
-            assert_true(op->pass[i].roles <= QS_MAX_OPERANDS && op->pass[i].written && op->pass[i].reference && op->pass[i].check);
+            assert_true(op->pass[i].operands <= QS_MAX_OPERANDS && op->pass[i].operands > 1 && op->pass[i].reference && op->pass[i].check);
         }
     }
     assert_true(count >= 29);

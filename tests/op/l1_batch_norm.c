@@ -61,7 +61,7 @@ static void one_operand(qs_case *one, qs_role role, int64_t rows) {
 static void vector_bound(bound *b, const char *pass, int64_t rows) {
     qs_case one = qs_case_make("l1_batch_norm", pass, NULL);
     for (int i = 0; i < one.operands; i++)
-        if (!(one.pass->optional >> i & 1)) one_operand(&one, one.operand[i].role, rows);
+        if (!one.pass->operand[i].optional) one_operand(&one, one.operand[i].role, rows);
     bound_make(b, &one, 9);
 }
 

@@ -31,7 +31,7 @@ static const qs_step *writer_of(const qs_schedule *schedule, int step, qs_place 
     while (--step >= 0) {
         const qs_step *one = &schedule->step[step];
         for (int i = 0; one->kind == QS_STEP_KERNEL && i < one->case_.operands; i++)
-            if ((one->case_.pass->written >> i & 1) && one->case_.operand[i].format && is_same(one->place[i], place)) return one;
+            if (qs_pass_writes(one->case_.pass, i) && one->case_.operand[i].format && is_same(one->place[i], place)) return one;
     }
     return NULL;
 }

@@ -10,7 +10,7 @@ static bool is_native(const qs_format *format) {
 }
 
 static bool is_written(const qs_case *one, int position) {
-    return one->pass->written >> position & 1;
+    return qs_pass_writes(one->pass, position);
 }
 
 static qs_status widen(const qs__chain *chain, const qs_run *run) {

@@ -58,12 +58,6 @@ static const qs_pass *backward_of(const qs__relaxation *one, int n) {
     return qs_op_pass(one->graph->node[n].op, "backward");
 }
 
-static bool reads(const qs_pass *pass, qs_role role) {
-    for (int i = 0; pass && i < pass->roles; i++)
-        if (pass->role[i] == role) return true;
-    return false;
-}
-
 /* Nodes keep the value of their input where their backward part reads it. */
 static qs_status keepers_find(qs__relaxation *one) {
     const qs_graph *graph = one->graph;
@@ -71,7 +65,7 @@ static qs_status keepers_find(qs__relaxation *one) {
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *latest, &latest));
     for (int n = 1; n < graph->nodes; n++) {
         one->saved_next[n] = graph->nodes;
-        if (!one->needed[n] || !(qs__is_adjustable(one->candidate, n) || reads(backward_of(one, n), QS_SRC))) continue;
+        if (!one->needed[n] || !qs_op_saves(graph->node[n].op, 0)) continue;
         const int root = one->root[graph->node[n].input[0]], before = latest[root];
         one->saved[n] = before > 0 ? one->saved[before] + 1 : 1;
         if (before > 0) one->saved_next[before] = n;
@@ -121,7 +115,6 @@ static void bytes_find(qs__relaxation *one) {
     double fixed = (double)one->persistent_bytes;
     one->fixed_bytes[0] = fixed;
     for (int n = 0; n < one->graph->nodes; n++) {
-        const qs_op *op = one->graph->node[n].op;
         const qs_shape shape = shape_of(one, n);
         for (int f = 0; f < one->formats; f++)
             one->value_bytes[n * one->formats + f] = aligned(qs_tensor_bytes(&shape, one->format[f]));
@@ -130,13 +123,15 @@ static void bytes_find(qs__relaxation *one) {
             adjustable_bytes(one, n);
         else
             dependent_bytes(one, n);
+        const qs_node *node = &one->graph->node[n];
+        const qs_pass *forward = qs_op_pass(node->op, "forward");
         double masks_and_means = 0;
-        if (one->needed[n] && op->saves_mask) {
-            const qs_shape mask = op->mask(&shape);
-            masks_and_means += aligned((size_t)qs_shape_count(&mask));
+        for (int i = 0; one->needed[n] && forward && i < forward->operands; i++) {
+            const qs_pass_operand *operand = &forward->operand[i];
+            if (operand->source != QS_TO_BACKWARD || !qs_op_keeps(node->op, &node->attributes, operand)) continue;
+            const qs_shape beside = node->op->beside(node->op, operand->role, &shape);
+            masks_and_means += aligned(qs_tensor_bytes(&beside, qs_role_format(operand->role)));
         }
-        if (one->needed[n] && reads(backward_of(one, n), QS_MEAN))
-            masks_and_means += 2 * aligned((size_t)qs_norm_vector(op->norm, &shape).dim[0] * sizeof(float));
         one->fixed_bytes[n] = fixed += masks_and_means;
     }
 }

@@ -83,8 +83,9 @@ QS_API bool qs_graph_is_name(const qs_graph *graph, int node);
 
 /* needed[i]: a gradient of node i's output is wanted, since the node has trained parameters or one before it has. */
 QS_API void qs_graph_gradients(const qs_graph *graph, bool *needed);
-/* Shape that a role has in the passes of a node, for a batch; false for roles the graph does not know (steps, flags). */
-QS_API bool qs_graph_operand(const qs_graph *graph, int node, qs_role role, int64_t batch, qs_shape *out);
+/* Shape of an operand of one of a node's passes, for a batch; false where the graph does not know it (steps, absmax) or the node lacks it
+ * (bias). */
+QS_API bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_operand *operand, int64_t batch, qs_shape *out);
 /* A case of one pass of a node with every operand that the graph knows bound in fp32 (masks in int8): what FLOPs are counted on. */
 QS_API qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pass, int64_t batch);
 

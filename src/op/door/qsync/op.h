@@ -62,6 +62,9 @@
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
 QS_API const char *qs_role_name(qs_role role);
+/* The format of all operands of a role: int8 for masks and groups, fp32 for steps, sums and parameters; NULL for the values of a model,
+ * which come in any. */
+QS_API const qs_format *qs_role_format(qs_role role);
 
 #define QS_MAX_OPERANDS 11
 
@@ -126,15 +129,60 @@ struct qs_case;
 /* Runs a case on operands in the order of case->operand (absent ones have format NULL). */
 typedef qs_status (*qs_reference_kernel)(const struct qs_case *one, const qs_tensor *operands, const qs_run *run);
 
+/* The operands of a pass in their order: QS_OPERANDS({.role = ..., .source = ...}, ...). */
+#define QS_OPERANDS(...) .operands = sizeof((qs_pass_operand[]){__VA_ARGS__}) / sizeof(qs_pass_operand), .operand = {__VA_ARGS__}
+
+/* Where lowering finds an operand of a pass of a graph's node, or lets it be written. Operands of auxiliary operators are its own affair;
+ * they say whether they are read (QS_GIVEN), written (QS_MADE) or both (QS_UPDATED). */
+typedef enum qs_source {
+    QS_GIVEN,
+    QS_FROM_INPUT,     /* the value of input `of`; a backward pass reads what forward read, which is saved for it */
+    QS_FROM_PARAMETER, /* the node's parameter of this role */
+    QS_FROM_FORWARD,   /* what the forward pass wrote in this role (QS_TO_BACKWARD) */
+    QS_FROM_GRADIENT,  /* the gradient of the output */
+    QS_FROM_LABELS,    /* of the batch */
+    QS_STEP_OF,        /* of the operand of role `of`, where that is in fixed point */
+    QS_GROUPS_OF,      /* shift groups of that operand, where it has some */
+    QS_MADE,           /* from here on: written */
+    QS_TO_OUTPUT,
+    QS_TO_BACKWARD,       /* a result beside the output, kept for backward passes; its shape is qs_op.beside. An optional one is written in
+                         * training where a backward pass needs it, or the attribute relu does (QS_MASK) */
+    QS_TO_LOSS,           /* sums of the loss */
+    QS_TO_INPUT_GRADIENT, /* of input `of` */
+    QS_TO_PARAMETER_GRADIENT,
+    QS_ABSMAX_OF,        /* the largest magnitude of the operand of role `of`, where a quantizer will want it */
+    QS_UPDATED,          /* from here on: read, too */
+    QS_UPDATED_PARAMETER /* the node's parameter of this role */
+} qs_source;
+
+/* An operand as a pass declares it. */
+typedef struct qs_pass_operand {
+    qs_role role;
+    qs_source source;
+    int of;        /* number of an input, or a role: see qs_source */
+    bool optional; /* a case may lack it */
+    bool integer;  /* may have an integer format (a mask always is int8) */
+} qs_pass_operand;
+
+/* The three GEMMs of an adjustable operator. */
+typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
+
+/* A pass that is a matrix product, with batch dimensions or without: a recipe has a quantizer for each of its two factors, which are
+ * parameters or activations. Passes of adjustable operators are called after their GEMM. The factors are those that a recipe calls src and
+ * weights (forward), diff_dst and weights (input_gradient), src and diff_dst (weight_gradient; where the second factor forward is an
+ * activation, this is the gradient of that). */
+typedef struct qs_product {
+    qs_gemm gemm;
+    qs_role factor[2];
+} qs_product;
+
 typedef struct qs_pass {
     const char *name; /* "forward", "input_gradient", "weight_gradient", "backward", "inference" */
-    int roles;
-    qs_role role[QS_MAX_OPERANDS];
-    uint32_t optional; /* bits by position in role[] */
-    uint32_t written;  /* bits by position in role[] */
+    int operands;
+    qs_pass_operand operand[QS_MAX_OPERANDS];
+    const qs_product *product; /* NULL: it is none */
     qs_reference_kernel reference;
-    double (*flops)(const struct qs_case *one); /* 2 per multiply-add; NULL: one per element of the first operand */
-    uint32_t integer; /* bits by position in role[] of operands that may have an integer format (a mask always is int8) */
+    double (*flops)(const struct qs_case *one);    /* 2 per multiply-add; NULL: one per element of the first operand */
     qs_status (*check)(const struct qs_case *one); /* the pass's own part of qs_case_check; presence, extents, formats by role precede it */
 } qs_pass;
 
@@ -189,7 +237,8 @@ typedef struct qs_optimizer {
     } kernel[3];              /* the same bits from all */
 } qs_optimizer;
 
-typedef struct qs_op {
+typedef struct qs_op qs_op;
+struct qs_op {
     const char *name;
     qs_op_class kind;
     int inputs; /* activations in; 0 for auxiliary */
@@ -198,21 +247,19 @@ typedef struct qs_op {
     qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
     /* Parameters for an input shape; returns their number. NULL: none. `bias` says whether an optional bias is wanted. */
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
-    bool saves_src;                        /* backward reads the forward input */
-    bool saves_mask;                       /* forward writes QS_MASK that backward reads */
-    qs_shape (*mask)(const qs_shape *dst); /* shape of the mask (int8) for an output shape, batch included; set when saves_mask is,
-                                            * and for operators that do a relu behind them (attribute relu) */
-    qs_sign sign;                          /* of the output */
-    bool alias;                            /* moves no data: flatten */
-    bool training_only;                    /* outside training an alias of its input: dropout */
-    const qs_norm *norm;                   /* normalisations; NULL: it is none */
-    const qs_optimizer *optimizer;         /* NULL: it is none */
+    /* Shape of a result beside the output (QS_TO_BACKWARD), from that of the output, batch included. NULL: there is none. */
+    qs_shape (*beside)(const qs_op *op, qs_role role, const qs_shape *dst);
+    qs_sign sign;                  /* of the output */
+    bool alias;                    /* moves no data: flatten */
+    bool training_only;            /* outside training an alias of its input: dropout */
+    const qs_norm *norm;           /* normalisations; NULL: it is none */
+    const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
     int passes;
     const qs_pass *pass;
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
     const char *const *cases;
-} qs_op;
+};
 
 /* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride or groups of 0. Graphs do
  * so when a node is added, and so does qs_case_make. */
@@ -227,6 +274,14 @@ QS_API const qs_op *qs_op_of(const char *name);
 QS_API const qs_op *qs_op_at(size_t index);
 /* Pass of an operator by name, or NULL. */
 QS_API const qs_pass *qs_op_pass(const qs_op *op, const char *name);
+/* Position of a role among the operands of a pass (NULL: none), or -1. */
+QS_API int qs_pass_position(const qs_pass *pass, qs_role role);
+/* The pass writes this operand. */
+QS_API bool qs_pass_writes(const qs_pass *pass, int operand);
+/* A backward pass reads the value of an input as forward read it: the value is saved. */
+QS_API bool qs_op_saves(const qs_op *op, int input);
+/* In training the forward pass writes this operand (a QS_TO_BACKWARD) of a node with these attributes. */
+QS_API bool qs_op_keeps(const qs_op *op, const qs_attributes *attributes, const qs_pass_operand *operand);
 /* Number of its settings; place of one by name, -1: it has no such setting. */
 QS_API int qs_op_settings(const qs_op *op);
 QS_API int qs_op_setting(const qs_op *op, const char *name);
@@ -391,7 +446,7 @@ typedef struct qs_case {
     const qs_op *op;
     const qs_pass *pass;
     qs_attributes attributes;
-    int operands; /* == pass->roles */
+    int operands; /* == pass->operands */
     qs_operand operand[QS_MAX_OPERANDS];
 } qs_case;
 

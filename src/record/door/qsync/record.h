@@ -128,8 +128,6 @@ QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out)
 QS_API qs_status qs_job_text(const qs_job *job, char **json);
 
 /* ---- Recipes --------------------------------------------------------------------------------------------------------------- */
-/* The GEMMs of an adjustable operator. */
-typedef enum qs_gemm { QS_GEMM_FORWARD, QS_GEMM_INPUT_GRADIENT, QS_GEMM_WEIGHT_GRADIENT, QS_GEMMS } qs_gemm;
 QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input_gradient", "weight_gradient": as the passes */
 
 /* How an adjustable operator computes: the quantizer of each operand of its three GEMMs, and what they add in. */

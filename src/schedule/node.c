@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Forward and backward steps of a node. Operands are bound as the operator declares them (qs_pass_operand), so that an operator needs no
+ * line here. Factors of products come in the formats of the node's recipe. The gradient of a value is the sum of what its readers
+ * contribute, the last reader first, in the value's own format; weight gradients come before input gradients so that all-reduces start
+ * early. */
+#include "schedule_internal.h"
+
+/* ---- Gradients of values ---- */
+
+/* The gradient of a value as an edge's contribution leaves it; the edge may be one of the segment under construction. */
+static qs_gradient gradient_after(const qs_schedule_draft *draft, int edge) {
+    if (edge < 0) return (qs_gradient){.buffer = -1};
+    const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
+    if (n == draft->build.node) return draft->build.gradient[input];
+    return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
+}
+
+qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node) {
+    if (node == draft->build.node && draft->build.rounded.buffer >= 0) return draft->build.rounded;
+    return gradient_after(draft, draft->topology.last[node]);
+}
+
+/* Adds a reader's contribution, in a format of its own, to the gradient of one of its inputs. */
+static qs_status contribute(qs_schedule_draft *draft, int reader, int input, const qs_format *format, qs_gradient given) {
+    const int value = draft->graph->node[reader].input[input];
+    const qs_format *wanted = draft->facts[value].value;
+    const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
+    const qs_gradient before = gradient_after(draft, draft->topology.before[qs__edge(reader, input)]);
+    if (format != wanted) {
+        int converted = -1;
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_CAST + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
+                               wanted->name, &converted));
+        const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
+        qs_pending pending = qs__pending_make(value, draft->cast.op, draft->cast.pass, &attributes);
+        pending.conversion = true;
+        qs__pending_bind(&pending, QS_SRC, shape, format, given.buffer, 0);
+        qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
+        given = (qs_gradient){.buffer = converted, .owned = true};
+        QS_TRY(qs__step_emit(draft, &pending));
+    }
+    draft->build.gradient[input] = given;
+    if (before.buffer < 0) return QS_OK;
+    int sum = before.buffer;
+    if (!before.owned)
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SUM + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
+                               "sum", &sum));
+    qs_pending pending = qs__pending_make(value, draft->sum.op, draft->sum.pass, NULL);
+    pending.conversion = true;
+    qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
+    qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
+    qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
+    draft->build.gradient[input] = (qs_gradient){.buffer = sum, .owned = true};
+    return qs__step_emit(draft, &pending);
+}
+
+static bool input_is_wanted(const qs_schedule_draft *draft, int n, int input) {
+    return draft->topology.needs_gradient[draft->graph->node[n].input[input]];
+}
+
+/* ---- Operands ---- */
+
+/* Binds one operand of a pass as it is declared, factors of products excepted. `gradient`: the format of input gradients; gradient_buffer
+ * receives theirs by input. */
+static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, const qs_pass_operand *operand, const qs_format *gradient,
+                              int *gradient_buffer) {
+    const qs_schedule *frame = draft->frame;
+    const int n = pending->node;
+    const qs_node *node = &draft->graph->node[n];
+    const bool forward = draft->build.phase == QS_FORWARD;
+    const qs_role role = operand->role;
+    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
+    const qs_format *format = qs_role_format(role);
+    qs_place place = {-1, 0};
+    qs_shape shape;
+    if (operand->source == QS_ABSMAX_OF) {
+        const bool wanted = forward ? qs__value_delivers(draft, n) : qs__gradient_delivers(draft, n);
+        const char *of = qs_role_name((qs_role)operand->of);
+        return wanted ? qs__absmax_bind(draft, pending, forward ? QS_SLOT_VALUE_ABSMAX : QS_SLOT_DIFF_ABSMAX, of) : QS_OK;
+    }
+    if (!qs_graph_operand_shape(draft->graph, n, operand, draft->in.batch, &shape)) return QS_OK; /* a bias that the node has not */
+    switch (operand->source) {
+    case QS_FROM_INPUT: {
+        qs_copy copy;
+        QS_TRY(qs__input_as(draft, n, operand->of, &copy));
+        return qs__copy_bind(draft, pending, role, shape, &copy, 0);
+    }
+    case QS_FROM_PARAMETER:
+    case QS_UPDATED_PARAMETER:
+        place = (qs_place){frame->running, (size_t)parameter->offset * sizeof(float)};
+        if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, forward, &place));
+        break;
+    case QS_TO_PARAMETER_GRADIENT:
+        place = (qs_place){frame->gradients, (size_t)parameter->offset * sizeof(float)};
+        break;
+    case QS_FROM_FORWARD:
+    case QS_TO_BACKWARD: {
+        const qs_attributes attributes = qs__attributes_of(&draft->in, n);
+        const int slot = role == QS_MASK ? QS_SLOT_MASK : role == QS_MEAN ? QS_SLOT_MEAN : QS_SLOT_SPREAD;
+        if (operand->optional && (draft->in.mode == QS_MODE_EVALUATION || !qs_op_keeps(node->op, &attributes, operand))) return QS_OK;
+        place.buffer = qs__number(draft, n, slot);
+        if (operand->source == QS_TO_BACKWARD)
+            QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, format), n, qs_role_name(role), NULL,
+                                   &place.buffer));
+        break;
+    }
+    case QS_TO_OUTPUT:
+        format = draft->facts[n].value;
+        place.buffer = qs__value_number(draft, n);
+        break;
+    case QS_FROM_GRADIENT:
+        format = draft->facts[n].value;
+        place.buffer = qs__gradient_of(draft, n).buffer;
+        break;
+    case QS_TO_INPUT_GRADIENT:
+        format = gradient;
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SRC + operand->of, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, format), n,
+                               qs_role_name(role), NULL, &place.buffer));
+        gradient_buffer[operand->of] = place.buffer;
+        break;
+    case QS_FROM_LABELS:
+        place.buffer = frame->labels;
+        break;
+    case QS_TO_LOSS:
+        place.buffer = frame->loss;
+        break;
+    default:
+        return qs_fail(QS_FAILED, "operator %s: operand %s of pass %s/%s is declared for auxiliary operators only", node->name,
+                       qs_role_name(role), node->op->name, pending->case_.pass->name);
+    }
+    qs__pending_bind(pending, role, shape, format, place.buffer, place.offset);
+    return QS_OK;
+}
+
+/* ---- Products ---- */
+
+/* A factor of a product as the recipe has it; `early`: the weights may be read from where their gradient will be written. */
+static qs_status factor_bind(qs_schedule_draft *draft, qs_pending *pending, int factor, bool early, qs_copy *out) {
+    const int n = pending->node;
+    const qs_product *product = pending->case_.pass->product;
+    const qs_role role = product->factor[factor];
+    const qs_pass_operand *operand = &pending->case_.pass->operand[qs_pass_position(pending->case_.pass, role)];
+    const qs_quantizer *quantizer = qs__factor_quantizer(draft->recipe[n], product->gemm, factor);
+    qs_place place = {-1, 0};
+    qs_shape shape;
+    *out = (qs_copy){.quantizer = *quantizer, .buffer = -1, .step_buffer = -1, .group_buffer = -1};
+    qs_graph_operand_shape(draft->graph, n, operand, draft->in.batch, &shape);
+    if (operand->source == QS_FROM_PARAMETER)
+        QS_TRY(qs__weights_as(draft, n, early, &place, &out->step_buffer));
+    else if (operand->source == QS_FROM_GRADIENT)
+        QS_TRY(qs__gradient_as(draft, n, quantizer, out));
+    else if (draft->build.phase == QS_BACKWARD)
+        QS_TRY(qs__saved_as(draft, n, operand->of, quantizer, out));
+    else {
+        QS_TRY(qs__input_as(draft, n, operand->of, out));
+        QS_TRY(qs__saved_make(draft, n, operand->of));
+    }
+    if (operand->source == QS_FROM_PARAMETER) out->buffer = place.buffer;
+    return qs__copy_bind(draft, pending, role, shape, out, place.offset);
+}
+
+static qs_status statistics_emit(qs_schedule_draft *draft, int node, int which, qs_shape shape, const qs_format *format, qs_place place,
+                                 bool weights) {
+    static const char *const names[] = {"src", "weights", "diff_dst"};
+    const int64_t channels = shape.dim[weights ? 0 : 1];
+    const size_t bytes = qs_statistics_bytes(channels);
+    int buffer = -1;
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, node, "statistics", names[which], &buffer));
+    const qs_attributes attributes = {.per_channel = weights};
+    qs_pending pending = qs__pending_make(node, draft->statistics.op, draft->statistics.pass, &attributes);
+    qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
+    qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
+    return qs__step_emit(draft, &pending);
+}
+
+/* Raw statistics of a node's factors before they are converted: both forward, and the gradient of the output. */
+static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass *pass) {
+    if (draft->in.mode != QS_MODE_STATISTICS || pass->product->gemm == QS_GEMM_INPUT_GRADIENT) return QS_OK;
+    if (pass->product->gemm == QS_GEMM_WEIGHT_GRADIENT)
+        return statistics_emit(draft, n, 2, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value,
+                               (qs_place){qs__gradient_of(draft, n).buffer, 0}, false);
+    for (int f = 0; f < 2; f++) {
+        const qs_pass_operand *operand = &pass->operand[qs_pass_position(pass, pass->product->factor[f])];
+        const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, operand->role);
+        const int value = parameter ? -1 : draft->graph->node[n].input[operand->of];
+        if (parameter)
+            QS_TRY(statistics_emit(draft, n, f, parameter->shape, draft->fp32,
+                                   (qs_place){draft->frame->masters, (size_t)parameter->offset * sizeof(float)}, true));
+        else
+            QS_TRY(statistics_emit(draft, n, f, qs_graph_shape(draft->graph, value, draft->in.batch), draft->facts[value].value,
+                                   (qs_place){qs__value_number(draft, value), 0}, false));
+    }
+    return QS_OK;
+}
+
+/* A product, in the accumulator of the recipe. Sums of codes are written in the format that the gradient of an input has. */
+static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, bool early, const qs_format **gradient,
+                              int *gradient_buffer) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_recipe *recipe = draft->recipe[n];
+    const qs_gemm gemm = pass->product->gemm;
+    qs_attributes attributes = node->attributes;
+    attributes.accumulator = recipe->accumulator[gemm];
+    qs_pending pending = qs__pending_make(n, node->op, pass, &attributes);
+    if (attributes.accumulator.adder) pending.stream = QS_STREAM_SUM + (uint64_t)gemm;
+    qs_copy factor[2];
+    for (int f = 0; f < 2; f++)
+        QS_TRY(factor_bind(draft, &pending, f, early, &factor[f]));
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_pass_operand *operand = &pass->operand[i];
+        if (operand->role == pass->product->factor[0] || operand->role == pass->product->factor[1]) continue;
+        if (operand->source == QS_STEP_OF || operand->source == QS_GROUPS_OF) continue;
+        if (operand->source == QS_TO_INPUT_GRADIENT) {
+            const qs_format *codes = qs__factor_quantizer(recipe, gemm, 0)->format;
+            *gradient = codes->kind == QS_KIND_INTEGER ? draft->facts[node->input[operand->of]].value : codes;
+        }
+        QS_TRY(operand_bind(draft, &pending, operand, *gradient, gradient_buffer));
+    }
+    QS_TRY(factors_measure(draft, n, pass));
+    /* Sums over the samples know no shift groups of channels. Bias gradients must know that samples were transformed. */
+    if (gemm != QS_GEMM_WEIGHT_GRADIENT && factor[0].group_buffer >= 0) pending.case_.attributes.shifts = factor[0].quantizer.shift_groups;
+    const int bias = qs_case_position(&pending.case_, QS_DIFF_BIAS);
+    if (bias >= 0 && pending.case_.operand[bias].format) pending.case_.attributes.hadamard = factor[1].quantizer.hadamard;
+    return qs__step_emit(draft, &pending);
+}
+
+/* ---- Forward ---- */
+
+static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, int *gradient_buffer) {
+    const qs_attributes attributes = qs__attributes_of(&draft->in, n);
+    qs_pending pending = qs__pending_make(n, draft->graph->node[n].op, pass, &attributes);
+    for (int i = 0; i < pass->operands; i++)
+        if (pass->operand[i].source != QS_STEP_OF && pass->operand[i].source != QS_GROUPS_OF)
+            QS_TRY(operand_bind(draft, &pending, &pass->operand[i], draft->facts[n].value, gradient_buffer));
+    return qs__step_emit(draft, &pending);
+}
+
+qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
+    const qs_node *node = &draft->graph->node[n];
+    if (n == 0) return qs__value_round(draft, n);
+    if (qs__is_alias(&draft->in, n)) return QS_OK;
+    if (node->op->kind != QS_FIXED) {
+        const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
+        int value = -1;
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_VALUE, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, draft->facts[n].value), n, "dst",
+                               NULL, &value));
+    }
+    const qs_pass *pass = qs__forward_pass(&draft->in, n);
+    const qs_format *gradient = NULL;
+    if (pass->product) QS_TRY(qs__transforms_check(draft, n));
+    QS_TRY(pass->product ? product_emit(draft, n, pass, true, &gradient, NULL) : pass_emit(draft, n, pass, NULL));
+    return qs__value_round(draft, n);
+}
+
+/* ---- Backward ---- */
+
+/* Converted weights larger than all forms of the saved input are read from the place of their gradient, hence before it is written: the
+ * input's gradient then lives longer, which costs less than a second copy of the weights. */
+static bool input_comes_first(const qs_schedule_draft *draft, int n) {
+    const qs_recipe *recipe = draft->recipe[n];
+    const qs_format *wanted = recipe->input_gradient.weights.format, *saved = recipe->forward.src.format,
+                    *read = recipe->weight_gradient.src.format;
+    const qs_parameter *weights = qs_graph_parameter(draft->graph, n, QS_WEIGHTS);
+    const qs_shape src = qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch);
+    const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
+    if (!weights) return false;
+    return (wanted != draft->fp32 || qs__parameter_quantizer(draft, weights)) && qs_tensor_bytes(&weights->shape, wanted) > inputs;
+}
+
+/* A backward pass, what it did to parameters' gradients, and its contributions to those of the inputs. */
+static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, bool early) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_format *format = draft->facts[n].value;
+    int gradient_buffer[QS_MAX_INPUTS] = {-1, -1, -1, -1};
+    if (!qs__pass_is_wanted(draft, n, pass)) return QS_OK;
+    QS_TRY(pass->product ? product_emit(draft, n, pass, early, &format, gradient_buffer) : pass_emit(draft, n, pass, gradient_buffer));
+    /* The bias of a product comes before the weights (qs__buckets_make). */
+    for (int bucket = 0; bucket < 2; bucket++)
+        for (int i = 0; i < node->parameters; i++) {
+            const int at = node->first_parameter + (pass->product ? node->parameters - 1 - i : i);
+            const qs_parameter *parameter = &draft->graph->parameter[at];
+            if (qs_pass_position(pass, parameter->gradient) < 0) continue;
+            QS_TRY(bucket ? qs__bucket_gradient_done(draft, parameter) : qs__parameter_gradient_round(draft, parameter));
+        }
+    for (int i = 0; i < node->inputs; i++)
+        if (gradient_buffer[i] >= 0 && input_is_wanted(draft, n, i))
+            QS_TRY(contribute(draft, n, i, format, (qs_gradient){.buffer = gradient_buffer[i], .owned = true}));
+    return QS_OK;
+}
+
+qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
+    if (n == 0 || !draft->topology.needs_gradient[n]) return QS_OK;
+    const qs_node *node = &draft->graph->node[n];
+    const qs_pass *pass = qs_op_pass(node->op, "backward"), *input = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_INPUT_GRADIENT)),
+                  *weights = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_WEIGHT_GRADIENT));
+    QS_TRY(qs__gradient_round(draft, n));
+    if (weights) {
+        /* The weight gradient first where memory allows, so that its all-reduce starts early. */
+        const bool first = qs__pass_is_wanted(draft, n, input) && input_comes_first(draft, n);
+        QS_TRY(backward_emit(draft, n, first ? input : weights, true));
+        return backward_emit(draft, n, first ? weights : input, false);
+    }
+    if (pass && !qs__is_alias(&draft->in, n)) return backward_emit(draft, n, pass, false);
+    /* Operators without a backward pass (add, flatten) and other names of their input hand their gradient to every input as it is. */
+    qs_gradient given = qs__gradient_of(draft, n);
+    given.owned = given.owned && node->inputs == 1;
+    for (int i = 0; i < node->inputs; i++)
+        if (input_is_wanted(draft, n, i)) QS_TRY(contribute(draft, n, i, draft->facts[n].value, given));
+    return QS_OK;
+}
