@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Appending buffers and steps to the segment under construction. A case that no kernel takes stops the emission with the operator's name;
- * scratch becomes a buffer when the steps are numbered. */
+/* Appending buffers and steps to the segment under construction. Cases are kept by structural hash: the text of a case is made, checked
+ * and looked up in the kernel table once, however often it is emitted, and stays until the draft is released, so that a change that comes
+ * back finds it. A case that no kernel takes stops the emission with the operator's name; scratch becomes a buffer when the steps are
+ * numbered. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +17,95 @@ qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category catego
     return QS_OK;
 }
 
+qs_gradient qs__gradient_after(const qs_schedule_draft *draft, int edge) {
+    if (edge < 0) return (qs_gradient){.buffer = -1};
+    const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
+    if (n == draft->build.node) return draft->build.gradient[input];
+    return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
+}
+
+qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node) {
+    if (node == draft->build.node && draft->build.rounded.buffer >= 0) return draft->build.rounded;
+    return qs__gradient_after(draft, draft->topology.last[node]);
+}
+
+/* ---- Cases ---- */
+
+enum { FIRST_SLOTS = 256 };
+
+static qs_case_slot *slot_find(const qs_cases *cases, uint64_t hash, const qs_case *one) {
+    size_t at = (size_t)hash & (cases->slots - 1);
+    while (cases->slot[at].entry && !(cases->slot[at].hash == hash && qs_case_equal(&cases->slot[at].entry->case_, one)))
+        at = (at + 1) & (cases->slots - 1);
+    return &cases->slot[at];
+}
+
+static void entry_free(qs_draft_case *entry) {
+    if (!entry) return;
+    free(entry->text);
+    free(entry);
+}
+
+/* A case that is not known yet: checked, and looked up in the kernel table. */
+static qs_status entry_make(const qs_lowering *in, const qs_case *one, int index, qs_draft_case **out) {
+    char text[QS_CASE_TEXT];
+    qs_draft_case *entry = NULL;
+    qs_status status = QS_OK;
+    QS_TRY(qs_case_check(one));
+    qs_case_text(one, text);
+    QS_TRY(qs_allocate(1, sizeof *entry, &entry));
+    entry->case_ = *one;
+    entry->index = index;
+    QS_GOTO(in->lookup(in->context, one, text, &entry->row));
+    QS_GOTO(qs_format_text(&entry->text, "%s", text));
+    *out = entry;
+    entry = NULL;
+done:
+    entry_free(entry);
+    return status;
+}
+
+static qs_status case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out) {
+    qs_cases *cases = &draft->cases;
+    if ((size_t)cases->count * 2 >= cases->slots) {
+        qs_cases larger = {.slots = cases->slots ? 2 * cases->slots : FIRST_SLOTS, .count = cases->count};
+        QS_TRY(qs_allocate(larger.slots, sizeof *larger.slot, &larger.slot));
+        for (size_t i = 0; i < cases->slots; i++)
+            if (cases->slot[i].entry) *slot_find(&larger, cases->slot[i].hash, &cases->slot[i].entry->case_) = cases->slot[i];
+        free(cases->slot);
+        *cases = larger;
+    }
+    const uint64_t hash = qs_case_hash(one);
+    qs_case_slot *slot = slot_find(cases, hash, one);
+    if (!slot->entry) {
+        const char *name = node >= 0 ? draft->graph->node[node].name : "update";
+        QS_TRY(qs_fail_within(entry_make(&draft->in, one, cases->count, &slot->entry), "operator %s", name));
+        slot->hash = hash;
+        cases->count++;
+    }
+    *out = slot->entry;
+    return QS_OK;
+}
+
+void qs__case_table_release(qs_cases *cases) {
+    for (size_t i = 0; i < cases->slots; i++)
+        entry_free(cases->slot[i].entry);
+    free(cases->slot);
+}
+
+/* ---- Steps ---- */
+
 qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
     qs_pending pending = {.node = node, .bucket = -1, .case_ = qs_case_start(op, pass, attributes)};
     for (int i = 0; i < QS_MAX_OPERANDS; i++)
         pending.place[i].buffer = -1;
+    return pending;
+}
+
+qs_pending qs__conversion_make(int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes) {
+    qs_pending pending = qs__pending_make(node, with->op, with->pass, attributes);
+    pending.stream = stream;
+    pending.conversion = true;
     return pending;
 }
 
@@ -27,7 +114,6 @@ void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const q
     pending->place[qs_case_position(&pending->case_, role)] = (qs_place){buffer, offset};
 }
 
-/* An operand by its copy, with the operands of the pass that are declared to go with it: fixed-point steps and shift groups. */
 qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_role role, qs_shape shape, const qs_copy *copy,
                         size_t offset) {
     const qs_pass *pass = pending->case_.pass;
@@ -53,37 +139,30 @@ qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_
                    step ? "shift groups" : "a step");
 }
 
-static qs_status step_append(qs_build *build, qs_draft_step **out) {
+static qs_status step_append(qs_build *build, qs_draft_step step) {
     QS_TRY(qs_grow(&build->step, &build->step_capacity, (size_t)build->steps + 1, sizeof *build->step));
-    qs_draft_step *step = &build->step[build->steps++];
-    *step = (qs_draft_step){.phase = build->phase, .node = -1, .bucket = -1, .made = build->mades};
-    for (int i = 0; i < QS_MAX_OPERANDS; i++)
-        step->place[i].buffer = -1;
-    *out = step;
+    step.phase = build->phase;
+    step.made = build->mades;
+    build->step[build->steps++] = step;
     return QS_OK;
 }
 
 qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending) {
-    const qs_draft_case *known = NULL;
-    qs_draft_step *step = NULL;
-    QS_TRY(qs__case_find(draft, pending->node, &pending->case_, &known));
-    QS_TRY(step_append(&draft->build, &step));
-    step->kind = QS_STEP_KERNEL;
-    step->node = pending->node;
-    step->stream = pending->stream;
-    step->bucket = pending->bucket;
-    step->conversion = pending->conversion;
-    step->case_ = known;
-    memcpy(step->place, pending->place, sizeof step->place);
-    return QS_OK;
+    qs_draft_step step = {.kind = QS_STEP_KERNEL,
+                          .node = pending->node,
+                          .stream = pending->stream,
+                          .bucket = pending->bucket,
+                          .conversion = pending->conversion};
+    QS_TRY(case_find(draft, pending->node, &pending->case_, &step.case_));
+    memcpy(step.place, pending->place, sizeof step.place);
+    return step_append(&draft->build, step);
 }
 
 qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket) {
-    qs_draft_step *step = NULL;
-    QS_TRY(step_append(&draft->build, &step));
-    step->kind = kind;
-    step->bucket = bucket;
+    qs_draft_step step = {.kind = kind, .node = -1, .bucket = bucket};
     /* The gradients must stay where they are while the library reads and writes them. */
-    step->place[0] = (qs_place){draft->frame->gradients, (size_t)draft->frame->bucket[bucket].first * sizeof(float)};
-    return QS_OK;
+    step.place[0] = (qs_place){draft->frame->gradients, (size_t)draft->frame->bucket[bucket].first * sizeof(float)};
+    for (int i = 1; i < QS_MAX_OPERANDS; i++)
+        step.place[i].buffer = -1;
+    return step_append(&draft->build, step);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Explicit conversions: casts between floats, absmax + quantize to fixed point (quantize alone where the absmax was delivered, absmax.c),
+/* Explicit conversions: casts between floats, absmax + quantize to fixed point (quantize alone where the absmax was delivered),
  * dequantize on the way back. A converted value is made once per form, by the first reader that wants it, and shared; the paper casts per
  * edge, sharing saves both time and the saved copy. */
 #include "schedule_internal.h"
@@ -19,28 +19,94 @@ typedef struct conversion {
     bool columns;                     /* rows are quantized: the maxima of columns are wanted, too */
 } conversion;
 
-static qs_status target_find(qs_schedule_draft *draft, const conversion *one, qs_place *out) {
-    *out = (qs_place){-1, 0};
-    if (one->target) {
-        *out = *one->target;
-        return QS_OK;
-    }
-    return qs__buffer_make(draft, one->slot + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&one->shape, one->to.format), one->node,
-                           one->what, one->to.format->name, &out->buffer);
+/* ---- Largest magnitudes ----
+ *
+ * A quantizer with one step for the whole tensor needs nothing else of it: where the pass that writes the tensor can deliver its absmax as
+ * a by-product (normalisations, relu, add), no step reads the tensor for it. Who wants it follows from the facts of the readers, so the
+ * writer's segment and the reader's agree without asking each other. */
+
+/* One step for the whole tensor. */
+bool qs__takes_one_step(const qs_quantizer *quantizer) {
+    return quantizer->format && quantizer->format->kind == QS_KIND_INTEGER && quantizer->granularity == QS_PER_TENSOR;
 }
 
-static qs_status cast_emit(qs_schedule_draft *draft, const conversion *one, qs_copy *out) {
-    qs_place target;
-    QS_TRY(target_find(draft, one, &target));
-    const qs_attributes attributes = {.rounding = one->to.rounding, .overflow = one->to.overflow, .batched = one->batched};
-    qs_pending pending = qs__pending_make(one->node, draft->cast.op, draft->cast.pass, &attributes);
-    pending.stream = one->stream;
-    pending.conversion = true;
-    qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
-    qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, target.buffer, target.offset);
-    *out = (qs_copy){one->to, target.buffer, -1, -1};
-    return qs__step_emit(draft, &pending);
+static bool can_deliver(const qs_pass *pass) {
+    const int absmax = qs_pass_position(pass, QS_ABSMAX);
+    return absmax >= 0 && pass->operand[absmax].source == QS_ABSMAX_OF;
 }
+
+/* What lies in a node's buffer is what its forward pass wrote there. */
+bool qs__value_can_deliver(const qs_schedule_draft *draft, int node) {
+    return node > 0 && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__has_own_format(draft, node);
+}
+
+/* By readers of the node, or of operators that hand its buffer on. */
+static bool value_is_wanted(const qs_schedule_draft *draft, int node) {
+    const qs_topology *topology = &draft->topology;
+    for (int i = topology->first_reader[node]; i < topology->first_reader[node + 1]; i++) {
+        const int edge = topology->reader[i], reader = edge / QS_MAX_INPUTS;
+        if (qs__takes_one_step(&draft->facts[reader].want[edge % QS_MAX_INPUTS])) return true;
+        if (qs__is_alias(&draft->in, reader) && value_is_wanted(draft, reader)) return true;
+    }
+    return false;
+}
+
+bool qs__value_delivers(const qs_schedule_draft *draft, int node) {
+    return qs__value_can_deliver(draft, node) && value_is_wanted(draft, node);
+}
+
+/* The buffer in which a quantizer of the output finds it; -1: a step must look for it. */
+static int value_absmax(const qs_schedule_draft *draft, int value, const qs_quantizer *quantizer) {
+    const int root = draft->topology.root[value];
+    return qs__takes_one_step(quantizer) && qs__value_can_deliver(draft, root) ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
+}
+
+bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node) {
+    const int edge = draft->topology.last[node], reader = edge / QS_MAX_INPUTS;
+    if (edge < 0 || draft->topology.before[edge] >= 0 || qs__is_alias(&draft->in, reader) || qs__has_own_format(draft, node)) return false;
+    return edge % QS_MAX_INPUTS == 0 && can_deliver(qs_op_pass(draft->graph->node[reader].op, "backward"));
+}
+
+/* The backward pass of the node's only reader writes the gradient of its output, in the format that it has. */
+static bool gradient_can(const qs_schedule_draft *draft, int node) {
+    if (!qs__gradient_may_deliver(draft, node)) return false;
+    return draft->facts[draft->topology.last[node] / QS_MAX_INPUTS].value == draft->facts[node].value;
+}
+
+bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node) {
+    const qs_node *one = &draft->graph->node[node];
+    if (node == 0 || one->op->kind != QS_ADJUSTABLE) return false;
+    for (int p = 0; p < one->op->passes; p++) {
+        const qs_product *product = one->op->pass[p].product;
+        for (int f = 0; product && f < 2; f++) {
+            const qs_quantizer form = qs__operand_form(draft, node, qs__factor_quantizer(draft->recipe[node], product->gemm, f));
+            if (product->factor[f] == QS_DIFF_DST && qs__takes_one_step(&form) && qs__pass_is_wanted(draft, node, &one->op->pass[p]))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader) {
+    const int value = draft->graph->node[reader].input[0];
+    return draft->topology.last[value] == qs__edge(reader, 0) && gradient_can(draft, value) && qs__gradient_is_wanted(draft, value);
+}
+
+/* The same of a quantizer of the gradient. */
+static int gradient_absmax(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
+    if (!qs__takes_one_step(quantizer) || !gradient_can(draft, node)) return -1;
+    return qs__number(draft, draft->topology.last[node] / QS_MAX_INPUTS, QS_SLOT_DIFF_ABSMAX);
+}
+
+qs_status qs__absmax_bind(qs_schedule_draft *draft, qs_pending *pending, int slot, const char *what) {
+    const qs_shape one = qs_shape_of(1, (int64_t)1);
+    int buffer = -1;
+    QS_TRY(qs__buffer_make(draft, slot, QS_CONVERTED, qs_tensor_bytes(&one, draft->fp32), draft->build.node, what, "absmax", &buffer));
+    qs__pending_bind(pending, QS_ABSMAX, one, draft->fp32, buffer, 0);
+    return QS_OK;
+}
+
+/* ---- Conversions ---- */
 
 /* One step for all, one for each index of an axis, or shift groups of the channels, which lie along axis 1. Transformed values have one
  * step; their channels lie along axis 1 too, but for the outputs of weights, which are never batched. */
@@ -55,36 +121,30 @@ static qs_status part_make(qs_schedule_draft *draft, const conversion *one, int 
     return qs__buffer_make(draft, one->slot + part, QS_CONVERTED, bytes, one->node, one->what, name, out);
 }
 
-static qs_status absmax_emit(qs_schedule_draft *draft, const conversion *one, qs_shape maxima, int *absmax) {
-    const qs_attributes attributes = steps_of(one);
-    QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&maxima, draft->fp32), "absmax", absmax));
-    qs_pending pending = qs__pending_make(one->node, draft->absmax.op, draft->absmax.pass, &attributes);
-    pending.conversion = true;
-    qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
-    qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, *absmax, 0);
-    return qs__step_emit(draft, &pending);
-}
-
 static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, qs_copy *out) {
     qs_attributes attributes = steps_of(one);
-    const bool shifts = one->to.granularity == QS_SHIFT_GROUPS;
+    const bool shifts = one->to.granularity == QS_SHIFT_GROUPS, by_row = attributes.per_channel && attributes.axis == 0;
     const qs_shape maxima = qs_shape_of(1, attributes.per_channel ? one->shape.dim[attributes.axis] : (int64_t)1),
                    steps = shifts ? qs_shape_of(1, (int64_t)1) : maxima;
-    const bool by_row = attributes.per_channel && attributes.axis == 0;
     const qs_shape columns = qs_shape_of(1, by_row && one->columns ? one->shape.dim[1] : (int64_t)1);
     int absmax = one->absmax ? *one->absmax : -1, step_buffer = -1, group = -1;
-    qs_place codes;
-    if (absmax < 0 && !by_row) QS_TRY(absmax_emit(draft, one, maxima, &absmax));
+    qs_place codes = one->target ? *one->target : (qs_place){-1, 0};
+    if (absmax < 0 && !by_row) {
+        QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&maxima, draft->fp32), "absmax", &absmax));
+        qs_pending pending = qs__conversion_make(one->node, 0, &draft->absmax, &attributes);
+        qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
+        qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
+        QS_TRY(qs__step_emit(draft, &pending));
+    }
     if (by_row && one->columns) QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&columns, draft->fp32), "absmax", &absmax));
-    QS_TRY(target_find(draft, one, &codes));
+    if (!one->target)
+        QS_TRY(part_make(draft, one, QS_PART_VALUES, qs_tensor_bytes(&one->shape, one->to.format), one->to.format->name, &codes.buffer));
     QS_TRY(part_make(draft, one, QS_PART_STEP, qs_tensor_bytes(&steps, draft->fp32), "step", &step_buffer));
     if (shifts) QS_TRY(part_make(draft, one, QS_PART_GROUP, (size_t)qs_shape_count(&maxima), "group", &group));
     attributes.rounding = one->to.rounding;
     attributes.batched = one->batched;
     attributes.shifts = one->to.shift_groups;
-    qs_pending pending = qs__pending_make(one->node, draft->quantize.op, draft->quantize.pass, &attributes);
-    pending.stream = one->stream;
-    pending.conversion = true;
+    qs_pending pending = qs__conversion_make(one->node, one->stream, &draft->quantize, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     if (!by_row) qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
     if (by_row && one->columns) qs__pending_bind(&pending, QS_COLUMN_ABSMAX, columns, draft->fp32, absmax, 0);
@@ -96,7 +156,16 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
 }
 
 static qs_status convert(qs_schedule_draft *draft, const conversion *one, qs_copy *out) {
-    return one->to.format->kind == QS_KIND_INTEGER ? quantize_emit(draft, one, out) : cast_emit(draft, one, out);
+    if (one->to.format->kind == QS_KIND_INTEGER) return quantize_emit(draft, one, out);
+    qs_place target = one->target ? *one->target : (qs_place){-1, 0};
+    if (!one->target)
+        QS_TRY(part_make(draft, one, QS_PART_VALUES, qs_tensor_bytes(&one->shape, one->to.format), one->to.format->name, &target.buffer));
+    const qs_attributes attributes = {.rounding = one->to.rounding, .overflow = one->to.overflow, .batched = one->batched};
+    qs_pending pending = qs__conversion_make(one->node, one->stream, &draft->cast, &attributes);
+    qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
+    qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, target.buffer, target.offset);
+    *out = (qs_copy){one->to, target.buffer, -1, -1};
+    return qs__step_emit(draft, &pending);
 }
 
 /* Values and gradients: `forms` others of the same one stand already. */
@@ -135,8 +204,29 @@ static int copy_owner(const qs_schedule_draft *draft, int value, const qs_quanti
     return -1;
 }
 
-static qs_status value_convert(qs_schedule_draft *draft, int value, int input, const qs_quantizer *want, int forms, qs_copy *out) {
-    const int absmax = qs__value_absmax(draft, value, want);
+/* A value as it is stored. */
+static qs_status value_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
+    const int value = draft->graph->node[reader].input[input];
+    *out = (qs_copy){{.format = draft->facts[value].value}, qs__value_number(draft, value), -1, -1};
+    return draft->build.phase == QS_BACKWARD ? qs__value_unpack(draft, reader, input, &out->buffer) : QS_OK;
+}
+
+/* The copy whose parts were made with these numbers. */
+static qs_copy copy_at(const qs_quantizer *form, int parts) {
+    return (qs_copy){*form, parts + QS_PART_VALUES, form->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
+                     form->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
+}
+
+qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
+    const int value = draft->graph->node[reader].input[input];
+    const qs_quantizer *want = &draft->facts[reader].want[input];
+    if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
+    int forms;
+    const int owner = copy_owner(draft, value, want, &forms), absmax = value_absmax(draft, value, want);
+    if (owner != qs__edge(reader, input) || draft->build.phase != QS_FORWARD) {
+        *out = copy_at(want, qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS)));
+        return QS_OK;
+    }
     const conversion one = {.node = value,
                             .slot = QS_SLOT_INPUT + QS_PARTS * input,
                             .stream = QS_STREAM_VALUE,
@@ -151,30 +241,10 @@ static qs_status value_convert(qs_schedule_draft *draft, int value, int input, c
     return copy_make(draft, &one, forms, out);
 }
 
-/* A value as it is stored. */
-static qs_status value_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
-    const int value = draft->graph->node[reader].input[input];
-    *out = (qs_copy){{.format = draft->facts[value].value}, qs__value_number(draft, value), -1, -1};
-    return draft->build.phase == QS_BACKWARD ? qs__value_unpack(draft, reader, input, &out->buffer) : QS_OK;
-}
-
-qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
-    const int value = draft->graph->node[reader].input[input];
-    const qs_quantizer *want = &draft->facts[reader].want[input];
-    if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
-    int forms;
-    const int owner = copy_owner(draft, value, want, &forms);
-    if (owner == qs__edge(reader, input) && draft->build.phase == QS_FORWARD) return value_convert(draft, value, input, want, forms, out);
-    const int parts = qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS));
-    *out = (qs_copy){*want, parts + QS_PART_VALUES, want->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
-                     want->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
-    return QS_OK;
-}
-
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_build *build = &draft->build;
     const qs_quantizer form = qs__operand_form(draft, node, quantizer);
-    const int absmax = qs__gradient_absmax(draft, node, &form);
+    const int absmax = gradient_absmax(draft, node, &form);
     const conversion one = {.node = node,
                             .slot = QS_SLOT_GRADIENT + QS_PARTS * build->gradient_copies,
                             .stream = QS_STREAM_GRADIENT,
@@ -199,28 +269,6 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
     return QS_OK;
 }
 
-static qs_status dequantize_emit(qs_schedule_draft *draft, int reader, int input, qs_shape shape, const qs_copy *codes, const qs_format *to,
-                                 qs_copy *out) {
-    int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PARTS * input + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, to), reader,
-                           "saved", to->name, &buffer));
-    qs_pending pending = qs__pending_make(reader, draft->dequantize.op, draft->dequantize.pass, NULL);
-    pending.conversion = true;
-    QS_TRY(qs__copy_bind(draft, &pending, QS_SRC, shape, codes, 0));
-    qs__pending_bind(&pending, QS_DST, shape, to, buffer, 0);
-    *out = (qs_copy){{.format = to}, buffer, -1, -1};
-    return qs__step_emit(draft, &pending);
-}
-
-/* Codes are used as forward saved them: never made anew from other codes. */
-static qs_status saved_check(const qs_schedule_draft *draft, int reader, const qs_quantizer *saved, const qs_quantizer *wanted) {
-    if (saved->format->kind != QS_KIND_INTEGER || wanted->format->kind != QS_KIND_INTEGER || qs__quantizer_same(saved, wanted))
-        return QS_OK;
-    char first[64], second[64];
-    return qs_fail(QS_UNSUPPORTED, "operator %s: forward saves its input as %s, the weight gradient wants %s: use one of them in both",
-                   draft->graph->node[reader].name, qs_quantizer_text(saved, first), qs_quantizer_text(wanted, second));
-}
-
 /* What is transformed in one way is of no use in another: under recipes that transform, what the weight gradient reads is made beside
  * forward's codes, from the value itself, unless it is the same. */
 static bool is_apart(const qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted) {
@@ -229,59 +277,62 @@ static bool is_apart(const qs_schedule_draft *draft, int reader, int input, cons
     return transforms && !qs__quantizer_same(&draft->facts[reader].want[input], wanted);
 }
 
-static qs_status apart_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted, qs_copy *out) {
-    const int value = draft->graph->node[reader].input[input];
-    if (wanted->format == draft->facts[value].value) return value_as(draft, reader, input, out);
-    const int parts = qs__number(draft, reader, QS_SLOT_SAVED + QS_PARTS * input);
-    *out = (qs_copy){*wanted, parts + QS_PART_VALUES, wanted->format->kind == QS_KIND_INTEGER ? parts + QS_PART_STEP : -1,
-                     wanted->granularity == QS_SHIFT_GROUPS ? parts + QS_PART_GROUP : -1};
-    return QS_OK;
+static qs_status saved_convert(qs_schedule_draft *draft, int reader, int input, const qs_format *from, int buffer,
+                               const qs_quantizer *wanted, qs_copy *out) {
+    const conversion one = {.node = reader,
+                            .slot = QS_SLOT_SAVED + QS_PARTS * input,
+                            .stream = QS_STREAM_SAVED,
+                            .what = "saved",
+                            .shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[input], draft->in.batch),
+                            .from = from,
+                            .place = {buffer, 0},
+                            .to = *wanted,
+                            .batched = true,
+                            .channels_are_input = true};
+    return copy_make(draft, &one, 0, out);
 }
 
 qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input) {
     const qs_quantizer wanted = qs__input_form(draft, reader, input, &draft->recipe[reader]->weight_gradient.src);
     const int value = draft->graph->node[reader].input[input];
+    qs_copy made;
     if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, input, &wanted)) return QS_OK;
     if (wanted.format == draft->facts[value].value) return QS_OK;
-    const conversion one = {.node = reader,
-                            .slot = QS_SLOT_SAVED + QS_PARTS * input,
-                            .stream = QS_STREAM_SAVED,
-                            .what = "saved",
-                            .shape = qs_graph_shape(draft->graph, value, draft->in.batch),
-                            .from = draft->facts[value].value,
-                            .place = {qs__value_number(draft, value), 0},
-                            .to = wanted,
-                            .batched = true,
-                            .channels_are_input = true};
-    qs_copy made;
-    return copy_make(draft, &one, 0, &made);
+    return saved_convert(draft, reader, input, draft->facts[value].value, qs__value_number(draft, value), &wanted, &made);
 }
 
 qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *quantizer, qs_copy *out) {
-    const qs_quantizer form = qs__input_form(draft, reader, input, quantizer), *wanted = &form;
+    const qs_quantizer wanted = qs__input_form(draft, reader, input, quantizer);
+    const int value = draft->graph->node[reader].input[input];
+    if (is_apart(draft, reader, input, &wanted)) {
+        if (wanted.format == draft->facts[value].value) return value_as(draft, reader, input, out);
+        *out = copy_at(&wanted, qs__number(draft, reader, QS_SLOT_SAVED + QS_PARTS * input));
+        return QS_OK;
+    }
     qs_copy saved = {.buffer = -1};
-    if (is_apart(draft, reader, input, wanted)) return apart_as(draft, reader, input, wanted, out);
     QS_TRY(
         qs__input_as(draft, reader, input, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
     const qs_format *format = saved.quantizer.format;
-    QS_TRY(saved_check(draft, reader, &saved.quantizer, wanted));
-    if (format == wanted->format) {
+    const bool codes = format->kind == QS_KIND_INTEGER;
+    /* Codes are used as forward saved them: never made anew from other codes. */
+    if (codes && wanted.format->kind == QS_KIND_INTEGER && !qs__quantizer_same(&saved.quantizer, &wanted)) {
+        char first[64], second[64];
+        return qs_fail(QS_UNSUPPORTED, "operator %s: forward saves its input as %s, the weight gradient wants %s: use one of them in both",
+                       draft->graph->node[reader].name, qs_quantizer_text(&saved.quantizer, first), qs_quantizer_text(&wanted, second));
+    }
+    if (format == wanted.format) {
         *out = saved;
         return QS_OK;
     }
-    const qs_shape shape = qs_graph_shape(draft->graph, draft->graph->node[reader].input[input], draft->in.batch);
-    if (format->kind == QS_KIND_INTEGER) return dequantize_emit(draft, reader, input, shape, &saved, wanted->format, out);
-    const conversion one = {.node = reader,
-                            .slot = QS_SLOT_SAVED + QS_PARTS * input,
-                            .stream = QS_STREAM_SAVED,
-                            .what = "saved",
-                            .shape = shape,
-                            .from = format,
-                            .place = {saved.buffer, 0},
-                            .to = *wanted,
-                            .batched = true,
-                            .channels_are_input = true};
-    return copy_make(draft, &one, 0, out);
+    if (!codes) return saved_convert(draft, reader, input, format, saved.buffer, &wanted, out);
+    const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
+    *out = (qs_copy){{.format = wanted.format}, -1, -1, -1};
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PARTS * input + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, wanted.format),
+                           reader, "saved", wanted.format->name, &out->buffer));
+    qs_pending pending = qs__conversion_make(reader, 0, &draft->dequantize, NULL);
+    QS_TRY(qs__copy_bind(draft, &pending, QS_SRC, shape, &saved, 0));
+    qs__pending_bind(&pending, QS_DST, shape, wanted.format, out->buffer, 0);
+    return qs__step_emit(draft, &pending);
 }
 
 /* Steps of weights lie along the channels that the sum does not run over: outputs forward, inputs in the input gradient. */

@@ -346,7 +346,7 @@ static qs_status coverage_start(coverage *all, const qs_lowering *lowering, cons
     int only;
     plain.recipe = NULL;
     plain.lookup = no_kernel;
-    QS_TRY(qs__draft_make(&plain, false, &all->draft));
+    QS_TRY(qs__draft_make(&plain, NULL, &all->draft));
     QS_TRY(qs_allocate((size_t)all->recipes, sizeof(const qs_recipe *), &all->recipe));
     for (int r = 0; r < all->recipes; r++)
         all->recipe[r] = &recipe[r];

@@ -1,10 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts: made from a lowering by emitting every segment once. */
+/* Drafts: made from a lowering by emitting every segment once; then one operator's recipe is changed at a time, and changes are taken back.
+ * A change notes what it replaces as it goes; when it fails half-way, what it noted is put back. */
 #include <stdlib.h>
 
 #include "schedule_internal.h"
 
 enum { MOST_BATCH = 1 << 24 }; /* no extent overflows before the shapes of cases are checked */
+
+/* ---- Recipes ---- */
+
+/* What lowering reads of two recipes is the same. */
+static bool recipe_same(const qs_recipe *a, const qs_recipe *b) {
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+        if (!qs_narrow_equal(&a->accumulator[gemm], &b->accumulator[gemm])) return false;
+        for (int f = 0; f < 2; f++)
+            if (!qs__quantizer_same(qs__factor_quantizer(a, gemm, f), qs__factor_quantizer(b, gemm, f))) return false;
+    }
+    return a->forward.dst == b->forward.dst;
+}
+
+/* The draft's own copy of a recipe (NULL: fp32); equal ones are one. */
+static qs_status recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, const qs_recipe **out) {
+    const qs_quantizer fp32 = {.format = draft->fp32, .rounding = QS_NEAREST_EVEN};
+    const qs_recipe plain = {
+        .name = "fp32", .forward = {.src = fp32, .weights = fp32}, .input_gradient = {fp32, fp32}, .weight_gradient = {fp32, fp32}};
+    if (!recipe) recipe = &plain;
+    for (int i = 0; i < draft->recipes; i++)
+        if (recipe_same(draft->recipe_known[i], recipe)) {
+            *out = draft->recipe_known[i];
+            return QS_OK;
+        }
+    QS_TRY(qs_grow(&draft->recipe_known, &draft->recipe_capacity, (size_t)draft->recipes + 1, sizeof(qs_recipe *)));
+    qs_recipe *own = NULL;
+    QS_TRY(qs_allocate(1, sizeof *own, &own));
+    *own = *recipe;
+    draft->recipe_known[draft->recipes++] = own;
+    *out = own;
+    return QS_OK;
+}
+
+/* ---- Making ---- */
 
 static qs_status job_check(const qs_lowering *in) {
     if (in->batch < 1 || in->batch > MOST_BATCH) return qs_fail(QS_USAGE, "batch %lld: must be 1 to %d", (long long)in->batch, MOST_BATCH);
@@ -13,75 +48,12 @@ static qs_status job_check(const qs_lowering *in) {
     return qs_job_check(in->job);
 }
 
-static qs_auxiliary auxiliary_pass(const char *name, const char *pass) {
+static qs_auxiliary auxiliary_of(const char *name, const char *pass) {
     const qs_op *op = qs_op_of(name);
     return (qs_auxiliary){op, qs_op_pass(op, pass)};
 }
 
-static qs_auxiliary auxiliary_of(const char *name) {
-    return auxiliary_pass(name, "forward");
-}
-
-static void operators_find(qs_schedule_draft *draft) {
-    draft->cast = auxiliary_of("cast");
-    draft->absmax = auxiliary_of("absmax");
-    draft->quantize = auxiliary_of("quantize");
-    draft->dequantize = auxiliary_of("dequantize");
-    draft->sum = auxiliary_of("add");
-    draft->statistics = auxiliary_of("statistics");
-    draft->check = auxiliary_of("finite_check");
-    draft->round = auxiliary_pass("round", "forward");
-    draft->pack = auxiliary_pass("round", "pack");
-    draft->optimizer = auxiliary_of(draft->in.job->optimizer.name);
-}
-
-static qs_status recipes_copy(qs_schedule_draft *draft) {
-    const size_t nodes = (size_t)draft->graph->nodes;
-    QS_TRY(qs_allocate(nodes, sizeof *draft->recipe, &draft->recipe));
-    qs__recipes_start(draft);
-    for (size_t n = 0; n < nodes; n++)
-        QS_TRY(qs__recipe_keep(draft, draft->in.recipe ? draft->in.recipe[n] : NULL, &draft->recipe[n]));
-    draft->in.recipe = NULL;
-    return QS_OK;
-}
-
-static qs_status lists_allocate(qs_schedule_draft *draft) {
-    const int nodes = draft->graph->nodes;
-    draft->segments = 2 * nodes + 1;
-    QS_TRY(qs_allocate((size_t)nodes, sizeof *draft->facts, &draft->facts));
-    QS_TRY(qs_allocate((size_t)draft->segments, sizeof(qs_segment *), &draft->segment));
-    QS_TRY(qs_allocate((size_t)draft->segments, sizeof *draft->report, &draft->report));
-    QS_TRY(qs__marks_make(draft->segments, &draft->dirty));
-    QS_TRY(qs__marks_make(nodes, &draft->need_dirty));
-    QS_TRY(qs__marks_make(nodes, &draft->value_dirty));
-    return qs__marks_make(nodes, &draft->changed);
-}
-
-static void all_dirty(qs_schedule_draft *draft) {
-    for (int n = 0; n < draft->graph->nodes; n++) {
-        qs__mark(&draft->need_dirty, n);
-        qs__mark(&draft->value_dirty, n);
-        qs__mark(&draft->changed, n);
-    }
-    for (int s = 0; s < draft->segments; s++)
-        qs__mark(&draft->dirty, s);
-}
-
-static qs_status draft_fill(qs_schedule_draft *draft, bool with_live) {
-    QS_TRY(qs__frame_make(&draft->in, &draft->frame));
-    QS_TRY(qs__topology_make(&draft->in, &draft->topology));
-    if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__buckets_make(&draft->in, draft->frame, draft->topology.bucket_of));
-    QS_TRY(recipes_copy(draft));
-    QS_TRY(lists_allocate(draft));
-    if (with_live) QS_TRY(qs__live_start(draft));
-    all_dirty(draft);
-    QS_TRY(qs__facts_update(draft));
-    QS_TRY(qs__segments_emit(draft));
-    if (with_live) qs__live_settle(draft);
-    return QS_OK;
-}
-
-static void formats_find(qs_schedule_draft *draft) {
+static void names_find(qs_schedule_draft *draft) {
     draft->fp32 = qs_format_of("fp32");
     draft->int8 = qs_format_of("int8");
     for (int bits = 2; bits <= 7; bits++) {
@@ -89,29 +61,74 @@ static void formats_find(qs_schedule_draft *draft) {
         snprintf(name, sizeof name, "uint%d", bits);
         draft->unsigned_of[bits] = qs_format_of(name);
     }
+    draft->cast = auxiliary_of("cast", "forward");
+    draft->absmax = auxiliary_of("absmax", "forward");
+    draft->quantize = auxiliary_of("quantize", "forward");
+    draft->dequantize = auxiliary_of("dequantize", "forward");
+    draft->sum = auxiliary_of("add", "forward");
+    draft->statistics = auxiliary_of("statistics", "forward");
+    draft->check = auxiliary_of("finite_check", "forward");
+    draft->round = auxiliary_of("round", "forward");
+    draft->pack = auxiliary_of("round", "pack");
+    draft->optimizer = auxiliary_of(draft->in.job->optimizer.name, "forward");
 }
 
-qs_status qs__draft_make(const qs_lowering *in, bool with_live, qs_schedule_draft **out) {
-    qs_schedule_draft *draft = NULL;
-    QS_TRY(job_check(in));
-    QS_TRY(qs_allocate(1, sizeof *draft, &draft));
-    draft->in = *in;
-    draft->graph = in->graph;
-    formats_find(draft);
-    operators_find(draft);
-    const qs_status status = draft_fill(draft, with_live);
-    if (status == QS_OK)
-        *out = draft;
-    else
-        qs_schedule_draft_release(draft);
-    return status;
+/* Everything about every node has to be looked at. */
+static qs_status draft_fill(qs_schedule_draft *draft, qs_status (*follow)(qs_schedule_draft *draft)) {
+    const int nodes = draft->graph->nodes;
+    draft->segments = 2 * nodes + 1;
+    QS_TRY(qs__frame_make(&draft->in, &draft->frame));
+    QS_TRY(qs__topology_make(&draft->in, &draft->topology));
+    if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__buckets_make(&draft->in, draft->frame, draft->topology.bucket_of));
+    QS_TRY(qs_allocate((size_t)nodes, sizeof *draft->facts, &draft->facts));
+    QS_TRY(qs_allocate((size_t)draft->segments, sizeof(qs_segment *), &draft->segment));
+    QS_TRY(qs_allocate((size_t)draft->segments, sizeof *draft->report, &draft->report));
+    QS_TRY(qs__marks_make(draft->segments, &draft->dirty));
+    QS_TRY(qs__marks_make(nodes, &draft->need_dirty));
+    QS_TRY(qs__marks_make(nodes, &draft->value_dirty));
+    QS_TRY(qs__marks_make(nodes, &draft->changed));
+    QS_TRY(qs_allocate((size_t)nodes, sizeof *draft->recipe, &draft->recipe));
+    for (int n = 0; n < nodes; n++) {
+        QS_TRY(recipe_keep(draft, draft->in.recipe ? draft->in.recipe[n] : NULL, &draft->recipe[n]));
+        qs__mark(&draft->need_dirty, n);
+        qs__mark(&draft->value_dirty, n);
+        qs__mark(&draft->changed, n);
+    }
+    draft->in.recipe = NULL;
+    if (follow) QS_TRY(follow(draft));
+    for (int s = 0; s < draft->segments; s++)
+        qs__mark(&draft->dirty, s);
+    QS_TRY(qs__facts_update(draft));
+    return qs__segments_emit(draft);
 }
 
-qs_status qs_schedule_draft_create(const qs_lowering *lowering, qs_schedule_draft **out) {
-    return qs__draft_make(lowering, true, out);
+static void retired_free(qs_schedule_draft *draft) {
+    while (draft->retired) {
+        qs_segment *one = draft->retired;
+        draft->retired = one->next;
+        free(one);
+    }
 }
 
-static void lists_free(qs_schedule_draft *draft) {
+void qs_schedule_keep(qs_schedule_draft *draft) {
+    qs_journal *journal = &draft->journal;
+    for (int i = 0; i < journal->entries; i++)
+        if (journal->entry[i].kind == QS_ENTRY_SEGMENT) free(journal->entry[i].old.segment);
+    journal->entries = journal->changes = 0;
+    retired_free(draft);
+}
+
+void qs_schedule_draft_release(qs_schedule_draft *draft) {
+    if (!draft) return;
+    qs_schedule_keep(draft);
+    free(draft->journal.entry);
+    free(draft->journal.change);
+    free(draft->build.step);
+    free(draft->build.made);
+    if (draft->listener) draft->listener->release(draft->live);
+    qs__topology_release(&draft->topology);
+    qs__case_table_release(&draft->cases);
+    qs_schedule_release(draft->frame);
     for (int s = 0; draft->segment && s < draft->segments; s++)
         free(draft->segment[s]);
     for (int i = 0; i < draft->recipes; i++)
@@ -125,23 +142,39 @@ static void lists_free(qs_schedule_draft *draft) {
     free(draft->need_dirty.word);
     free(draft->value_dirty.word);
     free(draft->changed.word);
-}
-
-void qs_schedule_draft_release(qs_schedule_draft *draft) {
-    if (!draft) return;
-    qs__journal_forget(draft);
-    qs__retired_free(draft);
-    free(draft->journal.entry);
-    free(draft->journal.change);
-    free(draft->build.step);
-    free(draft->build.made);
-    qs__live_release(draft->live);
-    qs__topology_release(&draft->topology);
-    qs__case_table_release(&draft->cases);
-    qs_schedule_release(draft->frame);
-    lists_free(draft);
     free(draft);
 }
+
+qs_status qs__draft_make(const qs_lowering *in, qs_status (*follow)(qs_schedule_draft *draft), qs_schedule_draft **out) {
+    qs_schedule_draft *draft = NULL;
+    QS_TRY(job_check(in));
+    QS_TRY(qs_allocate(1, sizeof *draft, &draft));
+    draft->in = *in;
+    draft->graph = in->graph;
+    names_find(draft);
+    const qs_status status = draft_fill(draft, follow);
+    if (status == QS_OK)
+        *out = draft;
+    else
+        qs_schedule_draft_release(draft);
+    return status;
+}
+
+qs_status qs_schedule_draft_create(const qs_lowering *lowering, qs_schedule_draft **out) {
+    QS_TRY(qs__draft_make(lowering, qs__live_start, out));
+    qs__live_settle(*out);
+    return QS_OK;
+}
+
+qs_status qs_schedule_lower(const qs_lowering *in, qs_schedule **out) {
+    qs_schedule_draft *draft = NULL;
+    QS_TRY(qs__draft_make(in, NULL, &draft));
+    const qs_status status = qs_schedule_finish(draft, out, NULL);
+    qs_schedule_draft_release(draft);
+    return status;
+}
+
+/* ---- Asking ---- */
 
 const qs_recipe *qs_schedule_draft_recipe(const qs_schedule_draft *draft, int node) {
     return draft->recipe[node];
@@ -162,4 +195,95 @@ int qs_schedule_draft_buckets(const qs_schedule_draft *draft) {
 
 int64_t qs_schedule_draft_bucket_elements(const qs_schedule_draft *draft, int bucket) {
     return draft->frame->bucket[bucket].count;
+}
+
+/* ---- Changing ---- */
+
+/* The last change's segments against those that stand now; `back`: as taking it back sees them. */
+static void change_report(qs_schedule_draft *draft, bool back, qs_draft_change *out) {
+    const qs_journal *journal = &draft->journal;
+    qs_draft_change change = {.segment = draft->report};
+    if (!out) return;
+    for (int i = journal->change[journal->changes - 1]; i < journal->entries; i++) {
+        const qs_entry *entry = &journal->entry[i];
+        if (entry->kind != QS_ENTRY_SEGMENT) continue;
+        const qs_segment *replaced = entry->old.segment, *stands = draft->segment[entry->index];
+        const qs_segment *old = back ? stands : replaced, *now = back ? replaced : stands;
+        int first = 0, behind = 0;
+        while (first < old->steps && first < now->steps && qs__step_same(&old->step[first], &now->step[first]))
+            first++;
+        while (behind < old->steps - first && behind < now->steps - first &&
+               qs__step_same(&old->step[old->steps - 1 - behind], &now->step[now->steps - 1 - behind]))
+            behind++;
+        const int removed = old->steps - first - behind, added = now->steps - first - behind;
+        if (removed == 0 && added == 0) continue;
+        draft->report[change.segments++] = (qs_segment_change){entry->index, first, removed, added, old->step + first, now->step + first};
+        change.removed += removed;
+        change.added += added;
+    }
+    *out = change;
+}
+
+/* Puts back what the last change replaced and forgets the change. Cannot fail. */
+static void journal_restore(qs_schedule_draft *draft) {
+    qs_journal *journal = &draft->journal;
+    const int first = journal->change[--journal->changes];
+    while (journal->entries > first) {
+        const qs_entry *entry = &journal->entry[--journal->entries];
+        if (entry->kind == QS_ENTRY_RECIPE) draft->recipe[entry->index] = entry->old.recipe;
+        if (entry->kind == QS_ENTRY_FACTS) draft->facts[entry->index] = entry->old.facts;
+        if (entry->kind != QS_ENTRY_SEGMENT) continue;
+        qs_segment *taken = qs__segment_swap(draft, entry->index, entry->old.segment);
+        taken->next = draft->retired;
+        draft->retired = taken;
+    }
+    draft->journaling = false;
+    qs__live_settle(draft);
+}
+
+static qs_status recipe_set(qs_schedule_draft *draft, int node, const qs_recipe *recipe) {
+    const qs_recipe *own = NULL;
+    QS_TRY(recipe_keep(draft, recipe, &own));
+    if (own == draft->recipe[node]) return QS_OK;
+    QS_TRY(qs__journal_add(draft, (qs_entry){.kind = QS_ENTRY_RECIPE, .index = node, .old.recipe = draft->recipe[node]}));
+    draft->recipe[node] = own;
+    for (int i = 0; i < draft->graph->node[node].inputs; i++)
+        qs__mark(&draft->need_dirty, draft->graph->node[node].input[i]);
+    qs__mark(&draft->value_dirty, node);
+    qs__mark(&draft->changed, node);
+    QS_TRY(qs__facts_update(draft));
+    return qs__segments_emit(draft);
+}
+
+qs_status qs_schedule_change(qs_schedule_draft *draft, int node, const qs_recipe *recipe, qs_draft_change *change) {
+    qs_journal *journal = &draft->journal;
+    if (node < 1 || node >= draft->graph->nodes) return qs_fail(QS_USAGE, "node %d: the graph has 1 to %d", node, draft->graph->nodes - 1);
+    const qs_node *one = &draft->graph->node[node];
+    if (one->op->kind != QS_ADJUSTABLE)
+        return qs_fail(QS_USAGE, "operator %s (%s) takes no recipe: it follows others", one->name, one->op->name);
+    retired_free(draft);
+    QS_TRY(qs_grow(&journal->change, &journal->change_capacity, (size_t)journal->changes + 1, sizeof *journal->change));
+    journal->change[journal->changes++] = journal->entries;
+    draft->journaling = true;
+    const qs_status status = recipe_set(draft, node, recipe);
+    if (status != QS_OK) {
+        qs_marks *const all[] = {&draft->dirty, &draft->need_dirty, &draft->value_dirty, &draft->changed};
+        for (int i = 0; i < 4; i++)
+            while (qs__mark_first(all[i]) >= 0)
+                continue;
+        journal_restore(draft);
+        return status;
+    }
+    draft->journaling = false;
+    qs__live_settle(draft);
+    change_report(draft, false, change);
+    return QS_OK;
+}
+
+qs_status qs_schedule_undo(qs_schedule_draft *draft, qs_draft_change *change) {
+    if (draft->journal.changes == 0) return qs_fail(QS_USAGE, "no change of this draft is left to take back");
+    retired_free(draft);
+    change_report(draft, true, change);
+    journal_restore(draft);
+    return QS_OK;
 }

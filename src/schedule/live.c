@@ -60,26 +60,7 @@ static qs_status live_allocate(qs_live *live) {
     return qs_allocate(places, sizeof *live->added, &live->added);
 }
 
-qs_status qs__live_start(qs_schedule_draft *draft) {
-    qs_live *live = NULL;
-    QS_TRY(qs_allocate(1, sizeof *live, &live));
-    live->numbers = draft->frame->buffers + draft->graph->nodes * QS_SLOTS;
-    live->segments = draft->segments;
-    for (live->leaves = 1; live->leaves < live->segments;)
-        live->leaves *= 2;
-    const qs_status status = live_allocate(live);
-    if (status != QS_OK) {
-        qs__live_release(live);
-        return status;
-    }
-    for (int b = 0; b < live->numbers; b++)
-        live->buffer[b].counted = (extent){-2, -2, 0};
-    host_start(live, draft->frame);
-    draft->live = live;
-    return QS_OK;
-}
-
-void qs__live_release(qs_live *live) {
+static void live_release(qs_live *live) {
     if (!live) return;
     free(live->buffer);
     free(live->dirty_buffer);
@@ -106,10 +87,8 @@ static void touch_note(qs_live *live, int number, int segment, int step, int *co
     live->touch[one->listed].last = step;
 }
 
-qs_status qs__live_touches(qs_schedule_draft *draft, int steps, const qs_draft_step *step, int segment, const qs_touch **out, int *count) {
-    qs_live *live = draft->live;
+static qs_status touches_list(qs_live *live, int steps, const qs_draft_step *step, int segment, const qs_touch **out, int *count) {
     *count = 0;
-    if (!live) return QS_OK;
     QS_TRY(qs_grow(&live->touch, &live->touch_capacity, (size_t)steps * QS_MAX_OPERANDS, sizeof *live->touch));
     QS_TRY(qs_grow(&live->profile, &live->profile_capacity, (size_t)steps + 1, sizeof *live->profile));
     live->stamp++;
@@ -132,7 +111,7 @@ static void buffer_dirty(qs_live *live, int number) {
     live->dirty_buffer[live->dirty_buffers++] = number;
 }
 
-void qs__live_link(qs_live *live, int index, qs_segment *segment) {
+static void segment_link(qs_live *live, int index, qs_segment *segment) {
     for (int i = 0; i < segment->mades; i++) {
         buffer *one = &live->buffer[segment->made[i].number];
         one->bytes = qs__aligned(segment->made[i].bytes);
@@ -149,7 +128,7 @@ void qs__live_link(qs_live *live, int index, qs_segment *segment) {
     segment_dirty(live, index);
 }
 
-void qs__live_unlink(qs_live *live, int index, qs_segment *segment) {
+static void segment_unlink(qs_live *live, int index, qs_segment *segment) {
     for (int i = 0; i < segment->touches; i++) {
         qs_touch *touch = &segment->touch[i];
         if (touch->next) touch->next->previous = touch->previous;
@@ -160,6 +139,11 @@ void qs__live_unlink(qs_live *live, int index, qs_segment *segment) {
         buffer_dirty(live, touch->number);
     }
     segment_dirty(live, index);
+}
+
+static void segment_swapped(qs_live *live, int index, qs_segment *old, qs_segment *now) {
+    if (old) segment_unlink(live, index, old);
+    segment_link(live, index, now);
 }
 
 /* ---- The tree of maxima ---- */
@@ -254,6 +238,30 @@ void qs__live_settle(qs_schedule_draft *draft) {
         inner_set(live, index, inner_most(live, index, draft->segment[index]));
     }
     live->dirty_buffers = live->dirty_segments = 0;
+}
+
+/* ---- Listening to a draft ---- */
+
+static const qs_segment_listener listener = {touches_list, segment_swapped, live_release};
+
+qs_status qs__live_start(qs_schedule_draft *draft) {
+    qs_live *live = NULL;
+    QS_TRY(qs_allocate(1, sizeof *live, &live));
+    live->numbers = draft->frame->buffers + draft->graph->nodes * QS_SLOTS;
+    live->segments = draft->segments;
+    for (live->leaves = 1; live->leaves < live->segments;)
+        live->leaves *= 2;
+    const qs_status status = live_allocate(live);
+    if (status != QS_OK) {
+        live_release(live);
+        return status;
+    }
+    for (int b = 0; b < live->numbers; b++)
+        live->buffer[b].counted = (extent){-2, -2, 0};
+    host_start(live, draft->frame);
+    draft->live = live;
+    draft->listener = &listener;
+    return QS_OK;
 }
 
 size_t qs_schedule_draft_live_bytes(const qs_schedule_draft *draft) {

@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forward and backward steps of a node. Operands are bound as the operator declares them (qs_pass_operand), so that an operator needs no
- * line here. Factors of products come in the formats of the node's recipe. The gradient of a value is the sum of what its readers
- * contribute, the last reader first, in the value's own format; weight gradients come before input gradients so that all-reduces start
- * early. */
+/* Forward and backward steps of a node, and the update. Operands are bound as the operator declares them (qs_pass_operand), so that an
+ * operator needs no line here. Factors of products come in the formats of the node's recipe. The gradient of a value is the sum of what its
+ * readers contribute, the last reader first, in the value's own format; weight gradients come before input gradients so that all-reduces
+ * start early. */
 #include "schedule_internal.h"
 
 /* ---- Gradients of values ---- */
-
-/* The gradient of a value as an edge's contribution leaves it; the edge may be one of the segment under construction. */
-static qs_gradient gradient_after(const qs_schedule_draft *draft, int edge) {
-    if (edge < 0) return (qs_gradient){.buffer = -1};
-    const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
-    if (n == draft->build.node) return draft->build.gradient[input];
-    return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
-}
-
-qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node) {
-    if (node == draft->build.node && draft->build.rounded.buffer >= 0) return draft->build.rounded;
-    return gradient_after(draft, draft->topology.last[node]);
-}
 
 /* Adds a reader's contribution, in a format of its own, to the gradient of one of its inputs. */
 static qs_status contribute(qs_schedule_draft *draft, int reader, int input, const qs_format *format, qs_gradient given) {
     const int value = draft->graph->node[reader].input[input];
     const qs_format *wanted = draft->facts[value].value;
     const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
-    const qs_gradient before = gradient_after(draft, draft->topology.before[qs__edge(reader, input)]);
+    const qs_gradient before = qs__gradient_after(draft, draft->topology.before[qs__edge(reader, input)]);
     if (format != wanted) {
         int converted = -1;
         QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_CAST + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
                                wanted->name, &converted));
         const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
-        qs_pending pending = qs__pending_make(value, draft->cast.op, draft->cast.pass, &attributes);
-        pending.conversion = true;
+        qs_pending pending = qs__conversion_make(value, 0, &draft->cast, &attributes);
         qs__pending_bind(&pending, QS_SRC, shape, format, given.buffer, 0);
         qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
         given = (qs_gradient){.buffer = converted, .owned = true};
@@ -44,8 +30,7 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     if (!before.owned)
         QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SUM + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
                                "sum", &sum));
-    qs_pending pending = qs__pending_make(value, draft->sum.op, draft->sum.pass, NULL);
-    pending.conversion = true;
+    qs_pending pending = qs__conversion_make(value, 0, &draft->sum, NULL);
     qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
     qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
     qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
@@ -273,13 +258,15 @@ static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *p
     int gradient_buffer[QS_MAX_INPUTS] = {-1, -1, -1, -1};
     if (!qs__pass_is_wanted(draft, n, pass)) return QS_OK;
     QS_TRY(pass->product ? product_emit(draft, n, pass, early, &format, gradient_buffer) : pass_emit(draft, n, pass, gradient_buffer));
-    /* The bias of a product comes before the weights (qs__buckets_make). */
+    /* The bias of a product comes before the weights (topology.c: is_written_later). */
     for (int bucket = 0; bucket < 2; bucket++)
         for (int i = 0; i < node->parameters; i++) {
             const int at = node->first_parameter + (pass->product ? node->parameters - 1 - i : i);
             const qs_parameter *parameter = &draft->graph->parameter[at];
             if (qs_pass_position(pass, parameter->gradient) < 0) continue;
-            QS_TRY(bucket ? qs__bucket_gradient_done(draft, parameter) : qs__parameter_gradient_round(draft, parameter));
+            const int completed = draft->topology.bucket_of[at];
+            if (!bucket) QS_TRY(qs__parameter_gradient_round(draft, parameter));
+            if (bucket && completed >= 0) QS_TRY(qs__reduce_emit(draft, QS_STEP_REDUCE_START, completed));
         }
     for (int i = 0; i < node->inputs; i++)
         if (gradient_buffer[i] >= 0 && input_is_wanted(draft, n, i))
@@ -305,5 +292,37 @@ qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
     given.owned = given.owned && node->inputs == 1;
     for (int i = 0; i < node->inputs; i++)
         if (input_is_wanted(draft, n, i)) QS_TRY(contribute(draft, n, i, draft->facts[n].value, given));
+    return QS_OK;
+}
+
+/* ---- Update ---- */
+
+/* The finite check of a bucket, or its update by the optimiser; both may stop at a flag. */
+static qs_status flat_emit(qs_schedule_draft *draft, int bucket, bool update) {
+    const qs_schedule *frame = draft->frame;
+    const qs_bucket *one = &frame->bucket[bucket];
+    const qs_auxiliary *with = update ? &draft->optimizer : &draft->check;
+    const qs_shape shape = qs_shape_of(1, one->count);
+    const size_t offset = (size_t)one->first * sizeof(float);
+    const qs_attributes settings = qs_op_attributes(draft->optimizer.op, draft->in.job->optimizer.setting);
+    qs_pending pending = qs__pending_make(-1, with->op, with->pass, update ? &settings : NULL);
+    pending.bucket = bucket;
+    qs__pending_bind(&pending, QS_SRC, shape, draft->fp32, frame->gradients, offset);
+    if (update) qs__pending_bind(&pending, QS_WEIGHTS, shape, draft->fp32, frame->masters, offset);
+    for (int i = 0; update && i < frame->states; i++)
+        qs__pending_bind(&pending, qs_optimizer_state(with->op, i), shape, draft->fp32, frame->state[i], offset);
+    if (frame->flag >= 0) qs__pending_bind(&pending, QS_FLAG, qs_shape_of(1, (int64_t)1), draft->fp32, frame->flag, 0);
+    return qs__step_emit(draft, &pending);
+}
+
+/* With loss scaling no optimiser step may run before the last bucket is known to be finite; without, each follows its own bucket. */
+qs_status qs__update_emit(qs_schedule_draft *draft) {
+    const bool checks = draft->frame->flag >= 0;
+    for (int b = 0; b < draft->frame->buckets; b++) {
+        QS_TRY(qs__reduce_emit(draft, QS_STEP_REDUCE_WAIT, b));
+        QS_TRY(flat_emit(draft, b, !checks));
+    }
+    for (int b = 0; checks && b < draft->frame->buckets; b++)
+        QS_TRY(flat_emit(draft, b, true));
     return QS_OK;
 }

@@ -169,6 +169,14 @@ typedef struct qs_auxiliary {
 
 typedef struct qs_live qs_live;
 
+/* Who follows the segments of a draft, in changes and when they are taken back: live bytes. */
+typedef struct qs_segment_listener {
+    /* The touches of steps that will be a segment, into memory that the next call uses again. */
+    qs_status (*touches)(qs_live *live, int steps, const qs_draft_step *step, int segment, const qs_touch **out, int *count);
+    void (*swapped)(qs_live *live, int index, qs_segment *old, qs_segment *now); /* old NULL: there was none */
+    void (*release)(qs_live *live);
+} qs_segment_listener;
+
 struct qs_schedule_draft {
     qs_lowering in; /* its recipes are copied, see `recipe` */
     const qs_graph *graph;
@@ -178,7 +186,6 @@ struct qs_schedule_draft {
     int recipes;
     size_t recipe_capacity;
     qs_recipe **recipe_known;
-    qs_recipe plain;
     qs_facts *facts; /* (nodes) */
     const qs_format *fp32, *int8;
     const qs_format *unsigned_of[9]; /* integer formats for values that cannot be negative, by bits; NULL: none */
@@ -191,7 +198,8 @@ struct qs_schedule_draft {
     bool journaling;
     qs_journal journal;
     qs_segment_change *report;
-    qs_live *live; /* NULL: live bytes are not followed */
+    const qs_segment_listener *listener; /* NULL: live bytes are not followed */
+    qs_live *live;
 };
 
 /* ---- A step under construction: the case and where its operands lie ---- */
@@ -204,7 +212,8 @@ typedef struct qs_pending {
     qs_place place[QS_MAX_OPERANDS];
 } qs_pending;
 
-/* builder.c */
+/* ---- Numbers ---- */
+
 static inline int qs__number(const qs_schedule_draft *draft, int node, int slot) {
     return draft->frame->buffers + node * QS_SLOTS + slot;
 }
@@ -216,10 +225,25 @@ static inline int qs__value_number(const qs_schedule_draft *draft, int node) {
     const int root = draft->topology.root[node];
     return root == 0 ? draft->frame->images : qs__number(draft, root, QS_SLOT_VALUE);
 }
+/* Segment n is the forward part of node n, then follow the backward parts in reverse order of nodes, then the update. */
+static inline int qs__forward_segment(int node) {
+    return node;
+}
+static inline int qs__backward_segment(const qs_schedule_draft *draft, int node) {
+    return 2 * draft->graph->nodes - 1 - node;
+}
+
+/* ---- builder.c ---- */
+
 /* A buffer of the segment's node; it is named after `node`: "node:what" or "node:what:kind". */
 qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category category, size_t bytes, int node, const char *what,
                           const char *kind, int *out);
+/* The gradient of a node's output; and as an edge's contribution leaves it, which may be one of the segment under construction. */
+qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node);
+qs_gradient qs__gradient_after(const qs_schedule_draft *draft, int edge);
 qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
+/* A step that lowering places: a conversion or a gradient sum. */
+qs_pending qs__conversion_make(int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes);
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset);
 /* An operand by its copy, and the fixed-point step and shift groups of the copy, for which the pass declares operands; QS_UNSUPPORTED where
  * it does not. */
@@ -227,14 +251,14 @@ qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_
                         size_t offset);
 qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending);
 qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket);
-
-/* cases.c: every case that was ever emitted, with its text and kernel row; an unknown one is checked and looked up. */
-qs_status qs__case_find(qs_schedule_draft *draft, int node, const qs_case *one, const qs_draft_case **out);
 void qs__case_table_release(qs_cases *cases);
 
-/* topology.c */
+/* ---- topology.c ---- */
+
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out);
 void qs__topology_release(qs_topology *topology);
+qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);
+qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out);
 bool qs__is_alias(const qs_lowering *in, int node);
 /* The forward pass of a node in this mode. */
 const qs_pass *qs__forward_pass(const qs_lowering *in, int node);
@@ -243,22 +267,36 @@ qs_attributes qs__attributes_of(const qs_lowering *in, int node);
 /* A backward pass of a node writes something that is wanted: the gradient of a parameter, or of an input that needs one. */
 bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass);
 
-/* recipes.c: the draft's own copy of a recipe (NULL: fp32); equal ones are one. */
-qs_status qs__recipe_keep(qs_schedule_draft *draft, const qs_recipe *recipe, const qs_recipe **out);
-bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b);
-void qs__recipes_start(qs_schedule_draft *draft);
+/* ---- facts.c ---- */
 
-/* formats.c: the facts (qsync.md §4.3) that follow from the marks in need_dirty, value_dirty and changed, which are cleared; segments that
- * facts reach are marked dirty. */
+bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b);
+/* The quantizer of a factor of a product. */
+const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor);
+/* QS_UNSUPPORTED where the recipe of a node transforms one factor only, or the two unlike. */
+qs_status qs__transforms_check(const qs_schedule_draft *draft, int node);
+/* An operand's quantizer with the block that divides its dimension; where none does, with one step for the tensor as it is. */
+qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+/* The same of an input; where all three products are integer, values that cannot be negative have unsigned codes, unless they are
+ * transformed. */
+qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer);
+/* The facts that follow from the marks in need_dirty, value_dirty and changed, which are cleared; segments that facts reach are marked
+ * dirty. */
 qs_status qs__facts_update(qs_schedule_draft *draft);
+/* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
+const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
+const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
+qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value; format NULL: it is not read */
 /* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
 const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
 const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
 const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value */
 
-/* convert.c: where a value (or gradient, or weights) lies in the format a reader needs; emits the conversion where this segment is the
- * first to want it. */
+/* ---- convert.c ---- */
+
+/* Where a value (or gradient, or weights) lies in the format a reader needs; emits the conversion where this segment is the first to want
+ * it. */
 qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out);
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out);
 qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted, qs_copy *out);
@@ -267,8 +305,6 @@ qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input);
 /* Forward: the copy lies in the place of the weights' gradient, until that is written. Backward: there where `first` says that the input's
  * gradient comes first; else in a buffer of its own. */
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer);
-
-/* absmax.c: largest magnitudes that the passes deliver which write outputs and gradients. */
 bool qs__takes_one_step(const qs_quantizer *quantizer);
 /* By graph, mode and formats of tensors alone: the pass that writes a value, or its gradient, can deliver the absmax; of a gradient, if the
  * pass works in the value's format. */
@@ -276,33 +312,15 @@ bool qs__value_can_deliver(const qs_schedule_draft *draft, int node);
 bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node);
 /* The products of the node take its output's gradient in a form that needs the absmax; by the node's recipe. */
 bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node);
-/* The node's forward pass delivers that of its output; the backward pass of `reader` that of the gradient of its first input. */
+/* The node's forward pass delivers the largest magnitude of its output; the backward pass of `reader` that of the gradient of its first
+ * input. */
 bool qs__value_delivers(const qs_schedule_draft *draft, int node);
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader);
-/* The buffer in which a quantizer of the output, or of its gradient, finds it; -1: a step must look for it. */
-int qs__value_absmax(const qs_schedule_draft *draft, int value, const qs_quantizer *quantizer);
-int qs__gradient_absmax(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
 /* The operand absmax of a pass of the segment's node; `what` it is of. */
 qs_status qs__absmax_bind(qs_schedule_draft *draft, qs_pending *pending, int slot, const char *what);
-/* Marks the segments that deliver, or not, by what this node wants. */
-void qs__absmax_dirty(qs_schedule_draft *draft, int node);
 
-/* transform.c: Hadamard transforms (Xi et al.), which both factors of a product take along its inner dimension: input channels
- * forward, output channels in the input gradient, samples in the weight gradient. */
-/* The quantizer of a factor of a product. */
-const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor);
-/* Of an input that is a factor of the node's forward product; NULL: it is none. */
-const qs_quantizer *qs__input_quantizer(const qs_schedule_draft *draft, int node, int input);
-/* QS_UNSUPPORTED where the recipe of a node transforms one factor only, or the two unlike. */
-qs_status qs__transforms_check(const qs_schedule_draft *draft, int node);
-/* An operand's quantizer with the block that divides its dimension; where none does, with one step for the tensor as it is. */
-qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+/* ---- tensors.c: rounding and packing where the lowering says so; each does nothing for tensors that have no format ---- */
 
-/* integer.c: integer factors of conv2d and linear. The form of a recipe's input: where all three products are integer, values that cannot
- * be negative have unsigned codes, unless they are transformed. */
-qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer);
-
-/* tensors.c: rounding and packing where the lowering says so; each does nothing for tensors that have no format. */
 qs_status qs__value_round(qs_schedule_draft *draft, int node);    /* behind the forward pass */
 qs_status qs__gradient_round(qs_schedule_draft *draft, int node); /* first in the backward segment */
 qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parameter *parameter);
@@ -316,70 +334,44 @@ const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, cons
 /* The buffer from which a backward pass reads an input that is stored in fp32: decoded where it was packed. */
 qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int *buffer);
 
-/* buckets.c */
-qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);
-/* A gradient of a parameter has been written: starts its bucket's all-reduce when it was the last one. */
-qs_status qs__bucket_gradient_done(qs_schedule_draft *draft, const qs_parameter *parameter);
-qs_status qs__update_emit(qs_schedule_draft *draft);
+/* ---- node.c ---- */
 
-/* node.c */
 qs_status qs__forward_emit(qs_schedule_draft *draft, int node);
 qs_status qs__backward_emit(qs_schedule_draft *draft, int node);
-qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node);
+qs_status qs__update_emit(qs_schedule_draft *draft);
 
-/* segment.c: emitting the dirty segments. Segment n is the forward part of node n, then follow the backward parts in reverse order of
- * nodes, then the update. */
-static inline int qs__forward_segment(int node) {
-    return node;
-}
-static inline int qs__backward_segment(const qs_schedule_draft *draft, int node) {
-    return 2 * draft->graph->nodes - 1 - node;
-}
+/* ---- draft.c ---- */
+
+/* A draft with all its segments emitted; `follow`, unless NULL, starts following them from the first one. */
+qs_status qs__draft_make(const qs_lowering *in, qs_status (*follow)(qs_schedule_draft *draft), qs_schedule_draft **out);
+
+/* ---- segment.c: emitting the dirty segments ---- */
+
 qs_status qs__segments_emit(qs_schedule_draft *draft);
 /* Puts a segment in the place of the one at hand, which it returns. */
 qs_segment *qs__segment_swap(qs_schedule_draft *draft, int index, qs_segment *segment);
 bool qs__step_same(const qs_draft_step *a, const qs_draft_step *b);
-void qs__segment_retire(qs_schedule_draft *draft, qs_segment *segment);
-void qs__retired_free(qs_schedule_draft *draft);
 
-/* journal.c */
-qs_status qs__journal_begin(qs_schedule_draft *draft);
-/* Notes what is about to be replaced; does nothing while no change is under way. */
-qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
-/* Puts back what the last change replaced and forgets the change. Cannot fail. */
-void qs__journal_restore(qs_schedule_draft *draft);
-void qs__journal_forget(qs_schedule_draft *draft);
+/* ---- journal.c ---- */
 
-/* live.c */
-qs_status qs__live_start(qs_schedule_draft *draft);
-void qs__live_release(qs_live *live);
-/* The touches of steps that will be a segment, into memory that the next call uses again; none where live bytes are not followed. */
-qs_status qs__live_touches(qs_schedule_draft *draft, int steps, const qs_draft_step *step, int segment, const qs_touch **out, int *count);
-void qs__live_link(qs_live *live, int index, qs_segment *segment);
-void qs__live_unlink(qs_live *live, int index, qs_segment *segment);
-/* Brings the maximum up to date after links and unlinks. Cannot fail. */
-void qs__live_settle(qs_schedule_draft *draft);
-
-/* marks.c */
 qs_status qs__marks_make(int count, qs_marks *out);
 void qs__mark(qs_marks *marks, int index);
-/* The first mark from `from` on upwards, or downwards; -1: none. */
-int qs__mark_next(const qs_marks *marks, int from);
-int qs__mark_previous(const qs_marks *marks, int from);
-void qs__unmark(qs_marks *marks, int index);
-void qs__marks_clear(qs_marks *marks);
+/* Takes the first, or last, mark away and returns it; -1: there is none. */
+int qs__mark_first(qs_marks *marks);
+int qs__mark_last(qs_marks *marks);
+/* Notes what is about to be replaced; does nothing while no change is under way. */
+qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
 
-/* frame.c: the buffers that belong to no segment. */
-qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out);
+/* ---- live.c ---- */
 
-/* draft.c: all segments emitted; with_live: live bytes are followed. */
-qs_status qs__draft_make(const qs_lowering *in, bool with_live, qs_schedule_draft **out);
+/* Live bytes are followed from now on. */
+qs_status qs__live_start(qs_schedule_draft *draft);
+/* Brings the maximum up to date after changes of segments. Cannot fail. */
+void qs__live_settle(qs_schedule_draft *draft);
 
-/* finish.c: buffers and steps numbered from 0, not packed yet. */
-qs_status qs__draft_number(const qs_schedule_draft *draft, qs_schedule **out);
+/* ---- pack.c ---- */
 
-/* memory.c: intervals, packing, peak. */
+/* Bytes that a buffer takes in the arena. */
 size_t qs__aligned(size_t bytes);
-qs_status qs__memory_pack(qs_schedule *schedule);
 
 #endif

@@ -30,11 +30,6 @@ bool qs__step_same(const qs_draft_step *a, const qs_draft_step *b) {
     return true;
 }
 
-static bool made_same(const qs_made *a, const qs_made *b) {
-    return a->number == b->number && a->node == b->node && a->what == b->what && a->kind == b->kind && a->bytes == b->bytes &&
-           a->category == b->category;
-}
-
 static bool gradient_same(qs_gradient a, qs_gradient b) {
     return a.buffer == b.buffer && a.owned == b.owned && a.rounded == b.rounded;
 }
@@ -43,8 +38,12 @@ static bool segment_same(const qs_segment *one, const qs_build *build) {
     if (!one || one->steps != build->steps || one->mades != build->mades) return false;
     for (int s = 0; s < one->steps; s++)
         if (!qs__step_same(&one->step[s], &build->step[s])) return false;
-    for (int b = 0; b < one->mades; b++)
-        if (!made_same(&one->made[b], &build->made[b])) return false;
+    for (int i = 0; i < one->mades; i++) {
+        const qs_made *a = &one->made[i], *b = &build->made[i];
+        if (a->number != b->number || a->node != b->node || a->what != b->what || a->kind != b->kind || a->bytes != b->bytes ||
+            a->category != b->category)
+            return false;
+    }
     for (int i = 0; i < QS_MAX_INPUTS; i++)
         if (!gradient_same(one->gradient[i], build->gradient[i])) return false;
     return true;
@@ -55,7 +54,7 @@ static qs_status segment_make(qs_schedule_draft *draft, int index, qs_segment **
     const qs_build *build = &draft->build;
     const qs_touch *touch = NULL;
     int touches = 0;
-    QS_TRY(qs__live_touches(draft, build->steps, build->step, index, &touch, &touches));
+    if (draft->listener) QS_TRY(draft->listener->touches(draft->live, build->steps, build->step, index, &touch, &touches));
     const size_t steps = (size_t)build->steps * sizeof *build->step, mades = (size_t)build->mades * sizeof *build->made,
                  uses = (size_t)touches * sizeof *touch;
     char *block = NULL;
@@ -77,55 +76,35 @@ static qs_status segment_make(qs_schedule_draft *draft, int index, qs_segment **
 
 qs_segment *qs__segment_swap(qs_schedule_draft *draft, int index, qs_segment *segment) {
     qs_segment *old = draft->segment[index];
-    if (draft->live && old) qs__live_unlink(draft->live, index, old);
-    if (draft->live) qs__live_link(draft->live, index, segment);
+    if (draft->listener) draft->listener->swapped(draft->live, index, old, segment);
     draft->segment[index] = segment;
     return old;
 }
 
-void qs__segment_retire(qs_schedule_draft *draft, qs_segment *segment) {
-    segment->next = draft->retired;
-    draft->retired = segment;
-}
-
-void qs__retired_free(qs_schedule_draft *draft) {
-    while (draft->retired) {
-        qs_segment *one = draft->retired;
-        draft->retired = one->next;
-        free(one);
-    }
-}
-
-/* The segments that go on from this one's gradients. */
-static void followers_dirty(qs_schedule_draft *draft, const qs_segment *old, int index) {
-    const qs_build *build = &draft->build;
-    for (int i = 0; build->node > 0 && i < draft->graph->node[build->node].inputs; i++) {
-        if (gradient_same(old->gradient[i], build->gradient[i])) continue;
-        const int after = draft->topology.after[qs__edge(build->node, i)];
-        const int follower = after < 0 ? draft->graph->node[build->node].input[i] : after / QS_MAX_INPUTS;
-        if (qs__backward_segment(draft, follower) > index) qs__mark(&draft->dirty, qs__backward_segment(draft, follower));
-    }
-}
-
 static qs_status segment_renew(qs_schedule_draft *draft, int index) {
+    const qs_build *build = &draft->build;
     qs_segment *old = draft->segment[index], *renewed = NULL;
     QS_TRY(segment_build(draft, index));
-    if (segment_same(old, &draft->build)) return QS_OK;
+    if (segment_same(old, build)) return QS_OK;
     QS_TRY(segment_make(draft, index, &renewed));
     const qs_status status = qs__journal_add(draft, (qs_entry){.kind = QS_ENTRY_SEGMENT, .index = index, .old.segment = old});
     if (status != QS_OK) {
         free(renewed);
         return status;
     }
-    if (old) followers_dirty(draft, old, index);
+    /* Who goes on from a gradient that is another one now. */
+    for (int i = 0; old && build->node > 0 && i < draft->graph->node[build->node].inputs; i++) {
+        if (gradient_same(old->gradient[i], build->gradient[i])) continue;
+        const int after = draft->topology.after[qs__edge(build->node, i)];
+        const int follower = qs__backward_segment(draft, after < 0 ? draft->graph->node[build->node].input[i] : after / QS_MAX_INPUTS);
+        if (follower > index) qs__mark(&draft->dirty, follower);
+    }
     qs__segment_swap(draft, index, renewed);
     return QS_OK;
 }
 
 qs_status qs__segments_emit(qs_schedule_draft *draft) {
-    for (int s; (s = qs__mark_next(&draft->dirty, 0)) >= 0;) {
-        qs__unmark(&draft->dirty, s);
+    for (int s; (s = qs__mark_first(&draft->dirty)) >= 0;)
         QS_TRY(segment_renew(draft, s));
-    }
     return QS_OK;
 }

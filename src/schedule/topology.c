@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What follows from graph, mode and job alone: who reads a value, in which order contributions to a gradient arrive, which gradient
- * completes a bucket. */
+/* What follows from graph, mode and job alone and never changes: who reads a value, in which order contributions to a gradient arrive, the
+ * gradient buckets, and the frame: the buffers that belong to no operator. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "schedule_internal.h"
+
+/* ---- Nodes ---- */
 
 /* The relu that a normalisation does behind itself; -1: none. Tensors that are rounded are rounded one by one, so both are kernels then. */
 static int fused_relu(const qs_lowering *in, int node) {
     return in->tensors && in->tensors->value ? -1 : qs_graph_fused_relu(in->graph, node);
 }
 
-static bool is_fused(const qs_lowering *in, int node) {
-    const qs_node *one = &in->graph->node[node];
-    return one->inputs == 1 && fused_relu(in, one->input[0]) == node;
-}
-
 /* Operators that move no data hand on their input's buffer, and so does a relu that the normalisation before it does; operators that act in
  * training only (dropout) do outside it. */
 bool qs__is_alias(const qs_lowering *in, int node) {
-    const qs_op *op = in->graph->node[node].op;
-    return op && (op->alias || is_fused(in, node) || (op->training_only && in->mode == QS_MODE_EVALUATION));
+    const qs_node *one = &in->graph->node[node];
+    if (!one->op) return false;
+    if (one->op->alias || (one->op->training_only && in->mode == QS_MODE_EVALUATION)) return true;
+    return one->inputs == 1 && fused_relu(in, one->input[0]) == node;
 }
 
 qs_attributes qs__attributes_of(const qs_lowering *in, int node) {
@@ -36,6 +36,18 @@ const qs_pass *qs__forward_pass(const qs_lowering *in, int node) {
     const qs_pass *inference = in->mode == QS_MODE_EVALUATION ? qs_op_pass(op, "inference") : NULL;
     return inference ? inference : qs_op_pass(op, "forward");
 }
+
+bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass) {
+    const qs_node *node = &draft->graph->node[n];
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_pass_operand *operand = &pass->operand[i];
+        if (operand->source == QS_TO_PARAMETER_GRADIENT) return true;
+        if (operand->source == QS_TO_INPUT_GRADIENT && draft->topology.needs_gradient[node->input[operand->of]]) return true;
+    }
+    return false;
+}
+
+/* ---- Readers and contributions ---- */
 
 static void readers_list(const qs_graph *graph, qs_topology *out) {
     for (int n = 1; n < graph->nodes; n++)
@@ -66,16 +78,6 @@ static bool contributes(const qs_graph *graph, const qs_topology *topology, int 
     return !differentiates;
 }
 
-bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass) {
-    const qs_node *node = &draft->graph->node[n];
-    for (int i = 0; i < pass->operands; i++) {
-        const qs_pass_operand *operand = &pass->operand[i];
-        if (operand->source == QS_TO_PARAMETER_GRADIENT) return true;
-        if (operand->source == QS_TO_INPUT_GRADIENT && draft->topology.needs_gradient[node->input[operand->of]]) return true;
-    }
-    return false;
-}
-
 static void contributions_order(const qs_graph *graph, qs_topology *out) {
     for (int n = 0; n < graph->nodes; n++)
         out->last[n] = -1;
@@ -91,24 +93,9 @@ static void contributions_order(const qs_graph *graph, qs_topology *out) {
         }
 }
 
-static void roots_find(const qs_lowering *in, qs_topology *out) {
-    for (int n = 0; n < in->graph->nodes; n++)
-        out->root[n] = n > 0 && qs__is_alias(in, n) ? out->root[in->graph->node[n].input[0]] : n;
-}
-
-/* Behind a ReLU, and what pools, sums and moved elements leave of that. */
-static void signs_find(const qs_graph *graph, qs_topology *out) {
-    for (int n = 1; n < graph->nodes; n++) {
-        const qs_node *node = &graph->node[n];
-        bool kept = node->op->sign == QS_SIGN_KEPT && node->inputs > 0;
-        for (int i = 0; i < node->inputs; i++)
-            kept = kept && out->non_negative[node->input[i]];
-        out->non_negative[n] = kept || node->op->sign == QS_SIGN_NEVER_NEGATIVE || node->attributes.relu;
-    }
-}
-
 qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
-    const size_t nodes = (size_t)in->graph->nodes, edges = nodes * QS_MAX_INPUTS;
+    const qs_graph *graph = in->graph;
+    const size_t nodes = (size_t)graph->nodes, edges = nodes * QS_MAX_INPUTS;
     QS_TRY(qs_allocate(nodes, sizeof *out->needs_gradient, &out->needs_gradient));
     QS_TRY(qs_allocate(nodes, sizeof *out->non_negative, &out->non_negative));
     QS_TRY(qs_allocate(nodes, sizeof *out->root, &out->root));
@@ -117,12 +104,20 @@ qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
     QS_TRY(qs_allocate(edges, sizeof *out->before, &out->before));
     QS_TRY(qs_allocate(edges, sizeof *out->after, &out->after));
     QS_TRY(qs_allocate(nodes, sizeof *out->last, &out->last));
-    QS_TRY(qs_allocate((size_t)in->graph->parameters, sizeof *out->bucket_of, &out->bucket_of));
-    qs_graph_gradients(in->graph, out->needs_gradient);
-    signs_find(in->graph, out);
-    roots_find(in, out);
-    readers_list(in->graph, out);
-    contributions_order(in->graph, out);
+    QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *out->bucket_of, &out->bucket_of));
+    qs_graph_gradients(graph, out->needs_gradient);
+    /* Not negative: behind a relu, and what pools, sums and moved elements leave of that. */
+    for (int n = 1; n < graph->nodes; n++) {
+        const qs_node *node = &graph->node[n];
+        bool kept = node->op->sign == QS_SIGN_KEPT && node->inputs > 0;
+        for (int i = 0; i < node->inputs; i++)
+            kept = kept && out->non_negative[node->input[i]];
+        out->non_negative[n] = kept || node->op->sign == QS_SIGN_NEVER_NEGATIVE || node->attributes.relu;
+    }
+    for (int n = 1; n < graph->nodes; n++)
+        out->root[n] = qs__is_alias(in, n) ? out->root[graph->node[n].input[0]] : n;
+    readers_list(graph, out);
+    contributions_order(graph, out);
     return QS_OK;
 }
 
@@ -136,4 +131,102 @@ void qs__topology_release(qs_topology *topology) {
     free(topology->after);
     free(topology->last);
     free(topology->bucket_of);
+}
+
+/* ---- Buckets ---- */
+
+/* Gradients are written node by node in reverse order; an adjustable node's bias comes before its weights, others keep their order. */
+static bool is_written_later(const qs_graph *graph, int one, int other) {
+    const qs_parameter *a = &graph->parameter[one], *b = &graph->parameter[other];
+    if (a->node != b->node) return a->node < b->node;
+    return graph->node[a->node].op->kind == QS_ADJUSTABLE ? one < other : one > other;
+}
+
+/* Buckets are consecutive pieces of the flat gradient buffer, closed when they reach the job's bucket size, counted from the last
+ * parameter. */
+qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of) {
+    const qs_graph *graph = in->graph;
+    size_t capacity = 0;
+    int64_t end = graph->trained_elements;
+    for (int i = graph->parameters - 1, last = -1; i >= 0; i--) {
+        bucket_of[i] = -1;
+        if (graph->parameter[i].gradient == QS_ROLE_COUNT) continue;
+        if (last < 0 || is_written_later(graph, i, last)) {
+            if (last >= 0) bucket_of[last] = -1;
+            last = i;
+            bucket_of[last] = frame->buckets;
+        }
+        const int64_t first = graph->parameter[i].offset;
+        if ((end - first) * (int64_t)sizeof(float) < in->job->bucket_bytes && first > 0) continue;
+        QS_TRY(qs_grow(&frame->bucket, &capacity, (size_t)frame->buckets + 1, sizeof *frame->bucket));
+        frame->bucket[frame->buckets++] = (qs_bucket){first, end - first, -1, -1};
+        end = first;
+        last = -1;
+    }
+    return QS_OK;
+}
+
+/* ---- The frame ---- */
+
+static qs_status buffer_add(qs_schedule *frame, size_t *capacity, qs_category category, size_t bytes, const char *name, int *out) {
+    QS_TRY(qs_grow(&frame->buffer, capacity, (size_t)frame->buffers + 1, sizeof *frame->buffer));
+    qs_buffer *buffer = &frame->buffer[frame->buffers];
+    snprintf(buffer->name, sizeof buffer->name, "%s", name);
+    buffer->bytes = bytes;
+    buffer->category = category;
+    buffer->first = buffer->last = -2;
+    *out = frame->buffers++;
+    return QS_OK;
+}
+
+static qs_status persistent_add(qs_schedule *frame, size_t *capacity, qs_category category, int64_t elements, const char *name, int *out) {
+    QS_TRY(buffer_add(frame, capacity, category, (size_t)elements * sizeof(float), name, out));
+    frame->buffer[*out].persistent = true;
+    return QS_OK;
+}
+
+/* Weights, running statistics, what the optimiser keeps (one flat buffer a state, in the order of the weights) and residuals lie at the
+ * same place in every mode, so that evaluation may run over the memory of training; it has no use for gradients, which come last: what it
+ * computes may lie where they were. */
+static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
+    const qs_graph *graph = in->graph;
+    const qs_shape images = qs_graph_shape(graph, 0, in->batch);
+    const bool evaluation = in->mode == QS_MODE_EVALUATION;
+    const qs_op *optimizer = NULL;
+    size_t capacity = 0;
+    QS_TRY(qs_optimizer_find(in->job->optimizer.name, &optimizer));
+    QS_TRY(persistent_add(frame, &capacity, QS_MASTER_WEIGHTS, graph->trained_elements, "masters", &frame->masters));
+    QS_TRY(persistent_add(frame, &capacity, QS_RUNNING_STATISTICS, graph->statistics_elements, "running statistics", &frame->running));
+    for (; frame->states < optimizer->optimizer->states; frame->states++)
+        QS_TRY(persistent_add(frame, &capacity, QS_OPTIMIZER_STATE, graph->trained_elements,
+                              qs_role_name(qs_optimizer_state(optimizer, frame->states)), &frame->state[frame->states]));
+    if (strcmp(in->job->wire, "fp32") != 0)
+        QS_TRY(persistent_add(frame, &capacity, QS_WIRE_RESIDUALS, graph->trained_elements, "wire residuals", &frame->residuals));
+    if (!evaluation) QS_TRY(persistent_add(frame, &capacity, QS_GRADIENTS, graph->trained_elements, "gradients", &frame->gradients));
+    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, qs_tensor_bytes(&images, qs_format_of("fp32")), "images", &frame->images));
+    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)in->batch * sizeof(int32_t), "labels", &frame->labels));
+    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, 2 * sizeof(float), "loss", &frame->loss));
+    if (!evaluation && in->tensors && in->tensors->value) {
+        const size_t places = 2 * (size_t)graph->nodes + (size_t)graph->parameters;
+        QS_TRY(buffer_add(frame, &capacity, QS_STATISTICS_OUT, places * QS_COUNTS_PITCH, "rounding counts", &frame->counts));
+    }
+    if (evaluation || !in->job->dynamic_loss_scaling) return QS_OK;
+    return buffer_add(frame, &capacity, QS_GRADIENTS, sizeof(float), "finite flag", &frame->flag);
+}
+
+qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out) {
+    qs_schedule *frame = NULL;
+    QS_TRY(qs_allocate(1, sizeof *frame, &frame));
+    frame->batch = in->batch;
+    frame->mode = in->mode;
+    frame->nodes = in->graph->nodes;
+    frame->masters = frame->running = frame->gradients = frame->images = -1;
+    frame->labels = frame->loss = frame->flag = frame->counts = frame->residuals = -1;
+    snprintf(frame->wire, sizeof frame->wire, "%s", in->job->wire);
+    const qs_status status = buffers_add(in, frame);
+    if (status == QS_OK)
+        *out = frame;
+    else
+        qs_schedule_release(frame);
+    return status;
 }
