@@ -5,7 +5,7 @@
 #include "costmodel_internal.h"
 
 bool qs_conversion_of_weights(const qs_case *one) {
-    return !one->attributes.batched && (strcmp(one->op->name, "cast") == 0 || strcmp(one->op->name, "quantize") == 0);
+    return one->op->converts && !one->attributes.batched;
 }
 
 static bool has_columns(const qs_case *one) {

@@ -11,7 +11,7 @@ static qs_status row_fill(const char *kernel, int64_t scratch_bytes, bool alloca
 }
 
 bool qs_case_of_any_size(const qs_case *one, qs_case *out) {
-    if (strcmp(one->op->name, "round") != 0 && strcmp(one->op->name, "cast") != 0) return false;
+    if (!one->op->any_size) return false;
     const qs_attributes attributes = {.to = one->attributes.to};
     *out = qs_case_make(one->op->name, one->pass->name, &attributes);
     for (int i = 0; i < one->operands; i++)

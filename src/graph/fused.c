@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which nodes need no kernel: other names of their input, and relus that the normalisation before them does. */
-#include <string.h>
-
 #include "qsync/graph.h"
 
 static bool reads(const qs_node *one, int node) {
@@ -22,7 +20,7 @@ int qs_graph_fused_relu(const qs_graph *graph, int node) {
     const qs_op *op = graph->node[node].op;
     if (!op || !op->norm || !op->beside) return -1;
     const int reader = only_reader(graph, node);
-    return reader >= 0 && strcmp(graph->node[reader].op->name, "relu") == 0 ? reader : -1;
+    return reader >= 0 && graph->node[reader].op->behind_norm ? reader : -1;
 }
 
 bool qs_graph_is_name(const qs_graph *graph, int node) {

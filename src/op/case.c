@@ -131,7 +131,7 @@ qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run) {
         rows.rows = shape->dim[0];
         rows.per_row /= rows.rows;
     }
-    bool rounds = strcmp(one->op->name, "dropout") != 0;
+    const bool rounds = one->op->kind == QS_AUXILIARY; /* dropout does not */
     rows.stride = (uint64_t)rows.per_row + (rounds ? (uint64_t)rows.per_row & 1u : 0u);
     if (one->attributes.batched) rows.first = (uint64_t)run->first_sample * rows.stride;
     return rows;

@@ -54,4 +54,5 @@ static const char *const cases[] = {CAST("fp32", "bf16", "[4,16,8,8]"),
                                     CAST("fp(4,3,4)", "fp32", "[3,5,3,3]"),
                                     NULL};
 
-const qs_op qs__op_cast = {.name = "cast", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};
+const qs_op qs__op_cast = {
+    .name = "cast", .kind = QS_AUXILIARY, .converts = true, .any_size = true, .passes = 1, .pass = passes, .cases = cases};

@@ -179,4 +179,4 @@ static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stoc
                                     HADAMARD("fp32", "int4", "[64,130]", " hadamard=64"),
                                     NULL};
 
-const qs_op qs__op_quantize = {.name = "quantize", .kind = QS_AUXILIARY, .passes = 1, .pass = passes, .cases = cases};
+const qs_op qs__op_quantize = {.name = "quantize", .kind = QS_AUXILIARY, .converts = true, .passes = 1, .pass = passes, .cases = cases};

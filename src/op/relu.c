@@ -115,6 +115,7 @@ static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
 const qs_op qs__op_relu = {.name = "relu",
                            .kind = QS_DEPENDENT,
                            .sign = QS_SIGN_NEVER_NEGATIVE,
+                           .behind_norm = true,
                            .inputs = 1,
                            .beside = beside,
                            .setting = {QS_SETTING(ceiling, 0, 0, FLT_MAX, "the largest result; 0: none")},

@@ -77,4 +77,4 @@ static const char *const cases[] = {ROUND("[4,16,8,8]", " to=fp(4,3,4)"),
                                     PACK("[2,8,4,4]", "bf16", " to=bf16"),
                                     NULL};
 
-const qs_op qs__op_round = {.name = "round", .kind = QS_AUXILIARY, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_round = {.name = "round", .kind = QS_AUXILIARY, .any_size = true, .passes = 2, .pass = passes, .cases = cases};

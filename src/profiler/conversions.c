@@ -158,8 +158,8 @@ static void regions_fill(bench *here) {
 
 /* Does the step before leave this operand in the caches, as far as it fits? Weights are quantized after their maxima were looked for. */
 static bool is_fresh(const qs_case *one, qs_role role) {
-    if (strcmp(one->op->name, "dequantize") == 0) return false;
-    if (qs_conversion_of_weights(one) && strcmp(one->op->name, "quantize") != 0) return false;
+    if (qs_case_position(one, QS_SRC_STEP) >= 0) return false;
+    if (qs_conversion_of_weights(one) && qs_case_position(one, QS_DST_STEP) < 0) return false;
     return role == (qs_case_position(one, QS_SRC2) >= 0 ? QS_SRC2 : QS_SRC);
 }
 
@@ -176,7 +176,7 @@ static void caches_prepare(const bench *here, const size_bench *one) {
         const qs_operand *operand = &one->one.operand[i];
         if (whole_index(operand->role) < 0 || !is_fresh(&one->one, operand->role)) continue;
         produce(one->data[i], here->input, bytes_of(operand));
-        if (strcmp(one->one.op->name, "quantize") == 0) qs__cache_read(one->data[i], bytes_of(operand));
+        if (qs_case_position(&one->one, QS_DST_STEP) >= 0) qs__cache_read(one->data[i], bytes_of(operand));
     }
 }
 

@@ -73,7 +73,7 @@ typedef struct wish {
 static qs_attributes attributes_of(const wish *wanted) {
     const bool shifts = wanted->steps == QS_STEPS_SHIFT, mixed = wanted->steps == QS_STEPS_HADAMARD;
     const bool blocks = mixed || wanted->steps == QS_STEPS_HADAMARD_ROWS;
-    const bool draws = strcmp(wanted->op, "cast") == 0 || strcmp(wanted->op, "quantize") == 0;
+    const bool draws = qs_op_of(wanted->op)->converts;
     return (qs_attributes){.rounding = wanted->rounding,
                            .axis = shifts || mixed || wanted->steps == QS_STEPS_COLUMN,
                            .shifts = shifts ? SHIFTS : 0,
@@ -96,7 +96,7 @@ static qs_case case_make(const wish *wanted) {
         const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST, group = role == QS_DST_GROUP || role == QS_SRC_GROUP;
         const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of(group ? "int8" : "fp32");
         if (group && !shifts) continue;
-        if (role == QS_ABSMAX && rows && strcmp(wanted->op, "quantize") == 0) continue;
+        if (role == QS_ABSMAX && rows && one.pass->operand[i].optional) continue;
         if (role == QS_COLUMN_ABSMAX && wanted->steps != QS_STEPS_CHANNEL_AND_COLUMN) continue;
         qs_case_bind(&one, role,
                      whole                           ? shape

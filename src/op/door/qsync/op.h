@@ -252,6 +252,9 @@ struct qs_op {
     qs_sign sign;                  /* of the output */
     bool alias;                    /* moves no data: flatten */
     bool training_only;            /* outside training an alias of its input: dropout */
+    bool behind_norm;              /* a normalisation before it may do it in its own kernels (attribute relu) */
+    bool converts;                 /* stores the values of src in another format: cast, quantize */
+    bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
     const qs_norm *norm;           /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
