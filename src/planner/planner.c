@@ -80,24 +80,16 @@ static bool computes(const qs_class *one, const qs_format *format) {
     return false;
 }
 
-static qs_status operator_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_operator_choice *choice,
-                               qs_recipe *own, const qs_recipe **bound) {
-    const int node = qs_graph_find(graph, choice->name);
-    if (node <= 0 || graph->node[node].op->kind != QS_ADJUSTABLE)
-        return qs_fail(QS_MISMATCH, "the plan names operator %s, which is no adjustable operator of model %s", choice->name, graph->name);
-    qs_recipe *recipe = &own[node];
-    QS_TRY(qs_choice_recipe(plan, choice, recipe));
-    if (!computes(class_, recipe->forward.src.format) || !computes(class_, recipe->weight_gradient.diff_dst.format))
-        return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", choice->name, recipe->name, class_->name);
-    bound[node] = recipe;
-    return QS_OK;
-}
-
-static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, qs_recipe *own, const qs_recipe **bound) {
+/* The recipes of a class's plan, which the class must compute. */
+static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_recipe ***bound) {
     const qs_class_plan *one = qs_plan_class(plan, class_->name);
-    if (!one) return qs_fail(QS_MISMATCH, "the plan has no class %s: make a plan for this cluster", class_->name);
-    for (int i = 0; i < one->operators; i++)
-        QS_TRY(operator_bind(plan, graph, class_, &one->operator_[i], own, bound));
+    QS_TRY(qs_plan_bind(plan, class_->name, graph, bound));
+    for (int i = 0; i < one->operators; i++) {
+        const qs_recipe *recipe = (*bound)[qs_graph_find(graph, one->operator_[i].name)];
+        if (!computes(class_, recipe->forward.src.format) || !computes(class_, recipe->weight_gradient.diff_dst.format))
+            return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", one->operator_[i].name, recipe->name,
+                           class_->name);
+    }
     return QS_OK;
 }
 
@@ -120,33 +112,28 @@ done:
 }
 
 typedef struct binding {
-    const qs_recipe **recipe;          /* (classes × nodes) */
-    qs_recipe *own;                    /* (classes × nodes) where an operator has something of its own */
-    const qs_recipe *const **by_class; /* (classes) */
-    qs_tensor_table *table;            /* (classes) */
-    const qs_tensor_table **tensors;   /* (classes) */
+    const qs_recipe ***recipe;       /* (classes × nodes) */
+    qs_tensor_table *table;          /* (classes) */
+    const qs_tensor_table **tensors; /* (classes) */
 } binding;
 
 static void binding_release(binding *one, int classes) {
     for (int c = 0; one->table && c < classes; c++)
         qs_tensor_table_release(&one->table[c]);
+    for (int c = 0; one->recipe && c < classes; c++)
+        free(one->recipe[c]);
     free(one->table);
     free(one->tensors);
-    free(one->by_class);
-    free(one->own);
     free(one->recipe);
 }
 
 static qs_status classes_bind(const qs_plan *plan, const qs_graph *graph, const qs_cluster *cluster, binding *out) {
-    const size_t nodes = (size_t)graph->nodes, classes = (size_t)cluster->classes;
-    QS_TRY(qs_allocate(nodes * classes, sizeof *out->recipe, &out->recipe));
-    QS_TRY(qs_allocate(nodes * classes, sizeof *out->own, &out->own));
-    QS_TRY(qs_allocate(classes, sizeof *out->by_class, &out->by_class));
+    const size_t classes = (size_t)cluster->classes;
+    QS_TRY(qs_allocate(classes, sizeof *out->recipe, &out->recipe));
     QS_TRY(qs_allocate(classes, sizeof *out->table, &out->table));
     QS_TRY(qs_allocate(classes, sizeof *out->tensors, &out->tensors));
     for (int c = 0; c < cluster->classes; c++) {
-        out->by_class[c] = &out->recipe[nodes * (size_t)c];
-        QS_TRY(class_bind(plan, graph, &cluster->class_[c], &out->own[nodes * (size_t)c], &out->recipe[nodes * (size_t)c]));
+        QS_TRY(class_bind(plan, graph, &cluster->class_[c], &out->recipe[c]));
         QS_TRY(qs_tensors_bind(qs_plan_class(plan, cluster->class_[c].name), graph, &out->table[c]));
         out->tensors[c] = &out->table[c];
     }
@@ -157,7 +144,9 @@ qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, const qs_c
                           const qs_cost_options *options, char **trace, qs_prediction *out) {
     binding bound = {0};
     qs_status status = classes_bind(plan, graph, cluster, &bound);
-    if (status == QS_OK) status = bound_predict(plan, graph, cluster, profile, options, bound.by_class, bound.tensors, trace, out);
+    if (status == QS_OK)
+        status =
+            bound_predict(plan, graph, cluster, profile, options, (const qs_recipe *const *const *)bound.recipe, bound.tensors, trace, out);
     binding_release(&bound, cluster->classes);
     return status;
 }

@@ -5,67 +5,6 @@
 
 #include "schedule_internal.h"
 
-/* ---- Which tensor is meant ---------------------------------------------------------------------------------------------------------- */
-
-static int parameter_find(const qs_graph *graph, const char *name) {
-    for (int i = 0; i < graph->parameters; i++)
-        if (strcmp(graph->parameter[i].name, name) == 0) return i;
-    return -1;
-}
-
-static qs_status parameter_bind(const qs_tensor_choice *tensor, const qs_graph *graph, qs_tensor_table *out) {
-    const int index = parameter_find(graph, tensor->name);
-    if (index < 0)
-        return qs_fail(QS_MISMATCH,
-                       "tensor %s: model %s has no operator and no parameter of that name; outputs are named after their operator, the "
-                       "images \"input\", parameters as in \"conv1.weights\"",
-                       tensor->name, graph->name);
-    if (graph->parameter[index].gradient == QS_ROLE_COUNT)
-        return qs_fail(QS_MISMATCH, "tensor %s: running statistics stay in fp32; leave it out", tensor->name);
-    if (tensor->saved)
-        return qs_fail(QS_MISMATCH, "tensor %s: saved as %s, but the masters of parameters are kept in fp32; leave \"saved\" out",
-                       tensor->name, tensor->saved->name);
-    out->parameter[index] = tensor;
-    return QS_OK;
-}
-
-static qs_status value_bind(const qs_tensor_choice *tensor, const qs_graph *graph, int node, qs_tensor_table *out) {
-    const qs_op *op = graph->node[node].op;
-    if (op && op->kind == QS_FIXED) return qs_fail(QS_MISMATCH, "tensor %s: the loss stays in fp32; leave it out", tensor->name);
-    if (op && op->alias)
-        return qs_fail(QS_MISMATCH, "tensor %s: %s moves no data, its output is the tensor %s; name that one", tensor->name, op->name,
-                       graph->node[graph->node[node].input[0]].name);
-    out->value[node] = tensor;
-    return QS_OK;
-}
-
-static qs_status tensor_bind(const qs_tensor_choice *tensor, const qs_graph *graph, qs_tensor_table *out) {
-    const int node = qs_graph_find(graph, tensor->name);
-    return node < 0 ? parameter_bind(tensor, graph, out) : value_bind(tensor, graph, node, out);
-}
-
-qs_status qs_tensors_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out) {
-    qs_tensor_table table = {0};
-    qs_status status = QS_OK;
-    *out = table;
-    if (!plan || plan->tensors == 0) return QS_OK;
-    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *table.value, &table.value));
-    QS_GOTO(qs_allocate((size_t)graph->parameters + 1, sizeof *table.parameter, &table.parameter));
-    for (int i = 0; i < plan->tensors; i++)
-        QS_GOTO(qs_fail_within(tensor_bind(&plan->tensor[i], graph, &table), "class %s", plan->class_name));
-    *out = table;
-    table = (qs_tensor_table){0};
-done:
-    qs_tensor_table_release(&table);
-    return status;
-}
-
-void qs_tensor_table_release(qs_tensor_table *table) {
-    free(table->value);
-    free(table->parameter);
-    *table = (qs_tensor_table){0};
-}
-
 size_t qs_counts_offset_value(const qs_graph *graph, int node) {
     (void)graph;
     return (size_t)node * QS_COUNTS_PITCH;

@@ -135,6 +135,10 @@ typedef struct qs_kernel_row {
 } qs_kernel_row;
 typedef qs_status (*qs_kernel_lookup)(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out);
 
+/* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
+ * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
+QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out);
+
 /* Formats of tensors by their place in the graph; entries NULL: fp32. Points into a plan. */
 typedef struct qs_tensor_table {
     const qs_tensor_choice **value;     /* (nodes) of each operator's output, the images first; NULL: nothing is rounded */

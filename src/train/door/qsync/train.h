@@ -317,9 +317,6 @@ QS_API void qs_landscape_release(qs_landscape *landscape);
 /* The direction alone; both flat buffers of trained parameters. 0 where a filter of the weights is. */
 QS_API void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction);
 
-/* Recipe of each node (nodes pointers, NULL for non-adjustable) for a class under a plan; pointers live as long as the plan. QS_MISMATCH
- * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
-QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out);
 /* The model a job trains on its data set (input shape taken from the set). */
 QS_API qs_status qs_job_model(const qs_job *job, qs_graph **out);
 
