@@ -44,3 +44,10 @@ publish() {
     cat > "$EXPERIMENT_RESULTS/$1.new.$$"
     mv "$EXPERIMENT_RESULTS/$1.new.$$" "$EXPERIMENT_RESULTS/$1"
 }
+
+# draw PICTURE JQ_ARGUMENTS...: the description that a jq program prints becomes the picture EXPERIMENT_RESULTS/PICTURE.
+draw() {
+    picture=$1
+    shift
+    jq -L experiments "$@" | "$QSYNC" plot - --out "$EXPERIMENT_RESULTS/$picture"
+}
