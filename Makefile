@@ -50,7 +50,6 @@ bench-%: setup
 experiment-%: setup
 	@test -f experiments/$*/run.sh || { echo 'there is no experiments/$*; there is:$(patsubst experiments/%/run.sh, experiment-%,$(wildcard experiments/*/run.sh))' >&2; exit 2; }
 	@$(MAKE) --no-print-directory release
-	@sh tools/setup.sh tools/packages-experiments.txt
 	@QSYNC="$(CURDIR)/build/release/qsync" sh experiments/$*/run.sh
 
 install: release

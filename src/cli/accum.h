@@ -5,13 +5,10 @@
 #include "qsync/accumulator.h"
 #include "cli.h"
 
-/* accum_picture.c: an SVG file of that size, whose content `draw` writes. */
-qs_status accum_picture_write(const char *path, int width, int height, qs_status (*draw)(FILE *file, const void *context),
-                              const void *context);
-/* accum_curve.c: the exponent n (1 - VRR) over the width, plain and in chunks, as a self-contained SVG file. */
+/* accum_picture.c: the exponent n (1 - VRR) over the width, plain and in chunks, as a self-contained SVG file. */
 qs_status accum_curve_write(const char *path, const qs_accumulation *sum, int normal_bits);
 
-/* accum_model_curve.c: the sums of a model on the curves of all widths over the length, as a self-contained SVG file. */
+/* The sums of a model on the curves of all widths over the length. */
 typedef struct accum_model {
     const qs_graph *graph;
     int64_t batch;
@@ -57,7 +54,7 @@ double accum_derived_exponent(const accum_simulation *what, const qs_adder *adde
 int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order);
 /* accum_simulate.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
 qs_status accum_simulate(const accum_simulation *what);
-/* accum_measured.c: measured exponents of `adders` over the width, with intervals, beside the formula's, as a self-contained SVG file. */
+/* accum_picture.c: measured exponents of `adders` over the width, with intervals, beside the formula's. */
 qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one);
 
 /* accum_plan.c: reads a plan, gives its operators accumulators, writes and prints it. */

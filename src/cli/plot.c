@@ -94,9 +94,9 @@ static qs_status points_read(json_t *data, const char *where, plot_series *out) 
         if (length != 4 && (length != 2 || out->draw & PLOT_BOXES))
             return qs_fail(QS_BAD_FILE, "%s: row %zu of \"%s\" is no [x, y] or [x, y, low, high]", where, i + 1,
                            out->title ? out->title : "");
-        *to = (plot_point){number_at(row, 0), number_at(row, 1), number_at(row, 2), number_at(row, 3), NAN, NAN};
+        *to = (plot_point){number_at(row, 0), number_at(row, 1), number_at(row, 2), number_at(row, 3), NAN, NAN, NULL, NULL};
         if (isnan(to->x)) return qs_fail(QS_BAD_FILE, "%s: row %zu of \"%s\" has no x", where, i + 1, out->title ? out->title : "");
-        if (out->draw & PLOT_BOXES) *to = (plot_point){to->x, to->y, NAN, NAN, to->low, to->high};
+        if (out->draw & PLOT_BOXES) *to = (plot_point){to->x, to->y, NAN, NAN, to->low, to->high, NULL, NULL};
     }
     return QS_OK;
 }
@@ -180,12 +180,8 @@ static qs_status picture_read(json_t *root, const char *where, plot_picture *out
 }
 
 static void picture_release(plot_picture *picture) {
-    for (int p = 0; p < picture->panels; p++) {
-        plot_panel *panel = &picture->panel[p];
-        for (int s = 0; s < panel->series; s++)
-            free(panel->one[s].point);
-        free(panel->one), free(panel->mark), free(panel->x.tick), free(panel->y.tick);
-    }
+    for (int p = 0; p < picture->panels; p++)
+        plot_panel_release(&picture->panel[p]);
     free(picture->panel);
 }
 

@@ -9,6 +9,7 @@
 /* A point (x, y), with an interval from low to high unless they are NAN; y NAN: a gap in a line. A box goes from (x, y) to (to_x, to_y). */
 typedef struct plot_point {
     double x, y, low, high, to_x, to_y;
+    const char *text, *tip; /* beside the point, and where a pointer rests on it; NULL: none */
 } plot_point;
 
 enum { PLOT_LINE = 1, PLOT_POINTS = 2, PLOT_BARS = 4, PLOT_BOXES = 8 };
@@ -21,6 +22,7 @@ typedef struct plot_series {
     double width;      /* of lines in pixels, of bars on the axis; 0: 1.5 and 0.85 */
     int points;
     plot_point *point;
+    size_t capacity;
 } plot_series;
 
 typedef struct plot_tick {
@@ -51,6 +53,7 @@ typedef struct plot_panel {
     int series, marks;
     plot_series *one;
     plot_mark *mark;
+    size_t capacity[2]; /* of series, of marks */
 } plot_panel;
 
 typedef struct plot_picture {
@@ -60,6 +63,13 @@ typedef struct plot_picture {
     int panels;
     plot_panel *panel;
 } plot_picture;
+
+/* Add to a panel or a series. *out is good until the next series comes. */
+qs_status plot_series_add(plot_panel *panel, plot_series head, plot_series **out);
+qs_status plot_point_add(plot_series *series, plot_point point);
+qs_status plot_mark_add(plot_panel *panel, plot_mark mark);
+/* Releases points, series, marks and ticks. */
+void plot_panel_release(plot_panel *panel);
 
 /* Writes the file whole or not at all. */
 qs_status plot_write(const char *path, const plot_picture *picture);

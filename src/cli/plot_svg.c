@@ -9,7 +9,7 @@
 
 /* Sizes in pixels; a letter is about CHARACTER wide at the font's size. */
 enum { FONT = 12, LINE = 16, MARGIN = 10, SIDE = 64, MOST_TICKS = 64, TITLE = 26, MOST_END_LABELS = 128 };
-static const double character = 6.4;
+static const double character = 7;
 
 static const char *const colors[] = {"#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#1f78b4", "#666666"};
 enum { COLORS = sizeof colors / sizeof *colors };
@@ -37,6 +37,37 @@ static double y_of(const canvas *one, double value) {
 
 static const char *color_of(const plot_series *series, int index) {
     return series->color ? series->color : colors[index % COLORS];
+}
+
+/* ---- Building ---- */
+
+qs_status plot_series_add(plot_panel *panel, plot_series head, plot_series **out) {
+    QS_TRY(qs_grow(&panel->one, &panel->capacity[0], (size_t)panel->series + 1, sizeof *panel->one));
+    *out = &panel->one[panel->series++];
+    **out = head;
+    return QS_OK;
+}
+
+qs_status plot_point_add(plot_series *series, plot_point point) {
+    QS_TRY(qs_grow(&series->point, &series->capacity, (size_t)series->points + 1, sizeof *series->point));
+    series->point[series->points++] = point;
+    return QS_OK;
+}
+
+qs_status plot_mark_add(plot_panel *panel, plot_mark mark) {
+    QS_TRY(qs_grow(&panel->mark, &panel->capacity[1], (size_t)panel->marks + 1, sizeof *panel->mark));
+    panel->mark[panel->marks++] = mark;
+    return QS_OK;
+}
+
+void plot_panel_release(plot_panel *panel) {
+    for (int s = 0; s < panel->series; s++)
+        free(panel->one[s].point);
+    free(panel->one);
+    free(panel->mark);
+    free(panel->x.tick);
+    free(panel->y.tick);
+    *panel = (plot_panel){0};
 }
 
 /* ---- Texts ---- */
@@ -112,6 +143,11 @@ static range range_of(const plot_panel *panel, bool vertical) {
             if (vertical) range_extend(&all, axis, point->high);
         }
     }
+    for (int i = 0; i < panel->marks; i++) {
+        if (panel->mark[i].vertical == vertical) continue;
+        range_extend(&all, axis, panel->mark[i].at);
+        range_extend(&all, axis, panel->mark[i].to);
+    }
     if (bars && vertical) range_extend(&all, axis, 0);
     if (!(all.low <= all.high)) all = (range){0, 1};
     const double room = all.high > all.low ? 0.04 * (all.high - all.low) : fmax(fabs(all.high), 1) * 0.05;
@@ -123,29 +159,41 @@ static range range_of(const plot_panel *panel, bool vertical) {
     return all;
 }
 
-/* Where an axis has ticks, ascending, for about `wanted` of them: powers of ten, or 1, 2 or 5 of one. */
+/* Powers of ten, or 1, 2 and 5 of each where the range is short. */
+static int powers_choose(double low, double high, int wanted, double *at) {
+    static const double parts[] = {1, 2, 5};
+    const int few = high - low < 2 ? 3 : 1, step = (int)fmax(1, ceil((high - low) / (wanted + 1)));
+    int count = 0;
+    for (int power = (int)floor(low / step) * step; power <= high; power += step)
+        for (int i = 0; i < few; i++) {
+            const double value = power + log10(parts[i]);
+            if (value >= low - 1e-9 && value <= high + 1e-9 && count < MOST_TICKS) at[count++] = parts[i] * pow(10, power);
+        }
+    return count;
+}
+
+/* Where an axis has ticks, ascending, for about `wanted` of them: the caller's, powers of ten, or multiples of 1, 2 or 5 of one. */
 static int ticks_choose(const plot_axis *axis, range shown, int wanted, double *at) {
     const double low = fmin(shown.low, shown.high), high = fmax(shown.low, shown.high);
     int count = 0;
-    if (axis->ticks > 0) {
-        for (; count < axis->ticks && count < MOST_TICKS; count++)
-            at[count] = axis->tick[count].at;
-        return count;
-    }
+    for (; count < axis->ticks && count < MOST_TICKS; count++)
+        at[count] = axis->tick[count].at;
+    if (axis->ticks > 0) return count;
+    if (axis->logarithmic) return powers_choose(low, high, wanted, at);
     double step = pow(10, floor(log10((high - low) / wanted)));
     const double over = (high - low) / wanted / step;
     step *= over > 5 ? 10 : over > 2 ? 5 : over > 1 ? 2 : 1;
-    if (axis->logarithmic && step < 1) step = 1;
     for (double value = ceil(low / step - 1e-9) * step; value <= high + 1e-9 * step && count < MOST_TICKS; value += step)
-        at[count++] = axis->logarithmic ? pow(10, value) : fabs(value) < 1e-9 * step ? 0 : value;
+        at[count++] = fabs(value) < 1e-9 * step ? 0 : value;
     return count;
 }
 
 static void tick_text(const plot_axis *axis, int index, double at, char *out, size_t size) {
+    const double power = floor(log10(fabs(at)) + 1e-9);
     if (axis->ticks > 0)
         snprintf(out, size, "%s", axis->tick[index].text);
-    else if (axis->logarithmic && (at < 0.9e-3 || at > 1.1e4))
-        snprintf(out, size, "1e%.0f", log10(at));
+    else if (axis->logarithmic && (power < -3 || power > 4))
+        snprintf(out, size, "%.0fe%.0f", at / pow(10, power), power);
     else
         snprintf(out, size, "%.6g", at);
 }
@@ -175,7 +223,11 @@ static void axes_draw(const canvas *one) {
             text_write(file, x, one->bottom + LINE, text, (text_style){.anchor = "middle"});
     }
     fprintf(file, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#666\"/>\n", one->left, one->top, one->bottom, one->right);
-    if (panel->title) text_write(file, (one->left + one->right) / 2, one->top - 9, panel->title, (text_style){.anchor = "middle"});
+    if (panel->title) {
+        const double needed = character * letters_count(panel->title), there = one->right - one->left + SIDE;
+        const int size = needed > there ? (int)fmax(7, FONT * there / needed) : FONT;
+        text_write(file, (one->left + one->right) / 2, one->top - 9, panel->title, (text_style){.anchor = "middle", .size = size});
+    }
 }
 
 static void marks_draw(const canvas *one) {
@@ -238,9 +290,13 @@ static void series_draw(const canvas *one, const plot_series *series, const char
             fprintf(file, "<path d=\"M%.1f %.1fV%.1fM%.1f %.1fh6M%.1f %.1fh6\" stroke=\"%s\"/>\n", x, low, high, x - 3, low, x - 3, high,
                     series->draw & PLOT_BARS ? "black" : color);
         }
-        if (series->draw & PLOT_POINTS)
-            fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" %s=\"%s\"%s/>\n", x, y, series->hollow ? "stroke" : "fill", color,
+        if (series->draw & PLOT_POINTS) {
+            fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" %s=\"%s\"%s>", x, y, series->hollow ? "stroke" : "fill", color,
                     series->hollow ? " fill=\"white\"" : "");
+            if (point->tip) fprintf(file, "<title>"), letters_write(file, point->tip), fprintf(file, "</title>");
+            fprintf(file, "</circle>\n");
+        }
+        if (point->text) text_write(file, x - 4, y - 5, point->text, (text_style){.anchor = "end", .size = 10});
     }
 }
 
@@ -343,6 +399,7 @@ static void frame_place(canvas *one, double left, double top, double width, doub
 
 static void panel_draw(canvas *one, double left, double top, double width, double height) {
     const plot_panel *panel = one->panel;
+    if (panel->series == 0 && panel->marks == 0) return;
     const int rows = panel->legend == PLOT_BELOW ? legend_draw(NULL, panel, 0, 0, width - SIDE) : 0;
     const range x = range_of(panel, false), y = range_of(panel, true);
     one->x_low = x.low, one->x_high = x.high, one->y_low = y.low, one->y_high = y.high;
