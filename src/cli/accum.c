@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync accum: how wide accumulators must be, of one sum or of every GEMM of a model; by the formula, or measured (accum_simulate.c). */
+/* qsync accum: how wide accumulators must be, of one sum or of every GEMM of a model; by the formula, or measured (accum_measure.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct accum {
     qs_profile profile;
     const qs_adder *adder; /* of a model: whose widths; NULL: the formula's */
     bool json, simulate;
-    accum_simulation simulation;
+    accum_measurement measurement;
     accum_planning planning;
 } accum;
 
@@ -53,7 +53,7 @@ static qs_status exponents_print(const accum *one, const widths *bits) {
 /* Calls for each adder that was asked for. */
 static qs_status adders_each(const accum *one, qs_status (*visit)(const accum *one, const qs_adder *adder, json_t *rows), json_t *rows) {
     const qs_adder *only = NULL;
-    if (strcmp(one->simulation.adder, "all") != 0) QS_TRY(qs_adder_find(one->simulation.adder, &only));
+    if (strcmp(one->measurement.adder, "all") != 0) QS_TRY(qs_adder_find(one->measurement.adder, &only));
     for (size_t a = 0; a < qs_adder_count(); a++)
         if (!only || qs_adder_at(a) == only) QS_TRY(visit(one, qs_adder_at(a), rows));
     return QS_OK;
@@ -149,7 +149,7 @@ static qs_status model_out(const accum *one) {
 
 static qs_status model_open(accum *one, const char *model) {
     qs_model_input input;
-    if (strcmp(one->simulation.adder, "all") != 0) QS_TRY(qs_adder_find(one->simulation.adder, &one->adder));
+    if (strcmp(one->measurement.adder, "all") != 0) QS_TRY(qs_adder_find(one->measurement.adder, &one->adder));
     QS_TRY(model_input_parse(one->input, 0, model, &input));
     QS_TRY(qs_model_build(model, &input, &one->graph));
     if (!one->profile_file) return QS_OK;
@@ -182,11 +182,11 @@ static qs_status planning_run(accum *one) {
     return accum_plan(&one->planning);
 }
 
-static qs_status simulation_run(accum *one) {
-    one->simulation.sum = one->sum;
-    one->simulation.svg = one->svg;
-    one->simulation.json = one->json;
-    return accum_simulate(&one->simulation);
+static qs_status measurement_run(accum *one) {
+    one->measurement.sum = one->sum;
+    one->measurement.svg = one->svg;
+    one->measurement.json = one->json;
+    return accum_measure(&one->measurement);
 }
 
 static const option_row option_rows[] = {
@@ -198,16 +198,16 @@ static const option_row option_rows[] = {
     {OPTION(accum, input, "input", "CxHxW", "of a model: input shape"), .usual = "the model's own"},
     {OPTION(accum, profile_file, "profile", "FILE", "of a model: measured shares of zeros")},
     {OPTION(accum, svg, "svg", "FILE", "draw n (1 - VRR): of a sum over the width, of a model over the length")},
-    {OPTION(accum, simulation.adder, "adder", "NAME",
+    {OPTION(accum, measurement.adder, "adder", "NAME",
             "align-truncate, nearest-even, toward-zero, stochastic: of a sum that one alone, of a model its widths too"),
      .standard = "all"},
     {OPTION(accum, simulate, "simulate", NULL, "of a sum: measure what adders retain, beside it")},
-    {OPTION(accum, simulation.addends, "addends", "KIND", "products of two normals, or single ones: normal"), .standard = "products",
+    {OPTION(accum, measurement.addends, "addends", "KIND", "products of two normals, or single ones: normal"), .standard = "products",
      .needs = "simulate"},
-    {OPTION(accum, simulation.trials, "trials", "N", "sums for each figure"), .standard = "10000", .minimum = 2, .needs = "simulate"},
-    {OPTION(accum, simulation.seed, "seed", "N", "of the random products"), .standard = "1", .needs = "simulate"},
-    {OPTION(accum, simulation.least, "least", "BITS", "the first width"), .usual = "the products'", .minimum = 1, .needs = "simulate"},
-    {OPTION(accum, simulation.threads, "threads", "N", "for the same figures"), .standard = "1", .minimum = 1, .needs = "simulate"},
+    {OPTION(accum, measurement.trials, "trials", "N", "sums for each figure"), .standard = "10000", .minimum = 2, .needs = "simulate"},
+    {OPTION(accum, measurement.seed, "seed", "N", "of the random products"), .standard = "1", .needs = "simulate"},
+    {OPTION(accum, measurement.least, "least", "BITS", "the first width"), .usual = "the products'", .minimum = 1, .needs = "simulate"},
+    {OPTION(accum, measurement.threads, "threads", "N", "for the same figures"), .standard = "1", .minimum = 1, .needs = "simulate"},
     {OPTION(accum, planning.plan_file, "plan", "FILE", "of a model: the plan whose GEMMs it is about"), .needs = "accumulate"},
     {OPTION(accum, planning.out, "out", "FILE", "write that plan here"), .needs = "plan"},
     {OPTION(accum, json, "json", NULL, "print JSON")},
@@ -236,7 +236,7 @@ qs_status verb_accum(int argc, char **argv) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(question_check(&table, &one, first < argc));
-    if (first == argc) return one.simulate ? simulation_run(&one) : sum_out(&one);
+    if (first == argc) return one.simulate ? measurement_run(&one) : sum_out(&one);
     QS_GOTO(model_open(&one, argv[first]));
     QS_GOTO(one.planning.plan_file ? planning_run(&one) : model_out(&one));
 done:

@@ -19,16 +19,16 @@ typedef struct accum_model {
 qs_status accum_model_curve_write(const char *path, const accum_model *what);
 
 /* What --simulate asks. */
-typedef struct accum_simulation {
+typedef struct accum_measurement {
     qs_accumulation sum; /* chunk: of the chunked sums */
     int64_t trials, seed;
     int least; /* bits: the first width measured; 0: the products' */
     int threads;
     const char *adder, *addends, *svg; /* adder: a name or "all"; addends: "products" or "normal" */
     bool json;
-} accum_simulation;
+} accum_measurement;
 
-/* An estimate that 95 % of repetitions have within ± interval of the truth. */
+/* An estimate that 95 % of repetitions have within ± interval of the true value. */
 typedef struct measured {
     double value, interval;
 } measured;
@@ -49,13 +49,13 @@ typedef struct accum_adder {
 /* The first width whose exponent, moved by `sides` times its interval, is below the limit; 0: none of those measured. */
 int accum_width(const accum_adder *one, int order, double sides);
 /* n (1 - VRR) as derived for an adder (qs_adder_exponent); NAN where nothing is. */
-double accum_derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits);
+double accum_derived_exponent(const accum_measurement *what, const qs_adder *adder, int order, int bits);
 /* The width that is derived for an adder (qs_adder_bits); 0: nothing is. */
-int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order);
-/* accum_simulate.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
-qs_status accum_simulate(const accum_simulation *what);
+int accum_derived_width(const accum_measurement *what, const qs_adder *adder, int order);
+/* accum_measure.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
+qs_status accum_measure(const accum_measurement *what);
 /* accum_picture.c: measured exponents of `adders` over the width, with intervals, beside the formula's. */
-qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one);
+qs_status accum_measured_write(const char *path, const accum_measurement *what, int adders, const accum_adder *one);
 
 /* accum_plan.c: reads a plan, gives its operators accumulators, writes and prints it. */
 typedef struct accum_planning {

@@ -74,7 +74,7 @@ typedef struct measured_texts {
 } measured_texts;
 
 /* The line that is derived for an adder, and points, measured, with their intervals. */
-static qs_status adder_add(plot_panel *panel, const accum_simulation *what, int order, const accum_adder *adder, int last,
+static qs_status adder_add(plot_panel *panel, const accum_measurement *what, int order, const accum_adder *adder, int last,
                            const char *color, const char *key) {
     plot_series *line, *points;
     QS_TRY(plot_series_add(panel, (plot_series){.color = color, .draw = PLOT_LINE}, &line));
@@ -95,7 +95,7 @@ static qs_status adder_add(plot_panel *panel, const accum_simulation *what, int 
     return QS_OK;
 }
 
-static qs_status formula_add(plot_panel *panel, const accum_simulation *what, int order, int last) {
+static qs_status formula_add(plot_panel *panel, const accum_measurement *what, int order, int last) {
     const qs_accumulation sum = in_order(what->sum, order);
     plot_series *line;
     QS_TRY(plot_series_add(panel, (plot_series){.title = "the formula", .color = "#000000", .draw = PLOT_LINE, .dash = true, .width = 2},
@@ -108,7 +108,7 @@ static qs_status formula_add(plot_panel *panel, const accum_simulation *what, in
     return QS_OK;
 }
 
-qs_status accum_measured_write(const char *path, const accum_simulation *what, int adders, const accum_adder *one) {
+qs_status accum_measured_write(const char *path, const accum_measurement *what, int adders, const accum_adder *one) {
     char title[TITLE], note[NOTE];
     measured_texts *texts = NULL;
     plot_panel panel[ORDERS] = {{0}};

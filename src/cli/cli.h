@@ -30,13 +30,7 @@ enum {
 void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);
 qs_status job_options_finish(job_options *options);
-/* optimizer.c: the options of job_options that come from the list of optimisers. */
 const char *optimizer_names(void); /* "sgd or adam" */
-void optimizer_options_start(job_options *options);
-void optimizer_options_add(job_options *options, option_table *table);
-qs_status optimizer_options_finish(job_options *options);
-/* What was not said is the plan's; a plan for another optimiser than was said changes nothing. */
-void optimizer_from_plan(const qs_job *planned, const option_table *table, qs_job *job);
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer
  * refuses a contradiction instead of ignoring it. */
@@ -72,10 +66,8 @@ bool session_is_first(const session *one);
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);
 
-/* ---- Estimated profiles --------------------------------------------------------------------------------------------------- */
+/* ---- Statistics of profiles (profile.c) ------------------------------------------------------------ */
 
-/* qs_profile_estimate of a cluster file; opens no device. */
-qs_status profile_estimate(const char *cluster_file, const qs_job *job, int64_t least, int64_t most, qs_profile *out);
 /* The statistics of another profile of the same model, in the place of the profile's own. */
 qs_status statistics_take(const char *file, qs_profile *profile);
 /* QS_MISMATCH, with the way out, where an indicator lacks statistics. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "truth.h"
+#include "ground_truth.h"
 
 #define MOST_RECIPES 8
 
@@ -125,7 +125,7 @@ typedef struct indicator_options {
     const char *profile, *recipes, *name, *convention;
     int64_t global_batch;
     bool ground_truth, json;
-    truth_options truth;
+    ground_truth_options truth;
     option_table table;
 } indicator_options;
 
@@ -153,11 +153,11 @@ static qs_status options_read(indicator_options *o, int argc, char **argv, bool 
                     "  qsync indicator --ground-truth --profile profile.json --dataset cifar10 --seeds 16 --out truth.csv\n"};
     int first = 0;
     OPTIONS_ADD(&o->table, option_rows, o);
-    truth_options_add(&o->truth, &o->table);
+    ground_truth_options_add(&o->truth, &o->table);
     QS_TRY(options_parse(&o->table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     QS_TRY(options_require(&o->table, &usage, 1, (const char *const[]){"profile"}));
-    return o->ground_truth ? QS_OK : truth_options_refuse(&o->table);
+    return o->ground_truth ? QS_OK : ground_truth_options_refuse(&o->table);
 }
 
 qs_status verb_indicator(int argc, char **argv) {
@@ -172,7 +172,7 @@ qs_status verb_indicator(int argc, char **argv) {
     if (listed) QS_TRY(names_each(options.recipes, recipe_add, &work));
     QS_GOTO(qs_profile_read(options.profile, &work.profile));
     if (options.ground_truth) {
-        QS_GOTO(truth_run(&options.truth, &options.table, &work.profile, work.recipes, work.recipe, options.json));
+        QS_GOTO(ground_truth_run(&options.truth, &options.table, &work.profile, work.recipes, work.recipe, options.json));
         goto done;
     }
     QS_GOTO(table_make(&work, options.name, options.global_batch, (uint64_t)options.truth.job.seed));

@@ -17,7 +17,7 @@ void waits_print(const qs_cluster *cluster, const qs_prediction *prediction);
 /* plan_explain.c: why the plan is as it is. */
 void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction);
 json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction);
-/* plan_ends.c: a plan whose pins keep the model's first and last adjustable operator in a recipe. Release with qs_plan_release, also on
+/* plan_options.c: a plan whose pins keep the model's first and last adjustable operator in a recipe. Release with qs_plan_release, also on
  * failure. */
 qs_status plan_ends_pin(const qs_graph *graph, const qs_cluster *cluster, const char *recipe, qs_plan *out);
 /* plan_diff.c: prints what two plan files differ in. QS_OK: nothing; QS_FAILED: they differ; QS_USAGE: a file is no plan. */

@@ -33,7 +33,7 @@ static measured ratio_of(const qs_retention *one) {
 
 /* Which widths of which adders a round measures. */
 typedef struct measuring {
-    const accum_simulation *what;
+    const accum_measurement *what;
     qs_addends addends;
     int adders;
     accum_adder *one;
@@ -44,7 +44,7 @@ typedef struct measuring {
 } measuring;
 
 static qs_status cases_run(measuring *all, int64_t length, int64_t chunk, qs_retention *out) {
-    const accum_simulation *what = all->what;
+    const accum_measurement *what = all->what;
     const qs_simulation question = {all->addends, what->sum.product_bits, length,
                                     what->trials, (uint64_t)what->seed,   1 - what->sum.nonzero};
     for (int c = 0; c < all->cases; c++)
@@ -113,14 +113,14 @@ done:
 /* ---- Telling ----------------------------------------------------------------------------------------------------------------- */
 
 /* The formula's exponent; NAN for widths below the products', of which it says nothing. */
-static double formula_exponent(const accum_simulation *what, int order, int bits) {
+static double formula_exponent(const accum_measurement *what, int order, int bits) {
     qs_accumulation sum = what->sum;
     double exponent;
     if (order == ORDER_NORMAL) sum.chunk = 0;
     return bits >= sum.product_bits && qs_accumulation_exponent(&sum, bits, &exponent) == QS_OK ? exponent : NAN;
 }
 
-double accum_derived_exponent(const accum_simulation *what, const qs_adder *adder, int order, int bits) {
+double accum_derived_exponent(const accum_measurement *what, const qs_adder *adder, int order, int bits) {
     const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
     qs_accumulation sum = what->sum;
     double exponent;
@@ -128,7 +128,7 @@ double accum_derived_exponent(const accum_simulation *what, const qs_adder *adde
     return qs_adder_exponent(adder, addends, &sum, bits, &exponent) == QS_OK ? exponent : NAN;
 }
 
-int accum_derived_width(const accum_simulation *what, const qs_adder *adder, int order) {
+int accum_derived_width(const accum_measurement *what, const qs_adder *adder, int order) {
     const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
     qs_accumulation sum = what->sum;
     int bits;
@@ -143,7 +143,7 @@ static void exponent_print(double exponent) {
         printf("%10.3g", exponent);
 }
 
-static void adder_print(const accum_simulation *what, const accum_adder *one) {
+static void adder_print(const accum_measurement *what, const accum_adder *one) {
     printf("\n%s\n%5s %9s %9s %9s %25s %9s %9s %25s %9s %9s\n", qs_adder_name(one->adder), "bits", "VRR", "+-", "error", "n (1 - VRR)",
            "derived", "formula", "chunked", "derived", "formula");
     for (int b = 1; b <= QS_WIDEST_ADDER; b++) {
@@ -159,7 +159,7 @@ static void adder_print(const accum_simulation *what, const accum_adder *one) {
     }
 }
 
-static void widths_print(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
+static void widths_print(const accum_measurement *what, const int *formula, int adders, const accum_adder *one) {
     printf("\nmantissa bits needed, measured (lowest .. highest by the interval):\n%-16s %14s   chunks of %-5lld  derived for the adder\n"
            "%-16s %14d   %d\n",
            "", "one by one", (long long)what->sum.chunk, "formula", formula[ORDER_NORMAL], formula[ORDER_CHUNKED]);
@@ -175,7 +175,7 @@ static void widths_print(const accum_simulation *what, const int *formula, int a
     }
 }
 
-static json_t *order_json(const accum_simulation *what, const accum_adder *one, int order) {
+static json_t *order_json(const accum_measurement *what, const accum_adder *one, int order) {
     json_t *widths = json_array();
     for (int b = 1; b <= QS_WIDEST_ADDER; b++) {
         const accum_point *point = &one->point[b];
@@ -192,7 +192,7 @@ static json_t *order_json(const accum_simulation *what, const accum_adder *one, 
                      widths);
 }
 
-static qs_status all_json(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
+static qs_status all_json(const accum_measurement *what, const int *formula, int adders, const accum_adder *one) {
     json_t *rows = json_object();
     for (int a = 0; a < adders; a++)
         json_object_set_new(
@@ -204,7 +204,7 @@ static qs_status all_json(const accum_simulation *what, const int *formula, int 
                                 formula[ORDER_NORMAL], "chunked", formula[ORDER_CHUNKED], "adders", rows));
 }
 
-static void all_print(const accum_simulation *what, const int *formula, int adders, const accum_adder *one) {
+static void all_print(const accum_measurement *what, const int *formula, int adders, const accum_adder *one) {
     printf("%lld products of %d mantissa bits (%s), %s of them not zero, %lld trials, seed %lld; intervals of 95 %%\n"
            "a width is enough while n (1 - VRR) is below ln 50 = %.3f; error: mean square, in variances of the exact sum\n",
            (long long)what->sum.length, what->sum.product_bits, strcmp(what->addends, "normal") == 0 ? "single normals" : "of two normals",
@@ -232,23 +232,23 @@ static qs_status addends_parse(const char *name, qs_addends *out) {
     return qs_fail(QS_USAGE, "--addends %s: products or normal", name);
 }
 
-static qs_status question_check(const accum_simulation *what) {
+static qs_status question_check(const accum_measurement *what) {
     if (what->sum.product_bits > QS_WIDEST_ADDER)
-        return qs_fail(QS_USAGE, "--m-p %d: adders are simulated up to %d bits", what->sum.product_bits, QS_WIDEST_ADDER);
+        return qs_fail(QS_USAGE, "--m-p %d: adders are measured up to %d bits", what->sum.product_bits, QS_WIDEST_ADDER);
     if (what->least > QS_WIDEST_ADDER)
-        return qs_fail(QS_USAGE, "--least %d: adders are simulated up to %d bits", what->least, QS_WIDEST_ADDER);
+        return qs_fail(QS_USAGE, "--least %d: adders are measured up to %d bits", what->least, QS_WIDEST_ADDER);
     return what->svg ? output_check(what->svg) : QS_OK;
 }
 
-static qs_status formula_read(const accum_simulation *what, int *formula) {
+static qs_status formula_read(const accum_measurement *what, int *formula) {
     qs_accumulation sum = what->sum;
     QS_TRY(qs_accumulation_bits(&sum, &formula[ORDER_CHUNKED]));
     sum.chunk = 0;
     return qs_accumulation_bits(&sum, &formula[ORDER_NORMAL]);
 }
 
-qs_status accum_simulate(const accum_simulation *asked) {
-    accum_simulation what = *asked;
+qs_status accum_measure(const accum_measurement *asked) {
+    accum_measurement what = *asked;
     measuring all = {.what = &what};
     int formula[ORDERS];
     qs_status status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync indicator --ground-truth: the noise of the gradient as it is, operator by operator, and how well every indicator ranks it. */
-#include "truth.h"
+#include "ground_truth.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct opinion {
 } opinion;
 
 typedef struct comparison {
-    const truth_options *options;
+    const ground_truth_options *options;
     const qs_profile *profile;
     qs_cluster cluster;
     const qs_class *class_;
@@ -34,23 +34,25 @@ typedef struct comparison {
 /* ---- Options --------------------------------------------------------------------------------------------------------- */
 
 static const option_row option_rows[] = {
-    {OPTION(truth_options, class_name, "class", "NAME", "device class of --cluster to measure on"), .needs = "ground-truth"},
-    {OPTION(truth_options, seeds, "seeds", "N", "runs of every recipe that draws"), .standard = "16", .minimum = 2,
+    {OPTION(ground_truth_options, class_name, "class", "NAME", "device class of --cluster to measure on"), .needs = "ground-truth"},
+    {OPTION(ground_truth_options, seeds, "seeds", "N", "runs of every recipe that draws"), .standard = "16", .minimum = 2,
      .needs = "ground-truth"},
-    {OPTION(truth_options, warm_up, "warm-up", "N", "fp32 training iterations before it"), .standard = "20", .needs = "ground-truth"},
-    {OPTION(truth_options, stochastic_floats, "stochastic-floats", NULL, "round to float formats stochastically too, not to nearest"),
+    {OPTION(ground_truth_options, warm_up, "warm-up", "N", "fp32 training iterations before it"), .standard = "20",
      .needs = "ground-truth"},
-    {OPTION(truth_options, out, "out", "FILE", "keep measured noise and indicators as CSV"), .needs = "ground-truth"},
+    {OPTION(ground_truth_options, stochastic_floats, "stochastic-floats", NULL,
+            "round to float formats stochastically too, not to nearest"),
+     .needs = "ground-truth"},
+    {OPTION(ground_truth_options, out, "out", "FILE", "keep measured noise and indicators as CSV"), .needs = "ground-truth"},
 };
 
-void truth_options_add(truth_options *o, option_table *table) {
+void ground_truth_options_add(ground_truth_options *o, option_table *table) {
     job_options_start(&o->job);
     job_options_add(&o->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_PROFILED);
     session_options_add(&o->where, "indicator", &o->job.job, table);
     OPTIONS_ADD(table, option_rows, o);
 }
 
-qs_status truth_options_refuse(const option_table *table) {
+qs_status ground_truth_options_refuse(const option_table *table) {
     static const char *const of_runs[] = {"model", "dataset", "batch", "data", "cluster", "backend", "threads"};
     return options_refuse(table, (int)(sizeof of_runs / sizeof *of_runs), of_runs, "--ground-truth: the profile says it otherwise");
 }
@@ -106,7 +108,7 @@ static void progress(void *context, const char *what, double fraction) {
     progress_show(fraction, "ground truth: %s", what);
 }
 
-static qs_status truth_measure(comparison *one) {
+static qs_status ground_truth_measure(comparison *one) {
     const qs_truth_options options = {.job = &one->options->job.job,
                                       .class_ = one->class_,
                                       .data_folder = one->options->job.data_folder,
@@ -204,7 +206,7 @@ static double percent_of(double part, double whole) {
     return whole > 0 && isfinite(whole) ? 100 * part / whole : 0;
 }
 
-static void truth_print(const comparison *one) {
+static void ground_truth_print(const comparison *one) {
     const qs_truth *truth = &one->truth;
     const int kept = one->recipes - 1;
     printf(
@@ -256,7 +258,7 @@ static json_t *opinion_json(const comparison *one, const opinion *it) {
     return value;
 }
 
-static qs_status truth_json(const comparison *one) {
+static qs_status ground_truth_json(const comparison *one) {
     json_t *rows = json_array(), *opinions = json_array();
     for (int i = 0; i < one->truth.rows; i++)
         json_array_append_new(rows, row_json(&one->truth.row[i]));
@@ -312,17 +314,17 @@ static qs_status compare(comparison *one, int recipes, const qs_recipe *recipe, 
     const char *out = one->options->out;
     QS_TRY(device_open(one));
     QS_TRY(recipes_take(one, recipes, recipe));
-    QS_TRY(truth_measure(one));
+    QS_TRY(ground_truth_measure(one));
     QS_TRY(opinions_form(one));
     if (out) QS_TRY(csv_write(one, out));
-    if (json) return truth_json(one);
-    truth_print(one);
+    if (json) return ground_truth_json(one);
+    ground_truth_print(one);
     if (out) printf("\nwritten to %s\n", out);
     return QS_OK;
 }
 
-qs_status truth_run(truth_options *options, const option_table *table, const qs_profile *profile, int recipes, const qs_recipe *recipe,
-                    bool json) {
+qs_status ground_truth_run(ground_truth_options *options, const option_table *table, const qs_profile *profile, int recipes,
+                           const qs_recipe *recipe, bool json) {
     comparison one = {.options = options, .profile = profile};
     if (!option_given(table, "dataset")) return qs_fail(QS_USAGE, "--ground-truth needs --dataset: the profile does not say what was seen");
     if (!option_given(table, "model")) options->job.model = profile->model;

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of a job: what its record says of them, the settings that optimisers declare, and a plan's job in their place. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* ---- Optimisers: the list of operators says which there are and which settings they have ---- */
+
+/* A setting, of one optimiser or of several. */
+typedef struct setting_option {
+    const char *setting; /* "weight_decay" */
+    char option[32];     /* "weight-decay" */
+    char owners[96];     /* "of sgd (0.0005), adam (0.01)" */
+    char help[256];      /* what it is for each of them */
+} setting_option;
+
+static setting_option known[MOST_SETTINGS];
+static int settings;
+static option_row rows[1 + MOST_SETTINGS];
+static char names_help[64];
+
+static void append(char *text, size_t size, const char *format, ...) QS_PRINTF(3, 4);
+static void append(char *text, size_t size, const char *format, ...) {
+    va_list list;
+    const size_t used = strlen(text);
+    va_start(list, format);
+    vsnprintf(text + used, size - used, format, list);
+    va_end(list);
+}
+
+static setting_option *option_of(const char *setting) {
+    for (int i = 0; i < settings; i++)
+        if (strcmp(known[i].setting, setting) == 0) return &known[i];
+    if (settings == MOST_SETTINGS) return NULL;
+    setting_option *one = &known[settings++];
+    one->setting = setting;
+    snprintf(one->option, sizeof one->option, "%s", setting);
+    for (char *at = one->option; *at; at++)
+        if (*at == '_') *at = '-';
+    append(one->owners, sizeof one->owners, "of");
+    return one;
+}
+
+static void optimizer_read(const qs_op *op) {
+    append(names_help, sizeof names_help, "%s%s", names_help[0] ? " or " : "", op->name);
+    for (int i = 0; i < qs_op_settings(op); i++) {
+        const qs_setting *one = &op->setting[i];
+        setting_option *option = option_of(one->name);
+        if (!option) continue;
+        append(option->owners, sizeof option->owners, "%s %s (%g)", option->help[0] ? "," : "", op->name, one->standard);
+        append(option->help, sizeof option->help, "%s%s: %s (%g)", option->help[0] ? "; " : "", op->name, one->text, one->standard);
+    }
+}
+
+static void list_read(void) {
+    const char *name;
+    if (settings > 0) return;
+    for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++)
+        optimizer_read(qs_op_of(name));
+}
+
+const char *optimizer_names(void) {
+    list_read();
+    return names_help;
+}
+
+static void optimizer_options_start(job_options *options) {
+    options->optimizer = "sgd";
+    options->rate = NAN;
+    for (int i = 0; i < MOST_SETTINGS; i++)
+        options->setting[i] = NAN;
+}
+
+static void optimizer_options_add(job_options *o, option_table *table) {
+    list_read();
+    rows[0] = (option_row){OPTION(job_options, optimizer, "optimizer", "NAME", names_help), .standard = "sgd"};
+    for (int i = 0; i < settings; i++) {
+        rows[1 + i] = (option_row){OPTION(job_options, setting[0], known[i].option, "X", known[i].help)};
+        rows[1 + i].at += (size_t)i * sizeof *o->setting;
+    }
+    options_add(table, 1 + settings, rows, o);
+}
+
+/* ---- Options of a job: what the record of a job says of them ---- */
+
+static const option_row asked_rows[] = {
+    {OPTION(job_options, model, "model", "NAME", NULL), .field = "model", .standard = "resnet8"},
+    {OPTION(job_options, all_reduce, "all-reduce", "NAME", NULL), .field = "buckets.algorithm", .standard = "shared"},
+    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .standard = "fp32"},
+};
+static const option_row profiled_rows[] = {
+    {OPTION(job_options, model, "model", "NAME", NULL), .field = "model", .usual = "the profile's"},
+    {OPTION(job_options, all_reduce, "all-reduce", "NAME", NULL), .field = "buckets.algorithm", .usual = "the profile's"},
+    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .usual = "the profile's"},
+};
+static const option_row step_rows[] = {
+    {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},
+    {OPTION(job_options, loss_scaling, "loss-scaling", "WHAT", NULL), .field = "loss_scaling", .standard = "off"},
+    {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
+};
+static const option_row dataset_rows[] = {
+    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes"), .standard = "shapes"},
+};
+static const option_row batch_rows[] = {
+    {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .standard = "128", .minimum = 1},
+};
+static const option_row profiled_batch_rows[] = {
+    {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .usual = "the profile's", .minimum = 1},
+};
+static const option_row folder_rows[] = {
+    {OPTION(job_options, data_folder, "data", "FOLDER", "where the data sets are"), .usual = "$QSYNC_DATA"},
+};
+static const option_row epochs_rows[] = {
+    {OPTION(job_options, job.epochs, "epochs", "N", NULL), .field = "epochs", .standard = "5"},
+    {OPTION(job_options, rate, "rate", "X", NULL), .field = "rate.base"},
+    {OPTION(job_options, job.rate.warmup_epochs, "warmup-epochs", "X", NULL), .field = "rate.warmup_epochs"},
+    {OPTION(job_options, schedule, "schedule", "NAME", NULL), .field = "rate.schedule", .standard = "cosine"},
+    {OPTION(job_options, no_augmentation, "no-augmentation", NULL, "no random crops and flips")},
+};
+
+void job_options_start(job_options *options) {
+    *options = (job_options){0};
+    qs_job_default(&options->job);
+    options->seed = (int64_t)options->job.seed;
+    optimizer_options_start(options);
+    OPTIONS_START(asked_rows, options);
+    OPTIONS_START(step_rows, options);
+    OPTIONS_START(dataset_rows, options);
+    OPTIONS_START(batch_rows, options);
+    OPTIONS_START(epochs_rows, options);
+}
+
+void job_options_add(job_options *o, option_table *table, unsigned groups) {
+    const bool profiled = groups & JOB_PROFILED;
+    if (groups & JOB_STEP && profiled) OPTIONS_ADD(table, profiled_rows, o);
+    if (groups & JOB_STEP && !profiled) OPTIONS_ADD(table, asked_rows, o);
+    if (groups & JOB_STEP) OPTIONS_ADD(table, step_rows, o);
+    if (groups & JOB_STEP) optimizer_options_add(o, table);
+    if (groups & JOB_SET) OPTIONS_ADD(table, dataset_rows, o);
+    if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_batch_rows, o);
+    if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, batch_rows, o);
+    if (groups & JOB_FOLDER) OPTIONS_ADD(table, folder_rows, o);
+    if (groups & JOB_EPOCHS) OPTIONS_ADD(table, epochs_rows, o);
+}
+
+/* ---- What the options say ---- */
+
+static qs_status setting_put(const job_options *o, int index, qs_job *job) {
+    const char *option = known[index].option;
+    double *value = qs_job_setting(job, known[index].setting);
+    if (isnan(o->setting[index])) return QS_OK;
+    if (!value) return qs_fail(QS_USAGE, "--%s is %s: %s has no such setting", option, known[index].owners, job->optimizer.name);
+    *value = o->setting[index];
+    return QS_OK;
+}
+
+static qs_status optimizer_options_finish(job_options *o) {
+    if (qs_job_optimizer_set(&o->job, o->optimizer) != QS_OK) return qs_fail(QS_USAGE, "--optimizer %s", qs_message());
+    for (int i = 0; i < settings; i++)
+        QS_TRY(setting_put(o, i, &o->job));
+    if (!isnan(o->rate)) o->job.rate.base = o->rate;
+    return qs_job_check(&o->job) == QS_OK ? QS_OK : qs_fail(QS_USAGE, "--%s", qs_message());
+}
+
+static qs_status schedule_set(job_options *o) {
+    static const char *const names[] = {"constant", "step", "cosine"};
+    static const qs_rate_schedule values[] = {QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(o->schedule, names[i]) != 0) continue;
+        o->job.rate.schedule = values[i];
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "--schedule %s: there are constant, step, cosine", o->schedule);
+}
+
+static qs_status loss_scaling_set(job_options *o) {
+    char *end = NULL;
+    if (strcmp(o->loss_scaling, "off") == 0) return QS_OK;
+    if (strcmp(o->loss_scaling, "dynamic") == 0) {
+        o->job.dynamic_loss_scaling = true;
+        o->job.loss_scale = 65536;
+        return QS_OK;
+    }
+    o->job.loss_scale = strtod(o->loss_scaling, &end);
+    if (end == o->loss_scaling || *end || !(o->job.loss_scale >= 1e-30) || o->job.loss_scale > 1e30)
+        return qs_fail(QS_USAGE, "--loss-scaling %s: off, dynamic or a factor of 1e-30 to 1e30", o->loss_scaling);
+    return QS_OK;
+}
+
+static qs_status name_set(const char *option, const char *value, char *out, size_t size) {
+    if (strlen(value) >= size) return qs_fail(QS_USAGE, "--%s %s: longer than %zu characters", option, value, size - 1);
+    snprintf(out, size, "%s", value);
+    return QS_OK;
+}
+
+static qs_status all_reduce_set(job_options *o) {
+    size_t count = 0;
+    bool found = false;
+    for (; qs_comm_algorithm_at(count); count++)
+        found = found || strcmp(qs_comm_algorithm_at(count), o->all_reduce) == 0;
+    if (!found) return qs_fail(QS_USAGE, "--all-reduce %s: there are %s", o->all_reduce, qs_names_join(count, qs_comm_algorithm_at));
+    snprintf(o->job.algorithm, sizeof o->job.algorithm, "%s", o->all_reduce);
+    return QS_OK;
+}
+
+static qs_status wire_set(job_options *o) {
+    const qs_status status = qs_comm_wire_check(o->wire, o->job.algorithm);
+    if (status != QS_OK) return qs_fail(QS_USAGE, "--%s", qs_message());
+    snprintf(o->job.wire, sizeof o->job.wire, "%s", o->wire);
+    return QS_OK;
+}
+
+/* The ranges of the job record: what is trained can be written down and read again. */
+static qs_status ranges_check(const qs_job *job) {
+    if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
+    return QS_OK;
+}
+
+qs_status job_options_finish(job_options *o) {
+    qs_graph *graph = NULL;
+    QS_TRY(ranges_check(&o->job));
+    QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
+    QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
+    QS_TRY(optimizer_options_finish(o));
+    QS_TRY(schedule_set(o));
+    QS_TRY(loss_scaling_set(o));
+    QS_TRY(all_reduce_set(o));
+    QS_TRY(wire_set(o));
+    o->job.seed = (uint64_t)o->seed;
+    o->job.augmentation = !o->no_augmentation;
+    QS_TRY(qs_job_model(&o->job, &graph));
+    qs_graph_release(graph);
+    return QS_OK;
+}
+
+/* ---- A plan's job ---- */
+
+/* What was not said is the plan's; a plan for another optimiser than was said changes nothing. */
+static void optimizer_from_plan(const qs_job *planned, const option_table *table, qs_job *job) {
+    qs_job next = *planned;
+    if (option_given(table, "optimizer") && strcmp(job->optimizer.name, planned->optimizer.name) != 0) return;
+    for (int i = 0; i < settings; i++) {
+        double *value = qs_job_setting(&next, known[i].setting);
+        if (!option_given(table, known[i].option)) continue;
+        if (!value) return;
+        *value = *qs_job_setting(job, known[i].setting);
+    }
+    job->optimizer = next.optimizer;
+}
+
+void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
+    const qs_job *from = &plan->job;
+    if (plan->without_job) return;
+    if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
+    if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
+    if (!option_given(table, "batch")) job->batch = from->batch;
+    optimizer_from_plan(from, table, job);
+    if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
+    if (!option_given(table, "loss-scaling")) {
+        job->dynamic_loss_scaling = from->dynamic_loss_scaling;
+        job->loss_scale = from->loss_scale;
+    }
+    if (!option_given(table, "epochs")) job->epochs = from->epochs;
+    if (!option_given(table, "seed")) job->seed = from->seed;
+    if (!option_given(table, "rate")) job->rate.base = from->rate.base;
+    if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
+    if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
+    if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
+    job->clip_norm = from->clip_norm;
+    if (!option_given(table, "wire")) memcpy(job->wire, from->wire, sizeof job->wire);
+    if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
+}
