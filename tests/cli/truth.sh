@@ -5,7 +5,7 @@
 . "$(dirname "$0")/check.inc"
 
 refuse 2 'indicator needs --profile' indicator --ground-truth
-refuse 2 '--seeds belongs to --ground-truth' indicator --profile p.json --seeds 3
+refuse 2 '--seeds needs --ground-truth' indicator --profile p.json --seeds 3
 refuse 2 '--seeds 1: must be at least 2' indicator --ground-truth --profile p.json --seeds 1
 refuse 2 'influence-contracted' indicator --profile p.json --convention other
 
