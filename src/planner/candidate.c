@@ -37,29 +37,26 @@ const qs_recipe *qs__candidate_recipe(const qs_candidate_class *one, int node, i
 }
 
 /* Operators add as their class does, or as the options' rule says for their lengths. */
-static qs_status own_recipe_fill(const qs_candidate *candidate, qs_candidate_class *one, int64_t batch, int node, int recipe) {
-    qs_recipe *own = &one->own[node * one->recipes + recipe];
-    char text[QS_NARROW_TEXT];
-    *own = one->recipe[recipe];
-    if (!candidate->options->accumulate || !qs__is_adjustable(candidate, node)) return QS_OK;
-    QS_TRY(qs_accumulators_choose(candidate->options->accumulate, candidate->graph, node, batch, &candidate->profile->statistics, own));
-    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
-        qs_narrow_text(&own->accumulator[gemm], text);
-        one->adds = qs_hash(text, strlen(text), one->adds);
-    }
-    return QS_OK;
-}
-
 qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int64_t batch) {
+    const qs_accumulation_rule *rule = candidate->options->accumulate;
     qs_candidate_class *one = &candidate->class_[class_index];
-    const int64_t ranks = qs_cluster_ranks(candidate->cluster);
+    char text[QS_NARROW_TEXT];
     candidate->batch[class_index] = batch;
     one->adds = 0;
     for (int n = 0; n < candidate->graph->nodes; n++)
-        for (int r = 0; r < one->recipes; r++)
-            QS_TRY(own_recipe_fill(candidate, one, batch, n, r));
+        for (int r = 0; r < one->recipes; r++) {
+            qs_recipe *own = &one->own[n * one->recipes + r];
+            *own = one->recipe[r];
+            if (!rule || !qs__is_adjustable(candidate, n)) continue;
+            QS_TRY(qs_accumulators_choose(rule, candidate->graph, n, batch, &candidate->profile->statistics, own));
+            for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
+                qs_narrow_text(&own->accumulator[gemm], text);
+                one->adds = qs_hash(text, strlen(text), one->adds);
+            }
+        }
     return qs_indicator_evaluate_each(candidate->options->indicator, QS_CONVENTION_DEFAULT, candidate->graph, candidate->profile, batch,
-                                      candidate->job->batch * ranks, one->recipes, one->own, candidate->job->seed, one->omega);
+                                      candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
+                                      candidate->job->seed, one->omega);
 }
 
 static qs_status class_create(qs_candidate *candidate, int c) {
@@ -78,33 +75,21 @@ static qs_status class_create(qs_candidate *candidate, int c) {
     return qs__candidate_batch_set(candidate, c, candidate->job->batch);
 }
 
-static int recipe_index(const qs_candidate_class *one, const char *name) {
-    for (int r = 0; r < one->recipes; r++)
-        if (strcmp(one->recipe[r].name, name) == 0) return r;
-    return -1;
-}
-
-/* A pin for a class that the cluster lacks would be a pin ignored. */
-static qs_status pins_check(const qs_candidate *candidate) {
-    const qs_plan *pins = candidate->options->pins;
-    int index = 0;
-    for (int i = 0; pins && i < pins->classes; i++)
-        QS_TRY(qs_fail_within(qs_cluster_find(candidate->cluster, pins->class_[i].class_name, &index), "pins"));
-    return QS_OK;
-}
-
 static qs_status pins_apply(qs_candidate *candidate, int c) {
     qs_candidate_class *one = &candidate->class_[c];
     const char *class_name = candidate->cluster->class_[c].name;
     const qs_class_plan *plan = candidate->options->pins ? qs_plan_class(candidate->options->pins, class_name) : NULL;
     for (int i = 0; plan && i < plan->operators; i++) {
         const qs_operator_choice *choice = &plan->operator_[i];
+        const int node = qs_graph_find(candidate->graph, choice->name);
+        int recipe = 0;
         if (!choice->pin) continue;
-        const int node = qs_graph_find(candidate->graph, choice->name), recipe = recipe_index(one, choice->recipe);
         if (node < 0 || !qs__is_adjustable(candidate, node))
             return qs_fail(QS_MISMATCH, "pinned operator %s: model %s has no such adjustable operator", choice->name,
                            candidate->graph->name);
-        if (recipe < 0)
+        while (recipe < one->recipes && strcmp(one->recipe[recipe].name, choice->recipe) != 0)
+            recipe++;
+        if (recipe == one->recipes)
             return qs_fail(QS_MISMATCH, "pinned operator %s: class %s has no recipe %s", choice->name, class_name, choice->recipe);
         if (isinf(one->omega[node * one->recipes + recipe]))
             return qs_fail(QS_INFEASIBLE, "pinned operator %s: its tensors exceed the range of recipe %s on class %s", choice->name,
@@ -118,7 +103,9 @@ static qs_status pins_apply(qs_candidate *candidate, int c) {
 
 qs_status qs__candidate_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                const qs_plan_options *options, qs_candidate *out) {
+    const qs_plan *pins = options->pins;
     char signature[32];
+    int index;
     if (strcmp(profile->graph, qs_graph_signature(graph, signature)) != 0)
         return qs_fail(QS_MISMATCH, "the profile is of model %s (%s), the plan is wanted for %s (%s): profile that model", profile->model,
                        profile->graph, graph->name, signature);
@@ -127,7 +114,8 @@ qs_status qs__candidate_create(const qs_graph *graph, const qs_cluster *cluster,
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->batch, &out->batch));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->bound, &out->bound));
-    QS_TRY(pins_check(out));
+    for (int i = 0; pins && i < pins->classes; i++) /* a pin for a class that the cluster lacks would be a pin ignored */
+        QS_TRY(qs_fail_within(qs_cluster_find(cluster, pins->class_[i].class_name, &index), "pins"));
     for (int c = 0; c < cluster->classes; c++) {
         QS_TRY(class_create(out, c));
         QS_TRY(pins_apply(out, c));
@@ -173,22 +161,23 @@ void qs__candidate_bind(qs_candidate *candidate, int class_index, const int *cho
         one->bound[n] = qs__is_adjustable(candidate, n) ? qs__candidate_recipe(one, n, choice[n]) : NULL;
 }
 
-static qs_status class_judge(qs_candidate *candidate, int c, const char *indicator, double *omega) {
-    qs_candidate_class *one = &candidate->class_[c];
-    QS_TRY(qs_indicator_evaluate_each(indicator, QS_CONVENTION_DEFAULT, candidate->graph, candidate->profile, candidate->batch[c],
-                                      candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
-                                      candidate->job->seed, omega));
-    for (int i = 0; i < candidate->graph->nodes * one->recipes; i++)
-        if (!isinf(one->omega[i])) one->omega[i] = omega[i];
-    return QS_OK;
-}
-
 qs_status qs__candidate_judge(qs_candidate *candidate, const char *indicator) {
+    const int64_t global_batch = candidate->job->batch * qs_cluster_ranks(candidate->cluster);
     double *omega = NULL;
-    QS_TRY(qs_allocate((size_t)candidate->graph->nodes * QS_MAX_RECIPES, sizeof *omega, &omega));
     qs_status status = QS_OK;
-    for (int c = 0; c < candidate->cluster->classes && status == QS_OK; c++)
-        status = indicator ? class_judge(candidate, c, indicator, omega) : qs__candidate_batch_set(candidate, c, candidate->batch[c]);
+    QS_TRY(qs_allocate((size_t)candidate->graph->nodes * QS_MAX_RECIPES, sizeof *omega, &omega));
+    for (int c = 0; c < candidate->cluster->classes; c++) {
+        qs_candidate_class *one = &candidate->class_[c];
+        if (!indicator) {
+            QS_GOTO(qs__candidate_batch_set(candidate, c, candidate->batch[c]));
+            continue;
+        }
+        QS_GOTO(qs_indicator_evaluate_each(indicator, QS_CONVENTION_DEFAULT, candidate->graph, candidate->profile, candidate->batch[c],
+                                           global_batch, one->recipes, one->own, candidate->job->seed, omega));
+        for (int i = 0; i < candidate->graph->nodes * one->recipes; i++)
+            if (!isinf(one->omega[i])) one->omega[i] = omega[i];
+    }
+done:
     free(omega);
     return status;
 }
@@ -202,22 +191,18 @@ qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *co
     return QS_OK;
 }
 
-/* Only planners that assign formats change them from one question to the next. */
-static qs_status tensors_set(qs_candidate *candidate) {
-    const qs_tensor_table **tensors = NULL;
-    if (candidate->class_[0].assigned.tensors == 0) return QS_OK;
-    QS_TRY(qs_allocate((size_t)candidate->cluster->classes, sizeof *tensors, &tensors));
-    for (int c = 0; c < candidate->cluster->classes; c++)
-        tensors[c] = &candidate->class_[c].tensors;
-    qs_predictor_tensors(candidate->predictor, tensors);
-    free(tensors);
-    return QS_OK;
-}
-
 qs_status qs__candidate_predict(qs_candidate *candidate, qs_prediction *out) {
-    for (int c = 0; c < candidate->cluster->classes; c++)
+    const int classes = candidate->cluster->classes;
+    for (int c = 0; c < classes; c++)
         qs__candidate_bind(candidate, c, candidate->class_[c].choice);
-    QS_TRY(tensors_set(candidate));
+    if (candidate->class_[0].assigned.tensors > 0) { /* planners that assign formats change them from one question to the next */
+        const qs_tensor_table **tensors = NULL;
+        QS_TRY(qs_allocate((size_t)classes, sizeof *tensors, &tensors));
+        for (int c = 0; c < classes; c++)
+            tensors[c] = &candidate->class_[c].tensors;
+        qs_predictor_tensors(candidate->predictor, tensors);
+        free(tensors);
+    }
     QS_TRY(qs_predictor_batches(candidate->predictor, candidate->batch));
     return qs_predictor_ask(candidate->predictor, candidate->bound, NULL, out);
 }

@@ -6,60 +6,39 @@
 
 #include "planner_internal.h"
 
-static void links_copy(const qs_cluster *cluster, const char *gone, qs_cluster *out) {
-    for (int i = 0; i < cluster->links; i++) {
-        const qs_link *link = &cluster->link[i];
-        if (strcmp(link->between[0], gone) == 0 || strcmp(link->between[1], gone) == 0) continue;
-        out->link[out->links++] = *link;
-    }
-}
-
-/* A copy; `gone` is the index of a class that is left out, -1 for none. */
-static qs_status cluster_copy(const qs_cluster *cluster, int gone, qs_cluster *out) {
-    qs_cluster rest = {0};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *rest.class_, &rest.class_));
-    QS_GOTO(qs_allocate((size_t)cluster->links, sizeof *rest.link, &rest.link));
-    for (int c = 0; c < cluster->classes; c++)
-        if (c != gone) rest.class_[rest.classes++] = cluster->class_[c];
-    links_copy(cluster, gone < 0 ? "" : cluster->class_[gone].name, &rest);
-    *out = rest;
-    rest = (qs_cluster){0};
-done:
-    qs_cluster_release(&rest);
-    return status;
-}
-
 qs_status qs_cluster_without(const qs_cluster *cluster, int class_index, qs_cluster *out) {
     if (class_index < 0 || class_index >= cluster->classes)
         return qs_fail(QS_USAGE, "the cluster has classes 0 to %d, not %d", cluster->classes - 1, class_index);
-    if (cluster->classes == 1) return qs_fail(QS_USAGE, "class %s is the only one: nothing is left without it", cluster->class_[0].name);
-    return cluster_copy(cluster, class_index, out);
-}
-
-static bool has_class(const qs_cluster *cluster, const char *name) {
+    const char *gone = cluster->class_[class_index].name;
+    if (cluster->classes == 1) return qs_fail(QS_USAGE, "class %s is the only one: nothing is left without it", gone);
+    QS_TRY(qs_cluster_copy(cluster, out));
+    out->classes = out->links = 0;
     for (int c = 0; c < cluster->classes; c++)
-        if (strcmp(cluster->class_[c].name, name) == 0) return true;
-    return false;
-}
-
-/* Pins of the classes that are there; what the copy points to stays the original's, but for the list of classes. */
-static qs_status pins_within(const qs_plan *pins, const qs_cluster *cluster, qs_plan *out) {
-    *out = *pins;
-    out->classes = 0;
-    QS_TRY(qs_allocate((size_t)pins->classes, sizeof *out->class_, &out->class_));
-    for (int i = 0; i < pins->classes; i++)
-        if (has_class(cluster, pins->class_[i].class_name)) out->class_[out->classes++] = pins->class_[i];
+        if (c != class_index) out->class_[out->classes++] = cluster->class_[c];
+    for (int i = 0; i < cluster->links; i++) {
+        const qs_link *link = &cluster->link[i];
+        if (strcmp(link->between[0], gone) != 0 && strcmp(link->between[1], gone) != 0) out->link[out->links++] = *link;
+    }
     return QS_OK;
 }
 
-/* The plan of a cluster that lacks the class. */
+/* The plan of a cluster that lacks the class. Of the pins those of the classes that are there count; what their copy points to stays the
+ * original's, but for the list of classes. */
 static qs_status rest_plan(const qs_plan_question *ask, int class_index, qs_cluster *rest, qs_plan *out) {
     qs_plan_options options = *ask->options;
     qs_plan pins = {0};
     QS_TRY(qs_cluster_without(ask->cluster, class_index, rest));
     if (options.pins) {
-        QS_TRY(pins_within(options.pins, rest, &pins));
+        pins = *options.pins;
+        pins.classes = 0;
+        QS_TRY(qs_allocate((size_t)options.pins->classes, sizeof *pins.class_, &pins.class_));
+        for (int i = 0; i < options.pins->classes; i++) {
+            const qs_class_plan *pinned = &options.pins->class_[i];
+            int c = 0;
+            while (c < rest->classes && strcmp(rest->class_[c].name, pinned->class_name) != 0)
+                c++;
+            if (c < rest->classes) pins.class_[pins.classes++] = *pinned;
+        }
         options.pins = &pins;
     }
     const qs_status status = qs_plan_make(ask->planner, ask->graph, rest, ask->profile, ask->job, &options, out);
@@ -142,7 +121,7 @@ done:
 qs_status qs_plan_drop_unhelpful(const qs_plan_question *ask, qs_cluster *rest, qs_plan *plan) {
     qs_cluster cluster = {0};
     qs_status status = QS_OK;
-    QS_TRY(cluster_copy(ask->cluster, -1, &cluster));
+    QS_TRY(qs_cluster_copy(ask->cluster, &cluster));
     while (status == QS_OK && qs_plan_unhelpful(plan) >= 0)
         status = class_drop(ask, qs_plan_unhelpful(plan), &cluster, plan);
     if (status != QS_OK) {

@@ -113,17 +113,6 @@ static qs_status pace_make(qs__search *one) {
     return QS_OK;
 }
 
-static qs_status slowdown_make(qs__search *one) {
-    const size_t classes = (size_t)one->candidate->cluster->classes;
-    QS_TRY(qs_host_slowdown_make(one->candidate->cluster, &one->slowdown));
-    QS_TRY(qs_allocate(classes, sizeof *one->alone, &one->alone));
-    QS_TRY(qs_allocate(classes, sizeof *one->work_us, &one->work_us));
-    QS_TRY(qs_allocate(classes, sizeof *one->end_us, &one->end_us));
-    for (size_t c = 0; c < classes; c++)
-        one->alone[c] = 1;
-    return QS_OK;
-}
-
 static qs_status mapper_move(const qs_candidate *candidate, int c, qs_cost_mapper *mapper) {
     const qs_candidate_class *one = &candidate->class_[c];
     for (int n = 1; n < candidate->graph->nodes; n++) {
@@ -152,17 +141,23 @@ static qs_status mapper_get(qs__search *one, int c) {
 }
 
 qs_status qs__search_create(qs_candidate *candidate, qs__search **out) {
+    const size_t classes = (size_t)candidate->cluster->classes;
     qs__search *one = NULL;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     one->candidate = candidate;
-    QS_GOTO(qs_allocate((size_t)candidate->cluster->classes, sizeof *one->class_, &one->class_));
-    for (int c = 0; c < candidate->cluster->classes; c++) {
+    QS_GOTO(qs_allocate(classes, sizeof *one->class_, &one->class_));
+    for (int c = 0; c < (int)classes; c++) {
         QS_GOTO(mapper_get(one, c));
         QS_GOTO(items_list(&one->class_[c]));
     }
     QS_GOTO(pace_make(one));
-    QS_GOTO(slowdown_make(one));
+    QS_GOTO(qs_host_slowdown_make(candidate->cluster, &one->slowdown));
+    QS_GOTO(qs_allocate(classes, sizeof *one->alone, &one->alone));
+    QS_GOTO(qs_allocate(classes, sizeof *one->work_us, &one->work_us));
+    QS_GOTO(qs_allocate(classes, sizeof *one->end_us, &one->end_us));
+    for (size_t c = 0; c < classes; c++)
+        one->alone[c] = 1;
     *out = one;
     one = NULL;
 done:
@@ -170,21 +165,16 @@ done:
     return status;
 }
 
-static void mapper_leave(qs__search *one, int c) {
-    qs_cost_mapper *mapper = one->class_[c].mapper;
-    if (!mapper) return;
-    const qs__mapper_key key = qs__mapper_key_of(one->candidate, c);
-    qs_cost_mapper_keep(mapper);
-    if (one->candidate->session)
-        qs__session_give(one->candidate->session, &key, mapper);
-    else
-        qs_cost_mapper_release(mapper);
-}
-
 void qs__search_release(qs__search *search) {
     if (!search) return;
     for (int c = 0; search->class_ && c < search->candidate->cluster->classes; c++) {
-        mapper_leave(search, c);
+        const qs__mapper_key key = qs__mapper_key_of(search->candidate, c);
+        qs_cost_mapper *mapper = search->class_[c].mapper;
+        if (mapper) qs_cost_mapper_keep(mapper);
+        if (mapper && search->candidate->session)
+            qs__session_give(search->candidate->session, &key, mapper);
+        else
+            qs_cost_mapper_release(mapper);
         free(search->class_[c].item);
         free(search->class_[c].ready);
     }
@@ -260,22 +250,18 @@ static qs_status class_walk(qs__search *one, int c, const int *choice, int *miss
     }
 }
 
-/* Where no way of single changes leads there: from scratch into *made. */
-static qs_status classes_walk(qs__search *one, const int *choice, qs_cost_mapper **made) {
-    for (int c = 0; c < one->candidate->cluster->classes; c++) {
-        const int *wanted = &choice[(size_t)one->candidate->graph->nodes * (size_t)c];
-        int missing = 0;
-        QS_TRY(class_walk(one, c, wanted, &missing));
-        if (missing > 0) QS_TRY(mapper_create(one->candidate, c, wanted, &made[c]));
-    }
-    return QS_OK;
-}
-
 qs_status qs__search_go(qs__search *search, const int *choice) {
     const int classes = search->candidate->cluster->classes, nodes = search->candidate->graph->nodes, mark = search->changes;
     qs_cost_mapper **made = NULL;
     QS_TRY(qs_allocate((size_t)classes, sizeof *made, &made));
-    qs_status status = classes_walk(search, choice, made);
+    qs_status status = QS_OK;
+    for (int c = 0; c < classes && status == QS_OK; c++) {
+        const int *wanted = &choice[(size_t)nodes * (size_t)c];
+        int missing = 0;
+        status = class_walk(search, c, wanted, &missing);
+        /* No way of single changes leads there: from scratch. */
+        if (status == QS_OK && missing > 0) status = mapper_create(search->candidate, c, wanted, &made[c]);
+    }
     if (status == QS_OK) {
         qs__search_keep(search);
         for (int c = 0; c < classes; c++) {
@@ -298,16 +284,6 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
  * slowdown makes of it. */
-static void class_pace(const qs__search *one, int c) {
-    const search_class *from = &one->class_[c];
-    qs_quick_class *to = &one->pace.class_[c];
-    const double mapped_us = qs_cost_mapper_us(from->mapper) - from->update_us;
-    to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
-    qs_cost_mapper_ready(from->mapper, from->ready);
-    for (int b = 0; b < one->pace.buckets; b++)
-        to->ready[b] *= mapped_us > 0 ? to->rest_us / mapped_us : 1;
-}
-
 static void classes_pace(const qs__search *one) {
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
@@ -315,8 +291,16 @@ static void classes_pace(const qs__search *one) {
         one->work_us[c] = one->pace.class_[c].start_us + fmax(rest_us, 0);
     }
     qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
-    for (int c = 0; c < one->pace.classes; c++)
-        if (one->pace.class_[c].present) class_pace(one, c);
+    for (int c = 0; c < one->pace.classes; c++) {
+        const search_class *from = &one->class_[c];
+        qs_quick_class *to = &one->pace.class_[c];
+        if (!to->present) continue;
+        const double mapped_us = qs_cost_mapper_us(from->mapper) - from->update_us;
+        to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
+        qs_cost_mapper_ready(from->mapper, from->ready);
+        for (int b = 0; b < one->pace.buckets; b++)
+            to->ready[b] *= mapped_us > 0 ? to->rest_us / mapped_us : 1;
+    }
 }
 
 double qs__search_iteration_us(qs__search *search) {
@@ -360,33 +344,31 @@ int64_t qs__search_changes(const qs__search *search) {
 
 /* ---- The full prediction ---- */
 
-static double rest_of(const qs_prediction_class *full) {
-    return full->phases.forward_us + full->phases.backward_us + full->phases.cast_us;
+/* Work of a class before its update, with what all-reduces did not take. */
+static double full_work_us(const qs__search *one, const qs_prediction *full, int c) {
+    const qs_phase_times *phases = &full->class_[c].phases;
+    return one->pace.class_[c].start_us + (phases->forward_us + phases->backward_us + phases->cast_us);
 }
 
-/* Full predictions have host slowdown in them, which depends on all classes' times without it: these are found in turn. */
-static void offsets_find(qs__search *one, const qs_prediction *full) {
+/* What a full prediction of the present choices found beyond the quick answers. It has host slowdown in it, which depends on all classes'
+ * times without it: these are found in turn. */
+static void calibrate(qs__search *one, const qs_prediction *full) {
     enum { TURNS = 8 };
     for (int c = 0; c < full->classes; c++) {
         one->alone[c] = full->class_[c].alone;
-        one->work_us[c] = one->pace.class_[c].start_us + rest_of(&full->class_[c]);
+        one->work_us[c] = full_work_us(one, full, c);
     }
     for (int i = 0; i < TURNS; i++) {
         qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
         for (int c = 0; c < full->classes; c++)
-            if (one->end_us[c] > 0) one->work_us[c] *= (one->pace.class_[c].start_us + rest_of(&full->class_[c])) / one->end_us[c];
+            if (one->end_us[c] > 0) one->work_us[c] *= full_work_us(one, full, c) / one->end_us[c];
     }
     for (int c = 0; c < full->classes; c++) {
         search_class *class_ = &one->class_[c];
         const double mapped_us = qs_cost_mapper_us(class_->mapper) - class_->update_us;
         if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us;
+        class_->packing_bytes = (int64_t)full->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     }
-}
-
-static void calibrate(qs__search *one, const qs_prediction *full) {
-    offsets_find(one, full);
-    for (int c = 0; c < full->classes; c++)
-        one->class_[c].packing_bytes = (int64_t)full->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     one->iteration_offset = 0;
     one->iteration_offset = full->iteration_us - qs__search_iteration_us(one);
 }
