@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What each rank sends and receives in each round of an all-reduce, by algorithm; no messages yet. Every element is added up in one order,
- * which does not depend on the rank that ends with it, so all ranks end with the same bits. */
+/* What each rank sends and receives in each round of an all-reduce, by algorithm; no messages yet; and what follows from that for
+ * predictions. Every element is added up in one order, which does not depend on the rank that ends with it, so all ranks end with the same
+ * bits. */
 #include "comm_internal.h"
 
 #include <string.h>
@@ -97,4 +98,38 @@ qs_status qs_comm_algorithm_set(qs_comm *comm, const char *name) {
 
 const char *qs_comm_algorithm(const qs_comm *comm) {
     return comm->algorithm->name;
+}
+
+/* ---- For predictions ----------------------------------------------------------------------------------------------------------- */
+
+qs_comm_facts qs_comm_all_reduce_facts(const char *algorithm, const char *wire, int ranks) {
+    const qs__algorithm *one = qs__algorithm_named(algorithm);
+    const qs__wire *narrow = one && one->way == QS__ROUNDS ? NULL : qs__wire_named(wire);
+    qs_comm_facts facts = {.shared = one && one->way == QS__WINDOW, .by_host = one && one->way != QS__LIBRARY, .alike = true};
+    if (narrow) { /* by the library's messages of packed bytes (comm.h) */
+        const double width = (double)narrow->bytes(QS__WIRE_BLOCK) / (QS__WIRE_BLOCK * sizeof(float));
+        const bool gathers = qs__wire_gathers(narrow, ranks);
+        facts.messages = gathers ? ranks - 1 : 2 * (ranks - 1);
+        facts.share = gathers ? 1 / width : 2 * ranks / (width + 1);
+    } else if (one && one->rounds == doubling_rounds) {
+        facts.alike = false;
+        facts.messages = doubling_rounds(ranks);
+        facts.share = 1;
+    } else {
+        facts.messages = ring_rounds(ranks);
+        facts.share = ranks;
+    }
+    return facts;
+}
+
+int qs_comm_all_reduce_peer(const char *algorithm, int ranks, int position, int round) {
+    const qs__algorithm *one = qs__algorithm_named(algorithm);
+    return one && one->at ? one->at(ranks, position, 1, round).send_to : (position + 1) % ranks;
+}
+
+/* Into the window 2; every rank's and the sum, or its part of that and then the parts of all; between hosts the result goes through the
+ * window once more. */
+double qs_comm_shared_accesses(int ranks, bool hosts) {
+    const double sum = ranks <= QS__DIRECT_MOST ? ranks + 1 : (ranks + 1.0) / ranks + 2;
+    return 2 + sum + (hosts ? 4 : 0);
 }

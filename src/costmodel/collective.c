@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Microseconds of all-reduces: rows of what was measured; other numbers of ranks and hosts by the algorithm's formula (docs/method.md
- * §4.6). Rows are taken apart into the time of one message over one kind of link, and messages put together again:
- *   ring                2 (n - 1) messages of bytes/n in series, each as slow as the slowest link between neighbours
- *   recursive-doubling  one message of all bytes a round, as slow as the slowest pair of the round; ranks of a host that talk to other
- * hosts                       in the same round share its network
- *   shared              what a rank reads and writes of memory, by byte; on several hosts the ring between one rank of each as well
- * "library" counts as a ring in order of ranks: Open MPI is asked for one; of other libraries nobody knows. */
+ * §4.6). Rows are taken apart into the time of one message over one kind of link, and messages put together again, as comm says that the
+ * algorithm sends them: a round is as slow as its slowest link, and messages that leave a host in the same round share its network. Of
+ * `shared` the part is an access to memory, and on several hosts the messages between one rank of each. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "qsync/comm.h"
 #include "qsync/costmodel.h"
 
 static const char local_link[] = "shared-memory", any_network[] = "network";
@@ -19,44 +17,8 @@ static int hosts_of(const qs_collective_cost *row) {
     return row->hosts > 0 ? row->hosts : 1;
 }
 
-static bool is_doubling(const char *algorithm) {
-    return strcmp(algorithm, "recursive-doubling") == 0;
-}
-
-static bool is_shared(const char *algorithm) {
-    return strcmp(algorithm, "shared") == 0;
-}
-
 static const char *wire_of_row(const qs_collective_cost *row) {
     return row->wire[0] ? row->wire : "fp32";
-}
-
-/* Bytes on the wire for a byte of values; int8 has a step for each block of 1024 (comm.h). */
-static double narrowness(const char *wire) {
-    const qs_format *format;
-    if (strcmp(wire, "fp32") == 0 || qs_format_find(wire, &format) != QS_OK) return 1;
-    return format->bits / 32.0 + (format->kind == QS_KIND_INTEGER ? 1 / 1024.0 : 0);
-}
-
-static bool all_send_all(const char *wire, int ranks) {
-    return ranks * narrowness(wire) <= narrowness(wire) + 1;
-}
-
-/* Messages in series; a narrow wire is `library`'s. */
-static int messages(const char *algorithm, const char *wire, int ranks) {
-    int steps = 0;
-    if (narrowness(wire) < 1) return all_send_all(wire, ranks) ? ranks - 1 : 2 * (ranks - 1);
-    if (!is_doubling(algorithm)) return 2 * (ranks - 1);
-    while (ranks >> (steps + 1))
-        steps++;
-    return (1 << steps) < ranks ? steps + 2 : steps;
-}
-
-/* Bytes of values for each byte of a message. */
-static double share_of(const char *algorithm, const char *wire, int ranks) {
-    const double narrow = narrowness(wire);
-    if (narrow < 1) return all_send_all(wire, ranks) ? 1 / narrow : 2 * ranks / (narrow + 1);
-    return is_doubling(algorithm) ? 1 : ranks;
 }
 
 static bool row_is(const qs_collective_cost *row, const char *algorithm, const char *wire) {
@@ -79,8 +41,9 @@ static bool link_matches(const qs_collective_cost *row, const char *link) {
 /* Whether a row tells what one message over its link takes: a ring is as slow as its slowest link; of a mixture of rounds only the sum is
  * known. */
 static bool is_pure(const qs_collective_cost *row) {
-    if (is_shared(row->algorithm)) return hosts_of(row) == row->ranks;
-    return !is_doubling(row->algorithm) || hosts_of(row) == 1 || hosts_of(row) == row->ranks;
+    const qs_comm_facts facts = qs_comm_all_reduce_facts(row->algorithm, wire_of_row(row), row->ranks);
+    if (facts.shared) return hosts_of(row) == row->ranks;
+    return facts.alike || hosts_of(row) == 1 || hosts_of(row) == row->ranks;
 }
 
 /* ---- One message ------------------------------------------------------------------------------------------------------------- */
@@ -97,7 +60,8 @@ static message_cost message_find(const qs_profile *profile, const char *algorith
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
         if (!row_is(row, algorithm, wire) || !link_matches(row, link) || !is_pure(row)) continue;
-        const double count = messages(algorithm, wire, row->ranks), share = share_of(algorithm, wire, row->ranks);
+        const qs_comm_facts facts = qs_comm_all_reduce_facts(algorithm, wire, row->ranks);
+        const double count = facts.messages, share = facts.share;
         const qs_message_piece piece = piece_at(row, bytes * share);
         sum.us += count * (piece.us + piece.us_per_byte * bytes * share);
         sum.us_per_byte += count * piece.us_per_byte * share;
@@ -110,15 +74,6 @@ static message_cost message_find(const qs_profile *profile, const char *algorith
 
 /* ---- Shared memory ------------------------------------------------------------------------------------------------------------ */
 
-enum { DIRECT_MOST = 4 }; /* ranks of a host that each add up whole messages (comm.h) */
-
-/* Floats that a rank reads and writes for each float of the message: into the window 2; every rank's and the sum, or its part of that and
- * then the parts of all; between hosts the result goes through the window once more. */
-static double accesses(int ranks, bool hosts) {
-    const double sum = ranks <= DIRECT_MOST ? ranks + 1 : (ranks + 1.0) / ranks + 2;
-    return 2 + sum + (hosts ? 4 : 0);
-}
-
 /* By the rows of one host: the pace of one access by least squares, the latency as their mean. */
 static message_cost shared_find(const qs_profile *profile, const char *wire, int ranks, bool hosts, double bytes) {
     message_cost sum = {0};
@@ -127,7 +82,7 @@ static message_cost shared_find(const qs_profile *profile, const char *wire, int
     for (int i = 0; i < profile->collectives; i++) {
         const qs_collective_cost *row = &profile->collective[i];
         if (!row_is(row, "shared", wire) || hosts_of(row) > 1) continue;
-        const double each = accesses(row->ranks, false);
+        const double each = qs_comm_shared_accesses(row->ranks, false);
         const qs_message_piece piece = piece_at(row, bytes);
         sum.us_per_byte += each * piece.us_per_byte;
         squares += each * each;
@@ -136,7 +91,7 @@ static message_cost shared_find(const qs_profile *profile, const char *wire, int
         if (!sum.from || row->ranks > sum.from->ranks) sum.from = row;
     }
     if (!sum.from) return sum;
-    const double pace = accesses(ranks, hosts) * sum.us_per_byte / squares;
+    const double pace = qs_comm_shared_accesses(ranks, hosts) * sum.us_per_byte / squares;
     return (message_cost){latency / rows + pace * bytes, pace, sum.from};
 }
 
@@ -145,6 +100,7 @@ static message_cost shared_find(const qs_profile *profile, const char *wire, int
 typedef struct layout {
     const char *algorithm, *wire, *network;
     int ranks, hosts;
+    qs_comm_facts facts;
     int *host;  /* of every position */
     int *flows; /* (hosts) messages that leave it in the round at hand */
 } layout;
@@ -157,12 +113,11 @@ static int hosts_count(const qs_all_reduce *what) {
     return last + 1;
 }
 
-/* qsync's own algorithms go host by host; a library takes the ranks as they are. */
 static qs_status layout_make(const qs_all_reduce *what, layout *out) {
     QS_TRY(qs_allocate((size_t)what->ranks + (size_t)out->hosts, sizeof *out->host, &out->host));
     out->flows = out->host + what->ranks;
     if (!what->host) return QS_OK;
-    if (strcmp(out->algorithm, "library") == 0) {
+    if (!out->facts.by_host) {
         memcpy(out->host, what->host, (size_t)what->ranks * sizeof *out->host);
         return QS_OK;
     }
@@ -181,38 +136,16 @@ typedef struct round_load {
     int flows;
 } round_load;
 
-static void load_add(const layout *one, int from, int to, round_load *load) {
-    const int host = one->host[from];
-    if (host == one->host[to]) {
-        load->local = true;
-    } else if (++one->flows[host] > load->flows) {
-        load->flows = one->flows[host];
-    }
-}
-
-static round_load ring_load(const layout *one) {
+static round_load load_of(const layout *one, int round) {
     round_load load = {0};
     memset(one->flows, 0, (size_t)one->hosts * sizeof *one->flows);
-    for (int position = 0; position < one->ranks; position++)
-        load_add(one, position, (position + 1) % one->ranks, &load);
-    return load;
-}
-
-/* Round `index` of recursive doubling, as comm runs it: beyond a power of two the first positions are paired before and after. */
-static round_load doubling_load(const layout *one, int index) {
-    const int rounds = messages(one->algorithm, "fp32", one->ranks);
-    round_load load = {0};
-    int power = 1;
-    while (2 * power <= one->ranks)
-        power *= 2;
-    const int over = one->ranks - power;
-    const bool outer = over > 0 && (index == 0 || index == rounds - 1);
-    const int distance = outer ? 0 : 1 << (index - (over > 0));
-    memset(one->flows, 0, (size_t)one->hosts * sizeof *one->flows);
-    for (int i = 0; i < (outer ? over : power); i++) {
-        const int other = i ^ distance;
-        const int from = outer ? 2 * i + 1 : i < over ? 2 * i : i + over, to = outer ? 2 * i : other < over ? 2 * other : other + over;
-        load_add(one, from, to, &load);
+    for (int from = 0; from < one->ranks; from++) {
+        const int to = qs_comm_all_reduce_peer(one->algorithm, one->ranks, from, round);
+        if (to < 0) continue;
+        if (one->host[from] == one->host[to])
+            load.local = true;
+        else if (++one->flows[one->host[from]] > load.flows)
+            load.flows = one->flows[one->host[from]];
     }
     return load;
 }
@@ -266,13 +199,12 @@ static void from_note(const qs_collective_cost *row, qs_all_reduce_cost *out) {
 }
 
 static qs_status rounds_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
-    const bool doubling = is_doubling(one->algorithm);
-    const int count = messages(one->algorithm, one->wire, one->ranks), alike = doubling ? 1 : count;
-    const double length = (double)bytes / share_of(one->algorithm, one->wire, one->ranks);
+    const int count = one->facts.messages, alike = one->facts.alike ? count : 1;
+    const double length = (double)bytes / one->facts.share;
     double slowest = -1;
-    for (int index = 0; index < count; index += alike) {
+    for (int round = 0; round < count; round += alike) {
         message_cost message = {0};
-        QS_TRY(round_cost(profile, one, doubling ? doubling_load(one, index) : ring_load(one), length, &message));
+        QS_TRY(round_cost(profile, one, load_of(one, round), length, &message));
         out->us += alike * message.us;
         if (message.us > slowest) out->cpu_share = message.from->cpu_share;
         if (message.us > slowest) slowest = message.us;
@@ -294,8 +226,9 @@ static int fullest(const layout *one) {
  * host, or rows of that algorithm. */
 static qs_status shared_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
     const char *between = strcmp(one->wire, "fp32") == 0 ? "ring" : "library";
-    const int local = fullest(one), count = messages(between, one->wire, one->hosts);
-    const double length = (double)bytes / share_of(between, one->wire, one->hosts);
+    const qs_comm_facts facts = qs_comm_all_reduce_facts(between, one->wire, one->hosts);
+    const int local = fullest(one), count = facts.messages;
+    const double length = (double)bytes / facts.share;
     double stolen = 0;
     if (local > 1) {
         const message_cost sum = shared_find(profile, one->wire, local, one->hosts > 1, (double)bytes);
@@ -350,6 +283,7 @@ qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *
     *out = (qs_all_reduce_cost){0};
     if (what->ranks < 2) return QS_OK;
     one.hosts = hosts_count(what);
+    one.facts = qs_comm_all_reduce_facts(one.algorithm, one.wire, what->ranks);
     const qs_collective_cost *row = row_find(profile, &one);
     if (row) {
         const qs_message_piece piece = piece_at(row, (double)bytes);
@@ -358,8 +292,7 @@ qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *
     }
     out->extrapolated = true;
     qs_status status = layout_make(what, &one);
-    if (status == QS_OK)
-        status = is_shared(one.algorithm) ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
+    if (status == QS_OK) status = one.facts.shared ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
     free(one.host);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qsync/comm.h"
 #include "qsync/costmodel.h"
 
 /* Of the published figures, what good kernels and libraries reach in training; the same for all devices, so that the ratios between devices
@@ -225,7 +226,7 @@ static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, c
 
 /* Two ranks at the ends of one link: two messages of half the bytes in a ring, one of all of them in recursive doubling. */
 static qs_collective_cost link_row(const qs_job *job, int hosts, const char *link, double bytes_per_us, double latency_us) {
-    const int messages = strcmp(job->algorithm, "recursive-doubling") == 0 ? 1 : 2;
+    const int messages = qs_comm_all_reduce_facts(job->algorithm, "fp32", 2).messages;
     qs_collective_cost row = {
         .ranks = 2, .hosts = hosts, .alpha_us = messages * latency_us, .us_per_byte = 1 / (bytes_per_us * link_share), .r2 = 1};
     snprintf(row.algorithm, sizeof row.algorithm, "%s", job->algorithm);
@@ -263,7 +264,7 @@ static qs_status network_row(const qs_cluster *cluster, const qs_job *job, qs_co
 static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *job, qs_profile *out) {
     const int ranks = qs_cluster_ranks(cluster);
     int *host = NULL, hosts = 0;
-    if (strcmp(job->algorithm, "shared") == 0)
+    if (qs_comm_all_reduce_facts(job->algorithm, "fp32", 2).shared)
         return qs_fail(QS_UNSUPPORTED,
                        "all-reduce shared is of processes on one machine: estimate with ring, recursive-doubling or library");
     if (strcmp(job->wire, "fp32") != 0)

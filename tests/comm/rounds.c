@@ -106,8 +106,46 @@ static void order_of_hosts(void **state) {
     free(one.order);
 }
 
+/* What predictions are told is what is sent: as many rounds, to these ranks, of so large a share. */
+static void facts_are_those_of_the_rounds(void **state) {
+    (void)state;
+    static const char *const names[] = {"ring", "recursive-doubling"};
+    for (int n = 0; n < 2; n++)
+        for (int size = 2; size <= MOST; size++) {
+            const qs__algorithm *algorithm = qs__algorithm_named(names[n]);
+            const qs_comm_facts facts = qs_comm_all_reduce_facts(names[n], "fp32", size);
+            const int64_t count = 16 * (int64_t)size;
+            assert_int_equal(facts.messages, algorithm->rounds(size));
+            assert_true(facts.by_host && !facts.shared && facts.alike == (n == 0));
+            for (int index = 0; index < facts.messages; index++)
+                for (int position = 0; position < size; position++) {
+                    const qs__round round = algorithm->at(size, position, count, index);
+                    assert_int_equal(qs_comm_all_reduce_peer(names[n], size, position, index), round.send_to);
+                    if (round.send_count > 0) assert_true((double)round.send_count == (double)count / facts.share);
+                }
+        }
+}
+
+/* A rank receives (n - 1) w bytes a value where all send all, else (w + 4) (n - 1) / n (comm.h), where fp32 takes 8 (n - 1) / n. */
+static void facts_of_narrow_wires(void **state) {
+    (void)state;
+    for (int size = 2; size <= MOST; size++) {
+        const qs_comm_facts plain = qs_comm_all_reduce_facts("library", "fp32", size),
+                            bf16 = qs_comm_all_reduce_facts("library", "bf16", size);
+        assert_true(!plain.by_host && plain.messages / plain.share * 4 == 8.0 * (size - 1) / size);
+        const double bytes = bf16.messages / bf16.share * 4, all = 2.0 * (size - 1), parts = 6.0 * (size - 1) / size;
+        assert_true(fabs(bytes - (size < 4 ? all : parts)) < 1e-12 * bytes);
+        assert_true(qs_comm_all_reduce_facts("shared", "int8", size).shared);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ring), cmocka_unit_test(recursive_doubling), cmocka_unit_test(numbers_of_messages),
-                                       cmocka_unit_test(names), cmocka_unit_test(order_of_hosts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ring),
+                                       cmocka_unit_test(recursive_doubling),
+                                       cmocka_unit_test(numbers_of_messages),
+                                       cmocka_unit_test(names),
+                                       cmocka_unit_test(order_of_hosts),
+                                       cmocka_unit_test(facts_are_those_of_the_rounds),
+                                       cmocka_unit_test(facts_of_narrow_wires)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,24 @@ QS_API qs_status qs_comm_wire_check(const char *wire, const char *algorithm);
 /* Bytes that a narrow message of `count` values takes of a process in `library` among so many ranks, once, for the longest. */
 QS_API int64_t qs_comm_wire_memory(const char *wire, int ranks, int64_t count);
 
+/* ---- What an all-reduce takes, for predictions: no communicator is asked ------------------------------------------------------------- */
+
+typedef struct qs_comm_facts {
+    bool shared;  /* ranks of a host add up through memory that they share; the rest is said of one rank of each host */
+    bool by_host; /* ranks are taken host by host, else in their own order: a library knows nothing of hosts */
+    bool alike;   /* the messages of all rounds go between the same neighbours */
+    int messages; /* in series */
+    double share; /* bytes of values for each byte of a message */
+} qs_comm_facts;
+/* Of an algorithm on a wire between 2 and more ranks; algorithms that have no name here count as `library`, and that as a ring: Open MPI is
+ * asked for one, of other libraries nobody knows. */
+QS_API qs_comm_facts qs_comm_all_reduce_facts(const char *algorithm, const char *wire, int ranks);
+/* The position to which a position sends in a round (0 .. messages - 1); -1: to none. */
+QS_API int qs_comm_all_reduce_peer(const char *algorithm, int ranks, int position, int round);
+/* Floats that a rank of a host reads and writes in `shared` for each float of the message; with `hosts` the result of several hosts goes
+ * through the memory as well. */
+QS_API double qs_comm_shared_accesses(int ranks, bool hosts);
+
 /* Sum over ranks; the same bits as the non-blocking form. Failures of MPI are QS_PEER_LOST with its text. */
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
 /* Non-blocking form; any number may be under way, all ranks start them in the same order. */
