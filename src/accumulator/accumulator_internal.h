@@ -4,10 +4,7 @@
 
 #include "qsync/accumulator.h"
 
-/* vrr.c: 1 - VRR of `length` additions one after the other, product_bits <= accumulator_bits. */
-double qs__vrr_loss(int accumulator_bits, int product_bits, double length);
-
-/* width.c: the one or two sums that a sum in chunks is made of. QS_USAGE for one that is none. */
+/* formula.c: the one or two sums that a sum in chunks is made of. QS_USAGE for one that is none. */
 typedef struct qs__stages {
     int stages, product_bits[2];
     double length[2];

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "accumulator_internal.h"
+#include "qsync/accumulator.h"
 
 /* ---- The rule's text ------------------------------------------------------------------------------------------------------- */
 
@@ -25,6 +25,24 @@ qs_status qs_accumulation_rule_find(const char *text, qs_accumulation_rule *out)
 }
 
 /* ---- One GEMM ---------------------------------------------------------------------------------------------------------------- */
+
+int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch) {
+    const qs_node *one = &graph->node[node];
+    if (!one->op || one->op->kind != QS_ADJUSTABLE) return 0;
+    const qs_shape *weights = &qs_graph_parameter(graph, node, QS_WEIGHTS)->shape; /* [O, I / groups, kernel ...] */
+    const qs_shape dst = qs_graph_shape(graph, node, batch);
+    switch (gemm) {
+    case QS_GEMM_FORWARD:
+        return qs_shape_count(weights) / weights->dim[0];
+    case QS_GEMM_INPUT_GRADIENT:
+        return one->input[0] == 0 ? 0 : qs_shape_count(weights) / weights->dim[1] / one->attributes.groups;
+    case QS_GEMM_WEIGHT_GRADIENT:
+        return qs_shape_count(&dst) / weights->dim[0];
+    case QS_GEMMS:
+        break;
+    }
+    return 0;
+}
 
 /* Share of a tensor that is not zero, by its histogram of exponents; 1 where that was not measured. */
 static double tensor_nonzero(const qs_tensor_statistics *tensor) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* 1 - VRR of one stage. With VRR = (Σ (i - α) q_i + Σ (n - α_r) q'_r + n k3) / (k n) and k the sum of all weights,
+/* The formula of variance retention (docs/method.md §8.2 and §8.3): 1 - VRR of one stage, sums in one stage or in chunks, and the width
+ * that is enough for them. With VRR = (Σ (i - α) q_i + Σ (n - α_r) q'_r + n k3) / (k n) and k the sum of all weights,
  *
  *   1 - VRR = (Σ (n - i + α) q_i + Σ α_r q'_r) / (k n),
  *
@@ -103,11 +104,76 @@ static double alpha_of(int accumulator_bits, int product_bits) {
     return ldexp(sum / 3, accumulator_bits - 3 * product_bits);
 }
 
-double qs__vrr_loss(int accumulator_bits, int product_bits, double length) {
+/* 1 - VRR of `length` additions one after the other, product_bits <= accumulator_bits. */
+static double stage_loss(int accumulator_bits, int product_bits, double length) {
     if (length < 2) return 0;
     const stage one = {ldexp(sqrt(0.5), accumulator_bits), alpha_of(accumulator_bits, product_bits), length};
     pair sum = {.weight = erf(ldexp(1, accumulator_bits - product_bits + 1) / sqrt(2 * length))};
     add(&sum, 1, full_swamping(&one));
     add(&sum, 1, partial_swamping(accumulator_bits, product_bits, length));
     return sum.loss / (sum.weight * length);
+}
+
+/* ---- Sums in stages ------------------------------------------------------------------------------------------------------------- */
+
+static qs_status sum_check(const qs_accumulation *sum) {
+    if (sum->product_bits < 1 || sum->product_bits > 30)
+        return qs_fail(QS_USAGE, "products of %d bits: mantissas of products have 1 to 30", sum->product_bits);
+    if (sum->length < 1 || sum->length > QS_LONGEST_ACCUMULATION)
+        return qs_fail(QS_USAGE, "a sum of %lld products: lengths lie between 1 and 2^40", (long long)sum->length);
+    if (sum->chunk != 0 && sum->chunk < 2)
+        return qs_fail(QS_USAGE, "chunks of %lld: 2 and more, or 0 for a sum without chunks", (long long)sum->chunk);
+    if (!(sum->nonzero > 0 && sum->nonzero <= 1))
+        return qs_fail(QS_USAGE, "a non-zero share of %g: it lies above 0 and is at most 1", sum->nonzero);
+    return QS_OK;
+}
+
+qs_status qs__stages_make(const qs_accumulation *sum, int accumulator_bits, qs__stages *out) {
+    QS_TRY(sum_check(sum));
+    *out = (qs__stages){1, {sum->product_bits}, {ceil((double)sum->length * sum->nonzero)}};
+    if (sum->chunk == 0 || sum->length <= sum->chunk) return QS_OK;
+    out->stages = 2;
+    out->length[0] = ceil((double)sum->chunk * sum->nonzero);
+    out->length[1] = ceil((double)sum->length / (double)sum->chunk);
+    out->product_bits[1] = (int)fmin(accumulator_bits, sum->product_bits + ceil(log2(out->length[0])));
+    return QS_OK;
+}
+
+/* The stages of an accumulator of a width of which the formula speaks. */
+static qs_status stages_check(const qs_accumulation *sum, int accumulator_bits, qs__stages *out) {
+    QS_TRY(qs__stages_make(sum, accumulator_bits, out));
+    if (accumulator_bits >= sum->product_bits && accumulator_bits <= QS_MOST_ACCUMULATOR_BITS) return QS_OK;
+    return qs_fail(QS_USAGE, "an accumulator of %d bits: from the products' %d bits to %d", accumulator_bits, sum->product_bits,
+                   QS_MOST_ACCUMULATOR_BITS);
+}
+
+qs_status qs_accumulation_loss(const qs_accumulation *sum, int accumulator_bits, double *out) {
+    qs__stages all;
+    QS_TRY(stages_check(sum, accumulator_bits, &all));
+    double kept_less_one = 0; /* of the stages so far: Π (1 - loss) - 1, without cancellation */
+    for (int s = 0; s < all.stages; s++) {
+        const double loss = stage_loss(accumulator_bits, all.product_bits[s], all.length[s]);
+        kept_less_one -= loss * (1 + kept_less_one);
+    }
+    *out = -kept_less_one;
+    return QS_OK;
+}
+
+qs_status qs_accumulation_exponent(const qs_accumulation *sum, int accumulator_bits, double *out) {
+    qs__stages all;
+    QS_TRY(stages_check(sum, accumulator_bits, &all));
+    *out = 0;
+    for (int s = 0; s < all.stages; s++)
+        *out = fmax(*out, all.length[s] * stage_loss(accumulator_bits, all.product_bits[s], all.length[s]));
+    return QS_OK;
+}
+
+qs_status qs_accumulation_bits(const qs_accumulation *sum, int *out) {
+    QS_TRY(sum_check(sum));
+    for (*out = sum->product_bits; *out < QS_MOST_ACCUMULATOR_BITS; ++*out) {
+        double exponent;
+        QS_TRY(qs_accumulation_exponent(sum, *out, &exponent));
+        if (exponent < QS_ACCUMULATION_EXPONENT) break;
+    }
+    return QS_OK;
 }
