@@ -28,8 +28,9 @@ void *qs__cpu_data(const qs__chain *chain, qs_role role) {
     return qs__cpu_has(&chain->one, role) ? chain->data[qs_case_position(&chain->one, role)] : NULL;
 }
 
-bool qs__cpu_is(const qs_case *one, const char *op, const char *pass) {
-    return !strcmp(one->op->name, op) && !strcmp(one->pass->name, pass);
+qs__pass qs__cpu_pass(const qs_case *one) {
+    if (!strcmp(one->pass->name, "forward")) return QS__FORWARD;
+    return strcmp(one->pass->name, "input_gradient") ? QS__WEIGHT_GRADIENT : QS__INPUT_GRADIENT;
 }
 
 qs__geometry qs__cpu_geometry(const qs_case *one) {

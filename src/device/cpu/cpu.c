@@ -82,9 +82,9 @@ static const qs__products *integer_products(const qs__cpu *cpu) {
 static void set_convolutions(qs__cpu *cpu) {
     (void)cpu;
 #if defined(__x86_64__)
-    if (strcmp(cpu->own->name, "avx512")) return;
+    if (strcmp(cpu->kernels->name, "avx512")) return;
     cpu->direct = &qs__direct_avx512;
-    cpu->taps = &qs__taps_avx512;
+    cpu->weight_gradient = &qs__weight_gradient_avx512;
     cpu->winograd = &qs__winograd_avx512;
 #endif
 }
@@ -98,7 +98,7 @@ static void cpu_close(void *state) {
 static qs_status start(const qs_device_options *options, qs__cpu *cpu) {
     QS_TRY(set_ceiling(options->isa ? options->isa : "all", cpu));
     if (options->family) QS_TRY(qs__family_ask(cpu, options->family));
-    cpu->own = own_kernels();
+    cpu->kernels = own_kernels();
     cpu->products = integer_products(cpu);
     set_convolutions(cpu);
     return qs__library_open(options->threads, &cpu->library);

@@ -18,10 +18,10 @@ typedef struct qs__cpu {
     char isa[32];    /* the ceiling's name */
     char family[32]; /* of kernels, tried before all others; "" for none */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
-    const qs__cpu_kernels *own;
+    const qs__cpu_kernels *kernels;
     const qs__products *products;
     const qs__direct *direct; /* NULL, as the next two: none for this instruction set */
-    const qs__taps *taps;
+    const qs__weight_gradient_kernels *weight_gradient;
     const qs__winograd *winograd;
 } qs__cpu;
 
@@ -117,7 +117,8 @@ bool qs__cpu_has(const qs_case *one, qs_role role);
 int64_t qs__cpu_count(const qs_case *one, qs_role role);
 /* Memory of a role in a prepared chain (NULL when absent). */
 void *qs__cpu_data(const qs__chain *chain, qs_role role);
-bool qs__cpu_is(const qs_case *one, const char *op, const char *pass);
+/* Which pass of a convolution or linear operator the case is. */
+qs__pass qs__cpu_pass(const qs_case *one);
 /* Extents of a convolution, pool or linear operator: those of forward, whatever the pass. */
 qs__geometry qs__cpu_geometry(const qs_case *one);
 /* The kernels' type of a format; QS__OTHER when they have none. */

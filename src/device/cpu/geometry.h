@@ -14,6 +14,9 @@ typedef struct qs__geometry {
     int64_t kernel[2], stride[2], padding[2], groups;
 } qs__geometry;
 
+/* The passes of convolutions and linear operators. */
+typedef enum qs__pass { QS__FORWARD, QS__INPUT_GRADIENT, QS__WEIGHT_GRADIENT } qs__pass;
+
 /* Source and result exchanged: what an input gradient reads, and what it writes. */
 qs__geometry qs__geometry_reversed(const qs__geometry *forward);
 /* With stride 1 an input gradient is a forward convolution with the weights turned around: its geometry. */

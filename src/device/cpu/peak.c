@@ -40,8 +40,8 @@ PROBE(int8_avx2, "avx2,avxvnni", 12, __m256i, __m256i, _mm256_setzero_si256, _mm
 PROBE(int8_avx512, "avx512f,avx512vnni", 16, __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32(sum[i], a, b), 64)
 
 static probe fp32_probe(const qs__cpu *cpu) {
-    if (cpu->own == &qs__cpu_kernels_avx512) return fp32_avx512;
-    return cpu->own == &qs__cpu_kernels_avx2 && __builtin_cpu_supports("fma") ? fp32_avx2 : NULL;
+    if (cpu->kernels == &qs__cpu_kernels_avx512) return fp32_avx512;
+    return cpu->kernels == &qs__cpu_kernels_avx2 && __builtin_cpu_supports("fma") ? fp32_avx2 : NULL;
 }
 
 static probe int8_probe(const qs__cpu *cpu) {

@@ -63,10 +63,6 @@ static const float *turn_weights(const qs__chain *chain, bool around) {
 
 /* ---- Forward and input gradient ---- */
 
-static bool is_pass(const qs__chain *chain, const char *pass) {
-    return !strcmp(chain->one.pass->name, pass);
-}
-
 static int shift_of(const qs__chain *chain, qs_role group, int64_t channel) {
     if (group == QS_ROLE_COUNT || !qs__cpu_has(&chain->one, group)) return 0;
     return ((const uint8_t *)qs__cpu_data(chain, group))[channel];
@@ -78,7 +74,7 @@ static const float *factors(const qs__chain *chain) {
     static const qs_role all[3][4] = {{QS_SRC_STEP, QS_SRC_GROUP, QS_WEIGHTS_STEP, QS_ROLE_COUNT},
                                       {QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_WEIGHTS_STEP, QS_ROLE_COUNT},
                                       {QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_SRC_STEP, QS_SRC_GROUP}};
-    const qs_role *role = all[is_pass(chain, "forward") ? 0 : is_pass(chain, "input_gradient") ? 1 : 2];
+    const qs_role *role = all[qs__cpu_pass(&chain->one)];
     if (!qs__cpu_has(&chain->one, role[0])) return NULL;
     const float *first = qs__cpu_data(chain, role[0]), *second = qs__cpu_data(chain, role[2]);
     float *factor = (float *)(chain->scratch + chain->offset[1]);
@@ -103,8 +99,8 @@ static void strip_range(void *context, int64_t begin, int64_t end) {
     int64_t strips = strips_of(g), lines = strip_lines(g);
     for (int64_t strip = begin; strip < end; strip++) {
         int64_t image = strip / strips, first = strip % strips * lines;
-        qs__in src = qs__own_shift_in(j->src, image * g->height * g->width * g->channels);
-        qs__out dst = qs__own_shift_out(j->dst, image * g->out_height * g->out_width * g->channels);
+        qs__in src = qs__in_at(j->src, image * g->height * g->width * g->channels);
+        qs__out dst = qs__out_at(j->dst, image * g->out_height * g->out_width * g->channels);
         int64_t stop = first + lines < g->out_height ? first + lines : g->out_height;
         j->kernels->depthwise_lines(g, first, stop, src, j->weights, j->factor, j->shift, dst);
     }
@@ -120,8 +116,8 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const qs__geometry *g = &j->size;
     for (int64_t line = begin; line < end; line++) {
-        qs__in image = qs__own_shift_in(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
-        qs__out dst = qs__own_shift_out(j->dst, line * g->width * g->channels);
+        qs__in image = qs__in_at(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
+        qs__out dst = qs__out_at(j->dst, line * g->width * g->channels);
         j->kernels->depthwise_gradient_line(g, line % g->height, image, j->weights, j->factor, dst);
     }
 }
@@ -129,10 +125,10 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
-    job j = {.kernels = chain->cpu->own,
+    job j = {.kernels = chain->cpu->kernels,
              .size = qs__cpu_geometry(one),
-             .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST),
+             .src = qs__staged_in(chain, QS_SRC),
+             .dst = qs__staged_out(chain, QS_DST),
              .weights = turn_weights(chain, false),
              .factor = factors(chain),
              .shift = qs__cpu_data(chain, QS_BIAS)};
@@ -146,11 +142,11 @@ static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     const qs__geometry size = qs__cpu_geometry(one);
     const bool same = size.stride[0] == 1;
-    job j = {.kernels = chain->cpu->own,
+    job j = {.kernels = chain->cpu->kernels,
              .size = same ? qs__geometry_turned(&size) : size,
-             .src = qs__own_in(chain, QS_DIFF_DST),
-             .diff = qs__own_in(chain, QS_DIFF_DST),
-             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .src = qs__staged_in(chain, QS_DIFF_DST),
+             .diff = qs__staged_in(chain, QS_DIFF_DST),
+             .dst = qs__staged_out(chain, QS_DIFF_SRC),
              .weights = turn_weights(chain, same),
              .factor = factors(chain)};
     if (same) {
@@ -186,7 +182,7 @@ static void weights_range(void *context, int64_t begin, int64_t end) {
 
 static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    weights_job j = {.kernels = chain->cpu->own,
+    weights_job j = {.kernels = chain->cpu->kernels,
                      .size = qs__cpu_geometry(&chain->one),
                      .src = qs__cpu_data(chain, QS_SRC),
                      .diff = qs__cpu_data(chain, QS_DIFF_DST),
@@ -200,21 +196,21 @@ static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) 
 /* ---- Building ---- */
 
 static bool is_of_codes(const qs__chain *chain) {
-    return qs__cpu_format(&chain->one, is_pass(chain, "forward") ? QS_SRC : QS_DIFF_DST)->kind == QS_KIND_INTEGER;
+    return qs__cpu_format(&chain->one, qs__cpu_pass(&chain->one) == QS__FORWARD ? QS_SRC : QS_DIFF_DST)->kind == QS_KIND_INTEGER;
 }
 
 /* Formats come first: what a plan lacks is told by the first family's refusal. Codes have no other family that could lack them. */
 static qs_status check_formats(const qs__chain *chain) {
     qs__gemm_types types;
     if (is_of_codes(chain)) return QS_OK;
-    if (is_pass(chain, "forward")) return qs__gemm_forward_types(chain, &types);
-    bool weights = is_pass(chain, "weight_gradient");
+    if (qs__cpu_pass(&chain->one) == QS__FORWARD) return qs__gemm_forward_types(chain, &types);
+    bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     return qs__gemm_gradient_types(chain, weights ? QS_SRC : QS_WEIGHTS, QS_DIFF_DST, weights ? QS_DIFF_WEIGHTS : QS_DIFF_SRC, &types);
 }
 
 static bool is_ours(const qs__chain *chain) {
     const qs_case *one = &chain->one;
-    const bool weights = is_pass(chain, "weight_gradient");
+    const bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     if (!is_depthwise(one, weights ? QS_DIFF_WEIGHTS : QS_WEIGHTS) || one->attributes.accumulator.adder) return false;
     if (!is_of_codes(chain)) return !weights;
     const qs_shape *map = &qs__cpu_operand(one, weights ? QS_DIFF_DST : QS_WEIGHTS)->shape;
@@ -226,9 +222,9 @@ static bool is_ours(const qs__chain *chain) {
 static bool is_behind(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     if (is_of_codes(chain)) return false;
-    bool gradient = is_pass(chain, "input_gradient"), same = one->attributes.stride[0] == 1;
+    bool gradient = qs__cpu_pass(&chain->one) == QS__INPUT_GRADIENT, same = one->attributes.stride[0] == 1;
     qs__type type = qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS));
-    if (strcmp(chain->cpu->own->name, "avx512")) return true;
+    if (strcmp(chain->cpu->kernels->name, "avx512")) return true;
     if (type == QS__FP32) return !same && !gradient;
     return !same || qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] < 8;
 }
@@ -237,10 +233,10 @@ qs_status qs__build_depthwise(qs__chain *chain) {
     QS_TRY(check_formats(chain));
     if (!is_ours(chain)) return qs_fail(QS_UNSUPPORTED, "no depthwise 3x3 convolution, or a pass of one that is left to oneDNN");
     chain->behind = is_behind(chain);
-    const bool weights = is_pass(chain, "weight_gradient");
+    const bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     const size_t channels = (size_t)chain->one.attributes.groups;
     chain->offset[0] = qs__chain_reserve(chain, channels * TAPS * (weights ? sizeof(int64_t) : sizeof(float)));
     chain->offset[1] = qs__chain_reserve(chain, channels * sizeof(float));
-    const qs__call call = weights ? run_weight_gradient : is_pass(chain, "forward") ? run_forward : run_input_gradient;
-    return qs__own_build(chain, "depthwise", call);
+    const qs__call call = weights ? run_weight_gradient : qs__cpu_pass(&chain->one) == QS__FORWARD ? run_forward : run_input_gradient;
+    return qs__staged_build(chain, "depthwise", call);
 }

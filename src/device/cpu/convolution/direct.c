@@ -25,7 +25,7 @@ typedef struct phase {
 
 typedef struct job {
     const qs__direct *kernels;
-    const qs__taps *rows; /* packs what instructions add up from rows of weights */
+    const qs__weight_gradient_kernels *rows; /* packs what instructions add up from rows of weights */
     qs__type type;
     bool gradient;
     int side;                            /* channels in a word */
@@ -93,7 +93,7 @@ static void set_phases(job *j) {
 }
 
 static job job_of(const qs_case *one) {
-    const bool gradient = strcmp(one->pass->name, "forward") != 0;
+    const bool gradient = qs__cpu_pass(one) == QS__INPUT_GRADIENT;
     const qs__geometry forward = qs__cpu_geometry(one);
     job j = {.type = qs__cpu_type(qs__cpu_format(one, gradient ? QS_DIFF_DST : QS_SRC)),
              .gradient = gradient,
@@ -136,12 +136,12 @@ static void pack_word(const job *j, const phase *p, int64_t word) {
         for (int64_t t = 0; t < p->columns.taps; t++, at += j->pitch / 4) {
             const int64_t row = p->rows.tap + r * p->rows.tap_step, column = p->columns.tap + t * p->columns.tap_step;
             const int64_t tap = row * j->view.kernel[1] + column;
-            qs__taps_line line = {.pitch = j->view.outputs,
-                                  .elements = j->view.outputs,
-                                  .places = 1,
-                                  .lanes = j->view.outputs,
-                                  .block = p->words * QS__DIRECT_BYTES,
-                                  .dst = packed_at(j, p, 0, at + word)};
+            qs__weight_gradient_line line = {.pitch = j->view.outputs,
+                                             .elements = j->view.outputs,
+                                             .places = 1,
+                                             .lanes = j->view.outputs,
+                                             .block = p->words * QS__DIRECT_BYTES,
+                                             .dst = packed_at(j, p, 0, at + word)};
             for (int i = 0; i < j->side; i++) {
                 const int64_t o = word * j->side + i;
                 line.row[i] = o < j->view.channels ? j->weights + (o * taps + tap) * j->view.outputs * bytes : NULL;
@@ -303,7 +303,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     job j = job_of(one);
     lay_out(&j, chain->scratch + chain->offset[0]);
     j.kernels = chain->cpu->direct;
-    j.rows = chain->cpu->taps;
+    j.rows = chain->cpu->weight_gradient;
     j.src = qs__cpu_data(chain, j.gradient ? QS_DIFF_DST : QS_SRC);
     j.weights = qs__cpu_data(chain, QS_WEIGHTS);
     j.result.at = qs__cpu_data(chain, j.gradient ? QS_DIFF_SRC : QS_DST);
@@ -338,8 +338,8 @@ static bool is_behind(const job *j) {
 qs_status qs__build_direct(qs__chain *chain) {
     const qs_case *one = &chain->one;
     const qs_attributes *with = &one->attributes;
-    const bool gradient = !strcmp(one->pass->name, "input_gradient");
-    if (!gradient && strcmp(one->pass->name, "forward")) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
+    const bool gradient = qs__cpu_pass(one) == QS__INPUT_GRADIENT;
+    if (qs__cpu_pass(one) == QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
     QS_TRY(check_formats(chain, gradient));
     if (!chain->cpu->direct || with->groups > 1 || with->kernel[0] > MOST_RUNS ||
         (gradient && with->stride[0] * with->stride[1] > MOST_PHASES))

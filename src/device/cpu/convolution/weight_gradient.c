@@ -24,7 +24,7 @@ typedef struct view {
 } view;
 
 typedef struct job {
-    const qs__taps *kernels;
+    const qs__weight_gradient_kernels *kernels;
     qs__type type;
     qs__geometry size;
     view view;
@@ -48,16 +48,16 @@ static int64_t part_rows(const job *j, int64_t rows) {
 }
 
 static int64_t out_blocks(const job *j) {
-    return (j->size.outputs + QS__TAPS_LANES - 1) / QS__TAPS_LANES;
+    return (j->size.outputs + QS__WEIGHT_GRADIENT_LANES - 1) / QS__WEIGHT_GRADIENT_LANES;
 }
 
 /* Bytes of one image (of lanes) with that many rows of results. */
 static int64_t src_bytes(const job *j, int64_t rows) {
-    return j->view.blocks * part_rows(j, rows) * j->view.columns * QS__TAPS_BYTES;
+    return j->view.blocks * part_rows(j, rows) * j->view.columns * QS__WEIGHT_GRADIENT_BYTES;
 }
 
 static int64_t diff_bytes(const job *j, int64_t rows) {
-    return out_blocks(j) * rows * j->size.out_width * QS__TAPS_BYTES;
+    return out_blocks(j) * rows * j->size.out_width * QS__WEIGHT_GRADIENT_BYTES;
 }
 
 /* Numbers of one output's weights. */
@@ -72,7 +72,7 @@ static int64_t side_of(qs__type type) {
 static view view_of(const job *j) {
     const int64_t *kernel = j->size.kernel;
     const int64_t stride = j->size.stride[0];
-    const bool joined = j->size.channels < QS__TAPS_LANES || kernel[1] == 1;
+    const bool joined = j->size.channels < QS__WEIGHT_GRADIENT_LANES || kernel[1] == 1;
     view v = {.lanes = joined ? kernel[1] * j->size.channels : j->size.channels,
               .taps = {kernel[0], joined ? 1 : kernel[1]},
               .step = {kernel[0] == 1 ? 1 : stride, joined ? 1 : stride},
@@ -80,7 +80,7 @@ static view view_of(const job *j) {
               .columns = joined ? j->size.out_width : (j->size.out_width - 1) * stride + kernel[1],
               .first = -j->size.padding[0] * j->size.channels,
               .pitch = (joined ? stride : 1) * j->size.channels};
-    v.blocks = (v.lanes + QS__TAPS_LANES - 1) / QS__TAPS_LANES;
+    v.blocks = (v.lanes + QS__WEIGHT_GRADIENT_LANES - 1) / QS__WEIGHT_GRADIENT_LANES;
     return v;
 }
 
@@ -108,7 +108,8 @@ static job job_of(const qs_case *one) {
 /* ---- Packing ---- */
 
 /* Rows of an image side by side with others. NULL: outside of the images. */
-static void set_rows(const job *j, int64_t image, const char *data, int64_t image_elements, int64_t row_begin, qs__taps_line *line) {
+static void set_rows(const job *j, int64_t image, const char *data, int64_t image_elements, int64_t row_begin,
+                     qs__weight_gradient_line *line) {
     const int64_t bytes = (int64_t)qs__type_bytes(j->type);
     for (int64_t i = 0; i < j->side; i++) {
         const int64_t n = (j->first_image + image) * j->side + i;
@@ -120,26 +121,27 @@ static void pack_src_row(const job *j, int64_t image, int64_t row) {
     const view *v = &j->view;
     const int64_t height = part_rows(j, j->rows), elements = j->size.width * j->size.channels;
     const int64_t h = j->first_row * j->size.stride[0] - j->size.padding[0] + row * v->skip;
-    qs__taps_line line = {.first = v->first,
-                          .pitch = v->pitch,
-                          .elements = elements,
-                          .places = v->columns,
-                          .lanes = v->lanes,
-                          .block = height * v->columns * QS__TAPS_BYTES,
-                          .flip = j->flip,
-                          .dst = j->packed_src + image * src_bytes(j, j->rows) + row * v->columns * QS__TAPS_BYTES};
+    qs__weight_gradient_line line = {.first = v->first,
+                                     .pitch = v->pitch,
+                                     .elements = elements,
+                                     .places = v->columns,
+                                     .lanes = v->lanes,
+                                     .block = height * v->columns * QS__WEIGHT_GRADIENT_BYTES,
+                                     .flip = j->flip,
+                                     .dst = j->packed_src + image * src_bytes(j, j->rows) + row * v->columns * QS__WEIGHT_GRADIENT_BYTES};
     set_rows(j, image, j->src, j->size.height * elements, h >= 0 && h < j->size.height ? h * elements : -1, &line);
     j->kernels->pack[j->type](&line);
 }
 
 static void pack_diff_row(const job *j, int64_t image, int64_t row) {
     const int64_t elements = j->size.out_width * j->size.outputs;
-    qs__taps_line line = {.pitch = j->size.outputs,
-                          .elements = elements,
-                          .places = j->size.out_width,
-                          .lanes = j->size.outputs,
-                          .block = j->rows * j->size.out_width * QS__TAPS_BYTES,
-                          .dst = j->packed_diff + image * diff_bytes(j, j->rows) + row * j->size.out_width * QS__TAPS_BYTES};
+    qs__weight_gradient_line line = {.pitch = j->size.outputs,
+                                     .elements = elements,
+                                     .places = j->size.out_width,
+                                     .lanes = j->size.outputs,
+                                     .block = j->rows * j->size.out_width * QS__WEIGHT_GRADIENT_BYTES,
+                                     .dst = j->packed_diff + image * diff_bytes(j, j->rows) +
+                                            row * j->size.out_width * QS__WEIGHT_GRADIENT_BYTES};
     set_rows(j, image, j->diff, j->size.out_height * elements, (j->first_row + row) * elements, &line);
     j->kernels->pack[j->type](&line);
 }
@@ -160,7 +162,7 @@ static void fill_places(const job *j) {
     const view *v = &j->view;
     for (int64_t r = 0; r < j->rows; r++)
         for (int64_t c = 0; c < j->size.out_width; c++)
-            j->place[r * j->size.out_width + c] = (int32_t)((r * v->step[0] * v->columns + c * v->step[1]) * QS__TAPS_BYTES);
+            j->place[r * j->size.out_width + c] = (int32_t)((r * v->step[0] * v->columns + c * v->step[1]) * QS__WEIGHT_GRADIENT_BYTES);
 }
 
 /* ---- Tiles ---- */
@@ -171,17 +173,17 @@ static int64_t vectors_of(const job *j) {
 
 /* Vectors of a tile: as even as can be. */
 static int64_t tiles_of_vectors(const job *j) {
-    return (vectors_of(j) + QS__TAPS_VECTORS - 1) / QS__TAPS_VECTORS;
+    return (vectors_of(j) + QS__WEIGHT_GRADIENT_VECTORS - 1) / QS__WEIGHT_GRADIENT_VECTORS;
 }
 
 /* Taps across, taps down, blocks: what is read together lies close together. */
-static void set_vector(const job *j, int64_t index, int at, qs__taps_tile *tile) {
+static void set_vector(const job *j, int64_t index, int at, qs__weight_gradient_tile *tile) {
     const view *v = &j->view;
     const int64_t across = index % v->taps[1], down = index / v->taps[1] % v->taps[0], block = index / v->taps[1] / v->taps[0];
-    const int64_t left = v->lanes - block * QS__TAPS_LANES;
-    tile->vector[at] = ((block * part_rows(j, j->rows) + down) * v->columns + across) * QS__TAPS_BYTES;
-    tile->column[at] = (down * v->taps[1] + across) * v->lanes + block * QS__TAPS_LANES;
-    tile->width[at] = left < QS__TAPS_LANES ? (int)left : QS__TAPS_LANES;
+    const int64_t left = v->lanes - block * QS__WEIGHT_GRADIENT_LANES;
+    tile->vector[at] = ((block * part_rows(j, j->rows) + down) * v->columns + across) * QS__WEIGHT_GRADIENT_BYTES;
+    tile->column[at] = (down * v->taps[1] + across) * v->lanes + block * QS__WEIGHT_GRADIENT_LANES;
+    tile->width[at] = left < QS__WEIGHT_GRADIENT_LANES ? (int)left : QS__WEIGHT_GRADIENT_LANES;
 }
 
 /* Codes whose places are all in one part: their sums are settled at once. */
@@ -189,11 +191,12 @@ static bool is_whole(const job *j) {
     return j->type == QS__INT8 && j->most_images * j->side >= j->size.batch && j->most_rows == j->size.out_height;
 }
 
-static void run_outputs(const job *j, qs__taps_tile *tile) {
+static void run_outputs(const job *j, qs__weight_gradient_tile *tile) {
     const int64_t row = row_of(j);
-    for (int64_t o = 0; o < j->size.outputs; o += QS__TAPS_OUTPUTS) {
-        tile->diff = j->packed_diff + (o / QS__TAPS_LANES * tile->places * QS__TAPS_BYTES) + o % QS__TAPS_LANES * 4;
-        tile->outputs = (int)(j->size.outputs - o < QS__TAPS_OUTPUTS ? j->size.outputs - o : QS__TAPS_OUTPUTS);
+    for (int64_t o = 0; o < j->size.outputs; o += QS__WEIGHT_GRADIENT_OUTPUTS) {
+        tile->diff =
+            j->packed_diff + (o / QS__WEIGHT_GRADIENT_LANES * tile->places * QS__WEIGHT_GRADIENT_BYTES) + o % QS__WEIGHT_GRADIENT_LANES * 4;
+        tile->outputs = (int)(j->size.outputs - o < QS__WEIGHT_GRADIENT_OUTPUTS ? j->size.outputs - o : QS__WEIGHT_GRADIENT_OUTPUTS);
         tile->result = j->result + o * row;
         tile->excess = j->excess + o;
         tile->scale = is_whole(j) ? j->scale + o : NULL;
@@ -206,16 +209,16 @@ static void run_tiles(void *context, int64_t begin, int64_t end) {
     const int64_t tiles = tiles_of_vectors(j), vectors = vectors_of(j);
     for (int64_t k = begin; k < end; k++) {
         const int64_t first = vectors * k / tiles;
-        qs__taps_tile tile = {.images = j->images,
-                              .places = j->rows * j->size.out_width,
-                              .place = j->place,
-                              .src = j->packed_src,
-                              .src_image = src_bytes(j, j->rows),
-                              .diff_image = diff_bytes(j, j->rows),
-                              .vectors = (int)(vectors * (k + 1) / tiles - first),
-                              .row = row_of(j),
-                              .factor = j->factor,
-                              .add = j->first_image > 0 || j->first_row > 0};
+        qs__weight_gradient_tile tile = {.images = j->images,
+                                         .places = j->rows * j->size.out_width,
+                                         .place = j->place,
+                                         .src = j->packed_src,
+                                         .src_image = src_bytes(j, j->rows),
+                                         .diff_image = diff_bytes(j, j->rows),
+                                         .vectors = (int)(vectors * (k + 1) / tiles - first),
+                                         .row = row_of(j),
+                                         .factor = j->factor,
+                                         .add = j->first_image > 0 || j->first_row > 0};
         for (int v = 0; v < tile.vectors; v++)
             set_vector(j, first + v, v, &tile);
         run_outputs(j, &tile);
@@ -227,8 +230,8 @@ static void add_excess(void *context, int64_t begin, int64_t end) {
     const int64_t places = j->rows * j->size.out_width;
     for (int64_t block = begin; block < end; block++)
         for (int64_t image = 0; image < j->images; image++)
-            j->kernels->excess(places, j->packed_diff + image * diff_bytes(j, j->rows) + block * places * QS__TAPS_BYTES,
-                               j->excess + block * QS__TAPS_LANES);
+            j->kernels->excess(places, j->packed_diff + image * diff_bytes(j, j->rows) + block * places * QS__WEIGHT_GRADIENT_BYTES,
+                               j->excess + block * QS__WEIGHT_GRADIENT_LANES);
 }
 
 static void run_part(job *j) {
@@ -274,7 +277,7 @@ static void settle_outputs(void *context, int64_t begin, int64_t end) {
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
     job j = job_of(&chain->one);
-    j.kernels = chain->cpu->taps;
+    j.kernels = chain->cpu->weight_gradient;
     j.src = qs__cpu_data(chain, QS_SRC);
     j.diff = qs__cpu_data(chain, QS_DIFF_DST);
     j.result = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
@@ -284,7 +287,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.excess = (int32_t *)(void *)(chain->scratch + chain->offset[2]);
     j.factor = (float *)(void *)(chain->scratch + chain->offset[3]);
     j.scale = j.factor + row_of(&j);
-    memset(j.excess, 0, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof *j.excess);
+    memset(j.excess, 0, (size_t)(out_blocks(&j) * QS__WEIGHT_GRADIENT_LANES) * sizeof *j.excess);
     if (j.type == QS__INT8) fill_factors(chain, &j);
     run_parts(&j);
     if (j.type == QS__INT8 && !is_whole(&j)) qs_parallel(j.size.outputs, 1, settle_outputs, &j);
@@ -301,12 +304,13 @@ static qs_status check(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     const qs__cpu *cpu = chain->cpu;
     const qs_attributes *with = &one->attributes;
-    if (strcmp(one->pass->name, "weight_gradient")) return qs_fail(QS_UNSUPPORTED, "tiles of taps are for weight gradients");
+    if (qs__cpu_pass(one) != QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "tiles of taps are for weight gradients");
     const qs__type type = qs__cpu_type(qs__cpu_format(one, QS_SRC));
     if (qs__cpu_type(qs__cpu_format(one, QS_DIFF_DST)) != type || type == QS__OTHER || with->accumulator.adder)
         return qs_fail(QS_UNSUPPORTED, "tiles of taps multiply two fp32, bf16 or integer operands, in a wide accumulator");
     const bool multiplies = type == QS__FP32 || (type == QS__BF16 ? cpu->bf16 : cpu->vnni && qs__library_has("avx512_core_vnni"));
-    if (!cpu->taps || !multiplies) return qs_fail(QS_UNSUPPORTED, "tiles of taps need AVX-512, and its products of these operands");
+    if (!cpu->weight_gradient || !multiplies)
+        return qs_fail(QS_UNSUPPORTED, "tiles of taps need AVX-512, and its products of these operands");
     if (with->groups > 1 || qs__cpu_has(one, QS_DIFF_BIAS) || with->stride[0] != with->stride[1] || with->padding[0] != with->padding[1])
         return qs_fail(QS_UNSUPPORTED, "tiles of taps are for one group, equal strides and padding, and no bias");
     return QS_OK;
@@ -314,7 +318,7 @@ static qs_status check(const qs__chain *chain) {
 
 /* Measured on Zen 5 (qsync bench --tune) beside oneDNN's: floats of few channels leave lanes empty. */
 static bool is_behind(const job *j) {
-    return j->type != QS__INT8 && j->size.channels < (j->type == QS__FP32 ? 2 : 1) * QS__TAPS_LANES;
+    return j->type != QS__INT8 && j->size.channels < (j->type == QS__FP32 ? 2 : 1) * QS__WEIGHT_GRADIENT_LANES;
 }
 
 qs_status qs__build_taps(qs__chain *chain) {
@@ -325,9 +329,9 @@ qs_status qs__build_taps(qs__chain *chain) {
         return qs_fail(QS_UNSUPPORTED, "tiles of taps are for signed gradients whose sums fit 32 bits");
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.most_images * (src_bytes(&j, j.most_rows) + diff_bytes(&j, j.most_rows))));
     chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.size.out_width) * sizeof(int32_t));
-    chain->offset[2] = qs__chain_reserve(chain, (size_t)(out_blocks(&j) * QS__TAPS_LANES) * sizeof(int32_t));
+    chain->offset[2] = qs__chain_reserve(chain, (size_t)(out_blocks(&j) * QS__WEIGHT_GRADIENT_LANES) * sizeof(int32_t));
     chain->offset[3] = qs__chain_reserve(chain, (size_t)(row_of(&j) + j.size.outputs) * sizeof(float));
     qs__chain_call(chain, run);
-    snprintf(chain->name, sizeof chain->name, "own:taps:%s", chain->cpu->taps->name);
+    snprintf(chain->name, sizeof chain->name, "own:taps:%s", chain->cpu->weight_gradient->name);
     return QS_OK;
 }

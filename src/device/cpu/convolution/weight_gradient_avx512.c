@@ -9,12 +9,17 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { OUTPUTS = QS__TAPS_OUTPUTS, VECTORS = QS__TAPS_VECTORS, LANES = QS__TAPS_LANES, BYTES = QS__TAPS_BYTES };
+enum {
+    OUTPUTS = QS__WEIGHT_GRADIENT_OUTPUTS,
+    VECTORS = QS__WEIGHT_GRADIENT_VECTORS,
+    LANES = QS__WEIGHT_GRADIENT_LANES,
+    BYTES = QS__WEIGHT_GRADIENT_BYTES
+};
 
 /* ---- Packing ---- */
 
 /* Lanes of a block that are inside the row: `at` is the first one's element. */
-INLINE __mmask16 lanes_inside(const qs__taps_line *line, int64_t at, int64_t lanes) {
+INLINE __mmask16 lanes_inside(const qs__weight_gradient_line *line, int64_t at, int64_t lanes) {
     const int64_t left = line->elements - at;
     int64_t end = lanes < LANES ? lanes : LANES;
     if (left < end) end = left;
@@ -24,40 +29,40 @@ INLINE __mmask16 lanes_inside(const qs__taps_line *line, int64_t at, int64_t lan
 }
 
 /* Sixteen lanes of all images from an element on; without a mask where all of them are inside. */
-typedef __m512i (*joined)(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside);
+typedef __m512i (*joined)(const qs__weight_gradient_line *line, int64_t at, bool whole, __mmask16 inside);
 
-INLINE __mmask16 mask_of(const qs__taps_line *line, int image, __mmask16 inside) {
+INLINE __mmask16 mask_of(const qs__weight_gradient_line *line, int image, __mmask16 inside) {
     return line->row[image] ? inside : 0;
 }
 
 /* Where element `at` of an image's row lies, or would: masked loads may begin before a row, and a row may be NULL. */
-INLINE const void *element(const qs__taps_line *line, int image, int64_t at, int bytes) {
+INLINE const void *element(const qs__weight_gradient_line *line, int image, int64_t at, int bytes) {
     return (const void *)((uintptr_t)line->row[image] + (uintptr_t)(at * bytes));
 }
 
-INLINE __m512i join_fp32(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside) {
+INLINE __m512i join_fp32(const qs__weight_gradient_line *line, int64_t at, bool whole, __mmask16 inside) {
     const void *from = element(line, 0, at, 4);
     return whole ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi32(mask_of(line, 0, inside), from);
 }
 
-INLINE __m256i half_bf16(const qs__taps_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
+INLINE __m256i half_bf16(const qs__weight_gradient_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
     const void *from = element(line, image, at, 2);
     return whole ? _mm256_loadu_si256(from) : _mm256_maskz_loadu_epi16(mask_of(line, image, inside), from);
 }
 
-INLINE __m512i join_bf16(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside) {
+INLINE __m512i join_bf16(const qs__weight_gradient_line *line, int64_t at, bool whole, __mmask16 inside) {
     const __m512i low = _mm512_cvtepu16_epi32(half_bf16(line, 0, at, whole, inside));
     const __m512i high = _mm512_cvtepu16_epi32(half_bf16(line, 1, at, whole, inside));
     return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
-INLINE __m128i quarter_int8(const qs__taps_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
+INLINE __m128i quarter_int8(const qs__weight_gradient_line *line, int image, int64_t at, bool whole, __mmask16 inside) {
     const void *from = element(line, image, at, 1);
     return whole ? _mm_loadu_si128(from) : _mm_maskz_loadu_epi8(mask_of(line, image, inside), from);
 }
 
 /* Four images side by side are quarters of a register, whose dwords and then bytes change places. */
-INLINE __m512i join_int8(const qs__taps_line *line, int64_t at, bool whole, __mmask16 inside) {
+INLINE __m512i join_int8(const qs__weight_gradient_line *line, int64_t at, bool whole, __mmask16 inside) {
     const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     const __m512i signs = _mm512_set1_epi8(line->flip ? (char)0x80 : 0);
@@ -68,7 +73,7 @@ INLINE __m512i join_int8(const qs__taps_line *line, int64_t at, bool whole, __mm
     return _mm512_xor_si512(_mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, all), bytes), signs);
 }
 
-INLINE void pack_places(const qs__taps_line *line, int64_t begin, int64_t end, bool whole, joined join) {
+INLINE void pack_places(const qs__weight_gradient_line *line, int64_t begin, int64_t end, bool whole, joined join) {
     for (int64_t c = begin; c < end; c++) {
         char *dst = (char *)line->dst + c * BYTES;
         int64_t at = line->first + c * line->pitch;
@@ -78,8 +83,8 @@ INLINE void pack_places(const qs__taps_line *line, int64_t begin, int64_t end, b
 }
 
 /* Places whose lanes are all inside stand together. */
-INLINE void pack(const qs__taps_line *given, int images, joined join) {
-    const qs__taps_line line = *given; /* what is stored cannot change it */
+INLINE void pack(const qs__weight_gradient_line *given, int images, joined join) {
+    const qs__weight_gradient_line line = *given; /* what is stored cannot change it */
     bool whole = line.lanes % LANES == 0;
     for (int i = 0; i < images; i++)
         whole = whole && line.row[i];
@@ -92,15 +97,15 @@ INLINE void pack(const qs__taps_line *given, int images, joined join) {
     pack_places(&line, end, line.places, false, join);
 }
 
-static void pack_fp32(const qs__taps_line *line) {
+static void pack_fp32(const qs__weight_gradient_line *line) {
     pack(line, 1, join_fp32);
 }
 
-static void pack_bf16(const qs__taps_line *line) {
+static void pack_bf16(const qs__weight_gradient_line *line) {
     pack(line, 2, join_bf16);
 }
 
-static void pack_int8(const qs__taps_line *line) {
+static void pack_int8(const qs__weight_gradient_line *line) {
     pack(line, 4, join_int8);
 }
 
@@ -130,7 +135,7 @@ INLINE __m512i added(product times, __m512i sum, __m512i vector, __m512i factor)
 }
 
 /* One place of one image. */
-INLINE void add_place(const qs__taps_tile *tile, const char *window, const char *diff, int vectors, product times, sums sum) {
+INLINE void add_place(const qs__weight_gradient_tile *tile, const char *window, const char *diff, int vectors, product times, sums sum) {
     __m512i vector[VECTORS];
     QS__EACH(v, vectors) {
         vector[v] = _mm512_loadu_si512(window + tile->vector[v]);
@@ -145,7 +150,7 @@ INLINE void add_place(const qs__taps_tile *tile, const char *window, const char 
     }
 }
 
-INLINE void multiply(const qs__taps_tile *tile, int vectors, product times, sums sum) {
+INLINE void multiply(const qs__weight_gradient_tile *tile, int vectors, product times, sums sum) {
     QS__EACH(o, OUTPUTS) {
         QS__EACH(v, vectors) {
             sum[o][v] = _mm512_setzero_si512();
@@ -171,7 +176,7 @@ INLINE void put(float *result, __mmask16 mask, bool add, bool integers, __m512i 
     _mm512_mask_storeu_epi32(result, mask, sum);
 }
 
-INLINE void run_tile(const qs__taps_tile *tile, int vectors, product times, bool integers) {
+INLINE void run_tile(const qs__weight_gradient_tile *tile, int vectors, product times, bool integers) {
     sums sum;
     for (int o = 0; o < tile->outputs; o++)
         for (int v = 0; v < vectors; v++)
@@ -189,21 +194,21 @@ INLINE void run_tile(const qs__taps_tile *tile, int vectors, product times, bool
     }
 }
 
-INLINE void run_any(const qs__taps_tile *tile, product times, bool integers) {
+INLINE void run_any(const qs__weight_gradient_tile *tile, product times, bool integers) {
     if (tile->vectors == 3) run_tile(tile, 3, times, integers);
     if (tile->vectors == 2) run_tile(tile, 2, times, integers);
     if (tile->vectors == 1) run_tile(tile, 1, times, integers);
 }
 
-static void tile_fp32(const qs__taps_tile *tile) {
+static void tile_fp32(const qs__weight_gradient_tile *tile) {
     run_any(tile, product_fp32, false);
 }
 
-QS__NEEDS("avx512bf16") static void tile_bf16(const qs__taps_tile *tile) {
+QS__NEEDS("avx512bf16") static void tile_bf16(const qs__weight_gradient_tile *tile) {
     run_any(tile, product_bf16, false);
 }
 
-QS__NEEDS("avx512vnni") static void tile_int8(const qs__taps_tile *tile) {
+QS__NEEDS("avx512vnni") static void tile_int8(const qs__weight_gradient_tile *tile) {
     run_any(tile, product_int8, true);
 }
 
@@ -225,7 +230,7 @@ static void settle(int64_t count, int32_t too_much, const float *factor, float s
     }
 }
 
-const qs__taps qs__taps_avx512 = {
+const qs__weight_gradient_kernels qs__weight_gradient_avx512 = {
     .name = "avx512",
     .pack = {pack_fp32, pack_bf16, pack_int8},
     .tile = {tile_fp32, tile_bf16, tile_int8},

@@ -21,17 +21,15 @@ enum {
     MOST_TILES = 384
 };
 
-typedef enum pass_kind { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PASSES } pass_kind;
-
 /* What a pass reads and writes: the source's tiles of 6 × 6; weights, or tiles of 4 × 4 of gradients. */
 static const struct {
     qs_role source, other, result;
-} roles[PASSES] = {{QS_SRC, QS_WEIGHTS, QS_DST}, {QS_DIFF_DST, QS_WEIGHTS, QS_DIFF_SRC}, {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS}};
+} roles[] = {{QS_SRC, QS_WEIGHTS, QS_DST}, {QS_DIFF_DST, QS_WEIGHTS, QS_DIFF_SRC}, {QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS}};
 
 typedef struct job {
     const qs__winograd *kernels;
     const qs__direct *turns;
-    pass_kind pass;
+    qs__pass pass;
     qs__geometry size;       /* source to tiles of 4 × 4, also in gradients */
     int64_t depth, channels; /* of the source; of the tiles of 4 × 4 */
     int64_t tiles[2];
@@ -108,10 +106,10 @@ static qs__type type_of(const qs_case *one, qs_role role) {
     return qs__cpu_type(qs__cpu_format(one, role));
 }
 
-static job job_of(const qs_case *one, pass_kind pass) {
+static job job_of(const qs_case *one, qs__pass pass) {
     const qs__geometry forward = qs__cpu_geometry(one);
     job j = {.pass = pass,
-             .size = pass == INPUT_GRADIENT ? qs__geometry_turned(&forward) : forward,
+             .size = pass == QS__INPUT_GRADIENT ? qs__geometry_turned(&forward) : forward,
              .source.type = type_of(one, roles[pass].source),
              .other.type = type_of(one, roles[pass].other),
              .result.type = type_of(one, roles[pass].result)};
@@ -151,7 +149,7 @@ static void turn_vector(const job *j, int64_t vector, float *points) {
 
 static void transform_vectors(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const bool turned = j->pass == FORWARD;
+    const bool turned = j->pass == QS__FORWARD;
     const int64_t bytes = (int64_t)qs__type_bytes(j->other.type);
     for (int64_t v = begin; v < end; v++) {
         float *points = j->transformed + v * j->depth * LANES;
@@ -285,7 +283,7 @@ static size_t lay_out(job *j, char *base) {
     const struct {
         float **piece;
         int64_t floats;
-    } pieces[] = {{j->pass == WEIGHT_GRADIENT ? &j->totals : &j->transformed, POINTS * weights_point(j)},
+    } pieces[] = {{j->pass == QS__WEIGHT_GRADIENT ? &j->totals : &j->transformed, POINTS * weights_point(j)},
                   {&j->input, POINTS * source_point(j)},
                   {&j->sums, POINTS * sums_point(j)},
                   {&j->zeros, j->depth > j->channels ? j->depth : j->channels}};
@@ -299,7 +297,7 @@ static size_t lay_out(job *j, char *base) {
 /* Of several panels each has all tiles, of which only the first transforms the source. */
 static void run_tiles(job *j) {
     if (j->channel == 0) qs_parallel(j->count, 8, transform_sources, j);
-    if (j->pass == WEIGHT_GRADIENT) {
+    if (j->pass == QS__WEIGHT_GRADIENT) {
         qs_parallel(j->count, 8, transform_gradients, j);
         qs_parallel(POINTS, 1, accumulate_points, j);
     } else {
@@ -310,33 +308,25 @@ static void run_tiles(job *j) {
 
 static void run_panel(job *j) {
     const int64_t all = all_tiles(j);
-    if (j->pass != WEIGHT_GRADIENT) qs_parallel(j->wide / LANES, 1, transform_vectors, j);
+    if (j->pass != QS__WEIGHT_GRADIENT) qs_parallel(j->wide / LANES, 1, transform_vectors, j);
     for (j->first = 0; j->first < all; j->first += j->most) {
         j->count = all - j->first < j->most ? all - j->first : j->most;
         run_tiles(j);
     }
-    if (j->pass == WEIGHT_GRADIENT) qs_parallel(j->wide, 8, transform_totals, j);
-}
-
-static pass_kind pass_of(const qs_case *one) {
-    static const char *const names[PASSES] = {"forward", "input_gradient", "weight_gradient"};
-    int pass = 0;
-    while (pass < PASSES && strcmp(one->pass->name, names[pass]))
-        pass++;
-    return (pass_kind)pass;
+    if (j->pass == QS__WEIGHT_GRADIENT) qs_parallel(j->wide, 8, transform_totals, j);
 }
 
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
     const qs_case *one = &chain->one;
-    job j = job_of(one, pass_of(one));
+    job j = job_of(one, qs__cpu_pass(one));
     lay_out(&j, chain->scratch + chain->offset[0]);
     j.kernels = chain->cpu->winograd;
     j.turns = chain->cpu->direct;
     j.source.at = qs__cpu_data(chain, roles[j.pass].source);
     j.other.at = qs__cpu_data(chain, roles[j.pass].other);
     j.result.at = qs__cpu_data(chain, roles[j.pass].result);
-    if (j.pass == FORWARD && qs__cpu_has(one, QS_BIAS)) j.bias = qs__cpu_data(chain, QS_BIAS);
+    if (j.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) j.bias = qs__cpu_data(chain, QS_BIAS);
     memset(j.zeros, 0, (size_t)(j.depth > j.channels ? j.depth : j.channels) * sizeof(float));
     for (j.channel = 0; j.channel < j.channels; j.channel += j.panel) {
         j.wide = j.channels - j.channel < j.panel ? j.channels - j.channel : j.panel;
@@ -345,11 +335,11 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     return QS_OK;
 }
 
-static qs_status check_formats(const qs__chain *chain, pass_kind pass) {
+static qs_status check_formats(const qs__chain *chain, qs__pass pass) {
     const qs_case *one = &chain->one;
     QS_TRY(qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, roles[pass].source)));
     if (type_of(one, roles[pass].source) > QS__BF16 || type_of(one, roles[pass].other) > QS__BF16 ||
-        type_of(one, roles[pass].result) > (pass == WEIGHT_GRADIENT ? QS__FP32 : QS__BF16))
+        type_of(one, roles[pass].result) > (pass == QS__WEIGHT_GRADIENT ? QS__FP32 : QS__BF16))
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are of fp32 and bf16, their weight gradients are fp32");
     if (one->attributes.accumulator.adder)
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions add in fp32, not in a narrow accumulator");
@@ -382,8 +372,8 @@ static bool is_behind(const qs__chain *chain, const job *j) {
 
 qs_status qs__build_winograd(qs__chain *chain) {
     const qs_case *one = &chain->one;
-    const pass_kind pass = pass_of(one);
-    if (!chain->cpu->winograd || pass == PASSES) return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions need AVX-512");
+    const qs__pass pass = qs__cpu_pass(one);
+    if (!chain->cpu->winograd) return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions need AVX-512");
     QS_TRY(check_formats(chain, pass));
     job j = job_of(one, pass);
     QS_TRY(check_sizes(one, &j));

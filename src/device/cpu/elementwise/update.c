@@ -22,7 +22,7 @@ static qs_status run_update(const qs__chain *chain, const qs_run *run) {
     const qs_op *op = chain->one.op;
     const float *flag = qs__cpu_data(chain, QS_FLAG);
     if (flag && *flag == 0) return QS_OK;
-    job j = {.kernel = qs_optimizer_kernel(op->optimizer, chain->cpu->own->name),
+    job j = {.kernel = qs_optimizer_kernel(op->optimizer, chain->cpu->kernels->name),
              .gradient = qs__cpu_data(chain, QS_SRC),
              .weights = qs__cpu_data(chain, QS_WEIGHTS),
              .states = op->optimizer->states};
@@ -34,5 +34,5 @@ static qs_status run_update(const qs__chain *chain, const qs_run *run) {
 }
 
 qs_status qs__build_update(qs__chain *chain) {
-    return qs__own_build(chain, chain->one.op->name, run_update);
+    return qs__staged_build(chain, chain->one.op->name, run_update);
 }

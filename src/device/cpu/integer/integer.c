@@ -8,16 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-static qs__product_pass pass_of(const qs_case *one) {
-    if (!strcmp(one->pass->name, "forward")) return QS__FORWARD;
-    return strcmp(one->pass->name, "input_gradient") ? QS__WEIGHT_GRADIENT : QS__INPUT_GRADIENT;
-}
-
 typedef struct factors {
     qs_role left, right, left_step, right_step, left_group, right_group, result; /* QS_ROLE_COUNT: none */
 } factors;
 
-static factors factors_of(qs__product_pass pass) {
+static factors factors_of(qs__pass pass) {
     static const factors all[] = {
         [QS__FORWARD] = {QS_SRC, QS_WEIGHTS, QS_SRC_STEP, QS_WEIGHTS_STEP, QS_SRC_GROUP, QS_ROLE_COUNT, QS_DST},
         [QS__INPUT_GRADIENT] = {QS_DIFF_DST, QS_WEIGHTS, QS_DIFF_DST_STEP, QS_WEIGHTS_STEP, QS_DIFF_DST_GROUP, QS_ROLE_COUNT, QS_DIFF_SRC},
@@ -26,7 +21,7 @@ static factors factors_of(qs__product_pass pass) {
 }
 
 static qs__product product_of(const qs_case *one, bool gathered) {
-    qs__product product = {.pass = pass_of(one), .gathered = gathered, .size = qs__cpu_geometry(one)};
+    qs__product product = {.pass = qs__cpu_pass(one), .gathered = gathered, .size = qs__cpu_geometry(one)};
     factors roles = factors_of(product.pass);
     product.left = qs__cpu_format(one, roles.left);
     product.right = qs__cpu_format(one, roles.right);
@@ -42,7 +37,7 @@ static const uint8_t *groups_of(const qs__chain *chain, qs_role role) {
 
 /* diff_bias[o] = Σ codes × step 2^-group[o]; exact sums. Of samples that were transformed in blocks, the first of each tells its sum. */
 static void sum_bias(const qs__chain *chain, const qs__product_run *run) {
-    qs__rows size = qs__own_rows(&chain->one, QS_DIFF_DST);
+    qs__rows size = qs__rows_of(&chain->one, QS_DIFF_DST);
     const int block = chain->one.attributes.hadamard > 0 ? chain->one.attributes.hadamard : 1;
     const int64_t pixels = size.rows / qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape.dim[0];
     int64_t *sum = (int64_t *)(void *)(chain->scratch + chain->offset[1]);
@@ -70,7 +65,7 @@ static qs_status run_product(const qs__chain *chain, bool gathered) {
                            .left_step = *(const float *)qs__cpu_data(chain, roles.left_step),
                            .right_step = qs__cpu_data(chain, roles.right_step),
                            .right_steps = qs__cpu_count(one, roles.right_step),
-                           .result = qs__own_out(chain, roles.result).at,
+                           .result = qs__staged_out(chain, roles.result).at,
                            .scratch = chain->scratch + chain->offset[0]};
     if (product.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) run.bias = qs__cpu_data(chain, QS_BIAS);
     qs__product_execute(&product, &run);
@@ -105,7 +100,7 @@ static bool is_behind(const qs__chain *chain, const qs__product *product) {
 
 static qs_status build(qs__chain *chain, bool gathered) {
     const qs_case *one = &chain->one;
-    factors roles = factors_of(pass_of(one));
+    factors roles = factors_of(qs__cpu_pass(one));
     if (qs__cpu_format(one, roles.left)->kind != QS_KIND_INTEGER) {
         return qs_fail(QS_UNSUPPORTED, "%s is %s: our own products are of integers", qs_role_name(roles.left),
                        qs__cpu_format(one, roles.left)->name);
@@ -114,7 +109,7 @@ static qs_status build(qs__chain *chain, bool gathered) {
     qs__product product = product_of(one, gathered);
     chain->offset[0] = qs__chain_reserve(chain, qs__product_scratch(&product, qs_threads()));
     if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
-    QS_TRY(qs__own_build(chain, "integer", gathered ? run_gathered : run_integer));
+    QS_TRY(qs__staged_build(chain, "integer", gathered ? run_gathered : run_integer));
     chain->behind = gathered || is_behind(chain, &product);
     snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);
     return QS_OK;

@@ -27,9 +27,8 @@ enum {
 
 /* The operator's extents, and the pass's two factors: forward src and weights, input gradient diff_dst and weights, weight gradient
  * diff_dst (left) and src (right). Codes are channels-last, weights [O][kh][kw][I / groups]. */
-typedef enum qs__product_pass { QS__FORWARD, QS__INPUT_GRADIENT, QS__WEIGHT_GRADIENT } qs__product_pass;
 typedef struct qs__product {
-    qs__product_pass pass;
+    qs__pass pass;
     qs__geometry size;
     const qs_format *left, *right;
     int shifts;    /* G of the left factor's groups; 1: none */

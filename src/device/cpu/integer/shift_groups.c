@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Codes in shift groups as the factors of a plain integer product of the kernel library: the shifts fit into the codes' own bytes, see
  * product.h. The left factor is copied with its channels shifted; the right one as well where the left has no room for all of them. */
-#include "cpu/library/gemm.h"
+#include "cpu/integer/shift_groups.h"
 #include "cpu/integer/product.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static shares shares_of(const qs_case *one) {
     return s;
 }
 
-qs_status qs__lift_check(const qs__chain *chain) {
+qs_status qs__shift_groups_check(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     shares s = shares_of(one);
     const qs_shape *weights = &qs__cpu_operand(one, QS_WEIGHTS)->shape;
@@ -162,7 +162,7 @@ static int scratch_for(qs__chain *chain, const qs__layout *layout, int64_t chann
     return slot;
 }
 
-int qs__lift_left(qs__chain *chain, const qs__layout *layout) {
+int qs__shift_groups_left(qs__chain *chain, const qs__layout *layout) {
     qs_role role = left_role(&chain->one);
     if (chain->one.attributes.shifts <= 1) return qs__chain_operand(chain, role, layout);
     int slot = scratch_for(chain, layout, qs__cpu_operand(&chain->one, role)->shape.dim[1], 2);
@@ -175,14 +175,14 @@ static bool right_moves(const qs_case *one) {
     return s.shifts - 1 > s.left_spare;
 }
 
-int qs__lift_right(qs__chain *chain, const qs__layout *layout) {
+int qs__shift_groups_right(qs__chain *chain, const qs__layout *layout) {
     if (!right_moves(&chain->one)) return qs__chain_operand(chain, QS_WEIGHTS, layout);
     int slot = scratch_for(chain, layout, qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape.dim[1], 3);
     qs__chain_call(chain, is_gradient(&chain->one) ? lift_right_rows : lift_right);
     return slot;
 }
 
-int qs__lift_turned(qs__chain *chain, const qs__layout *layout) {
+int qs__shift_groups_turned(qs__chain *chain, const qs__layout *layout) {
     int slot = scratch_for(chain, layout, 0, 3);
     qs__chain_call(chain, turn_right);
     return slot;

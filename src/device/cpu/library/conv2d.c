@@ -3,6 +3,7 @@
  * Two families: activations used as they lie (channels-last), or repacked into the library's own blocks. */
 #include "cpu/cpu.h"
 #include "cpu/library/gemm.h"
+#include "cpu/integer/shift_groups.h"
 
 #include <string.h>
 
@@ -72,8 +73,8 @@ static qs_status forward(qs__chain *chain, bool blocked) {
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
                                   request_of(one, QS__CONVOLUTION, &asked_src, &any, types.bias_inside ? &bias : NULL, &asked_dst)));
     int src_slot, weights_slot;
-    QS_TRY(given_slot(chain, qs__lift_left(chain, &src), QS__ARGUMENT_SRC, &src_slot));
-    QS_TRY(given_slot(chain, qs__lift_right(chain, &plain), QS__ARGUMENT_WEIGHTS, &weights_slot));
+    QS_TRY(given_slot(chain, qs__shift_groups_left(chain, &src), QS__ARGUMENT_SRC, &src_slot));
+    QS_TRY(given_slot(chain, qs__shift_groups_right(chain, &plain), QS__ARGUMENT_WEIGHTS, &weights_slot));
     const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_DST);
     const int dst_slot = qs__gemm_result(chain, QS_DST, &types, &dst, &written);
     qs__chain_place(chain);
@@ -100,8 +101,8 @@ static qs_status turned_gradient(qs__chain *chain, const qs__gemm_types *types) 
     QS_TRY(qs__gemm_epilogue_start(chain, types, 4, &epilogue));
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
     int left, right;
-    QS_TRY(given_slot(chain, qs__lift_left(chain, &diff_dst), QS__ARGUMENT_SRC, &left));
-    QS_TRY(given_slot(chain, qs__lift_turned(chain, &plain), QS__ARGUMENT_WEIGHTS, &right));
+    QS_TRY(given_slot(chain, qs__shift_groups_left(chain, &diff_dst), QS__ARGUMENT_SRC, &left));
+    QS_TRY(given_slot(chain, qs__shift_groups_turned(chain, &plain), QS__ARGUMENT_WEIGHTS, &right));
     const qs__layout written = qs__chain_layout(chain, QS__ARGUMENT_DST);
     const int result = qs__gemm_result(chain, QS_DIFF_SRC, types, &diff_src, &written);
     qs__chain_place(chain);
@@ -158,10 +159,14 @@ static qs_status weight_gradient(qs__chain *chain, bool blocked) {
 }
 
 static qs_status build(qs__chain *chain, bool blocked) {
-    const char *pass = chain->one.pass->name;
-    if (!strcmp(pass, "forward")) return forward(chain, blocked);
-    if (!strcmp(pass, "input_gradient")) return input_gradient(chain, blocked);
-    return weight_gradient(chain, blocked);
+    switch (qs__cpu_pass(&chain->one)) {
+    case QS__FORWARD:
+        return forward(chain, blocked);
+    case QS__INPUT_GRADIENT:
+        return input_gradient(chain, blocked);
+    default:
+        return weight_gradient(chain, blocked);
+    }
 }
 
 /* The library's name of a kernel does not tell how it is used. */
@@ -179,7 +184,7 @@ qs_status qs__build_conv2d_channels_last(qs__chain *chain) {
 /* Where matmul has only allocating kernels (below AVX-512). Codes are ours there: measured on Zen 5 under avx2_vnni, our own product takes
  * half of this one's time where inputs or outputs are no multiple of 8, and as much where they are. */
 qs_status qs__build_linear_convolution(qs__chain *chain) {
-    const bool forward = !strcmp(chain->one.pass->name, "forward");
+    const bool forward = qs__cpu_pass(&chain->one) == QS__FORWARD;
     chain->behind = qs__cpu_type(qs__cpu_format(&chain->one, forward ? QS_SRC : QS_DIFF_DST)) == QS__INT8;
     return build_named(chain, false, "convolution");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shared half of convolution and linear kernels, see gemm.h. */
 #include "cpu/library/gemm.h"
+#include "cpu/integer/shift_groups.h"
 
 /* oneDNN writes bf16 only on devices that multiply it, and from fp32 operands writes fp32 only. */
 static void choose_result(const qs__cpu *cpu, const qs_format *format, qs__gemm_types *types) {
@@ -25,7 +26,7 @@ static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, q
 qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
     *out = (qs__gemm_types){.role = QS_DST};
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
-    if (out->operands == QS__INT8) QS_TRY(qs__lift_check(chain));
+    if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
     choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
     out->bias_inside = out->operands != QS__INT8 && qs__cpu_has(&chain->one, QS_BIAS);
     return QS_OK;
@@ -35,7 +36,7 @@ qs_status qs__gemm_gradient_types(const qs__chain *chain, qs_role a, qs_role b, 
     *out = (qs__gemm_types){.role = result};
     QS_TRY(choose_operands(chain, a, b, out));
     if (out->operands == QS__INT8 && result != QS_DIFF_SRC) return qs_fail(QS_UNSUPPORTED, "oneDNN has no integer weight gradients");
-    if (out->operands == QS__INT8) QS_TRY(qs__lift_check(chain));
+    if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
     choose_result(chain->cpu, qs__cpu_format(&chain->one, result), out);
     return QS_OK;
 }

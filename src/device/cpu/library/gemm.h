@@ -37,14 +37,4 @@ qs_status qs__gemm_epilogue_plan(qs__chain *chain, const qs__gemm_epilogue *epil
 /* Binds the factors to the placed work, and qs__gemm_finish. */
 qs_status qs__gemm_epilogue_finish(qs__chain *chain, const qs__gemm_types *types, const qs__gemm_epilogue *epilogue);
 
-/* Codes with shift groups as factors of one plain product (shift_groups.c): forward and input gradient. Without groups these are the
- * operands themselves. */
-/* QS_UNSUPPORTED where the shifts do not fit into the codes' bytes, or sums into 32 bits. */
-qs_status qs__lift_check(const qs__chain *chain);
-/* Slot of src or diff_dst, and of weights, as the product takes them; adds the calls that write them. */
-int qs__lift_left(qs__chain *chain, const qs__layout *layout);
-int qs__lift_right(qs__chain *chain, const qs__layout *layout);
-/* Slot of the weights turned for the input gradient as a forward convolution: [I, O, kh, kw], taps in reverse. */
-int qs__lift_turned(qs__chain *chain, const qs__layout *layout);
-
 #endif

@@ -3,18 +3,9 @@
  * pieces of the weights that they need; packing the whole matrix in every run instead takes 2 to 30 times as long (int8 worst). */
 #include "cpu/cpu.h"
 #include "cpu/library/gemm.h"
-#include "cpu/library/reduce.h"
+#include "cpu/integer/shift_groups.h"
 
 #include <string.h>
-
-typedef struct extents {
-    int64_t rows, inputs, outputs;
-} extents;
-
-static extents extents_of(const qs_case *one, qs_role activation, qs_role weights) {
-    const qs_shape *w = &qs__cpu_operand(one, weights)->shape;
-    return (extents){.rows = qs__cpu_operand(one, activation)->shape.dim[0], .outputs = w->dim[0], .inputs = w->dim[1]};
-}
 
 /* rows × columns, where element (r, c) lies at r·row_stride + c·column_stride. */
 static qs__layout matrix(int64_t rows, int64_t columns, qs__type type, int64_t row_stride, int64_t column_stride) {
@@ -34,12 +25,11 @@ static void place_product(qs__chain *chain, int a, int b, int result) {
 }
 
 static qs_status matmul_forward(qs__chain *chain) {
-    const qs_case *one = &chain->one;
-    extents e = extents_of(one, QS_SRC, QS_WEIGHTS);
+    const qs__geometry e = qs__cpu_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
-    qs__layout src = row_major(e.rows, e.inputs, types.operands), dst = row_major(e.rows, e.outputs, types.dst);
-    qs__layout weights = matrix(e.inputs, e.outputs, types.operands, 1, e.inputs);
+    qs__layout src = row_major(e.batch, e.channels, types.operands), dst = row_major(e.batch, e.outputs, types.dst);
+    qs__layout weights = matrix(e.channels, e.outputs, types.operands, 1, e.channels);
     qs__layout bias = row_major(1, e.outputs, QS__FP32);
     const qs__work_request request = {
         .kind = QS__MATMUL, .src = &src, .weights = &weights, .bias = types.bias_inside ? &bias : NULL, .dst = &dst};
@@ -47,44 +37,79 @@ static qs_status matmul_forward(qs__chain *chain) {
     QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));
     int result = qs__gemm_result(chain, QS_DST, &types, &dst, &dst);
-    int left = qs__lift_left(chain, &src), right = qs__lift_right(chain, &weights);
+    int left = qs__shift_groups_left(chain, &src), right = qs__shift_groups_right(chain, &weights);
     place_product(chain, left, right, result);
     if (types.bias_inside) qs__chain_bind(chain, QS__ARGUMENT_BIAS, qs__chain_operand(chain, QS_BIAS, &bias));
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
 
 static qs_status matmul_input_gradient(qs__chain *chain) {
-    extents e = extents_of(&chain->one, QS_DIFF_DST, QS_WEIGHTS);
+    const qs__geometry e = qs__cpu_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
-    qs__layout diff_dst = row_major(e.rows, e.outputs, types.operands), diff_src = row_major(e.rows, e.inputs, types.dst);
-    qs__layout weights = row_major(e.outputs, e.inputs, types.operands);
+    qs__layout diff_dst = row_major(e.batch, e.outputs, types.operands), diff_src = row_major(e.batch, e.channels, types.dst);
+    qs__layout weights = row_major(e.outputs, e.channels, types.operands);
     qs__gemm_epilogue epilogue;
     QS_TRY(qs__gemm_epilogue_start(chain, &types, 2, &epilogue));
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue,
                                   (qs__work_request){.kind = QS__MATMUL, .src = &diff_dst, .weights = &weights, .dst = &diff_src}));
     int result = qs__gemm_result(chain, QS_DIFF_SRC, &types, &diff_src, &diff_src);
-    int left = qs__lift_left(chain, &diff_dst), right = qs__lift_right(chain, &weights);
+    int left = qs__shift_groups_left(chain, &diff_dst), right = qs__shift_groups_right(chain, &weights);
     place_product(chain, left, right, result);
     return qs__gemm_epilogue_finish(chain, &types, &epilogue);
 }
 
-/* diff_bias[o] = Σ_n diff_dst[n, o]. */
+/* diff_bias[o] = Σ_n diff_dst[n, o], every column from the first row to the last in double: threads take columns, so the order of a sum
+ * depends on neither threads nor instruction sets. */
+enum { WIDTH = 16 };
+
+typedef struct columns_job {
+    const qs_format *format;
+    int64_t rows, columns;
+    const char *src;
+    float *sum;
+} columns_job;
+
+static void sum_width(const columns_job *job, int64_t first, int64_t width) {
+    double total[WIDTH] = {0};
+    float values[WIDTH];
+    for (int64_t r = 0; r < job->rows; r++) {
+        qs_convert_to_fp32(job->format, width, job->src + qs_format_bytes(job->format, r * job->columns + first), values);
+        for (int64_t c = 0; c < width; c++) {
+            total[c] += values[c];
+        }
+    }
+    for (int64_t c = 0; c < width; c++) {
+        job->sum[first + c] = (float)total[c];
+    }
+}
+
+static void sum_range(void *context, int64_t begin, int64_t end) {
+    const columns_job *job = context;
+    for (int64_t first = begin; first < end; first += WIDTH) {
+        sum_width(job, first, end - first < WIDTH ? end - first : WIDTH);
+    }
+}
+
 static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape;
-    qs__sum_columns(chain->cpu, qs__cpu_format(&chain->one, QS_DIFF_DST), shape->dim[0], qs_shape_count(shape) / shape->dim[0],
-                    qs__cpu_data(chain, QS_DIFF_DST), qs__cpu_data(chain, QS_DIFF_BIAS));
+    const qs_operand *diff = qs__cpu_operand(&chain->one, QS_DIFF_DST);
+    columns_job job = {.format = diff->format,
+                       .rows = diff->shape.dim[0],
+                       .columns = diff->shape.dim[1],
+                       .src = qs__cpu_data(chain, QS_DIFF_DST),
+                       .sum = qs__cpu_data(chain, QS_DIFF_BIAS)};
+    qs_parallel(job.columns, WIDTH, sum_range, &job);
     return QS_OK;
 }
 
 static qs_status matmul_weight_gradient(qs__chain *chain) {
-    extents e = extents_of(&chain->one, QS_SRC, QS_DIFF_WEIGHTS);
+    const qs__geometry e = qs__cpu_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
-    qs__layout turned = matrix(e.outputs, e.rows, types.operands, 1, e.outputs);
-    qs__layout src = row_major(e.rows, e.inputs, types.operands);
-    qs__layout diff_weights = row_major(e.outputs, e.inputs, QS__FP32);
+    qs__layout turned = matrix(e.outputs, e.batch, types.operands, 1, e.outputs);
+    qs__layout src = row_major(e.batch, e.channels, types.operands);
+    qs__layout diff_weights = row_major(e.outputs, e.channels, QS__FP32);
     QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &turned, .weights = &src, .dst = &diff_weights}));
     int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
     place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), qs__chain_operand(chain, QS_SRC, &src), result);
@@ -93,8 +118,12 @@ static qs_status matmul_weight_gradient(qs__chain *chain) {
 }
 
 qs_status qs__build_linear_matmul(qs__chain *chain) {
-    const char *pass = chain->one.pass->name;
-    if (!strcmp(pass, "forward")) return matmul_forward(chain);
-    if (!strcmp(pass, "input_gradient")) return matmul_input_gradient(chain);
-    return matmul_weight_gradient(chain);
+    switch (qs__cpu_pass(&chain->one)) {
+    case QS__FORWARD:
+        return matmul_forward(chain);
+    case QS__INPUT_GRADIENT:
+        return matmul_input_gradient(chain);
+    default:
+        return matmul_weight_gradient(chain);
+    }
 }

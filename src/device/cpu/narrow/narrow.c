@@ -44,7 +44,7 @@ enum { ROWS, OTHER }; /* the factors, as in qs__narrow_rule.scale */
 /* Elements from `first` on; false where some are not finite. */
 static bool read_factors(const job *j, int factor, int64_t first, int64_t count, void *to) {
     const qs__narrow_rule *rule = &j->plan->rule;
-    return j->kernels->narrow_read[rule->lanes](count, qs__own_shift_in(j->in[factor], first), rule->scale[factor], to);
+    return j->kernels->narrow_read[rule->lanes](count, qs__in_at(j->in[factor], first), rule->scale[factor], to);
 }
 
 /* ---- Weights: blocks of columns, [group][block][product][QS__NARROW_COLUMNS] --------------------------------------------------------- */
@@ -55,7 +55,7 @@ typedef struct weight_columns {
 } weight_columns;
 
 static weight_columns columns_of(const qs__narrow_plan *p, int64_t group, int64_t k, int64_t column) {
-    if (p->pass == QS__NARROW_FORWARD) return (weight_columns){(group * p->group_outputs + column) * p->length + k, p->length};
+    if (p->pass == QS__FORWARD) return (weight_columns){(group * p->group_outputs + column) * p->length + k, p->length};
     const int64_t tap = k / p->group_outputs, output = group * p->group_outputs + k % p->group_outputs;
     return (weight_columns){(output * p->taps + tap) * p->group_inputs + column, 1};
 }
@@ -89,7 +89,7 @@ static void read_range(void *context, int64_t begin, int64_t end) {
 static void pack_weights(job *j) {
     const qs__narrow_plan *p = j->plan;
     qs_parallel(p->weights, QS__GRAIN, read_range, j);
-    qs_parallel(p->groups * p->blocks * p->length, QS__GRAIN / QS__NARROW_COLUMNS, pack_range, j);
+    qs_parallel(p->view.groups * p->blocks * p->length, QS__GRAIN / QS__NARROW_COLUMNS, pack_range, j);
 }
 
 /* ---- Images -------------------------------------------------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static pixels gather_pixels(const job *j, const qs__narrow_grid *grid, int64_t s
     for (int r = 0; r < QS__NARROW_ROWS; r++) {
         const int64_t at = first + (r < out.rows ? r : out.rows - 1), i = line + at / grid->width, w = at % grid->width;
         const int64_t h = grid->origin[0] + i * p->result_step[0], column = grid->origin[1] + w * p->result_step[1];
-        out.row[r] = (sample * p->result_height + h) * p->result_width + column;
+        out.row[r] = (sample * p->view.out_height + h) * p->view.out_width + column;
         tile->a[r] = element(p, image, grid->base + i * p->line_step + w * p->pixel_step);
         draw_keys(j, r, out.row[r], tile);
     }
@@ -172,7 +172,7 @@ static void grid_sums(const job *j, const qs__narrow_grid *grid, int64_t sample,
         qs__narrow_tile tile = {.rule = &p->rule, .piece = j->piece + grid->piece, .pieces = grid->pieces, .a_step = 1};
         tile.b_step = QS__NARROW_COLUMNS, tile.variant = p->rule.variant, tile.variant.finite = finite;
         const pixels rows = gather_pixels(j, grid, sample, begin, first, count, image, &tile);
-        for (int64_t group = 0; group < p->groups; group++)
+        for (int64_t group = 0; group < p->view.groups; group++)
             for (int64_t block = 0; block < p->blocks; block++)
                 block_sums(j, &rows, group, block, tile);
     }
@@ -182,7 +182,7 @@ static void image_slots(void *context, int64_t slot, int64_t end) {
     const job *j = context;
     const qs__narrow_plan *p = j->plan;
     void *image = image_of_slot(j, slot);
-    const int64_t units = p->batch * p->bands;
+    const int64_t units = p->view.batch * p->bands;
     for (int64_t unit = units * slot / p->slots; unit < units * end / p->slots; unit++) {
         const int64_t sample = unit / p->bands, band = unit % p->bands;
         const int64_t first = p->grid_lines * band / p->bands, last = p->grid_lines * (band + 1) / p->bands;
@@ -223,7 +223,7 @@ static void unit_advance(const job *j, int64_t index, const void *image, const v
     qs__narrow_tile tile = {.rule = &p->rule, .piece = piece, .pieces = pieces, .a_step = p->pixel_step, .b_step = p->columns};
     for (int r = 0; r < QS__NARROW_ROWS; r++) {
         const int64_t row = u.row + (r < u.rows ? r : u.rows - 1), tap = row / p->group_inputs, input = row % p->group_inputs;
-        const int64_t line = tap / p->kernel_width, column = tap % p->kernel_width;
+        const int64_t line = tap / p->view.kernel[1], column = tap % p->view.kernel[1];
         tile.a[r] = element(p, image, (line * p->image.padded_width + column) * p->image.channels + u.group * p->group_inputs + input);
         draw_keys(j, r, row, &tile);
     }
@@ -257,7 +257,7 @@ static void add_bias(const job *j, int64_t sample, double *bias) {
     for (int64_t pixel = sample * p->pixels; pixel < (sample + 1) * p->pixels; pixel++)
         for (int64_t c = 0; c < p->columns; c += QS__NARROW_COLUMNS) {
             const int64_t count = p->columns - c < QS__NARROW_COLUMNS ? p->columns - c : QS__NARROW_COLUMNS;
-            qs_convert_to_fp32(format, count, qs__own_shift_in(j->in[OTHER], pixel * p->columns + c).at, value);
+            qs_convert_to_fp32(format, count, qs__in_at(j->in[OTHER], pixel * p->columns + c).at, value);
             for (int64_t i = 0; i < count; i++)
                 bias[c + i] += (double)value[i];
         }
@@ -273,7 +273,7 @@ static void weight_slots(void *context, int64_t slot, int64_t end) {
     memset(unit_sums(j, first), 0, (size_t)(unit_sums(j, last) - unit_sums(j, first)));
     if (bias) memset(bias, 0, (size_t)p->columns * sizeof *bias);
     bool finite = true; /* of all samples so far: sums stay NaN */
-    for (int64_t sample = 0; sample < p->batch; sample++) {
+    for (int64_t sample = 0; sample < p->view.batch; sample++) {
         const int64_t pieces = qs__narrow_sample_pieces(p, sample, piece);
         finite &= read_lines(j, sample, 0, p->image.padded_height, image);
         finite &= read_factors(j, OTHER, sample * p->pixels * p->columns, p->pixels * p->columns, diff);
@@ -298,7 +298,7 @@ typedef struct magnitudes {
 static void magnitudes_range(void *context, int64_t begin, int64_t end) {
     magnitudes *m = context;
     uint32_t largest = 0, least = 0, known = m->largest;
-    m->kernels->magnitudes(end - begin, qs__own_shift_in(m->in, begin), &largest, &least);
+    m->kernels->magnitudes(end - begin, qs__in_at(m->in, begin), &largest, &least);
     while (largest > known && !atomic_compare_exchange_weak(&m->largest, &known, largest))
         ;
     known = m->least;
@@ -307,7 +307,7 @@ static void magnitudes_range(void *context, int64_t begin, int64_t end) {
 }
 
 static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
-    magnitudes m = {.kernels = chain->cpu->own, .in = qs__own_in(chain, role)};
+    magnitudes m = {.kernels = chain->cpu->kernels, .in = qs__staged_in(chain, role)};
     qs_parallel(qs_shape_count(&qs__cpu_operand(&chain->one, role)->shape), QS__GRAIN, magnitudes_range, &m);
     return qs__narrow_range_of(m.largest, m.least);
 }
@@ -315,7 +315,7 @@ static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
 /* The plan for the values at hand: where fused lanes do not fit them, doubles do. */
 static qs__narrow_plan settle(const qs__chain *chain, qs_role rows, qs_role other) {
     const int threads = (int)chain->offset[1];
-    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->own);
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->kernels);
     const qs_narrow *narrow = &chain->one.attributes.accumulator;
     const qs__narrow_range range[2] = {range_of(chain, rows), range_of(chain, other)};
     qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes, threads);
@@ -331,17 +331,17 @@ static job start_job(const qs__chain *chain, const qs_run *run, const qs__narrow
     return (job){.plan = plan,
                  .one = &chain->one,
                  .run = run,
-                 .kernels = chain->cpu->own,
-                 .in = {qs__own_in(chain, rows), qs__own_in(chain, other)},
+                 .kernels = chain->cpu->kernels,
+                 .in = {qs__staged_in(chain, rows), qs__staged_in(chain, other)},
                  .scratch = chain->scratch + chain->offset[0]};
 }
 
 static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
-    const bool forward = qs__cpu_is(&chain->one, chain->one.op->name, "forward");
+    const bool forward = qs__cpu_pass(&chain->one) == QS__FORWARD;
     const qs_role rows = forward ? QS_SRC : QS_DIFF_DST;
     const qs__narrow_plan plan = settle(chain, rows, QS_WEIGHTS);
     job j = start_job(chain, run, &plan, rows, QS_WEIGHTS);
-    j.dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC);
+    j.dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC);
     j.bias = forward ? qs__cpu_data(chain, QS_BIAS) : NULL;
     qs__narrow_piece *piece = (qs__narrow_piece *)(j.scratch + plan.pieces);
     qs__narrow_grid_pieces(&plan, piece);
@@ -354,7 +354,7 @@ static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
 static qs_status run_weight_pass(const qs__chain *chain, const qs_run *run) {
     const qs__narrow_plan plan = settle(chain, QS_SRC, QS_DIFF_DST);
     job j = start_job(chain, run, &plan, QS_SRC, QS_DIFF_DST);
-    j.dst = qs__own_out(chain, QS_DIFF_WEIGHTS);
+    j.dst = qs__staged_out(chain, QS_DIFF_WEIGHTS);
     j.diff_bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     qs_parallel(plan.slots, 1, weight_slots, &j);
     return QS_OK;
@@ -364,10 +364,10 @@ qs_status qs__build_narrow(qs__chain *chain) {
     static const char *const families[QS__NARROW_KINDS] = {"narrow", "narrow_fused", "narrow_wide"};
     if (!chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "no narrow accumulator");
     const int threads = qs_threads();
-    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->own);
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->kernels);
     /* Doubles, where fused lanes may come to be those, take the most. */
     const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes == QS__NARROW_FLOATS ? lanes : QS__NARROW_DOUBLES, threads);
     chain->offset[0] = qs__chain_reserve(chain, plan.scratch_bytes);
     chain->offset[1] = (size_t)threads; /* the number that scratch is made for */
-    return qs__own_build(chain, families[lanes], plan.pass == QS__NARROW_WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
+    return qs__staged_build(chain, families[lanes], plan.pass == QS__WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
 }

@@ -20,15 +20,10 @@ static int64_t ceiling(int64_t a, int64_t b) {
 
 /* ---- Lanes ------------------------------------------------------------------------------------------------------------------------- */
 
-static qs__narrow_pass pass_of(const qs_case *one) {
-    if (strcmp(one->pass->name, "forward") == 0) return QS__NARROW_FORWARD;
-    return strcmp(one->pass->name, "input_gradient") == 0 ? QS__NARROW_INPUT_GRADIENT : QS__NARROW_WEIGHT_GRADIENT;
-}
-
 static void factor_formats(const qs_case *one, const qs_format *factor[2]) {
-    const qs__narrow_pass pass = pass_of(one);
-    factor[0] = qs__cpu_format(one, pass == QS__NARROW_INPUT_GRADIENT ? QS_WEIGHTS : QS_SRC);
-    factor[1] = qs__cpu_format(one, pass == QS__NARROW_FORWARD ? QS_WEIGHTS : QS_DIFF_DST);
+    const qs__pass pass = qs__cpu_pass(one);
+    factor[0] = qs__cpu_format(one, pass == QS__INPUT_GRADIENT ? QS_WEIGHTS : QS_SRC);
+    factor[1] = qs__cpu_format(one, pass == QS__FORWARD ? QS_WEIGHTS : QS_DIFF_DST);
 }
 
 /* Places of a product, from its first bit to its last. */
@@ -105,73 +100,61 @@ qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *
 
 /* ---- Shapes -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Extents as an image: the rows of a linear operator are the lines of one image, 1 wide. */
-typedef struct extents {
-    int64_t batch, channels, height, width;
-} extents;
-
-static extents extents_of(const qs_case *one, qs_role role) {
-    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
-    if (shape->axes == 2) return (extents){1, shape->dim[1], shape->dim[0], 1};
-    return (extents){shape->dim[0], shape->dim[1], shape->dim[2], shape->dim[3]};
-}
-
-/* An image of which `lines` and `columns` are read, from top and left zeros on. */
-static qs__narrow_image image_of(const extents *of, int64_t top, int64_t left, int64_t lines, int64_t columns) {
-    qs__narrow_image out = {.channels = of->channels, .height = of->height, .width = of->width, .top = top, .left = left};
-    out.padded_height = most(lines, top + of->height);
-    out.padded_width = most(columns, left + of->width);
+/* The image that the pass reads, of which `lines` and `columns` are read, from top and left zeros on. */
+static qs__narrow_image image_of(const qs__geometry *view, int64_t top, int64_t left, int64_t lines, int64_t columns) {
+    qs__narrow_image out = {.channels = view->channels, .height = view->height, .width = view->width, .top = top, .left = left};
+    out.padded_height = most(lines, top + view->height);
+    out.padded_width = most(columns, left + view->width);
     out.elements = out.padded_height * out.padded_width * out.channels + QS__NARROW_COLUMNS;
     return out;
 }
 
-static void set_windows(const extents *src, const extents *dst, qs__narrow_plan *p) {
-    p->image = image_of(src, p->padding[0], p->padding[1], (dst->height - 1) * p->stride[0] + p->kernel[0],
-                        (dst->width - 1) * p->stride[1] + p->kernel[1]);
-    p->line_step = p->stride[0] * p->image.padded_width * src->channels;
-    p->pixel_step = p->stride[1] * src->channels;
+static void set_windows(qs__narrow_plan *p) {
+    const qs__geometry *v = &p->view;
+    p->image = image_of(v, v->padding[0], v->padding[1], (v->out_height - 1) * v->stride[0] + v->kernel[0],
+                        (v->out_width - 1) * v->stride[1] + v->kernel[1]);
+    p->line_step = v->stride[0] * p->image.padded_width * v->channels;
+    p->pixel_step = v->stride[1] * v->channels;
 }
 
-static void set_forward(const extents *src, const extents *dst, qs__narrow_plan *p) {
+static void set_forward(qs__narrow_plan *p) {
     p->length = p->taps * p->group_inputs;
-    p->columns = dst->channels;
+    p->columns = p->view.outputs;
     p->group_products = p->group_inputs;
     p->grids = 1;
-    p->grid_lines = dst->height;
-    p->read_step = p->stride[0], p->read_lines = p->kernel[0];
-    p->result_height = dst->height, p->result_width = dst->width;
+    p->grid_lines = p->view.out_height;
+    p->read_step = p->view.stride[0], p->read_lines = p->view.kernel[0];
     p->result_step[0] = p->result_step[1] = 1;
-    set_windows(src, dst, p);
+    set_windows(p);
 }
 
 /* Zeros in front of the results along an axis: result (0 + padding - (kernel - 1)) / stride is the first that is read. */
 static int64_t zeros_before(const qs__narrow_plan *p, int axis) {
-    return ceiling(most(0, p->kernel[axis] - 1 - p->padding[axis]), p->stride[axis]);
+    return ceiling(most(0, p->view.kernel[axis] - 1 - p->view.padding[axis]), p->view.stride[axis]);
 }
 
-static void set_input_gradient(const extents *src, const extents *dst, qs__narrow_plan *p) {
+static void set_input_gradient(qs__narrow_plan *p) {
+    const qs__geometry *v = &p->view;
     const int64_t top = zeros_before(p, 0), left = zeros_before(p, 1);
     p->length = p->taps * p->group_outputs;
-    p->columns = src->channels;
+    p->columns = v->outputs;
     p->group_products = p->group_outputs;
-    p->grids = p->stride[0] * p->stride[1];
-    p->grid_lines = ceiling(src->height, p->stride[0]);
-    p->image = image_of(dst, top, left, top + (src->height - 1 + p->padding[0]) / p->stride[0] + 1,
-                        left + (src->width - 1 + p->padding[1]) / p->stride[1] + 1);
-    p->line_step = p->image.padded_width * dst->channels;
-    p->pixel_step = dst->channels;
-    p->read_step = 1, p->read_lines = top + (p->stride[0] - 1 + p->padding[0]) / p->stride[0] + 1;
-    p->result_height = src->height, p->result_width = src->width;
-    p->result_step[0] = p->stride[0], p->result_step[1] = p->stride[1];
+    p->grids = v->stride[0] * v->stride[1];
+    p->grid_lines = ceiling(v->out_height, v->stride[0]);
+    p->image = image_of(v, top, left, top + (v->out_height - 1 + v->padding[0]) / v->stride[0] + 1,
+                        left + (v->out_width - 1 + v->padding[1]) / v->stride[1] + 1);
+    p->line_step = p->image.padded_width * v->channels;
+    p->pixel_step = v->channels;
+    p->read_step = 1, p->read_lines = top + (v->stride[0] - 1 + v->padding[0]) / v->stride[0] + 1;
+    p->result_step[0] = v->stride[0], p->result_step[1] = v->stride[1];
 }
 
-static void set_weight_gradient(const extents *src, const extents *dst, qs__narrow_plan *p) {
-    p->pixels = dst->height * dst->width;
-    p->out_width = dst->width;
-    p->length = p->batch * p->pixels;
-    p->columns = dst->channels;
+static void set_weight_gradient(qs__narrow_plan *p) {
+    p->pixels = p->view.out_height * p->view.out_width;
+    p->length = p->view.batch * p->pixels;
+    p->columns = p->view.outputs;
     p->rows = p->taps * p->group_inputs;
-    set_windows(src, dst, p);
+    set_windows(p);
 }
 
 /* ---- Scratch ------------------------------------------------------------------------------------------------------------------------- */
@@ -184,20 +167,20 @@ static size_t reserve(qs__narrow_plan *p, size_t bytes) {
 
 /* Few samples are cut into bands, so that all threads have work. */
 static void divide_images(int threads, qs__narrow_plan *p) {
-    const bool whole = p->batch % threads == 0 || p->batch >= 4 * threads;
-    p->bands = whole ? 1 : least(p->grid_lines, ceiling(4 * (int64_t)threads, p->batch));
-    p->slots = least(threads, p->batch * p->bands);
+    const bool whole = p->view.batch % threads == 0 || p->view.batch >= 4 * threads;
+    p->bands = whole ? 1 : least(p->grid_lines, ceiling(4 * (int64_t)threads, p->view.batch));
+    p->slots = least(threads, p->view.batch * p->bands);
     p->most_pieces = 2 * p->taps + (p->chunk ? p->length / p->chunk : 0);
     p->slot_bytes = ((size_t)p->image.elements * p->element + 63) / 64 * 64;
     p->pieces = reserve(p, (size_t)(p->grids * p->most_pieces) * sizeof(qs__narrow_piece));
     p->flat = reserve(p, (size_t)p->weights * p->element);
-    p->packed = reserve(p, (size_t)(p->groups * p->blocks * p->length * QS__NARROW_COLUMNS) * p->element);
+    p->packed = reserve(p, (size_t)(p->view.groups * p->blocks * p->length * QS__NARROW_COLUMNS) * p->element);
 }
 
 static void divide_weights(int threads, qs__narrow_plan *p) {
-    p->units = p->groups * p->blocks * ceiling(p->rows, QS__NARROW_ROWS);
+    p->units = p->view.groups * p->blocks * ceiling(p->rows, QS__NARROW_ROWS);
     p->slots = least(threads, p->units);
-    p->most_pieces = p->pixels / p->out_width * 2 + (p->chunk ? p->pixels / p->chunk : 0);
+    p->most_pieces = p->pixels / p->view.out_width * 2 + (p->chunk ? p->pixels / p->chunk : 0);
     p->slot_bytes = ((size_t)(p->image.elements + p->pixels * p->columns + QS__NARROW_COLUMNS) * p->element + 63) / 64 * 64;
     p->pieces = reserve(p, (size_t)(p->slots * p->most_pieces) * sizeof(qs__narrow_piece));
     p->sums = reserve(p, (size_t)(p->units * 2 * QS__NARROW_ROWS * QS__NARROW_COLUMNS) * p->element);
@@ -205,27 +188,24 @@ static void divide_weights(int threads, qs__narrow_plan *p) {
 }
 
 qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads) {
-    qs__narrow_plan p = {.pass = pass_of(one), .groups = one->attributes.groups, .taps = 1};
-    const extents src = extents_of(one, p.pass == QS__NARROW_INPUT_GRADIENT ? QS_DIFF_SRC : QS_SRC);
-    const extents dst = extents_of(one, p.pass == QS__NARROW_FORWARD ? QS_DST : QS_DIFF_DST);
-    for (int i = 0; i < 2; i++) {
-        p.kernel[i] = one->attributes.kernel[i] ? one->attributes.kernel[i] : 1;
-        p.stride[i] = one->attributes.stride[i], p.padding[i] = one->attributes.padding[i];
-        p.taps *= p.kernel[i];
+    qs__geometry forward = qs__cpu_geometry(one);
+    qs__narrow_plan p = {.pass = qs__cpu_pass(one), .taps = forward.kernel[0] * forward.kernel[1]};
+    if (one->operand[0].shape.axes == 2) {
+        forward.height = forward.out_height = forward.batch;
+        forward.batch = 1;
     }
-    p.batch = src.batch;
-    p.kernel_width = p.kernel[1];
-    p.group_inputs = src.channels / p.groups, p.group_outputs = dst.channels / p.groups;
-    p.weights = dst.channels * p.taps * p.group_inputs;
-    if (p.pass == QS__NARROW_FORWARD) set_forward(&src, &dst, &p);
-    if (p.pass == QS__NARROW_INPUT_GRADIENT) set_input_gradient(&src, &dst, &p);
-    if (p.pass == QS__NARROW_WEIGHT_GRADIENT) set_weight_gradient(&src, &dst, &p);
-    p.group_columns = p.columns / p.groups;
+    p.view = p.pass == QS__INPUT_GRADIENT ? qs__geometry_reversed(&forward) : forward;
+    p.group_inputs = forward.channels / forward.groups, p.group_outputs = forward.outputs / forward.groups;
+    p.weights = forward.outputs * p.taps * p.group_inputs;
+    if (p.pass == QS__FORWARD) set_forward(&p);
+    if (p.pass == QS__INPUT_GRADIENT) set_input_gradient(&p);
+    if (p.pass == QS__WEIGHT_GRADIENT) set_weight_gradient(&p);
+    p.group_columns = p.columns / p.view.groups;
     p.blocks = ceiling(p.group_columns, QS__NARROW_COLUMNS);
     p.rule = rule_of(one, lanes);
     p.element = lanes == QS__NARROW_DOUBLES ? sizeof(double) : sizeof(float);
     p.chunk = one->attributes.accumulator.chunk < p.length ? one->attributes.accumulator.chunk : 0;
-    if (p.pass == QS__NARROW_WEIGHT_GRADIENT) {
+    if (p.pass == QS__WEIGHT_GRADIENT) {
         divide_weights(threads, &p);
     } else {
         divide_images(threads, &p);
@@ -285,17 +265,17 @@ typedef struct positions {
 } positions;
 
 static positions positions_of(const qs__narrow_plan *p, int axis, int64_t remainder) {
-    const int64_t kernel = (remainder + p->padding[axis]) % p->stride[axis];
-    return (positions){kernel, (remainder + p->padding[axis] - kernel) / p->stride[axis]};
+    const int64_t kernel = (remainder + p->view.padding[axis]) % p->view.stride[axis];
+    return (positions){kernel, (remainder + p->view.padding[axis] - kernel) / p->view.stride[axis]};
 }
 
 static int64_t input_gradient_pieces(const qs__narrow_plan *p, int64_t g, qs__narrow_piece *piece) {
     writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
-    const int64_t down = positions_of(p, 0, g / p->stride[1]).kernel, right = positions_of(p, 1, g % p->stride[1]).kernel;
-    for (int64_t kh = down; kh < p->kernel[0]; kh += p->stride[0])
-        for (int64_t kw = right; kw < p->kernel[1]; kw += p->stride[1]) {
-            const int64_t first = (kh * p->kernel[1] + kw) * p->group_outputs;
-            const int64_t back = (kh - down) / p->stride[0] * p->line_step + (kw - right) / p->stride[1] * p->pixel_step;
+    const int64_t down = positions_of(p, 0, g / p->view.stride[1]).kernel, right = positions_of(p, 1, g % p->view.stride[1]).kernel;
+    for (int64_t kh = down; kh < p->view.kernel[0]; kh += p->view.stride[0])
+        for (int64_t kw = right; kw < p->view.kernel[1]; kw += p->view.stride[1]) {
+            const int64_t first = (kh * p->view.kernel[1] + kw) * p->group_outputs;
+            const int64_t back = (kh - down) / p->view.stride[0] * p->line_step + (kw - right) / p->view.stride[1] * p->pixel_step;
             put_run(&to, -back, first * QS__NARROW_COLUMNS, first, p->group_outputs);
         }
     close_chunk(&to);
@@ -306,7 +286,7 @@ static int64_t input_gradient_pieces(const qs__narrow_plan *p, int64_t g, qs__na
 static int64_t forward_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece) {
     writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
     for (int64_t t = 0; t < p->taps; t++) {
-        const int64_t from = (t / p->kernel[1] * p->image.padded_width + t % p->kernel[1]) * p->image.channels;
+        const int64_t from = (t / p->view.kernel[1] * p->image.padded_width + t % p->view.kernel[1]) * p->image.channels;
         put_run(&to, from, t * p->group_inputs * QS__NARROW_COLUMNS, t * p->group_inputs, p->group_inputs);
     }
     put_last(&to);
@@ -314,18 +294,18 @@ static int64_t forward_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece)
 }
 
 static int64_t pieces_of(const qs__narrow_plan *p, int64_t g, qs__narrow_piece *piece) {
-    return p->pass == QS__NARROW_FORWARD ? forward_pieces(p, piece) : input_gradient_pieces(p, g, piece);
+    return p->pass == QS__FORWARD ? forward_pieces(p, piece) : input_gradient_pieces(p, g, piece);
 }
 
 qs__narrow_grid qs__narrow_grid_at(const qs__narrow_plan *p, int64_t g) {
     qs__narrow_grid out = {.piece = g * p->most_pieces, .pieces = pieces_of(p, g, NULL)};
-    if (p->pass == QS__NARROW_FORWARD) {
-        out.height = p->result_height, out.width = p->result_width;
+    if (p->pass == QS__FORWARD) {
+        out.height = p->view.out_height, out.width = p->view.out_width;
         return out;
     }
-    out.origin[0] = g / p->stride[1], out.origin[1] = g % p->stride[1];
-    out.height = ceiling(most(0, p->result_height - out.origin[0]), p->stride[0]);
-    out.width = ceiling(most(0, p->result_width - out.origin[1]), p->stride[1]);
+    out.origin[0] = g / p->view.stride[1], out.origin[1] = g % p->view.stride[1];
+    out.height = ceiling(most(0, p->view.out_height - out.origin[0]), p->view.stride[0]);
+    out.width = ceiling(most(0, p->view.out_width - out.origin[1]), p->view.stride[1]);
     out.base = (positions_of(p, 0, out.origin[0]).result + p->image.top) * p->line_step +
                (positions_of(p, 1, out.origin[1]).result + p->image.left) * p->pixel_step;
     return out;
@@ -338,8 +318,8 @@ void qs__narrow_grid_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece) {
 
 int64_t qs__narrow_sample_pieces(const qs__narrow_plan *p, int64_t sample, qs__narrow_piece *piece) {
     writer to = {.plan = p, .piece = piece, .a_step = p->pixel_step, .b_step = p->columns};
-    for (int64_t first = 0; first < p->pixels; first += p->out_width)
-        put_run(&to, first / p->out_width * p->line_step, first * p->columns, sample * p->pixels + first, p->out_width);
+    for (int64_t first = 0; first < p->pixels; first += p->view.out_width)
+        put_run(&to, first / p->view.out_width * p->line_step, first * p->columns, sample * p->pixels + first, p->view.out_width);
     put_last(&to);
     return to.count;
 }

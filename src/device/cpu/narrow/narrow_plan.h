@@ -7,8 +7,6 @@
 #include "cpu/narrow/narrow_scale.h"
 #include "cpu/staging.h"
 
-typedef enum qs__narrow_pass { QS__NARROW_FORWARD, QS__NARROW_INPUT_GRADIENT, QS__NARROW_WEIGHT_GRADIENT } qs__narrow_pass;
-
 /* The image that rows are read from (src, or diff_dst for input gradients), with zeros around it. */
 typedef struct qs__narrow_image {
     int64_t channels, height, width, top, left, padded_height, padded_width;
@@ -22,12 +20,13 @@ typedef struct qs__narrow_grid {
 } qs__narrow_grid;
 
 typedef struct qs__narrow_plan {
-    qs__narrow_pass pass;
+    qs__pass pass;
     qs__narrow_rule rule;
-    int64_t chunk;  /* 0 where there is one stage only */
-    int64_t length; /* products of a sum */
-    size_t element; /* bytes of a factor */
-    int64_t batch, groups, taps, kernel_width, group_inputs, group_outputs, weights;
+    int64_t chunk;     /* 0 where there is one stage only */
+    int64_t length;    /* products of a sum */
+    size_t element;    /* bytes of a factor */
+    qs__geometry view; /* what the pass reads, and what it writes; weight gradients: forward's. A linear operator is one image, 1 wide */
+    int64_t taps, group_inputs, group_outputs, weights;
     int64_t columns, group_columns, blocks; /* of results; of a group; blocks of QS__NARROW_COLUMNS of these */
     qs__narrow_image image;
     int64_t slots; /* parts of the work, and of the scratch */
@@ -38,12 +37,11 @@ typedef struct qs__narrow_plan {
     int64_t grids, grid_lines, bands; /* bands: parts that a sample is cut into, by lines of its grids */
     int64_t read_step, read_lines;    /* line i of grids reads lines i · read_step ... + read_lines - 1 of the padded image */
     int64_t line_step, pixel_step;    /* also for weight gradients: of a result's line and pixel */
-    int64_t result_height, result_width, result_step[2];
+    int64_t result_step[2];
     int64_t group_products; /* channels of the image that a group reads */
-    int64_t kernel[2], stride[2], padding[2];
 
     /* Weight gradient. */
-    int64_t rows, units, pixels, out_width; /* weights of an output; tiles in all; results of a sample, and of a line */
+    int64_t rows, units, pixels; /* weights of an output; tiles in all; results of a sample */
 } qs__narrow_plan;
 
 /* The kind of lanes that does; fused ones only for operands that qs__narrow_fit finds to. */

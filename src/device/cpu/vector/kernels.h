@@ -85,14 +85,14 @@ typedef struct qs__cpu_kernels {
 
     /* Layer norms: rows by themselves. Means over the channels of each row: of x, and of |x - mean| or (x - mean)² with the block's
      * mean. Of codes, and means that are whole 2^-8, the sums are exact. */
-    void (*position_means)(const qs__norm_block *block, float *mean);
-    void (*position_spreads)(const qs__norm_block *block, float *spread);
+    void (*layer_means)(const qs__norm_block *block, float *mean);
+    void (*layer_spreads)(const qs__norm_block *block, float *spread);
     /* dst = (src - mean[r]) unit[r] scale[c] + shift[c] */
-    void (*position_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst, uint32_t *largest);
+    void (*layer_normalize)(const qs__norm_block *block, const qs__layer_terms *terms, qs__out dst, uint32_t *largest);
     /* At most QS__CHUNK_ROWS rows, with n = (src - mean[r]) unit[r]: the gradient of src into dst, and Σ dy n and Σ dy over the rows,
      * added to diff_scale[c] and diff_shift[c]. */
-    void (*position_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst,
-                              uint32_t *largest);
+    void (*layer_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst,
+                           uint32_t *largest);
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */
