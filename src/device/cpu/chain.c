@@ -118,6 +118,12 @@ static qs__work_memory memory_of(const qs__chain *chain, int index) {
     return (qs__work_memory){&slot->layout, slot->operand >= 0 ? chain->data[slot->operand] : chain->scratch + slot->offset};
 }
 
+void *qs__piece(qs__pieces *pieces, int64_t bytes) {
+    char *piece = pieces->at ? pieces->at + pieces->used : NULL;
+    pieces->used += ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return piece;
+}
+
 qs_status qs__chain_prepare(qs__chain *chain, void *const *data, void *scratch) {
     memcpy(chain->data, data, (size_t)chain->one.operands * sizeof *data);
     chain->scratch = scratch;

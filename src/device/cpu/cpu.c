@@ -3,7 +3,6 @@
 #include "backend.h"
 #include "cpu/cpu.h"
 #include "kernels_digest.h"
-#include "cpu/peak.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -93,6 +93,14 @@ int qs__chain_result(qs__chain *chain, qs_role role, const qs__layout *own, cons
 /* Adds the steps that bring results from scratch into their operands; after the last work. */
 qs_status qs__chain_finish(qs__chain *chain);
 
+/* Pieces of a place in scratch, handed out in order, 64-byte aligned. With `at` NULL only their bytes are counted: what is laid out by one
+ * function is so measured and found alike. */
+typedef struct qs__pieces {
+    char *at;
+    size_t used;
+} qs__pieces;
+void *qs__piece(qs__pieces *pieces, int64_t bytes);
+
 qs_status qs__chain_prepare(qs__chain *chain, void *const *data, void *scratch);
 qs_status qs__chain_run(const qs__chain *chain, const qs_run *run);
 void qs__chain_release(qs__chain *chain);
@@ -132,7 +140,11 @@ qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type);
 qs__layout qs__cpu_weights(const qs_shape *shape, int groups, qs__type type, bool any);
 qs__layout qs__cpu_vector(int64_t count);
 
-/* ---- Kernel families (kernels.def) ---- */
+/* ---- The roof (peak.c): qs_device_peak of the device ---- */
+
+double qs__peak(void *state, const qs_format *format);
+
+/* ---- Kernel families (kernels.def): one file each. What the parallel bodies of a family receive is its `job` ---- */
 
 /* Fills a chain that holds cpu and case; QS_UNSUPPORTED with the reason when the family has no kernel. Steps it added are released by the
  * caller. What a family could do but is slower at it does, `behind`. */

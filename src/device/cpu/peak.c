@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The roof of products: multiply-adds of registers by the widest instructions that the ceiling allows, on all threads at once. */
-#include "cpu/peak.h"
+#include "cpu/cpu.h"
 
 #include <string.h>
 #include <time.h>

@@ -271,21 +271,13 @@ static void run_images(job *j) {
 
 /* Scratch, in this order. */
 static size_t lay_out(job *j, char *base) {
-    size_t at = 0;
-    const int64_t lanes = j->vectors * QS__DIRECT_LANES;
-    const struct {
-        void **piece;
-        int64_t bytes;
-    } pieces[] = {{(void **)&j->frame, j->images * image_bytes(j)},
-                  {(void **)&j->packed, j->packed_bytes},
-                  {(void **)&j->bias, lanes * (int64_t)sizeof(float)},
-                  {(void **)&j->window, j->places * (int64_t)sizeof(int64_t)},
-                  {(void **)&j->written, j->places * (int64_t)sizeof(int64_t)}};
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        if (base) *pieces[i].piece = base + at;
-        at += (size_t)(pieces[i].bytes + 63) / 64 * 64;
-    }
-    return at;
+    qs__pieces pieces = {base, 0};
+    j->frame = qs__piece(&pieces, j->images * image_bytes(j));
+    j->packed = qs__piece(&pieces, j->packed_bytes);
+    j->bias = qs__piece(&pieces, j->vectors * QS__DIRECT_LANES * (int64_t)sizeof *j->bias);
+    j->window = qs__piece(&pieces, j->places * (int64_t)sizeof *j->window);
+    j->written = qs__piece(&pieces, j->places * (int64_t)sizeof *j->written);
+    return pieces.used;
 }
 
 static void fill_bias(const qs__chain *chain, job *j) {

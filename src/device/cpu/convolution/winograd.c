@@ -277,21 +277,14 @@ static void transform_totals(void *context, int64_t begin, int64_t end) {
 
 /* ---- Building ---- */
 
-/* Scratch, in this order. */
 static size_t lay_out(job *j, char *base) {
-    size_t at = 0;
-    const struct {
-        float **piece;
-        int64_t floats;
-    } pieces[] = {{j->pass == QS__WEIGHT_GRADIENT ? &j->totals : &j->transformed, POINTS * weights_point(j)},
-                  {&j->input, POINTS * source_point(j)},
-                  {&j->sums, POINTS * sums_point(j)},
-                  {&j->zeros, j->depth > j->channels ? j->depth : j->channels}};
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        if (base) *pieces[i].piece = (float *)(void *)(base + at);
-        at += (size_t)(pieces[i].floats * (int64_t)sizeof(float) + 63) / 64 * 64;
-    }
-    return at;
+    qs__pieces pieces = {base, 0};
+    const int64_t bytes = sizeof(float), pixel = j->depth > j->channels ? j->depth : j->channels;
+    j->transformed = j->totals = qs__piece(&pieces, POINTS * weights_point(j) * bytes);
+    j->input = qs__piece(&pieces, POINTS * source_point(j) * bytes);
+    j->sums = qs__piece(&pieces, POINTS * sums_point(j) * bytes);
+    j->zeros = qs__piece(&pieces, pixel * bytes);
+    return pieces.used;
 }
 
 /* Of several panels each has all tiles, of which only the first transforms the source. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, GATHERED = 1 << 16, NARROW = 16 };
+enum { GATHERED = 1 << 16, NARROW = 16 };
 
 int qs__spare_bits(const qs_format *format) {
     int bits = 0;
@@ -61,12 +61,6 @@ void qs__shift_order_fill(const qs__product *product, int64_t channels, const ui
     order->lifted = order->right_lifted = false;
     for (int rest = group ? most_rest(product) : 0; rest >= 0; rest--)
         fill_part(product, channels, group, rest, order);
-}
-
-void *qs__piece(qs__pieces *pieces, int64_t bytes) {
-    char *piece = pieces->at ? pieces->at + pieces->used : NULL;
-    pieces->used += ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return piece;
 }
 
 /* Channels in their own order need no gathering. */

@@ -13,7 +13,7 @@
 #ifndef QSYNC_DEVICE_CPU_PRODUCT_H
 #define QSYNC_DEVICE_CPU_PRODUCT_H
 
-#include "cpu/geometry.h"
+#include "cpu/cpu.h"
 #include "cpu/integer/products.h"
 #include "qsync/number.h"
 
@@ -86,13 +86,6 @@ int qs__spare_bits(const qs_format *format);
 int64_t qs__packed_most(const qs__product *product, int64_t channels);
 /* Fills an order whose arrays hold qs__packed_most entries. group NULL: all 0. */
 void qs__shift_order_fill(const qs__product *product, int64_t channels, const uint8_t *group, qs__shift_order *order);
-
-/* Scratch is handed out in order, 64-byte aligned. */
-typedef struct qs__pieces {
-    char *at;
-    size_t used;
-} qs__pieces;
-void *qs__piece(qs__pieces *pieces, int64_t bytes);
 
 /* Pixels of the left factor, `channels` codes each, `stride` from one to the next: one byte a code, in the order's channels, lifted, with
  * the sign bit flipped where the format is signed. */
