@@ -273,7 +273,7 @@ static void run_own(qs_single_product *p, int stages) {
         .result = p->result,
         .scratch = p->scratch,
     };
-    if (run.stages) qs__product_execute(&p->own, &run);
+    if (run.stages) qs__product_rows(&p->own, &run);
 }
 
 /* As in a training step: weights are packed, or transformed, inside. */
@@ -348,7 +348,7 @@ static qs_status fill_own(qs_single_product *p, const char *kind, bool gathered)
     QS_TRY(room((size_t)p->input_count, &p->operand));
     QS_TRY(room((size_t)p->weights_count, &p->codes));
     QS_TRY(room((size_t)(s->batch * s->outputs * height * width) * sizeof(float), &p->result));
-    QS_TRY(room(qs__product_scratch(&p->own, qs_threads()), &p->scratch));
+    QS_TRY(room(qs__product_rows_scratch(&p->own, qs_threads()), &p->scratch));
     return qs_single_product_run(p, QS_SINGLE_ALL);
 }
 

@@ -68,8 +68,12 @@ static qs_status run_product(const qs__chain *chain, bool gathered) {
                            .result = qs__staged_out(chain, roles.result).at,
                            .scratch = chain->scratch + chain->offset[0]};
     if (product.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) run.bias = qs__cpu_data(chain, QS_BIAS);
-    qs__product_execute(&product, &run);
-    if (product.pass == QS__WEIGHT_GRADIENT && qs__cpu_has(one, QS_DIFF_BIAS)) sum_bias(chain, &run);
+    if (product.pass != QS__WEIGHT_GRADIENT) {
+        qs__product_rows(&product, &run);
+        return QS_OK;
+    }
+    qs__product_weights(&product, &run);
+    if (qs__cpu_has(one, QS_DIFF_BIAS)) sum_bias(chain, &run);
     return QS_OK;
 }
 
@@ -107,8 +111,10 @@ static qs_status build(qs__chain *chain, bool gathered) {
     }
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "our own products add in 32 bits, not in a narrow accumulator");
     qs__product product = product_of(one, gathered);
-    chain->offset[0] = qs__chain_reserve(chain, qs__product_scratch(&product, qs_threads()));
-    if (product.pass == QS__WEIGHT_GRADIENT) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
+    const bool weights = product.pass == QS__WEIGHT_GRADIENT;
+    chain->offset[0] = qs__chain_reserve(chain, weights ? qs__product_weights_scratch(&product, qs_threads())
+                                                        : qs__product_rows_scratch(&product, qs_threads()));
+    if (weights) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
     QS_TRY(qs__staged_build(chain, "integer", gathered ? run_gathered : run_integer));
     chain->behind = gathered || is_behind(chain, &product);
     snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);

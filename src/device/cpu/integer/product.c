@@ -134,18 +134,3 @@ bool qs__product_fits(const qs__product *product) {
     int shifts = product->pass == QS__WEIGHT_GRADIENT ? 1 : product->shifts;
     return terms(product) * product->left->max * product->right->max * (1 << (shifts - 1)) <= INT32_MAX;
 }
-
-size_t qs__product_scratch(const qs__product *product, int threads) {
-    return product->pass == QS__WEIGHT_GRADIENT ? qs__product_weights_scratch(product, threads)
-                                                : qs__product_rows_scratch(product, threads);
-}
-
-void qs__product_execute(const qs__product *product, const qs__product_run *run) {
-    for (int64_t group = 0; group < product->size.groups; group++) {
-        if (product->pass == QS__WEIGHT_GRADIENT) {
-            qs__product_weights(product, run, group);
-        } else {
-            qs__product_rows(product, run, group);
-        }
-    }
-}

@@ -60,11 +60,13 @@ typedef struct qs__product_run {
     char *scratch;
 } qs__product_run;
 
-/* Bytes of scratch with `threads` threads. */
-size_t qs__product_scratch(const qs__product *product, int threads);
+/* Forward and input gradient (product_rows.c), weight gradient (product_weights.c): bytes of scratch with `threads` threads; the product. */
+size_t qs__product_rows_scratch(const qs__product *product, int threads);
+void qs__product_rows(const qs__product *product, const qs__product_run *run);
+size_t qs__product_weights_scratch(const qs__product *product, int threads);
+void qs__product_weights(const qs__product *product, const qs__product_run *run);
 /* Fits 32-bit sums, whatever the codes. */
 bool qs__product_fits(const qs__product *product);
-void qs__product_execute(const qs__product *product, const qs__product_run *run);
 
 /* ---- Inside ---- */
 
@@ -95,10 +97,5 @@ void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, b
 static inline uint8_t qs__left_zero(const qs_format *format) {
     return format->is_unsigned ? 0 : 0x80;
 }
-
-void qs__product_rows(const qs__product *product, const qs__product_run *run, int64_t group);
-size_t qs__product_rows_scratch(const qs__product *product, int threads);
-void qs__product_weights(const qs__product *product, const qs__product_run *run, int64_t group);
-size_t qs__product_weights_scratch(const qs__product *product, int threads);
 
 #endif

@@ -329,7 +329,7 @@ static void run_phases(qs__rows_job *job) {
         }
 }
 
-void qs__product_rows(const qs__product *product, const qs__product_run *run, int64_t group) {
+static void run_group(const qs__product *product, const qs__product_run *run, int64_t group) {
     qs__rows_job job = {.product = product, .run = run, .group = group, .threads = qs_threads(), .wide = !qs__product_fits(product)};
     qs__pieces pieces = {run->scratch, 0};
     lay_out(&job, &pieces);
@@ -339,4 +339,9 @@ void qs__product_rows(const qs__product *product, const qs__product_run *run, in
     fill_factors(&job);
     if (run->stages & QS__STAGE) stage(&job);
     run_phases(&job);
+}
+
+void qs__product_rows(const qs__product *product, const qs__product_run *run) {
+    for (int64_t group = 0; group < product->size.groups; group++)
+        run_group(product, run, group);
 }

@@ -211,7 +211,7 @@ static void run_chunk(weights_job *job, int64_t first) {
     qs_parallel(job->threads, 1, run_shares, job);
 }
 
-void qs__product_weights(const qs__product *product, const qs__product_run *run, int64_t group) {
+static void run_group(const qs__product *product, const qs__product_run *run, int64_t group) {
     weights_job job = {.product = product, .run = run, .group = group, .threads = qs_threads()};
     qs__pieces pieces = {run->scratch, 0};
     lay_out(&job, &pieces);
@@ -221,4 +221,9 @@ void qs__product_weights(const qs__product *product, const qs__product_run *run,
     for (int64_t first = 0; first < job.pixels; first += QS__CHUNK)
         run_chunk(&job, first);
     if (job.wide || job.pixels > QS__CHUNK) qs_parallel(job.outputs, 1, finish_outputs, &job);
+}
+
+void qs__product_weights(const qs__product *product, const qs__product_run *run) {
+    for (int64_t group = 0; group < product->size.groups; group++)
+        run_group(product, run, group);
 }

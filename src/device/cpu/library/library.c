@@ -105,19 +105,6 @@ void qs__library_close(qs__library *library) {
 
 /* ---- Layouts ---- */
 
-dnnl_data_type_t qs__library_type(qs__type type) {
-    switch (type) {
-    case QS__FP32:
-        return dnnl_f32;
-    case QS__BF16:
-        return dnnl_bf16;
-    case QS__INT8:
-        return dnnl_s8;
-    default:
-        return dnnl_data_type_undef;
-    }
-}
-
 bool qs__layout_equal(const qs__layout *a, const qs__layout *b) {
     const qs__description left = qs__description_make(a), right = qs__description_make(b);
     const bool equal = left && right && dnnl_memory_desc_equal(left, right);

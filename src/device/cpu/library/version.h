@@ -18,7 +18,19 @@ typedef const dnnl_memory_desc_t *qs__description;
 qs__description qs__description_make(const qs__layout *layout);
 void qs__description_release(const qs__layout *layout, qs__description description);
 
-dnnl_data_type_t qs__library_type(qs__type type);
+static inline dnnl_data_type_t qs__library_type(qs__type type) {
+    switch (type) {
+    case QS__FP32:
+        return dnnl_f32;
+    case QS__BF16:
+        return dnnl_bf16;
+    case QS__INT8:
+        return dnnl_s8;
+    default:
+        return dnnl_data_type_undef;
+    }
+}
+
 extern const dnnl_cpu_isa_t qs__library_isa_all;
 
 /* Descriptions of a request's operands, those it lacks NULL. `hint` ones are what a forward pass of the same shape would have. */
