@@ -50,7 +50,7 @@ static int rank_of(const family *some, const qs__chain *chain) {
 
 /* ---- Choosing ---- */
 
-/* The reason of the first refusal is the one that stays: later families are lesser ways to the same end. */
+/* Where no family has a kernel, the first family's reason is reported: the later ones are slower substitutes for it. */
 static qs_status choose_best(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
     const family *best = NULL;
     int least = RANKS;

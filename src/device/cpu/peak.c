@@ -16,7 +16,7 @@ typedef double (*probe)(int64_t rounds);
 #if defined(__x86_64__)
 
 /* Sums that do not wait for each other: more than any unit's latency times the units, as far as there are registers. Each stays in its
- * register, compilers would copy it to and fro. The factors are not the same to them from round to round, and all sums are wanted. */
+ * register: compilers would copy it back and forth. The factors are not the same to them from round to round, and all sums are wanted. */
 #define PROBE(NAME, ISA, SUMS, SUM, FACTOR, ZERO, STEP, EACH)                                         \
     __attribute__((target(ISA))) static double NAME(int64_t rounds) {                                 \
         SUM sum[SUMS];                                                                                \

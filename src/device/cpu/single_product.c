@@ -164,12 +164,6 @@ static qs__transformed transformed_of(const qs_single_product *p, qs__type type,
     return (qs__transformed){.src = {type, values}, .rows = {.rows = 1, .per_row = count, .key = KEY}, .block = p->hadamard};
 }
 
-static float input_absmax(const qs_single_product *p) {
-    if (p->hadamard == 1) return qs_absmax_bf16_array(p->input_count, p->input);
-    const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
-    return qs__transformed_absmax(&values);
-}
-
 static void transformed_quantize(const qs_single_product *p, const qs__transformed *values, float step, int8_t *dst) {
     const qs_quantizing quantizing = {.rounding = QS_STOCHASTIC, .channels = 1, .steps = &step, .codes = {.format = p->format}};
     qs__transformed_quantize(values, &quantizing, dst);
@@ -192,7 +186,8 @@ static void find_groups(qs_single_product *p) {
     if (p->shifts == 1) {
         for (int64_t c = 0; c < p->shape.channels; c++)
             p->range[c] = 0;
-        p->range[0] = input_absmax(p);
+        const qs__transformed values = transformed_of(p, QS__BF16, p->input, p->input_count);
+        p->range[0] = p->hadamard == 1 ? qs_absmax_bf16_array(p->input_count, p->input) : qs__transformed_absmax(&values);
     } else {
         qs_channel_ranges_bf16(p->format, input_layout(p), p->input, p->range, NULL);
     }
@@ -232,12 +227,9 @@ static void write_transformed_weights(qs_single_product *p) {
     transformed_quantize(p, &values, step, p->codes);
 }
 
-static bool lifts_weights(const qs_single_product *p) {
-    return !p->own.shifts && p->shifts - 1 > qs__spare_bits(p->format);
-}
-
 static qs_status write_weights(qs_single_product *p) {
     const int64_t row = p->weights_count / p->shape.outputs;
+    const bool lifts = !p->own.shifts && p->shifts - 1 > qs__spare_bits(p->format);
     if (!p->integer) {
         qs_convert_from_fp32(p->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, p->weights_count, p->weights,
                              p->codes);
@@ -252,7 +244,7 @@ static qs_status write_weights(qs_single_product *p) {
         int8_t *codes = (int8_t *)p->codes + o * row;
         p->factors[o] = step;
         qs_quantize_array(p->format, QS_STOCHASTIC, (qs_random_stream){KEY, 0}, step, row, p->weights + o * row, codes);
-        if (lifts_weights(p)) p->cpu->products->lift(row, false, p->power, codes, (uint8_t *)codes);
+        if (lifts) p->cpu->products->lift(row, false, p->power, codes, (uint8_t *)codes);
     }
     return pack_weights(p);
 }
@@ -276,11 +268,6 @@ static void run_own(qs_single_product *p, int stages) {
     if (run.stages) qs__product_rows(&p->own, &run);
 }
 
-/* As in a training step: weights are packed, or transformed, inside. */
-static qs_status run_taken(const qs_single_product *p) {
-    return qs__chain_run(p->taken, &(qs_run){.samples = p->shape.batch, .global_samples = p->shape.batch, .loss_scale = 1});
-}
-
 qs_status qs_single_product_run(qs_single_product *p, int stages) {
     if (stages & QS_SINGLE_GROUPS && p->integer) find_groups(p);
     if (stages & QS_SINGLE_QUANTIZE) write_operand(p);
@@ -289,7 +276,10 @@ qs_status qs_single_product_run(qs_single_product *p, int stages) {
         run_own(p, stages);
         return QS_OK;
     }
-    if (p->taken) return stages & QS_SINGLE_PRODUCT ? run_taken(p) : QS_OK;
+    if (p->taken) { /* as in a training step: weights are packed, or transformed, inside */
+        const qs_run run = {.samples = p->shape.batch, .global_samples = p->shape.batch, .loss_scale = 1};
+        return stages & QS_SINGLE_PRODUCT ? qs__chain_run(p->taken, &run) : QS_OK;
+    }
     const bool fresh = stages & QS_SINGLE_WEIGHTS && p->direct;
     return stages & QS_SINGLE_PRODUCT ? qs__work_run(p->cpu->library, fresh ? p->direct : p->product) : QS_OK;
 }

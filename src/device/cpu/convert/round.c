@@ -52,7 +52,7 @@ static qs_status run_round(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-/* Own name: qs__staged_build would widen the packed operand. */
+/* Own name: qs__own_build would widen the packed operand. */
 qs_status qs__build_round(qs__chain *chain) {
     qs__chain_call(chain, run_round);
     snprintf(chain->name, sizeof chain->name, "own:round:%s", chain->cpu->kernels->name);

@@ -65,10 +65,6 @@ static int64_t row_of(const job *j) {
     return j->view.taps[0] * j->view.taps[1] * j->view.lanes;
 }
 
-static int64_t side_of(qs__type type) {
-    return type == QS__FP32 ? 1 : type == QS__BF16 ? 2 : 4;
-}
-
 static view view_of(const job *j) {
     const int64_t *kernel = j->size.kernel;
     const int64_t stride = j->size.stride[0];
@@ -99,7 +95,7 @@ static void choose_part(job *j) {
 static job job_of(const qs_case *one) {
     job j = {.type = qs__cpu_type(qs__cpu_format(one, QS_SRC)), .size = qs__cpu_geometry(one)};
     j.flip = j.type == QS__INT8 && !qs__cpu_format(one, QS_SRC)->is_unsigned;
-    j.side = side_of(j.type);
+    j.side = 4 / (int64_t)qs__type_bytes(j.type);
     j.view = view_of(&j);
     choose_part(&j);
     return j;

@@ -13,10 +13,6 @@ int qs__spare_bits(const qs_format *format) {
     return bits;
 }
 
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
-
 /* Bits by which a factor's codes are shifted within their bytes, at most; none where groups are gathered. */
 static int room_of(const qs__product *product, const qs_format *format) {
     return product->gathered ? 0 : qs__spare_bits(format);
@@ -30,7 +26,7 @@ static void fill_part(const qs__product *product, int64_t channels, const uint8_
     for (int64_t c = 0; c < channels; c++) {
         int shift = product->shifts - 1 - (group ? group[c] : product->shifts - 1);
         if ((shift > both ? shift - both : 0) != rest) continue;
-        int lift = least(shift - rest, spare);
+        const int lift = shift - rest < spare ? shift - rest : spare;
         order->lifted |= lift > 0;
         order->channel[order->packed] = (int32_t)c;
         order->left_power[order->packed] = (uint8_t)(1 << lift);
@@ -63,57 +59,34 @@ void qs__shift_order_fill(const qs__product *product, int64_t channels, const ui
         fill_part(product, channels, group, rest, order);
 }
 
-/* Channels in their own order need no gathering. */
-static bool in_order(const qs__shift_order *order) {
-    return order->parts == 1;
-}
-
-static void stage_row(const qs__shift_order *order, uint8_t sign, const int8_t *src, uint8_t *dst) {
-    for (int64_t c = 0; c < order->packed; c++) {
-        int code = order->channel[c] < 0 ? 0 : src[order->channel[c]];
-        dst[c] = (uint8_t)(code * order->left_power[c]) ^ sign;
-    }
-}
-
-static void stage_lifted(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t channels, const int8_t *src,
-                         uint8_t *dst) {
-    kernels->lift(channels, flip, order->left_power, src, dst);
-    memset(dst + channels, flip ? 0x80 : 0, (size_t)(order->packed - channels));
-}
-
-/* Rows that stay in a cache at a time: kernels go through them once for every 64 codes of the result. */
-static void stage_gathered(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t rows, int64_t channels,
-                           int64_t stride, const int8_t *src, uint8_t *dst) {
-    const qs__gather gather = {.channel = order->channel, .channels = channels, .packed = order->packed, .stride = stride, .flip = flip};
-    const int64_t most = 1 + GATHERED / channels;
-    for (int64_t row = 0; row < rows; row += most)
-        kernels->gather(&gather, rows - row < most ? rows - row : most, src + row * stride, dst + row * order->packed);
-}
-
-static void stage_joined(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, const int8_t *src,
-                         uint8_t *dst) {
-    for (int64_t pixel = 0; pixel < pixels; pixel += order->repeat) {
-        const int64_t some = pixels - pixel < order->repeat ? pixels - pixel : order->repeat, at = pixel * order->packed;
-        kernels->lift(some * order->packed, flip, order->powers, src + at, dst + at);
-    }
-}
-
+/* With one part channels keep their own order; several parts without a shift in the left byte are gathered by the vector kernel. */
 void qs__stage_left(const qs__shift_order *order, const qs__products *kernels, bool flip, int64_t pixels, int64_t channels, int64_t stride,
                     const int8_t *src, uint8_t *dst) {
-    if (!in_order(order) && !order->lifted) {
-        stage_gathered(order, kernels, flip, pixels, channels, stride, src, dst);
-        return;
-    }
-    if (in_order(order) && channels == order->packed && channels == stride) {
-        stage_joined(order, kernels, flip, pixels, src, dst);
-        return;
-    }
-    for (int64_t pixel = 0; pixel < pixels; pixel++, src += stride, dst += order->packed) {
-        if (in_order(order) && channels >= NARROW) {
-            stage_lifted(order, kernels, flip, channels, src, dst);
-        } else {
-            stage_row(order, flip ? 0x80 : 0, src, dst);
+    const bool in_order = order->parts == 1;
+    const uint8_t zero = flip ? 0x80 : 0;
+    if (!in_order && !order->lifted) {
+        /* Rows that stay in a cache at a time: kernels go through them once for every 64 codes of the result. */
+        const qs__gather gather = {
+            .channel = order->channel, .channels = channels, .packed = order->packed, .stride = stride, .flip = flip};
+        const int64_t most = 1 + GATHERED / channels;
+        for (int64_t row = 0; row < pixels; row += most)
+            kernels->gather(&gather, pixels - row < most ? pixels - row : most, src + row * stride, dst + row * order->packed);
+    } else if (in_order && channels == order->packed && channels == stride) {
+        for (int64_t pixel = 0; pixel < pixels; pixel += order->repeat) {
+            const int64_t some = pixels - pixel < order->repeat ? pixels - pixel : order->repeat, at = pixel * order->packed;
+            kernels->lift(some * order->packed, flip, order->powers, src + at, dst + at);
         }
+    } else if (in_order && channels >= NARROW) {
+        for (int64_t pixel = 0; pixel < pixels; pixel++, src += stride, dst += order->packed) {
+            kernels->lift(channels, flip, order->left_power, src, dst);
+            memset(dst + channels, zero, (size_t)(order->packed - channels));
+        }
+    } else {
+        for (int64_t pixel = 0; pixel < pixels; pixel++, src += stride, dst += order->packed)
+            for (int64_t c = 0; c < order->packed; c++) {
+                const int code = order->channel[c] < 0 ? 0 : src[order->channel[c]];
+                dst[c] = (uint8_t)(code * order->left_power[c]) ^ zero;
+            }
     }
 }
 

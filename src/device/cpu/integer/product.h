@@ -2,11 +2,12 @@
 /* Convolutions and matrix products of integer codes with channels in shift groups (ShiftQuant), by our own kernels: forward, input
  * gradient, weight gradient. A matrix product is a convolution of 1 × 1 images.
  *
- * Σ_k 2^-g(k) a_k b_k = 2^-(G-1) Σ_k (a_k b_k) << s(k), s(k) = G - 1 - g(k). The shift goes where it costs nothing: into the left byte as
- * far as its largest code leaves room, then into the right byte (both are written anew when they are packed), so that 4-bit codes with
- * G <= 6 and 6-bit ones with G <= 5 are one plain product. What is left (8-bit codes have no room at all) orders k by falling rest: the
- * sums are doubled between the parts, in registers, 2^(G-1) by Horner's rule. Nothing is rearranged but what is packed anyway, each part is
- * padded to whole quadruples. Everything is exact: where |sum| might reach 2^31, slices of k are added in 64 bits.
+ * Σ_k 2^-g(k) a_k b_k = 2^-(G-1) Σ_k (a_k b_k) << s(k), s(k) = G - 1 - g(k): docs/method.md, eqs. (9.3) to (9.5). The shift goes where
+ * it costs nothing: into the left byte as far as its largest code leaves room, then into the right byte (both are written anew when they
+ * are packed), so that 4-bit codes with G <= 6 and 6-bit ones with G <= 5 are one plain product. What is left (8-bit codes have no room at
+ * all) orders k by falling rest: the sums are doubled between the parts, in registers, 2^(G-1) by Horner's rule. Nothing is rearranged but
+ * what is packed anyway, each part is padded to whole quadruples. Everything is exact: where |sum| might reach 2^31, slices of k are added
+ * in 64 bits.
  *
  * The other way, `gathered`, is there to be measured against: each group's channels are gathered, every group is a product of its own whose
  * 32-bit sums go through memory, and what was summed before is shifted there between two groups (product_gather.c). */
@@ -60,7 +61,7 @@ typedef struct qs__product_run {
     char *scratch;
 } qs__product_run;
 
-/* Forward and input gradient (product_rows.c), weight gradient (product_weights.c): bytes of scratch with `threads` threads; the product. */
+/* Forward and input gradient (product_rows.c), weight gradient (product_weights.c): bytes of scratch for `threads`; the product. */
 size_t qs__product_rows_scratch(const qs__product *product, int threads);
 void qs__product_rows(const qs__product *product, const qs__product_run *run);
 size_t qs__product_weights_scratch(const qs__product *product, int threads);

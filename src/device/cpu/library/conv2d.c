@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The rows of a linear operator are the pixels of one image, N high and 1 wide, that a 1 × 1 kernel walks over: the same memory. */
+/* A linear operator is a 1 × 1 convolution of one image, N high and 1 wide: the rows are its pixels, the memory is the same. */
 static qs_shape image(const qs_case *one, qs_role role) {
     qs_shape shape = qs__cpu_operand(one, role)->shape;
     if (shape.axes == 4) return shape;

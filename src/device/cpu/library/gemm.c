@@ -24,7 +24,7 @@ static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, q
 }
 
 qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
-    *out = (qs__gemm_types){.role = QS_DST};
+    *out = (qs__gemm_types){0};
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
     if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
     choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
@@ -33,7 +33,7 @@ qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
 }
 
 qs_status qs__gemm_gradient_types(const qs__chain *chain, qs_role a, qs_role b, qs_role result, qs__gemm_types *out) {
-    *out = (qs__gemm_types){.role = result};
+    *out = (qs__gemm_types){0};
     QS_TRY(choose_operands(chain, a, b, out));
     if (out->operands == QS__INT8 && result != QS_DIFF_SRC) return qs_fail(QS_UNSUPPORTED, "oneDNN has no integer weight gradients");
     if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
@@ -65,7 +65,9 @@ static void convert_range(void *context, int64_t begin, int64_t end) {
                          job->dst + qs_format_bytes(job->format, begin));
 }
 
-static qs_status convert_result(const qs__chain *chain, qs_role role) {
+static qs_status convert_result(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_role role = qs__cpu_pass(&chain->one) == QS__FORWARD ? QS_DST : QS_DIFF_SRC;
     conversion job = {.format = qs__cpu_format(&chain->one, role),
                       .src = (const float *)(chain->scratch + chain->offset[0]),
                       .dst = qs__cpu_data(chain, role)};
@@ -73,23 +75,13 @@ static qs_status convert_result(const qs__chain *chain, qs_role role) {
     return QS_OK;
 }
 
-static qs_status convert_dst(const qs__chain *chain, const qs_run *run) {
-    (void)run;
-    return convert_result(chain, QS_DST);
-}
-
-static qs_status convert_diff_src(const qs__chain *chain, const qs_run *run) {
-    (void)run;
-    return convert_result(chain, QS_DIFF_SRC);
-}
-
 qs_status qs__gemm_finish(qs__chain *chain, const qs__gemm_types *types) {
     QS_TRY(qs__chain_finish(chain));
-    if (types->convert) qs__chain_call(chain, types->role == QS_DST ? convert_dst : convert_diff_src);
+    if (types->convert) qs__chain_call(chain, convert_result);
     return QS_OK;
 }
 
-/* Eq. of op.h: int32 sums × step × weights_step[column]; with G shift groups the sums are 2^(G-1) times too large. */
+/* Int32 sums × step × weights_step[column]; with G shift groups the sums are 2^(G-1) times too large (docs/method.md, eq. (9.3)). */
 static qs_status compute_factors(const qs__chain *chain, const qs_run *run) {
     (void)run;
     float *factors = (float *)(chain->scratch + chain->offset[1]);

@@ -11,7 +11,6 @@ typedef struct qs__gemm_types {
     qs__type dst;     /* what oneDNN writes: fp32 or bf16 */
     bool convert;     /* dst goes through fp32 scratch into the operand's own format */
     bool bias_inside; /* float kernels add the bias themselves */
-    qs_role role;     /* of the result */
 } qs__gemm_types;
 
 /* Formats of a forward pass; QS_UNSUPPORTED when the device cannot multiply them. */

@@ -151,18 +151,11 @@ static qs_status attributes_make(const qs__work_request *request, dnnl_primitive
     return QS_OK;
 }
 
-/* A forward pass of one type, that of the gradient of the result: without it oneDNN plans no gradient. */
-static void hints_of(const qs__work_request *request, qs__layout hint[3]) {
-    hint[0] = *request->src;
-    hint[1] = *request->weights;
-    hint[2] = *request->dst;
-    hint[0].type = hint[1].type = hint[2].type;
-}
-
 static qs_status convolution_describe(const qs__library *library, const qs__work_request *request, const_dnnl_primitive_attr_t attributes,
                                       qs__described *by, qs__work *work) {
-    qs__layout hint[3];
-    hints_of(request, hint);
+    /* A forward pass of one type, that of the gradient of the result: without it oneDNN plans no gradient. */
+    qs__layout hint[3] = {*request->src, *request->weights, *request->dst};
+    hint[0].type = hint[1].type = hint[2].type;
     by->hint_src = qs__description_make(&hint[0]);
     by->hint_weights = qs__description_make(&hint[1]);
     by->hint_dst = qs__description_make(&hint[2]);
@@ -175,13 +168,6 @@ static qs_status convolution_describe(const qs__library *library, const qs__work
     return status == dnnl_success ? QS_OK : refuse(status, "convolution of these shapes and formats");
 }
 
-static qs_status matmul_describe(const qs__library *library, const qs__work_request *request, const_dnnl_primitive_attr_t attributes,
-                                 qs__described *by, qs__work *work) {
-    (void)request;
-    const dnnl_status_t status = qs__library_matmul(library->engine, by, attributes, &work->planned);
-    return status == dnnl_success ? QS_OK : refuse(status, "matmul of these shapes and formats");
-}
-
 static qs_status operands_describe(const qs__library *library, const qs__work_request *request, const_dnnl_primitive_attr_t attributes,
                                    qs__work *work) {
     qs__described by = {.src = qs__description_make(request->src),
@@ -190,7 +176,12 @@ static qs_status operands_describe(const qs__library *library, const qs__work_re
                         .dst = qs__description_make(request->dst)};
     qs_status status = by.src && by.weights && by.dst && (by.bias || !request->bias) ? QS_OK : refuse(dnnl_invalid_arguments, "layouts");
     if (status == QS_OK) {
-        status = (request->kind == QS__MATMUL ? matmul_describe : convolution_describe)(library, request, attributes, &by, work);
+        if (request->kind != QS__MATMUL) {
+            status = convolution_describe(library, request, attributes, &by, work);
+        } else {
+            const dnnl_status_t planned = qs__library_matmul(library->engine, &by, attributes, &work->planned);
+            status = planned == dnnl_success ? QS_OK : refuse(planned, "matmul of these shapes and formats");
+        }
     }
     qs__description_release(request->src, by.src);
     qs__description_release(request->weights, by.weights);

@@ -38,7 +38,7 @@ typedef struct qs__described {
     qs__description src, weights, bias, dst, hint_src, hint_weights, hint_dst;
 } qs__described;
 
-/* The primitive descriptors, whichever way the version goes about them. */
+/* Primitive descriptors, made as the version wants them. */
 dnnl_status_t qs__library_matmul(dnnl_engine_t engine, const qs__described *by, const_dnnl_primitive_attr_t attributes,
                                  dnnl_primitive_desc_t *out);
 dnnl_status_t qs__library_convolution(dnnl_engine_t engine, const qs__work_request *request, const qs__described *by,

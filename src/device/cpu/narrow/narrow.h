@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums of products in narrow accumulators (qs_narrow), QS__NARROW_ROWS × QS__NARROW_COLUMNS of them at a time: lanes are columns, so that
- * each sum is formed in its own order. The bits are those of qs_narrow_dot. */
+ * each sum is formed in its own order. The bits are those of qs_narrow_dot; docs/method.md, §8.5, defines
+ * the adders. */
 #ifndef QSYNC_DEVICE_CPU_NARROW_H
 #define QSYNC_DEVICE_CPU_NARROW_H
 
