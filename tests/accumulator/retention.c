@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* What is derived for each adder beside measurements, limits that are known exactly, and the widths that follow. */
-#include <math.h>
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "qsync/accumulator.h"
-
-#define assert_ok(expression)                                                     \
-    do {                                                                          \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
-    } while (0)
 
 static const qs_adder *adder_named(const char *name) {
     const qs_adder *adder = NULL;
@@ -43,8 +30,7 @@ static void beside(const qs_adder *adder, qs_simulation what, int bits, int64_t 
                  (long long)what.length, (long long)chunk, derived, measured.ratio, measured.interval);
 }
 
-static void as_measured(void **state) {
-    (void)state;
+TEST(as_measured) {
     for (size_t a = 0; a < qs_adder_count(); a++)
         for (int bits = 5; bits <= 11; bits += 3) {
             beside(qs_adder_at(a), (qs_simulation){QS_ADDENDS_PRODUCTS, 5, 512, 3000, 1, 0}, bits, 0);
@@ -55,8 +41,7 @@ static void as_measured(void **state) {
 
 /* A cut-off loses half a place of |s| every time, in relative terms 2^-m / (4 ln 2) where |s| is anywhere within a power of two: the sum
  * decays by that, and many additions leave 1 / (2 n) of the variance over that. The decay is a little more or less where s is in fact. */
-static void cutting_off_decays(void **state) {
-    (void)state;
+TEST(cutting_off_decays) {
     for (int bits = 8; bits <= 14; bits += 2) {
         const double n = 1048576, expected = 2 * log(2) * ldexp(1, bits) / n;
         const double derived = retention(adder_named("toward-zero"), QS_ADDENDS_NORMAL, (qs_accumulation){20, (int64_t)n, 0, 1}, bits);
@@ -66,8 +51,7 @@ static void cutting_off_decays(void **state) {
 
 /* Rounding by chance adds a variance of f (1 - f), 1/6, places² of sums with many digits, and nothing else. With |s| anywhere within a
  * power of two a place² is 3 / (8 ln 2) 4^-m s², and the mean of s² is half of n: n 4^-m / (32 ln 2) in all. */
-static void chance_adds(void **state) {
-    (void)state;
+TEST(chance_adds) {
     for (int bits = 8; bits <= 14; bits += 2) {
         const double n = 4096, expected = n * ldexp(1, -2 * bits) / (32 * log(2));
         const double derived = retention(adder_named("stochastic"), QS_ADDENDS_NORMAL, (qs_accumulation){24, (int64_t)n, 0, 1}, bits) - 1;
@@ -76,8 +60,7 @@ static void chance_adds(void **state) {
 }
 
 /* Sums far longer than any measurement: retention falls with the length and rises with the width, and answers come at once. */
-static void long_sums(void **state) {
-    (void)state;
+TEST(long_sums) {
     for (size_t a = 0; a < qs_adder_count(); a++) {
         double before = 0;
         if (qs_adder_at(a) == adder_named("stochastic")) continue; /* it retains all, and more */
@@ -91,8 +74,7 @@ static void long_sums(void **state) {
     }
 }
 
-static void wide_ones_lose_nothing(void **state) {
-    (void)state;
+TEST(wide_ones_lose_nothing) {
     for (size_t a = 0; a < qs_adder_count(); a++) {
         assert_true(fabs(1 - retention(qs_adder_at(a), QS_ADDENDS_PRODUCTS, (qs_accumulation){5, 1024, 0, 1}, 45)) < 1e-9);
         assert_true(fabs(1 - retention(qs_adder_at(a), QS_ADDENDS_PRODUCTS, (qs_accumulation){5, 1, 0, 1}, 5)) < 1e-12);
@@ -100,14 +82,13 @@ static void wide_ones_lose_nothing(void **state) {
 }
 
 /* Of 1024 products of 5 bits: as measured, where the formula says 7 for all. */
-static void widths(void **state) {
-    (void)state;
+TEST(widths) {
     static const struct {
         const char *name;
         int bits;
     } needed[] = {{"align-truncate", 11}, {"nearest-even", 7}, {"toward-zero", 14}};
     const qs_accumulation sum = {5, 1024, 0, 1};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+    for (size_t i = 0; i < COUNT_OF(needed); i++) {
         int bits = 0;
         double exponent;
         assert_ok(qs_adder_bits(adder_named(needed[i].name), QS_ADDENDS_PRODUCTS, &sum, &bits));
@@ -119,19 +100,11 @@ static void widths(void **state) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     double ratio;
     const qs_accumulation wrong[] = {{0, 10, 0, 1}, {31, 10, 0, 1}, {5, 0, 0, 1}, {5, 10, 1, 1}, {5, 10, 0, 0}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(qs_adder_retention(qs_adder_at(0), QS_ADDENDS_NORMAL, &wrong[i], 8, &ratio), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_measured), cmocka_unit_test(cutting_off_decays),     cmocka_unit_test(chance_adds),
-        cmocka_unit_test(long_sums),   cmocka_unit_test(wide_ones_lose_nothing), cmocka_unit_test(widths),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(as_measured, cutting_off_decays, chance_adds, long_sums, wide_ones_lose_nothing, widths, refusals)

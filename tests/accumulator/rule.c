@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Rules: their texts, the accumulators that a model's GEMMs get by them, plans that they change. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/accumulator.h"
-
-#define assert_ok(expression)                                                     \
-    do {                                                                          \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
-    } while (0)
 
 enum { BATCH = 128 };
 static qs_graph *graph;
@@ -33,8 +18,7 @@ static void text_is(const qs_narrow *narrow, const char *expected) {
     assert_string_equal(qs_narrow_text(narrow, text), expected);
 }
 
-static void texts(void **state) {
-    (void)state;
+TEST(texts) {
     const qs_accumulation_rule by_length = rule_of("fp(8,auto)/chunk64/align-truncate"), flat = rule_of("fp(6,9)/nearest-even");
     assert_true(by_length.by_length && !by_length.by_adder && by_length.bits_more == 0);
     assert_int_equal(by_length.like.chunk, 64);
@@ -43,7 +27,7 @@ static void texts(void **state) {
     assert_int_equal(flat.like.mantissa_bits, 9);
     static const char *const wrong[] = {
         "fp32", "", "fp(8,auto)", "fp(auto,8)/nearest-even", "fp(8,auto)/odd", "fp(8,auto)/chunk1/stochastic"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         qs_accumulation_rule rule;
         assert_int_equal(qs_accumulation_rule_find(wrong[i], &rule), QS_USAGE);
     }
@@ -57,8 +41,7 @@ static qs_recipe chosen(const qs_accumulation_rule *rule, const char *node, cons
 }
 
 /* The formula's widths: those that the table of docs/accumulators.md has, from 2 + 2 + 1 bits of products. */
-static void by_the_formula(void **state) {
-    (void)state;
+TEST(by_the_formula) {
     qs_accumulation_rule rule = rule_of("fp(8,auto)/align-truncate");
     qs_recipe recipe = chosen(&rule, "stage3.block1.conv1", "e5m2");
     text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,7)/align-truncate");
@@ -81,8 +64,7 @@ static void by_the_formula(void **state) {
     assert_non_null(recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT].adder);
 }
 
-static void by_the_adder(void **state) {
-    (void)state;
+TEST(by_the_adder) {
     qs_accumulation_rule rule = rule_of("fp(8,auto)/chunk64/toward-zero");
     const qs_accumulation sum = {5, qs_gemm_length(graph, qs_graph_find(graph, "stem.conv"), QS_GEMM_WEIGHT_GRADIENT, BATCH), 64, 1};
     int bits = 0;
@@ -93,15 +75,13 @@ static void by_the_adder(void **state) {
 }
 
 /* Rounded products are the ones that are added. */
-static void of_rounded_products(void **state) {
-    (void)state;
+TEST(of_rounded_products) {
     const qs_accumulation_rule rule = rule_of("fp(8,auto)/product(5)/align-truncate");
     const qs_recipe recipe = chosen(&rule, "stage3.block1.conv1", "fp32");
     text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,7)/product(5)/align-truncate");
 }
 
-static void zeros_narrow(void **state) {
-    (void)state;
+TEST(zeros_narrow) {
     double histogram[QS_EXPONENTS] = {0}, full[QS_EXPONENTS] = {0};
     histogram[100] = 25;
     full[100] = 50;
@@ -123,8 +103,7 @@ static void zeros_narrow(void **state) {
     text_is(&recipe.accumulator[QS_GEMM_FORWARD], "fp(8,5)/align-truncate");
 }
 
-static void losses(void **state) {
-    (void)state;
+TEST(losses) {
     const int node = qs_graph_find(graph, "stage3.block1.conv1");
     const qs_accumulation_rule rule = rule_of("fp(8,5)/align-truncate");
     const qs_accumulation sum = {5, qs_gemm_length(graph, node, QS_GEMM_FORWARD, BATCH), 0, 1};
@@ -146,8 +125,7 @@ static const char plan_text[] = "{\"schema\":\"qsync/plan/1\",\"recipes\":{\"fp8
                                 "\"classes\":{\"single\":{\"operators\":{\"stage3.block1.conv1\":{\"recipe\":\"fp8\",\"pin\":true}},"
                                 "\"schedule\":\"xxh64:01\"}}}";
 
-static void of_a_plan(void **state) {
-    (void)state;
+TEST(of_a_plan) {
     const qs_accumulation_rule rule = rule_of("fp(6,auto)/nearest-even");
     qs_plan plan;
     char *text = NULL;
@@ -175,12 +153,4 @@ static int teardown(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts),        cmocka_unit_test(by_the_formula),
-        cmocka_unit_test(by_the_adder), cmocka_unit_test(of_rounded_products),
-        cmocka_unit_test(zeros_narrow), cmocka_unit_test(losses),
-        cmocka_unit_test(of_a_plan),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, texts, by_the_formula, by_the_adder, of_rounded_products, zeros_narrow, losses, of_a_plan)

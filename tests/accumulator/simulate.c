@@ -2,17 +2,7 @@
 // labels: short
 /* Monte Carlo: the loops over many sums have the bits of the scalar adders; figures do not hang on threads or on company; the law of the
  * addends; agreement with first measurements that were made independently. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/accumulator.h"
 
 /* ---- Against the scalar adders --------------------------------------------------------------------------------------------- */
@@ -47,18 +37,17 @@ static qs_retention scalar_retention(const qs_simulation *what, const qs_simulat
 }
 
 /* One addition of one trial that is rounded otherwise moves the figures by far more than the order in which doubles are summed. */
-static void lanes_have_the_scalar_bits(void **state) {
-    (void)state;
+TEST(lanes_have_the_scalar_bits) {
     static const int widths[] = {1, 3, 7, 12, 19, 20, 21, 25, 30}, products[] = {1, 5, 10, 30};
     static const int64_t chunks[] = {0, 64, 7, 400};
     const int64_t trials = 66; /* a block of lanes and a piece of one */
     for (size_t a = 0; a < qs_adder_count(); a++)
-        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        for (size_t w = 0; w < COUNT_OF(widths); w++) {
             const qs_addends addends = w % 2 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
             const qs_simulation what = {addends, products[(w + a) % 4], 301, trials, 5 + w, 0};
             const qs_simulated one = {qs_adder_at(a), widths[w], chunks[w % 4]};
             qs_retention got, expected = scalar_retention(&what, &one);
-            assert_int_equal(qs_accumulation_simulate(&what, 1, &one, &got), QS_OK);
+            assert_ok(qs_accumulation_simulate(&what, 1, &one, &got));
             /* Errors of 2^-30 of the sum are differences of doubles: 2^-52 of the sum in each. */
             if (fabs(got.ratio - expected.ratio) > 1e-13 * expected.ratio ||
                 fabs(got.error - expected.error) > 1e-13 * expected.error + 1e-16 * sqrt(expected.error))
@@ -67,17 +56,16 @@ static void lanes_have_the_scalar_bits(void **state) {
         }
 }
 
-static void figures_hang_on_the_seed_alone(void **state) {
-    (void)state;
+TEST(figures_hang_on_the_seed_alone) {
     const qs_simulation what = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 3, 0}, other = {QS_ADDENDS_PRODUCTS, 5, 300, 1000, 4, 0};
     const qs_simulated two[] = {{qs_adder_at(0), 6, 0}, {qs_adder_at(3), 6, 64}};
     qs_retention alone, both[2], threaded[2], reseeded;
-    assert_int_equal(qs_accumulation_simulate(&what, 1, &two[1], &alone), QS_OK);
-    assert_int_equal(qs_accumulation_simulate(&what, 2, two, both), QS_OK);
-    assert_int_equal(qs_threads_set(3), QS_OK);
-    assert_int_equal(qs_accumulation_simulate(&what, 2, two, threaded), QS_OK);
-    assert_int_equal(qs_threads_set(1), QS_OK);
-    assert_int_equal(qs_accumulation_simulate(&other, 1, &two[1], &reseeded), QS_OK);
+    assert_ok(qs_accumulation_simulate(&what, 1, &two[1], &alone));
+    assert_ok(qs_accumulation_simulate(&what, 2, two, both));
+    assert_ok(qs_threads_set(3));
+    assert_ok(qs_accumulation_simulate(&what, 2, two, threaded));
+    assert_ok(qs_threads_set(1));
+    assert_ok(qs_accumulation_simulate(&other, 1, &two[1], &reseeded));
     assert_memory_equal(&alone, &both[1], sizeof alone);
     assert_memory_equal(both, threaded, sizeof both);
     assert_true(alone.ratio != reseeded.ratio);
@@ -88,8 +76,7 @@ static void figures_hang_on_the_seed_alone(void **state) {
 
 /* Moments 2 and 4 are 1 and 9 of a product of normals, 1 and 3 of one normal; their standard errors follow from moments 4 and 8 (11025 and
  * 105). Five of them; rounding to 10 bits moves a square by 2^-11 of itself at most, on average by far less. */
-static void moments_of_addends(void **state) {
-    (void)state;
+TEST(moments_of_addends) {
     enum { COUNT = 200000 };
     double *addends = malloc(COUNT * sizeof *addends);
     assert_non_null(addends);
@@ -112,20 +99,18 @@ static void moments_of_addends(void **state) {
 /* ---- Measurements ------------------------------------------------------------------------------------------------------------ */
 
 /* Exactly representable sums lose nothing. */
-static void wide_accumulators_retain_all(void **state) {
-    (void)state;
+TEST(wide_accumulators_retain_all) {
     const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 16, 500, 1, 0};
     for (size_t a = 0; a < qs_adder_count(); a++) {
         qs_retention got;
-        assert_int_equal(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(a), 30, 0}, &got), QS_OK);
+        assert_ok(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(a), 30, 0}, &got));
         assert_true(fabs(got.ratio - 1) < 1e-6 && got.error < 1e-14);
     }
 }
 
 /* Single normals, m_p 5, n 1024, m_acc 4 .. 7, as another program measured them once with three digits and no interval: taken as those of
  * 4000 trials. Allowed: three standard errors of either side and half a last digit. Products of normals would fail here. */
-static void first_measurements_are_met(void **state) {
-    (void)state;
+TEST(first_measurements_are_met) {
     static const struct {
         const char *adder;
         double ratio[4];
@@ -138,9 +123,9 @@ static void first_measurements_are_met(void **state) {
         qs_retention got[4];
         for (int b = 0; b < 4; b++) {
             one[b] = (qs_simulated){NULL, 4 + b, 0};
-            assert_int_equal(qs_adder_find(first[a].adder, &one[b].adder), QS_OK);
+            assert_ok(qs_adder_find(first[a].adder, &one[b].adder));
         }
-        assert_int_equal(qs_accumulation_simulate(&what, 4, one, got), QS_OK);
+        assert_ok(qs_accumulation_simulate(&what, 4, one, got));
         for (int b = 0; b < 4; b++) {
             const double error = got[b].interval / 1.96, theirs = error * sqrt(20000.0 / 4000);
             if (fabs(got[b].ratio - first[a].ratio[b]) > 3 * hypot(error, theirs) + 0.0005)
@@ -152,15 +137,14 @@ static void first_measurements_are_met(void **state) {
 
 /* Of a hundred intervals of 95 % that seeds give about one truth (measured by all of them together), 87 and more hold it: fewer have a
  * chance of one in a thousand. */
-static void intervals_hold_the_truth(void **state) {
-    (void)state;
+TEST(intervals_hold_the_truth) {
     enum { SEEDS = 100 };
     qs_retention got[SEEDS];
     double mean = 0;
     int inside = 0;
     for (int s = 0; s < SEEDS; s++) {
         const qs_simulation what = {QS_ADDENDS_NORMAL, 5, 128, 600, (uint64_t)s, 0};
-        assert_int_equal(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(0), 5, 0}, &got[s]), QS_OK);
+        assert_ok(qs_accumulation_simulate(&what, 1, &(qs_simulated){qs_adder_at(0), 5, 0}, &got[s]));
         mean += got[s].ratio / SEEDS;
     }
     for (int s = 0; s < SEEDS; s++)
@@ -168,8 +152,7 @@ static void intervals_hold_the_truth(void **state) {
     assert_true(inside >= 87);
 }
 
-static void what_is_wrong_is_refused(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_refused) {
     const qs_simulated good = {qs_adder_at(0), 7, 0};
     const qs_simulation wrong[] = {{0, 0, 10, 10, 1, 0},  {0, 31, 10, 10, 1, 0},
                                    {0, 5, 1, 10, 1, 0},   {0, 5, QS_LONGEST_SIMULATION + 1, 2, 1, 0},
@@ -177,19 +160,12 @@ static void what_is_wrong_is_refused(void **state) {
     const qs_simulated bad[] = {{NULL, 7, 0}, {qs_adder_at(0), 0, 0}, {qs_adder_at(0), 31, 0}, {qs_adder_at(0), 7, 1}};
     const qs_simulation right = {0, 5, 10, 10, 1, 0};
     qs_retention out = {-1, -1, -1};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(qs_accumulation_simulate(&wrong[i], 1, &good, &out), QS_USAGE);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_equal(qs_accumulation_simulate(&right, 1, &bad[i], &out), QS_USAGE);
     assert_true(out.ratio == -1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_have_the_scalar_bits), cmocka_unit_test(figures_hang_on_the_seed_alone),
-        cmocka_unit_test(moments_of_addends),         cmocka_unit_test(wide_accumulators_retain_all),
-        cmocka_unit_test(first_measurements_are_met), cmocka_unit_test(intervals_hold_the_truth),
-        cmocka_unit_test(what_is_wrong_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(lanes_have_the_scalar_bits, figures_hang_on_the_seed_alone, moments_of_addends, wide_accumulators_retain_all,
+          first_measurements_are_met, intervals_hold_the_truth, what_is_wrong_is_refused)

@@ -2,15 +2,7 @@
 // labels: short
 /* 1 - VRR against sums in long double: term by term for lengths that can be counted through, by a fine Simpson rule for others; and what
  * follows for chunks, sparsity and widths. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-
+#include "kit/kit.h"
 #include "qsync/accumulator.h"
 #include "kit/compare.h"
 #include "kit/vectors.h"
@@ -18,7 +10,7 @@
 static double loss_of(int accumulator_bits, int product_bits, int64_t length) {
     const qs_accumulation sum = {product_bits, length, 0, 1};
     double loss = NAN;
-    assert_int_equal(qs_accumulation_loss(&sum, accumulator_bits, &loss), QS_OK);
+    assert_ok(qs_accumulation_loss(&sum, accumulator_bits, &loss));
     return loss;
 }
 
@@ -76,12 +68,11 @@ static double reference(int accumulator_bits, int product_bits, int64_t length) 
     return (double)(loss / (weight * n));
 }
 
-static void agrees_with_the_reference(void **state) {
-    (void)state;
+TEST(agrees_with_the_reference) {
     static const int64_t lengths[] = {2, 3, 27, 1152, 20000, 262144, 1000000000, QS_LONGEST_ACCUMULATION};
     static const int products[] = {1, 5, 10};
-    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
-        for (size_t p = 0; p < sizeof products / sizeof *products; p++)
+    for (size_t n = 0; n < COUNT_OF(lengths); n++)
+        for (size_t p = 0; p < COUNT_OF(products); p++)
             for (int bits = products[p]; bits <= 40; bits++) {
                 const double expected = reference(bits, products[p], lengths[n]), loss = loss_of(bits, products[p], lengths[n]);
                 /* Below what doubles can hold, 0 is as good an answer. */
@@ -91,8 +82,7 @@ static void agrees_with_the_reference(void **state) {
             }
 }
 
-static void agrees_with_the_vectors(void **state) {
-    (void)state;
+TEST(agrees_with_the_vectors) {
     json_t *root = vectors_load("vrr.json");
     if (!root) skip();
     size_t index;
@@ -106,10 +96,10 @@ static void agrees_with_the_vectors(void **state) {
             /* The vectors hold VRR in doubles. */
             assert_true(fabs(1 - loss_of(atoi(key), sum.product_bits, sum.length) - json_number_value(value)) < 1e-9);
         }
-        assert_int_equal(qs_accumulation_bits(&sum, &bits), QS_OK);
+        assert_ok(qs_accumulation_bits(&sum, &bits));
         assert_int_equal(bits, (int)vectors_number(row, "m_acc_normal"));
         sum.chunk = 64;
-        assert_int_equal(qs_accumulation_bits(&sum, &bits), QS_OK);
+        assert_ok(qs_accumulation_bits(&sum, &bits));
         assert_int_equal(bits, (int)vectors_number(row, "m_acc_chunk64"));
     }
     json_decref(root);
@@ -118,58 +108,54 @@ static void agrees_with_the_vectors(void **state) {
 /* ---- What follows ---------------------------------------------------------------------------------------------------------- */
 
 /* Wider than enough is enough (the loss itself may rise a little with the width where it is near 0), and longer sums never ask for less. */
-static void widths_that_are_enough(void **state) {
-    (void)state;
+TEST(widths_that_are_enough) {
     int before = 0, bits = 0;
     for (int64_t length = 1; length <= QS_LONGEST_ACCUMULATION; length *= 2) {
         const qs_accumulation sum = {5, length, 0, 1};
         double exponent = 0;
-        assert_int_equal(qs_accumulation_bits(&sum, &bits), QS_OK);
+        assert_ok(qs_accumulation_bits(&sum, &bits));
         assert_true(bits >= before);
         for (int wider = bits; wider < bits + 8; wider++) {
-            assert_int_equal(qs_accumulation_exponent(&sum, wider, &exponent), QS_OK);
+            assert_ok(qs_accumulation_exponent(&sum, wider, &exponent));
             assert_true(exponent < QS_ACCUMULATION_EXPONENT);
         }
-        if (bits > 5) assert_int_equal(qs_accumulation_exponent(&sum, bits - 1, &exponent), QS_OK);
+        if (bits > 5) assert_ok(qs_accumulation_exponent(&sum, bits - 1, &exponent));
         assert_true(bits == 5 || exponent >= QS_ACCUMULATION_EXPONENT);
         before = bits;
     }
     assert_true(before > 20);
 }
 
-static void chunks_are_two_stages(void **state) {
-    (void)state;
+TEST(chunks_are_two_stages) {
     const qs_accumulation sum = {5, 1 << 17, 64, 1};
     const double first = loss_of(10, 5, 64), second = loss_of(10, 10, (1 << 17) / 64);
     double loss = 0, exponent = 0;
-    assert_int_equal(qs_accumulation_loss(&sum, 10, &loss), QS_OK);
+    assert_ok(qs_accumulation_loss(&sum, 10, &loss));
     assert_true(fabs(loss - (first + second - first * second)) <= 1e-14 * loss);
-    assert_int_equal(qs_accumulation_exponent(&sum, 10, &exponent), QS_OK);
+    assert_ok(qs_accumulation_exponent(&sum, 10, &exponent));
     assert_true(exponent == fmax(64 * first, 2048 * second));
     /* Up to one chunk there is one stage; beyond, chunks never ask for more. */
     for (int64_t length = 16; length < (int64_t)1 << 30; length *= 4) {
         int normal = 0, chunked = 0;
-        assert_int_equal(qs_accumulation_bits(&(qs_accumulation){5, length, 0, 1}, &normal), QS_OK);
-        assert_int_equal(qs_accumulation_bits(&(qs_accumulation){5, length, 64, 1}, &chunked), QS_OK);
+        assert_ok(qs_accumulation_bits(&(qs_accumulation){5, length, 0, 1}, &normal));
+        assert_ok(qs_accumulation_bits(&(qs_accumulation){5, length, 64, 1}, &chunked));
         assert_true(length <= 64 ? chunked == normal : chunked <= normal);
     }
 }
 
-static void zeros_shorten_sums(void **state) {
-    (void)state;
+TEST(zeros_shorten_sums) {
     double sparse = 0;
-    assert_int_equal(qs_accumulation_loss(&(qs_accumulation){5, 4000, 0, 0.25}, 8, &sparse), QS_OK);
+    assert_ok(qs_accumulation_loss(&(qs_accumulation){5, 4000, 0, 0.25}, 8, &sparse));
     assert_true(sparse == loss_of(8, 5, 1000));
 }
 
-static void what_is_out_of_range_is_refused(void **state) {
-    (void)state;
+TEST(what_is_out_of_range_is_refused) {
     static const qs_accumulation wrong[] = {{0, 10, 0, 1},  {31, 10, 0, 1}, {5, 0, 0, 1},  {5, QS_LONGEST_ACCUMULATION + 1, 0, 1},
                                             {5, 10, 1, 1},  {5, 10, -2, 1}, {5, 10, 0, 0}, {5, 10, 0, 1.5},
                                             {5, 10, 0, NAN}};
     double loss;
     int bits;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_int_equal(qs_accumulation_bits(&wrong[i], &bits), QS_USAGE);
         assert_int_equal(qs_accumulation_loss(&wrong[i], 10, &loss), QS_USAGE);
     }
@@ -178,10 +164,9 @@ static void what_is_out_of_range_is_refused(void **state) {
     assert_int_equal(qs_accumulation_exponent(&sum, QS_MOST_ACCUMULATOR_BITS + 1, &loss), QS_USAGE);
 }
 
-static void lengths_of_a_model(void **state) {
-    (void)state;
+TEST(lengths_of_a_model) {
     qs_graph *graph;
-    assert_int_equal(qs_model_build("resnet20", NULL, &graph), QS_OK);
+    assert_ok(qs_model_build("resnet20", NULL, &graph));
     const int stem = qs_graph_find(graph, "stem.conv"), fc = qs_graph_find(graph, "fc");
     assert_true(stem > 0 && fc > 0);
     assert_int_equal(qs_gemm_length(graph, stem, QS_GEMM_FORWARD, 128), 3 * 9);
@@ -194,12 +179,5 @@ static void lengths_of_a_model(void **state) {
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_reference), cmocka_unit_test(agrees_with_the_vectors),
-        cmocka_unit_test(widths_that_are_enough),    cmocka_unit_test(chunks_are_two_stages),
-        cmocka_unit_test(zeros_shorten_sums),        cmocka_unit_test(what_is_out_of_range_is_refused),
-        cmocka_unit_test(lengths_of_a_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(agrees_with_the_reference, agrees_with_the_vectors, widths_that_are_enough, chunks_are_two_stages, zeros_shorten_sums,
+          what_is_out_of_range_is_refused, lengths_of_a_model)

@@ -2,24 +2,14 @@
 // labels: short
 /* States of runs: what is written comes back bit for bit; those of another graph, with a part too few, too many or of another size, and
  * damaged files are refused and leave the buffers alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "kit/folder.h"
 
 #include "qsync/checkpoint.h"
 
 enum { WEIGHTS = 48, STATES = 48, MOST = 48 };
 
 typedef struct fixture {
-    char folder[64], path[96];
+    char folder[FOLDER_PATH], path[FOLDER_PATH + 32];
     qs_graph *graph;
     float weights[WEIGHTS], states[STATES];
     qs_progress progress;
@@ -28,14 +18,13 @@ typedef struct fixture {
 static qs_graph *graph_of(int classes) {
     qs_graph *graph = NULL;
     const qs_model_input input = {1, 28, 28, classes};
-    assert_int_equal(qs_model_build("mlp", &input, &graph), QS_OK);
+    assert_ok(qs_model_build("mlp", &input, &graph));
     return graph;
 }
 
 static int set_up(void **state) {
     fixture *here = calloc(1, sizeof *here);
-    strcpy(here->folder, "/tmp/qsync-state-XXXXXX");
-    assert_non_null(mkdtemp(here->folder));
+    folder_make(here->folder);
     snprintf(here->path, sizeof here->path, "%s/state.qsync", here->folder);
     here->graph = graph_of(10);
     for (int i = 0; i < MOST; i++) {
@@ -44,15 +33,14 @@ static int set_up(void **state) {
     }
     here->progress = (qs_progress){INT64_C(1) << 60, 391, 17, 0x1.8p-3, 5, 2};
     const qs_state_part part[] = {{"weights", WEIGHTS, here->weights}, {"adam.momentum", STATES, here->states}};
-    assert_int_equal(qs_state_write(here->path, here->graph, &here->progress, 2, part), QS_OK);
+    assert_ok(qs_state_write(here->path, here->graph, &here->progress, 2, part));
     *state = here;
     return 0;
 }
 
 static int tear_down(void **state) {
     fixture *here = *state;
-    unlink(here->path);
-    rmdir(here->folder);
+    folder_remove(here->folder);
     qs_graph_release(here->graph);
     free(here);
     return 0;
@@ -63,7 +51,7 @@ static void round_trip(void **state) {
     float weights[WEIGHTS];
     qs_progress progress;
     const qs_state_part part[] = {{"adam.momentum", STATES, NULL}, {"weights", WEIGHTS, weights}};
-    assert_int_equal(qs_state_read(here->path, here->graph, 2, part, &progress), QS_OK);
+    assert_ok(qs_state_read(here->path, here->graph, 2, part, &progress));
     assert_memory_equal(weights, here->weights, sizeof weights);
     assert_memory_equal(&progress, &here->progress, sizeof progress);
 }
@@ -76,12 +64,11 @@ static void part_alone(void **state) {
     qs_state_part part = {"adam.momentum", STATES, states};
     assert_int_equal(qs_state_read_part(here->path, other, &part), QS_MISMATCH);
     assert_true(states[1] == 0);
-    assert_int_equal(qs_state_read_part(here->path, here->graph, &part), QS_OK);
+    assert_ok(qs_state_read_part(here->path, here->graph, &part));
     assert_memory_equal(states, here->states, sizeof states);
     snprintf(part.name, sizeof part.name, "promotions");
-    assert_int_equal(qs_state_read_part(here->path, here->graph, &part), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "promotions is missing"));
-    assert_non_null(strstr(qs_message(), here->path));
+    assert_refused(qs_state_read_part(here->path, here->graph, &part), QS_MISMATCH, "promotions is missing");
+    assert_message(here->path);
     qs_graph_release(other);
 }
 
@@ -91,8 +78,7 @@ static void refuse(const fixture *here, const qs_graph *graph, int parts, const 
     qs_state_part part[2] = {{"weights", WEIGHTS, weights}, {"", elements, states}};
     qs_progress progress = {.step = 3};
     snprintf(part[1].name, sizeof part[1].name, "%s", name);
-    assert_int_equal(qs_state_read(here->path, graph, parts, part, &progress), status);
-    if (!strstr(qs_message(), why)) fail_msg("message \"%s\" does not say \"%s\"", qs_message(), why);
+    assert_refused(qs_state_read(here->path, graph, parts, part, &progress), status, why);
     for (int i = 0; i < MOST; i++)
         assert_true(weights[i] == 0 && states[i] == 0);
     assert_int_equal(progress.step, 3);
@@ -113,10 +99,10 @@ static void damage(void **state) {
     fixture *here = *state;
     char *text = NULL;
     size_t bytes = 0;
-    assert_int_equal(qs_file_read(here->path, 1 << 20, &text, &bytes), QS_OK);
+    assert_ok(qs_file_read(here->path, 1 << 20, &text, &bytes));
     for (size_t at = 0; at < bytes; at += 13) {
         text[at] ^= 1;
-        assert_int_equal(qs_file_write(here->path, text, bytes), QS_OK);
+        assert_ok(qs_file_write(here->path, text, bytes));
         qs_progress progress;
         float weights[WEIGHTS], states[STATES];
         const qs_state_part part[] = {{"weights", WEIGHTS, weights}, {"adam.momentum", STATES, states}};

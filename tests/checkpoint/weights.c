@@ -2,32 +2,22 @@
 // labels: short
 /* Weights files: what is written comes back bit for bit; files of another model, with a tensor too few, too many or of another shape are
  * refused by name and leave the buffers alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "kit/folder.h"
 
 #include "qsync/checkpoint.h"
 
 typedef struct fixture {
-    char folder[64], path[96];
+    char folder[FOLDER_PATH], path[FOLDER_PATH + 32];
     qs_graph *graph;
     float *trained, *statistics;
 } fixture;
 
 static int set_up(void **state) {
     fixture *here = calloc(1, sizeof *here);
-    strcpy(here->folder, "/tmp/qsync-weights-XXXXXX");
-    assert_non_null(mkdtemp(here->folder));
+    folder_make(here->folder);
     snprintf(here->path, sizeof here->path, "%s/weights.qsync", here->folder);
     const qs_model_input input = {3, 16, 16, 10};
-    assert_int_equal(qs_model_build("resnet8:width=0.5", &input, &here->graph), QS_OK);
+    assert_ok(qs_model_build("resnet8:width=0.5", &input, &here->graph));
     here->trained = calloc((size_t)here->graph->trained_elements, sizeof(float));
     here->statistics = calloc((size_t)here->graph->statistics_elements, sizeof(float));
     qs_graph_initialize(here->graph, 7, here->trained, here->statistics);
@@ -37,8 +27,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *here = *state;
-    unlink(here->path);
-    rmdir(here->folder);
+    folder_remove(here->folder);
     qs_graph_release(here->graph);
     free(here->trained);
     free(here->statistics);
@@ -51,13 +40,13 @@ static void round_trip(void **state) {
     const size_t trained_bytes = (size_t)here->graph->trained_elements * sizeof(float);
     const size_t statistics_bytes = (size_t)here->graph->statistics_elements * sizeof(float);
     here->statistics[3] = 0.125f;
-    assert_int_equal(qs_weights_write(here->path, here->graph, here->trained, here->statistics), QS_OK);
+    assert_ok(qs_weights_write(here->path, here->graph, here->trained, here->statistics));
     float *trained = calloc(1, trained_bytes), *statistics = calloc(1, statistics_bytes);
-    assert_int_equal(qs_weights_read(here->path, here->graph, trained, statistics), QS_OK);
+    assert_ok(qs_weights_read(here->path, here->graph, trained, statistics));
     assert_memory_equal(trained, here->trained, trained_bytes);
     assert_memory_equal(statistics, here->statistics, statistics_bytes);
     char name[64];
-    assert_int_equal(qs_weights_model(here->path, name), QS_OK);
+    assert_ok(qs_weights_model(here->path, name));
     assert_string_equal(name, here->graph->name);
     free(trained);
     free(statistics);
@@ -67,8 +56,7 @@ static void round_trip(void **state) {
 static void refuse(fixture *here, const qs_graph *graph, const char *why) {
     float *trained = calloc((size_t)graph->trained_elements, sizeof(float));
     float *statistics = calloc((size_t)graph->statistics_elements, sizeof(float));
-    assert_int_equal(qs_weights_read(here->path, graph, trained, statistics), QS_MISMATCH);
-    if (!strstr(qs_message(), why)) fail_msg("message \"%s\" does not say \"%s\"", qs_message(), why);
+    assert_refused(qs_weights_read(here->path, graph, trained, statistics), QS_MISMATCH, why);
     for (int64_t i = 0; i < graph->trained_elements; i++)
         assert_true(trained[i] == 0);
     free(trained);
@@ -77,13 +65,13 @@ static void refuse(fixture *here, const qs_graph *graph, const char *why) {
 
 static void other_models(void **state) {
     fixture *here = *state;
-    assert_int_equal(qs_weights_write(here->path, here->graph, here->trained, here->statistics), QS_OK);
+    assert_ok(qs_weights_write(here->path, here->graph, here->trained, here->statistics));
     qs_graph *other = NULL;
     const qs_model_input input = {3, 16, 16, 10}, classes = {3, 16, 16, 11};
-    assert_int_equal(qs_model_build("resnet8", &input, &other), QS_OK);
+    assert_ok(qs_model_build("resnet8", &input, &other));
     refuse(here, other, "weights of model \"resnet8:width=0.5\", not of \"resnet8\"");
     qs_graph_release(other);
-    assert_int_equal(qs_model_build("resnet8:width=0.5", &classes, &other), QS_OK);
+    assert_ok(qs_model_build("resnet8:width=0.5", &classes, &other));
     refuse(here, other, "tensor fc.weights has shape [10,32], the model's is [11,32]");
     qs_graph_release(other);
 }
@@ -98,7 +86,7 @@ static void write_set(fixture *here, int count, const char *last) {
     }
     qs_tensor_set set = {.count = (size_t)count, .tensors = tensors};
     strcpy(set.model, here->graph->name);
-    assert_int_equal(qs_tensor_set_write(here->path, &set), QS_OK);
+    assert_ok(qs_tensor_set_write(here->path, &set));
     free(tensors);
 }
 

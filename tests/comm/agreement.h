@@ -56,7 +56,7 @@ static void long_message(void **state) {
 
 static void values_compared(void **state) {
     (void)state;
-    assert_int_equal(qs_comm_compare(comm, "plan", (uint64_t)1 << 63), QS_OK);
+    assert_ok(qs_comm_compare(comm, "plan", (uint64_t)1 << 63));
     assert_int_equal(qs_comm_compare(comm, "plan", qs_comm_rank(comm) == 1 ? 7 : 8), QS_MISMATCH);
     assert_string_equal(qs_message(), "rank 1: its plan is not that of rank 0; start all ranks alike");
 }

@@ -4,15 +4,8 @@
 #ifndef QSYNC_TESTS_COMM_TEST_H
 #define QSYNC_TESTS_COMM_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "qsync/comm.h"
@@ -41,7 +34,7 @@ static inline void expect_equal_everywhere(const float *values, int64_t count) {
     float *first = malloc((size_t)(count ? count : 1) * sizeof *first);
     assert_non_null(first);
     memcpy(first, values, (size_t)count * sizeof *first);
-    assert_int_equal(qs_comm_broadcast(comm, first, count * (int64_t)sizeof *first, 0), QS_OK);
+    assert_ok(qs_comm_broadcast(comm, first, count * (int64_t)sizeof *first, 0));
     assert_memory_equal(first, values, (size_t)count * sizeof *first);
     free(first);
 }

@@ -5,13 +5,12 @@
 #include "agreement.h"
 #include "collectives.h"
 
-static void facts(void **state) {
-    (void)state;
+TEST(facts) {
     assert_string_equal(qs_comm_name(comm), "mpi");
     assert_non_null(strpbrk(qs_comm_library(comm), "0123456789"));
     assert_int_equal(qs_comm_size(comm), 2);
     double ranks[] = {qs_comm_rank(comm)};
-    assert_int_equal(qs_comm_sum(comm, ranks, 1), QS_OK);
+    assert_ok(qs_comm_sum(comm, ranks, 1));
     assert_true(ranks[0] == 1);
     /* The launcher starts both on this machine. */
     assert_int_equal(qs_comm_hosts(comm), 1);
@@ -22,7 +21,7 @@ static void facts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(facts), COLLECTIVES, AGREEMENT, LEFT_UNDER_WAY};
-    int failed = run_ranks(NULL, tests, sizeof tests / sizeof *tests);
+    int failed = run_ranks(NULL, tests, COUNT_OF(tests));
     /* MPI starts once in a process: opening again is refused, not fatal. */
     qs_comm *again;
     if (!failed && qs_comm_open("mpi", &again) != QS_UNSUPPORTED) return 1;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The rounds of all-reduces without messages: simulated for any number of ranks, each round's messages meeting one another. */
+#include "kit/kit.h"
 #include "../../src/comm/comm_internal.h"
-
-#include <math.h>
 
 #include "comm_test.h"
 
@@ -38,7 +37,7 @@ static void sums_are_equal_everywhere(const char *name) {
     static const int64_t counts[] = {1, 2, 3, 16, 17, 40};
     const qs__algorithm *algorithm = qs__algorithm_named(name);
     for (int size = 2; size <= MOST; size++) {
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (size_t c = 0; c < COUNT_OF(counts); c++) {
             fill(size, counts[c]);
             for (int index = 0; index < algorithm->rounds(size); index++)
                 round_run(algorithm, size, counts[c], index);
@@ -55,19 +54,16 @@ static void sums_are_equal_everywhere(const char *name) {
     }
 }
 
-static void ring(void **state) {
-    (void)state;
+TEST(ring) {
     sums_are_equal_everywhere("ring");
 }
 
-static void recursive_doubling(void **state) {
-    (void)state;
+TEST(recursive_doubling) {
     sums_are_equal_everywhere("recursive-doubling");
 }
 
 /* The formulas of the cost model: messages in series, and their lengths. */
-static void numbers_of_messages(void **state) {
-    (void)state;
+TEST(numbers_of_messages) {
     const qs__algorithm *one = qs__algorithm_named("ring"), *two = qs__algorithm_named("recursive-doubling");
     static const int doubling[] = {[2] = 1, [3] = 3, [4] = 2, [5] = 4, [7] = 4, [8] = 3, [9] = 5, [16] = 4, [17] = 6};
     for (int size = 2; size <= MOST; size++) {
@@ -82,8 +78,7 @@ static void numbers_of_messages(void **state) {
     assert_true(last.send_first >= 0 && last.send_count >= INT64_MAX / 7 && last.send_first <= INT64_MAX - last.send_count);
 }
 
-static void names(void **state) {
-    (void)state;
+TEST(names) {
     assert_null(qs__algorithm_named("tree"));
     assert_string_equal(qs_comm_algorithm_at(0), "shared");
     assert_string_equal(qs_comm_algorithm_at(3), "recursive-doubling");
@@ -91,11 +86,10 @@ static void names(void **state) {
 }
 
 /* Ranks dealt out to hosts in turn are taken host by host. */
-static void order_of_hosts(void **state) {
-    (void)state;
+TEST(order_of_hosts) {
     int host[] = {0, 1, 0, 1, 2};
     qs_comm one = {.rank = 2, .size = 5, .host = host};
-    assert_int_equal(qs__comm_order(&one), QS_OK);
+    assert_ok(qs__comm_order(&one));
     static const int order[] = {0, 2, 1, 3, 4};
     for (int position = 0; position < 5; position++)
         assert_int_equal(qs__comm_rank_at(&one, position), order[position]);
@@ -107,8 +101,7 @@ static void order_of_hosts(void **state) {
 }
 
 /* What predictions are told is what is sent: as many rounds, to these ranks, of so large a share. */
-static void facts_are_those_of_the_rounds(void **state) {
-    (void)state;
+TEST(facts_are_those_of_the_rounds) {
     static const char *const names[] = {"ring", "recursive-doubling"};
     for (int n = 0; n < 2; n++)
         for (int size = 2; size <= MOST; size++) {
@@ -127,8 +120,7 @@ static void facts_are_those_of_the_rounds(void **state) {
 }
 
 /* A rank receives (n - 1) w bytes a value where all send all, else (w + 4) (n - 1) / n (comm.h), where fp32 takes 8 (n - 1) / n. */
-static void facts_of_narrow_wires(void **state) {
-    (void)state;
+TEST(facts_of_narrow_wires) {
     for (int size = 2; size <= MOST; size++) {
         const qs_comm_facts plain = qs_comm_all_reduce_facts("library", "fp32", size),
                             bf16 = qs_comm_all_reduce_facts("library", "bf16", size);
@@ -139,13 +131,4 @@ static void facts_of_narrow_wires(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ring),
-                                       cmocka_unit_test(recursive_doubling),
-                                       cmocka_unit_test(numbers_of_messages),
-                                       cmocka_unit_test(names),
-                                       cmocka_unit_test(order_of_hosts),
-                                       cmocka_unit_test(facts_are_those_of_the_rounds),
-                                       cmocka_unit_test(facts_of_narrow_wires)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(ring, recursive_doubling, numbers_of_messages, names, order_of_hosts, facts_are_those_of_the_rounds, facts_of_narrow_wires)

@@ -3,8 +3,7 @@
 /* One process without a launcher, and how the communicator is chosen. */
 #include "collectives.h"
 
-static void facts(void **state) {
-    (void)state;
+TEST(facts) {
     assert_string_equal(qs_comm_name(comm), "self");
     assert_string_equal(qs_comm_library(comm), "self");
     assert_int_equal(qs_comm_rank(comm), 0);
@@ -16,35 +15,31 @@ static void facts(void **state) {
     qs_comm_abort(comm, 3); /* no peers: returns */
 }
 
-static void agree_alone(void **state) {
-    (void)state;
+TEST(agree_alone) {
     (void)qs_fail(QS_NUMERIC, "loss is nan");
     assert_int_equal(qs_comm_agree(comm, QS_NUMERIC), QS_NUMERIC);
     assert_string_equal(qs_message(), "loss is nan");
 }
 
-static void without_launcher(void **state) {
-    (void)state;
+TEST(without_launcher) {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",           "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE",
                                             "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    for (size_t i = 0; i < COUNT_OF(variables); i++)
         unsetenv(variables[i]);
     qs_comm *chosen;
-    assert_int_equal(qs_comm_open(NULL, &chosen), QS_OK);
+    assert_ok(qs_comm_open(NULL, &chosen));
     assert_string_equal(qs_comm_name(chosen), "self");
     qs_comm_close(chosen);
     setenv("SLURM_PROCID", "0", 1); /* a batch script, not a step of several tasks */
-    assert_int_equal(qs_comm_open(NULL, &chosen), QS_OK);
+    assert_ok(qs_comm_open(NULL, &chosen));
     assert_string_equal(qs_comm_name(chosen), "self");
     qs_comm_close(chosen);
     unsetenv("SLURM_PROCID");
 }
 
-static void unknown_name(void **state) {
-    (void)state;
+TEST(unknown_name) {
     qs_comm *none;
-    assert_int_equal(qs_comm_open("carrier-pigeon", &none), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "communicators: self"));
+    assert_refused(qs_comm_open("carrier-pigeon", &none), QS_USAGE, "communicators: self");
     assert_string_equal(qs_comm_name_at(0), "self");
     assert_null(qs_comm_name_at(100));
 }
@@ -58,5 +53,5 @@ int main(void) {
         cmocka_unit_test(unknown_name),
         LEFT_UNDER_WAY,
     };
-    return run_ranks("self", tests, sizeof tests / sizeof *tests);
+    return run_ranks("self", tests, COUNT_OF(tests));
 }

@@ -7,5 +7,5 @@
 
 int main(void) {
     const struct CMUnitTest tests[] = {COLLECTIVES, AGREEMENT, LEFT_UNDER_WAY};
-    return run_ranks(NULL, tests, sizeof tests / sizeof *tests);
+    return run_ranks(NULL, tests, COUNT_OF(tests));
 }

@@ -4,8 +4,6 @@
 #ifndef QSYNC_TESTS_COMM_WIRE_H
 #define QSYNC_TESTS_COMM_WIRE_H
 
-#include <math.h>
-
 #include "comm_test.h"
 
 enum { BLOCK = 1024 };
@@ -75,7 +73,7 @@ static qs_status reduce(float *values, float *residual, float unit, int64_t coun
 /* Every bit, of sums and of what is left for the next time, after three messages. */
 static void as_defined(void) {
     static const int64_t counts[] = {1, 1000, 1025, 20000, 150001};
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    for (size_t c = 0; c < COUNT_OF(counts); c++) {
         if (qs__comm_piece < counts[c] && counts[c] > 30000) continue; /* short pieces of short messages tell as much */
         const int64_t count = counts[c];
         const size_t bytes = (size_t)count * sizeof(float);
@@ -83,7 +81,7 @@ static void as_defined(void) {
         sums_of(count, 3, sums, left);
         for (int step = 0; step < 3; step++) {
             float *values = vector_of(qs_comm_rank(comm), count);
-            assert_int_equal(reduce(values, residual, 1, count), QS_OK);
+            assert_ok(reduce(values, residual, 1, count));
             expect_equal_everywhere(values, count);
             if (step == 2) assert_memory_equal(values, sums, bytes);
             free(values);
@@ -93,7 +91,7 @@ static void as_defined(void) {
         free(left);
         free(residual);
     }
-    assert_int_equal(reduce(NULL, NULL, 1, 0), QS_OK);
+    assert_ok(reduce(NULL, NULL, 1, 0));
 }
 
 /* Messages longer than a piece are cut between blocks, so that they have the same bits. */
@@ -112,16 +110,16 @@ static void beside_others(void) {
     const size_t bytes = COUNT * sizeof(float);
     float *values[MESSAGES], *residual[MESSAGES], *alone = vector_of(qs_comm_rank(comm), COUNT), *left = calloc(1, bytes);
     qs_request *request[MESSAGES];
-    assert_int_equal(reduce(alone, left, 1, COUNT), QS_OK);
+    assert_ok(reduce(alone, left, 1, COUNT));
     for (int i = 0; i < MESSAGES; i++) {
         values[i] = vector_of(qs_comm_rank(comm), COUNT);
         residual[i] = calloc(1, bytes);
         const char *here = i == 1 ? "fp32" : wire;
-        assert_int_equal(qs_comm_all_reduce_wire_start(comm, here, values[i], residual[i], 1, COUNT, &request[i]), QS_OK);
-        assert_int_equal(qs_comm_test(comm, request[0], NULL), QS_OK);
+        assert_ok(qs_comm_all_reduce_wire_start(comm, here, values[i], residual[i], 1, COUNT, &request[i]));
+        assert_ok(qs_comm_test(comm, request[0], NULL));
     }
     for (int i = 0; i < MESSAGES; i++)
-        assert_int_equal(qs_comm_wait(comm, request[(i + qs_comm_rank(comm)) % MESSAGES]), QS_OK);
+        assert_ok(qs_comm_wait(comm, request[(i + qs_comm_rank(comm)) % MESSAGES]));
     for (int i = 0; i < MESSAGES; i++) {
         if (i == 1) {
             expect_sums(values[i], COUNT);
@@ -147,8 +145,8 @@ static void with_unit(void) {
             plain[i] = value_of(qs_comm_rank(comm), i);
             scaled[i] = plain[i] * unit;
         }
-        assert_int_equal(reduce(plain, left, 1, COUNT), QS_OK);
-        assert_int_equal(reduce(scaled, scaled_left, unit, COUNT), QS_OK);
+        assert_ok(reduce(plain, left, 1, COUNT));
+        assert_ok(reduce(scaled, scaled_left, unit, COUNT));
     }
     for (int64_t i = 0; i < COUNT; i++)
         assert_true(scaled[i] == plain[i] * unit && scaled_left[i] == left[i]);
@@ -161,12 +159,12 @@ static void not_finite(void) {
     enum { COUNT = 3 * BLOCK, BAD = BLOCK + 77 };
     const float bad[] = {NAN, INFINITY, -INFINITY};
     const int last = qs_comm_size(comm) - 1;
-    for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+    for (size_t b = 0; b < COUNT_OF(bad); b++) {
         float *values = vector_of(qs_comm_rank(comm), COUNT), residual[COUNT];
         for (int64_t i = 0; i < COUNT; i++)
             residual[i] = 0x1p-20f;
         if (qs_comm_rank(comm) == last) values[BAD] = bad[b];
-        assert_int_equal(reduce(values, residual, 1, COUNT), QS_OK);
+        assert_ok(reduce(values, residual, 1, COUNT));
         expect_equal_everywhere(values, COUNT);
         assert_false(isfinite(values[BAD]));
         for (int64_t i = 0; i < COUNT; i++) {
@@ -191,7 +189,7 @@ static double bias_of(int64_t count, int steps, bool forgets, double *residual_m
     for (int step = 0; step < steps; step++) {
         float *values = vector_of(qs_comm_rank(comm), count);
         if (forgets) memset(residual, 0, bytes);
-        assert_int_equal(reduce(values, residual, 1, count), QS_OK);
+        assert_ok(reduce(values, residual, 1, count));
         for (int64_t i = 0; i < count; i++)
             mean[i] += (double)values[i] / steps;
         free(values);
@@ -203,7 +201,7 @@ static double bias_of(int64_t count, int steps, bool forgets, double *residual_m
         worst = fmax(worst, fabs(mean[i] - sum));
         *residual_most = fmax(*residual_most, fabs((double)residual[i]));
     }
-    assert_int_equal(qs_comm_max(comm, residual_most, 1), QS_OK);
+    assert_ok(qs_comm_max(comm, residual_most, 1));
     free(residual);
     free(mean);
     return worst;
@@ -228,7 +226,7 @@ static void mean_is_unbiased(void) {
  * ------------------------------------------------------------------------------------------------------------------------ */
 
 static void with_every_wire(void (*test)(void)) {
-    for (size_t w = 0; w < sizeof narrow_wires / sizeof *narrow_wires; w++) {
+    for (size_t w = 0; w < COUNT_OF(narrow_wires); w++) {
         wire = narrow_wires[w];
         test();
     }
@@ -245,7 +243,7 @@ static void every_test(void) {
 
 static void by_library(void **state) {
     (void)state;
-    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+    assert_ok(qs_comm_algorithm_set(comm, "library"));
     every_test();
 }
 
@@ -253,13 +251,13 @@ static void by_library(void **state) {
 static void through_the_window(void **state) {
     (void)state;
     const int usual = qs__comm_direct_most;
-    assert_int_equal(qs_comm_algorithm_set(comm, "shared"), QS_OK);
+    assert_ok(qs_comm_algorithm_set(comm, "shared"));
     for (int most = 1; most <= 100; most += 99) {
         qs__comm_direct_most = most;
         every_test();
     }
     qs__comm_direct_most = usual;
-    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+    assert_ok(qs_comm_algorithm_set(comm, "library"));
 }
 
 static void of_hosts(void) {
@@ -276,8 +274,8 @@ static void through_windows_of_hosts(void **state) {
     const int usual = qs__comm_direct_most;
     for (int ranks = 1; ranks <= 2; ranks++) {
         qs__comm_ranks_per_host = ranks;
-        assert_int_equal(qs_comm_split(all, 0, &hosts), QS_OK);
-        assert_int_equal(qs_comm_algorithm_set(hosts, "shared"), QS_OK);
+        assert_ok(qs_comm_split(all, 0, &hosts));
+        assert_ok(qs_comm_algorithm_set(hosts, "shared"));
         comm = hosts;
         for (qs__comm_direct_most = 1; qs__comm_direct_most <= 100; qs__comm_direct_most += 99)
             of_hosts();
@@ -293,34 +291,32 @@ static void fp32_is_as_ever(void **state) {
     (void)state;
     enum { COUNT = 100001 };
     for (size_t a = 0; qs_comm_algorithm_at(a); a++) {
-        assert_int_equal(qs_comm_algorithm_set(comm, qs_comm_algorithm_at(a)), QS_OK);
+        assert_ok(qs_comm_algorithm_set(comm, qs_comm_algorithm_at(a)));
         float *values = vector_of(qs_comm_rank(comm), COUNT), *same = vector_of(qs_comm_rank(comm), COUNT);
         wire = "fp32";
-        assert_int_equal(qs_comm_all_reduce(comm, values, COUNT), QS_OK);
-        assert_int_equal(reduce(same, NULL, 1, COUNT), QS_OK);
+        assert_ok(qs_comm_all_reduce(comm, values, COUNT));
+        assert_ok(reduce(same, NULL, 1, COUNT));
         assert_memory_equal(values, same, COUNT * sizeof *same);
         expect_sums(values, COUNT);
         free(values);
         free(same);
     }
-    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+    assert_ok(qs_comm_algorithm_set(comm, "library"));
 }
 
 static void what_is_refused(void **state) {
     (void)state;
     float value = 1, residual = 0;
     wire = "int4";
-    assert_int_equal(reduce(&value, &residual, 1, 1), QS_UNSUPPORTED);
-    assert_non_null(strstr(qs_message(), "wire int4: there are fp32, bf16, int8"));
+    assert_refused(reduce(&value, &residual, 1, 1), QS_UNSUPPORTED, "wire int4: there are fp32, bf16, int8");
     wire = "int8";
     assert_int_equal(reduce(&value, &residual, 0, 1), QS_USAGE);
-    assert_int_equal(qs_comm_wire_check("int8", "shared"), QS_OK);
-    assert_int_equal(qs_comm_wire_check("fp32", "ring"), QS_OK);
+    assert_ok(qs_comm_wire_check("int8", "shared"));
+    assert_ok(qs_comm_wire_check("fp32", "ring"));
     assert_int_equal(qs_comm_wire_check("bf16", "recursive-doubling"), QS_UNSUPPORTED);
-    assert_int_equal(qs_comm_algorithm_set(comm, "ring"), QS_OK);
-    assert_int_equal(reduce(&value, &residual, 1, 1), QS_UNSUPPORTED);
-    assert_non_null(strstr(qs_message(), "ring passes on partial sums"));
-    assert_int_equal(qs_comm_algorithm_set(comm, "library"), QS_OK);
+    assert_ok(qs_comm_algorithm_set(comm, "ring"));
+    assert_refused(reduce(&value, &residual, 1, 1), QS_UNSUPPORTED, "ring passes on partial sums");
+    assert_ok(qs_comm_algorithm_set(comm, "library"));
     assert_true(value == 1 && residual == 0);
 }
 

@@ -6,5 +6,5 @@
 
 int main(void) {
     const struct CMUnitTest tests[] = {WIRE_TESTS};
-    return run_ranks(NULL, tests, sizeof tests / sizeof *tests);
+    return run_ranks(NULL, tests, COUNT_OF(tests));
 }

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Costs of all-reduces: rows as they were measured, the algorithms' formulas for other ranks and hosts, and what is missing. Rows are made
  * from a latency and a pace of one message, so what the formulas must give is known. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include <math.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/costmodel.h"
 
 /* One message of x bytes: within a host, between hosts. */
@@ -49,17 +39,13 @@ static const int *deal(int ranks, int each) {
 
 static qs_all_reduce_cost cost(const qs_profile *profile, const char *algorithm, int ranks, const int *host, int64_t bytes) {
     qs_all_reduce_cost out;
-    assert_int_equal(qs_cost_all_reduce_on(profile, &(qs_all_reduce){algorithm, ranks, host, NULL, NULL}, bytes, &out), QS_OK);
+    assert_ok(qs_cost_all_reduce_on(profile, &(qs_all_reduce){algorithm, ranks, host, NULL, NULL}, bytes, &out));
     return out;
 }
 
 /* Sums of products in another order: a few roundings. */
 static void close_to(double got, double expected) {
     if (!(fabs(got - expected) <= 1e-12 * expected)) fail_msg("%.17g, expected %.17g", got, expected);
-}
-
-static void says(const char *word) {
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
 }
 
 static qs_collective_cost measured[] = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
@@ -76,8 +62,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static void rows_are_taken_as_they_are(void **state) {
-    (void)state;
+TEST(rows_are_taken_as_they_are) {
     for (int64_t bytes = 0; bytes < 1 << 24; bytes = bytes * 3 + 1000) {
         const qs_all_reduce_cost local = cost(&pairs, "ring", 2, NULL, bytes);
         close_to(local.us, 2 * local_message((double)bytes / 2));
@@ -88,19 +73,17 @@ static void rows_are_taken_as_they_are(void **state) {
     }
 }
 
-static void one_rank_costs_nothing(void **state) {
-    (void)state;
+TEST(one_rank_costs_nothing) {
     const qs_profile none = {0};
     const qs_all_reduce_cost got = cost(&none, "ring", 1, NULL, 1 << 20);
     assert_true(got.us == 0 && got.cpu_share == 0 && !got.extrapolated);
 }
 
 /* On one host: 2 (n - 1) messages of bytes / n; ceil(log2 n) of bytes, one more where n is no power of two. */
-static void formulas_on_one_host(void **state) {
-    (void)state;
+TEST(formulas_on_one_host) {
     static const int64_t bytes[] = {0, 4, 1000, 1 << 20};
     for (int ranks = 3; ranks <= 33; ranks++) {
-        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        for (size_t i = 0; i < COUNT_OF(bytes); i++) {
             const double b = (double)bytes[i];
             const qs_all_reduce_cost ring = cost(&pairs, "ring", ranks, NULL, bytes[i]);
             close_to(ring.us, 2 * (ranks - 1) * local_message(b / ranks));
@@ -113,8 +96,7 @@ static void formulas_on_one_host(void **state) {
 
 /* Profiled with pairs, wanted with 16 ranks on each of two hosts: the network sets the ring's pace; of doubling's five rounds four stay on
  * the host, and in the fifth 16 messages share the network. */
-static void sixteen_on_each_of_two_hosts(void **state) {
-    (void)state;
+TEST(sixteen_on_each_of_two_hosts) {
     const int64_t bytes = 1 << 22;
     const double b = (double)bytes;
     const qs_all_reduce_cost ring = cost(&pairs, "ring", 32, deal(32, 16), bytes);
@@ -132,8 +114,7 @@ static void sixteen_on_each_of_two_hosts(void **state) {
 }
 
 /* qsync's own algorithms go host by host, so it does not matter how ranks are dealt; a library goes in order of ranks. */
-static void ranks_dealt_in_turn(void **state) {
-    (void)state;
+TEST(ranks_dealt_in_turn) {
     static const int turns[] = {0, 1, 0, 1, 0, 1, 0, 1};
     const int64_t bytes = 80000;
     for (int i = 0; i < 2; i++) {
@@ -145,8 +126,7 @@ static void ranks_dealt_in_turn(void **state) {
 }
 
 /* More rows of one link: every one has its say; equal messages are found again, and the row with most of them weighs most. */
-static void several_rows(void **state) {
-    (void)state;
+TEST(several_rows) {
     qs_collective_cost rows[] = {row("ring", 2, 1), row("ring", 4, 1)};
     const qs_profile profile = {.collectives = 2, .collective = rows};
     const qs_all_reduce_cost even = cost(&profile, "ring", 8, NULL, 1 << 20);
@@ -165,8 +145,7 @@ static void several_rows(void **state) {
 }
 
 /* Where the lines of a row bend, messages of the row are compared with messages of the same size. */
-static void bends_follow_the_message(void **state) {
-    (void)state;
+TEST(bends_follow_the_message) {
     qs_collective_cost one = row("ring", 2, 1);
     one.pieces = 2;
     one.piece[0] = (qs_message_piece){2 * 65536, 0, 2 * 10};
@@ -178,29 +157,26 @@ static void bends_follow_the_message(void **state) {
     close_to(cost(&profile, "ring", 8, NULL, 8 * 65536 + 8).us, 14 * 30);
 }
 
-static void what_is_not_known_is_an_error(void **state) {
-    (void)state;
+TEST(what_is_not_known_is_an_error) {
     const qs_profile none = {0}, local = {.collectives = 1, .collective = measured}, apart = {.collectives = 1, .collective = &measured[1]};
     qs_all_reduce_cost out;
-    assert_int_equal(qs_cost_all_reduce_on(&none, &(qs_all_reduce){.ranks = 2}, 1, &out), QS_MISMATCH);
-    says("it has no all-reduce");
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
-    says("\"ring\" over network");
-    says("it has ring of 2 ranks on 1 host)");
-    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
-    says("\"ring\" over shared-memory");
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"recursive-doubling", 2, NULL, NULL, NULL}, 1, &out), QS_MISMATCH);
-    says("\"recursive-doubling\" over shared-memory");
-    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out), QS_OK);
+    assert_refused(qs_cost_all_reduce_on(&none, &(qs_all_reduce){.ranks = 2}, 1, &out), QS_MISMATCH, "it has no all-reduce");
+    assert_refused(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH,
+                   "\"ring\" over network");
+    assert_message("it has ring of 2 ranks on 1 host)");
+    assert_refused(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"ring", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH,
+                   "\"ring\" over shared-memory");
+    assert_refused(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"recursive-doubling", 2, NULL, NULL, NULL}, 1, &out), QS_MISMATCH,
+                   "\"recursive-doubling\" over shared-memory");
+    assert_ok(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out));
     snprintf(measured[1].link, sizeof measured[1].link, "infiniband");
-    assert_int_equal(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out), QS_MISMATCH);
-    says("over carrier-pigeon");
+    assert_refused(qs_cost_all_reduce_on(&pairs, &(qs_all_reduce){"ring", 4, deal(4, 1), "carrier-pigeon", NULL}, 1, &out), QS_MISMATCH,
+                   "over carrier-pigeon");
     snprintf(measured[1].link, sizeof measured[1].link, "network");
 }
 
 /* Two ranks on a host make 5 accesses to memory a byte, four 7; from five on 5 + 1/n. */
-static void shared_memory(void **state) {
-    (void)state;
+TEST(shared_memory) {
     const double pace = 1e-4;
     qs_collective_cost rows[4] = {{.ranks = 2, .algorithm = "shared", .alpha_us = 3, .us_per_byte = 5 * pace, .cpu_share = 1},
                                   row("ring", 2, 2)};
@@ -235,21 +211,19 @@ static void shared_memory(void **state) {
     close_to(cost(&profile, "shared", 3, NULL, bytes).us, 4 + 6 * pace * b * 123 / 74);
 }
 
-static void what_shared_memory_lacks(void **state) {
-    (void)state;
+TEST(what_shared_memory_lacks) {
     qs_collective_cost rows[] = {{.ranks = 2, .algorithm = "shared", .us_per_byte = 1}, row("ring", 2, 2)};
     const qs_profile local = {.collectives = 1, .collective = rows}, apart = {.collectives = 1, .collective = &rows[1]};
     qs_all_reduce_cost out;
-    assert_int_equal(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
-    says("\"shared\" over network");
-    assert_int_equal(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH);
-    says("\"shared\" over shared-memory");
+    assert_refused(qs_cost_all_reduce_on(&local, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH,
+                   "\"shared\" over network");
+    assert_refused(qs_cost_all_reduce_on(&apart, &(qs_all_reduce){"shared", 4, deal(4, 2), NULL, NULL}, 1, &out), QS_MISMATCH,
+                   "\"shared\" over shared-memory");
 }
 
 /* Narrow wires have rows of their own; of `library` a message is all packed bytes to each of few ranks, else half the packed and half the
  * fp32 bytes of a part, which is two rounds of n - 1 messages on average. */
-static void narrow_wires(void **state) {
-    (void)state;
+TEST(narrow_wires) {
     const double w = 0.25 + 1 / 1024.0, at = 1 << 20; /* int8: a code, and four bytes of step in 1024 values */
     qs_collective_cost rows[] = {row("library", 2, 1),
                                  row("library", 2, 1),
@@ -266,30 +240,27 @@ static void narrow_wires(void **state) {
     qs_all_reduce_cost got;
     for (int ranks = 2; ranks <= 16; ranks++) {
         what.ranks = ranks;
-        assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+        assert_ok(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got));
         const bool all = ranks <= 4; /* n w <= w + 1 */
         close_to(got.us, all ? (ranks - 1) * local_message(at * w) : 2 * (ranks - 1) * local_message(at * (w + 1) / 2 / ranks));
         assert_true(got.extrapolated == (ranks > 2));
     }
     /* One packed message between the leaders of two hosts; in bf16 nothing is known of the network. */
     what = (qs_all_reduce){"shared", 2, deal(2, 1), NULL, "int8"};
-    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+    assert_ok(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got));
     close_to(got.us, network_message(at * w));
     what.wire = "bf16";
-    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH);
-    says("\"shared\" in bf16 over network");
-    says("--all-reduce shared --wire bf16");
+    assert_refused(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH, "\"shared\" in bf16 over network");
+    assert_message("--all-reduce shared --wire bf16");
     what.host = NULL;
-    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got), QS_OK);
+    assert_ok(qs_cost_all_reduce_on(&profile, &what, (int64_t)at, &got));
     close_to(got.us, 3 + 5e-5 * at);
     what.wire = "fp32";
-    assert_int_equal(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH);
-    says("shared in bf16 of 2 ranks");
+    assert_refused(qs_cost_all_reduce_on(&profile, &what, 1, &got), QS_MISMATCH, "shared in bf16 of 2 ranks");
 }
 
 /* By the row of the same ranks; windows grow with the ranks of a host, what is allocated for a message with the message. */
-static void memory(void **state) {
-    (void)state;
+TEST(memory) {
     qs_collective_cost rows[] = {{.ranks = 2, .algorithm = "shared", .window_bytes = 4000},
                                  {.ranks = 4, .hosts = 2, .algorithm = "shared", .window_bytes = 4000, .temporary_per_byte = 0.5},
                                  {.ranks = 2, .algorithm = "library", .temporary_per_byte = 1}};
@@ -303,34 +274,20 @@ static void memory(void **state) {
 }
 
 /* Without a word on algorithm and hosts: the first row's, one host; rows that say nothing of hosts are of one. */
-static void one_host_in_short(void **state) {
-    (void)state;
+TEST(one_host_in_short) {
     qs_collective_cost rows[] = {{.ranks = 1, .alpha_us = 99}, {.ranks = 4, .alpha_us = 30, .us_per_byte = 1e-3, .cpu_share = 0.25}};
     const qs_profile one = {.collectives = 2, .collective = rows};
     double us = -1, share = -1;
-    assert_int_equal(qs_cost_all_reduce(&one, 1, 1 << 20, &us, &share), QS_OK);
+    assert_ok(qs_cost_all_reduce(&one, 1, 1 << 20, &us, &share));
     assert_true(us == 0 && share == 0);
-    assert_int_equal(qs_cost_all_reduce(&one, 4, 1000, &us, &share), QS_OK);
+    assert_ok(qs_cost_all_reduce(&one, 4, 1000, &us, &share));
     close_to(us, 31);
     assert_true(share == 0.25);
     /* From 4 ranks to 7: latency times 6/3, bytes times (6/7)/(3/4). */
-    assert_int_equal(qs_cost_all_reduce(&one, 7, 2000, &us, &share), QS_OK);
+    assert_ok(qs_cost_all_reduce(&one, 7, 2000, &us, &share));
     close_to(us, 60 + 2 * (6.0 / 7) / 0.75);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_taken_as_they_are),
-                                       cmocka_unit_test(one_rank_costs_nothing),
-                                       cmocka_unit_test(formulas_on_one_host),
-                                       cmocka_unit_test(sixteen_on_each_of_two_hosts),
-                                       cmocka_unit_test(ranks_dealt_in_turn),
-                                       cmocka_unit_test(several_rows),
-                                       cmocka_unit_test(bends_follow_the_message),
-                                       cmocka_unit_test(what_is_not_known_is_an_error),
-                                       cmocka_unit_test(shared_memory),
-                                       cmocka_unit_test(what_shared_memory_lacks),
-                                       cmocka_unit_test(narrow_wires),
-                                       cmocka_unit_test(memory),
-                                       cmocka_unit_test(one_host_in_short)};
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+TEST_MAIN_WITH(setup, NULL, rows_are_taken_as_they_are, one_rank_costs_nothing, formulas_on_one_host, sixteen_on_each_of_two_hosts,
+               ranks_dealt_in_turn, several_rows, bends_follow_the_message, what_is_not_known_is_an_error, shared_memory,
+               what_shared_memory_lacks, narrow_wires, memory, one_host_in_short)

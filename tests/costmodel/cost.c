@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Costs of steps: rows for kernels, fits for conversions, the overhead of a step on both; nothing is free because it is unknown. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "synthetic.h"
+#include "kit/synthetic.h"
 
 static const synthetic_device devices[] = {SYNTHETIC_WEAK};
 static qs_graph *graph;
@@ -46,18 +38,13 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void says(const char *word) {
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
-
 /* The price the profile was made from: a conversion's line is its roofline by construction. */
 static double price(const qs_step *step) {
     if (step->kind != QS_STEP_KERNEL) return 0;
     return synthetic_us(&devices[0], &step->case_) + profile.class_[0].step_overhead_us;
 }
 
-static void every_step_has_its_price(void **state) {
-    (void)state;
+TEST(every_step_has_its_price) {
     double *us = calloc((size_t)schedule->steps, sizeof *us);
     int conversions = 0, reduces = 0;
     assert_ok(qs_cost_schedule(&profile.class_[0], schedule, NULL, us));
@@ -73,8 +60,7 @@ static void every_step_has_its_price(void **state) {
     free(us);
 }
 
-static void casts_can_be_left_out(void **state) {
-    (void)state;
+TEST(casts_can_be_left_out) {
     double *us = calloc((size_t)schedule->steps, sizeof *us), *all = calloc((size_t)schedule->steps, sizeof *all);
     const qs_cost_options options = {.no_casts = true};
     assert_ok(qs_cost_schedule(&profile.class_[0], schedule, NULL, all));
@@ -87,8 +73,7 @@ static void casts_can_be_left_out(void **state) {
 
 /* A class with a cache: kernels move from their mean by what their place finds cold, conversions and unknown slopes stay, and however hot a
  * place is, the arithmetic remains. */
-static void places_in_the_schedule_count(void **state) {
-    (void)state;
+TEST(places_in_the_schedule_count) {
     enum { CACHE = 64 << 10 };
     double *us = calloc((size_t)schedule->steps, sizeof *us), *plain = calloc((size_t)schedule->steps, sizeof *plain);
     int64_t *cold = calloc((size_t)schedule->steps, sizeof *cold);
@@ -135,8 +120,7 @@ static int weights_check(const char *recipe) {
     return weights;
 }
 
-static void cases_tell_weights(void **state) {
-    (void)state;
+TEST(cases_tell_weights) {
     const int bf16 = weights_check("bf16");
     assert_true(bf16 > 0);
     assert_int_equal(weights_check("fp32"), 0);
@@ -149,8 +133,7 @@ static void prices(const qs_class_profile *from, const qs_schedule *of, double *
 }
 
 /* Rows of weights, twice as dear, price weights alone; a kind that has one row of either sort is priced by it. */
-static void weights_have_rows_of_their_own(void **state) {
-    (void)state;
+TEST(weights_have_rows_of_their_own) {
     qs_class_profile both = profile.class_[0];
     const int kinds = both.conversions;
     qs_schedule *one = NULL;
@@ -187,8 +170,7 @@ static void weights_have_rows_of_their_own(void **state) {
     qs_schedule_release(one);
 }
 
-static void what_is_not_known_is_an_error(void **state) {
-    (void)state;
+TEST(what_is_not_known_is_an_error) {
     qs_class_profile poor = profile.class_[0];
     double us = -1;
     int kernel = -1, conversion = -1;
@@ -199,25 +181,21 @@ static void what_is_not_known_is_an_error(void **state) {
             kernel = s;
     }
     poor.kernels = 0;
-    assert_int_equal(qs_cost_step(&poor, &schedule->step[kernel], &us), QS_MISMATCH);
-    says(schedule->step[kernel].case_text);
-    says("weak");
+    assert_refused(qs_cost_step(&poor, &schedule->step[kernel], &us), QS_MISMATCH, schedule->step[kernel].case_text);
+    assert_message("weak");
     poor = profile.class_[0];
     poor.conversions = 0;
-    assert_int_equal(qs_cost_step(&poor, &schedule->step[conversion], &us), QS_MISMATCH);
-    says(schedule->step[conversion].case_text);
+    assert_refused(qs_cost_step(&poor, &schedule->step[conversion], &us), QS_MISMATCH, schedule->step[conversion].case_text);
     assert_true(us == -1);
     /* Lowering names the operator as well. */
     qs_schedule *none = NULL;
     poor = profile.class_[0];
     poor.kernels = 0;
-    assert_int_equal(lower_by(qs_lookup_profile, &poor, "bf16", &none), QS_MISMATCH);
-    says("operator input"); /* whose cast is the first step */
+    assert_refused(lower_by(qs_lookup_profile, &poor, "bf16", &none), QS_MISMATCH, "operator input"); /* whose cast is the first step */
 }
 
 /* A plan's rows lower to the very schedule of the profile's; another plan's do not serve. */
-static void plans_hold_kernel_rows(void **state) {
-    (void)state;
+TEST(plans_hold_kernel_rows) {
     qs_class_plan plan = {.class_name = "weak", .kernels = profile.class_[0].kernels};
     plan.kernel = calloc((size_t)plan.kernels, sizeof *plan.kernel);
     for (int i = 0; i < plan.kernels; i++) {
@@ -231,14 +209,12 @@ static void plans_hold_kernel_rows(void **state) {
     qs_schedule_release(again);
     plan.kernels = 3;
     again = NULL;
-    assert_int_equal(lower_by(qs_lookup_plan, &plan, "int8/bf16", &again), QS_MISMATCH);
-    says("plan of class weak");
+    assert_refused(lower_by(qs_lookup_plan, &plan, "int8/bf16", &again), QS_MISMATCH, "plan of class weak");
     free(plan.kernel);
 }
 
 /* Caches that hold everything, ranks that are quicker alone: no schedule's step is below the least. */
-static void nothing_is_below_the_least(void **state) {
-    (void)state;
+TEST(nothing_is_below_the_least) {
     qs_class_profile *one = &profile.class_[0];
     double *us = calloc((size_t)schedule->steps, sizeof *us), *alone = calloc((size_t)schedule->steps, sizeof *alone);
     int below = 0;
@@ -266,8 +242,7 @@ static void nothing_is_below_the_least(void **state) {
 }
 
 /* Two axes, two kinds: a row of one step, or of the other axis, is not taken. */
-static void transforms_are_kinds_of_their_own(void **state) {
-    (void)state;
+TEST(transforms_are_kinds_of_their_own) {
     static const struct {
         const char *text;
         qs_conversion_steps steps;
@@ -294,12 +269,6 @@ static void transforms_are_kinds_of_their_own(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_step_has_its_price),          cmocka_unit_test(casts_can_be_left_out),
-        cmocka_unit_test(places_in_the_schedule_count),      cmocka_unit_test(cases_tell_weights),
-        cmocka_unit_test(transforms_are_kinds_of_their_own), cmocka_unit_test(weights_have_rows_of_their_own),
-        cmocka_unit_test(what_is_not_known_is_an_error),     cmocka_unit_test(plans_hold_kernel_rows),
-        cmocka_unit_test(nothing_is_below_the_least)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, every_step_has_its_price, casts_can_be_left_out, places_in_the_schedule_count, cases_tell_weights,
+               transforms_are_kinds_of_their_own, weights_have_rows_of_their_own, what_is_not_known_is_an_error, plans_hold_kernel_rows,
+               nothing_is_below_the_least)

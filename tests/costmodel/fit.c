@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fits recover the lines and bent lines that points were made from, through noise, and never promise negative time. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/costmodel.h"
 
 #define POINTS 15 /* 2^10 .. 2^24 */
@@ -40,7 +30,7 @@ static void fits(const curve *one, double noise, double allowed) {
         double x[POINTS], y[POINTS];
         qs_fit fit;
         points_make(one, noise, seed, x, y);
-        assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+        assert_ok(qs_fit_make(POINTS, x, y, &fit));
         for (int i = 0; i < POINTS; i++) {
             const double got = qs_fit_value(fit.pieces, fit.piece, x[i]), expected = curve_at(one, x[i]);
             if (!(fabs(got - expected) <= allowed * expected))
@@ -56,26 +46,24 @@ static const curve bent = {2, {65536, 0}, {5e-5, 4e-4}, {1.5, 1.5}};
 static const curve twice = {3, {16384, 1048576, 0}, {2e-5, 1e-4, 5e-4}, {1, 1, 20}};
 
 /* A line is one line, whatever the noise would like: pieces must pay. */
-static void a_line_stays_one_piece(void **state) {
-    (void)state;
+TEST(a_line_stays_one_piece) {
     double x[POINTS], y[POINTS];
     qs_fit fit;
     int more = 0;
     points_make(&line, 0, 0, x, y);
-    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_ok(qs_fit_make(POINTS, x, y, &fit));
     assert_int_equal(fit.pieces, 1);
     assert_true(fabs(fit.piece[0].us_per_element - 2e-4) < 1e-12 && fabs(fit.piece[0].us - 3) < 1e-8);
     assert_true(fit.piece[0].r2 > 0.999999 && fit.piece[0].worst_residual < 1e-9);
     for (uint64_t seed = 0; seed < 50; seed++) {
         points_make(&line, 0.02, seed, x, y);
-        assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+        assert_ok(qs_fit_make(POINTS, x, y, &fit));
         more += fit.pieces > 1;
     }
     assert_in_range(more, 0, 10); /* by chance now and then */
 }
 
-static void curves_are_recovered(void **state) {
-    (void)state;
+TEST(curves_are_recovered) {
     fits(&line, 0, 1e-9);
     fits(&bent, 0, 2e-3);
     fits(&twice, 0, 2e-3);
@@ -85,21 +73,19 @@ static void curves_are_recovered(void **state) {
     fits(&twice, 0.02, 0.04);
 }
 
-static void bends_are_found(void **state) {
-    (void)state;
+TEST(bends_are_found) {
     double x[POINTS], y[POINTS];
     qs_fit fit;
     points_make(&bent, 0.01, 3, x, y);
-    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_ok(qs_fit_make(POINTS, x, y, &fit));
     assert_true(fit.pieces >= 2);
     points_make(&twice, 0.01, 3, x, y);
-    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_ok(qs_fit_make(POINTS, x, y, &fit));
     assert_int_equal(fit.pieces, 3);
 }
 
 /* Beyond the measured sizes the outer pieces go on. */
-static void sizes_beyond_are_extrapolated(void **state) {
-    (void)state;
+TEST(sizes_beyond_are_extrapolated) {
     const qs_fit_piece piece[2] = {{.to_elements = 100, .us_per_element = 1, .us = 2}, {.to_elements = 200, .us_per_element = 3, .us = 4}};
     const double at[] = {0, 100, 101, 200, 1000}, expected[] = {2, 102, 307, 604, 3004};
     for (int i = 0; i < 5; i++)
@@ -107,15 +93,14 @@ static void sizes_beyond_are_extrapolated(void **state) {
 }
 
 /* Least squares would take a negative intercept or slope here; times are not negative. */
-static void nothing_is_negative(void **state) {
-    (void)state;
+TEST(nothing_is_negative) {
     const double x[] = {1000, 2000, 3000, 4000}, steep[] = {1, 3, 5, 7}, falling[] = {9, 8, 7, 6};
     qs_fit fit;
-    assert_int_equal(qs_fit_make(4, x, steep, &fit), QS_OK);
+    assert_ok(qs_fit_make(4, x, steep, &fit));
     for (int p = 0; p < fit.pieces; p++)
         assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
     assert_true(qs_fit_value(fit.pieces, fit.piece, 1) >= 0);
-    assert_int_equal(qs_fit_make(4, x, falling, &fit), QS_OK);
+    assert_ok(qs_fit_make(4, x, falling, &fit));
     for (int p = 0; p < fit.pieces; p++)
         assert_true(fit.piece[p].us >= 0 && fit.piece[p].us_per_element >= 0);
 }
@@ -130,7 +115,7 @@ static void refitted_without_intercept(void **state) {
         above += x[i] / y[i];
         below += x[i] * x[i] / (y[i] * y[i]);
     }
-    assert_int_equal(qs_fit_line(4, x, y, &piece), QS_OK);
+    assert_ok(qs_fit_line(4, x, y, &piece));
     assert_true(piece.us == 0);
     assert_true(fabs(piece.us_per_element - above / below) < 1e-12);
     for (int i = 0; i < 4; i++) {
@@ -150,13 +135,12 @@ static void pieces_meet_between_sizes(void **state) {
         x[i] = ldexp(1, 10 + i);
         y[i] = x[i] < 90000 ? 10 + 1e-4 * x[i] : 13.6 + 6e-5 * x[i];
     }
-    assert_int_equal(qs_fit_make(POINTS, x, y, &fit), QS_OK);
+    assert_ok(qs_fit_make(POINTS, x, y, &fit));
     assert_int_equal(fit.pieces, 2);
     assert_true(llabs((long long)fit.piece[0].to_elements - 90000) <= 1);
 }
 
-static void bad_points_are_refused(void **state) {
-    (void)state;
+TEST(bad_points_are_refused) {
     const double x[] = {1, 2, 3}, back[] = {1, 3, 2}, y[] = {1, 2, 3}, zero[] = {1, 0, 3}, infinite[] = {1, INFINITY, 3},
                  nan[] = {1, NAN, 3};
     qs_fit fit;
@@ -165,7 +149,7 @@ static void bad_points_are_refused(void **state) {
     assert_int_equal(qs_fit_make(3, x, zero, &fit), QS_USAGE);
     assert_int_equal(qs_fit_make(3, x, infinite, &fit), QS_USAGE);
     assert_int_equal(qs_fit_make(3, x, nan, &fit), QS_USAGE);
-    assert_int_equal(qs_fit_make(3, x, y, &fit), QS_OK);
+    assert_ok(qs_fit_make(3, x, y, &fit));
 }
 
 static void line_is_found_again(void **state) {
@@ -176,20 +160,14 @@ static void line_is_found_again(void **state) {
         x[i] = ldexp(1024, i);
         y[i] = 9.5 + 2.5e-5 * x[i];
     }
-    assert_int_equal(qs_fit_line(12, x, y, &piece), QS_OK);
+    assert_ok(qs_fit_line(12, x, y, &piece));
     assert_true(fabs(piece.us - 9.5) < 1e-9 && fabs(piece.us_per_element - 2.5e-5) < 1e-15 && piece.r2 > 1 - 1e-12);
     for (int i = 0; i < 12; i++)
         y[i] = 1e-5 * x[i] * x[i] + 1e-3; /* a negative intercept is refused */
-    assert_int_equal(qs_fit_line(12, x, y, &piece), QS_OK);
+    assert_ok(qs_fit_line(12, x, y, &piece));
     assert_true(piece.us >= 0 && piece.us_per_element >= 0);
     assert_int_equal(qs_fit_line(1, x, y, &piece), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_stays_one_piece),    cmocka_unit_test(curves_are_recovered),
-                                       cmocka_unit_test(bends_are_found),           cmocka_unit_test(sizes_beyond_are_extrapolated),
-                                       cmocka_unit_test(nothing_is_negative),       cmocka_unit_test(refitted_without_intercept),
-                                       cmocka_unit_test(pieces_meet_between_sizes), cmocka_unit_test(bad_points_are_refused),
-                                       cmocka_unit_test(line_is_found_again)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(a_line_stays_one_piece, curves_are_recovered, bends_are_found, sizes_beyond_are_extrapolated, nothing_is_negative,
+          refitted_without_intercept, pieces_meet_between_sizes, bad_points_are_refused, line_is_found_again)

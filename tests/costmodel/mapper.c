@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost mapper: after any sequence of changes and undos its costs, sums and live bytes are those of lowering and pricing from scratch,
  * and a change whose cost is missing leaves all as it was. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+#include "kit/kit.h"
+
 #include <float.h>
 
-#include "random_graph.h"
-#include "synthetic.h"
+#include "kit/random_graph.h"
+#include "kit/synthetic.h"
 
 #define GRAPHS 30
 #define MOVES 16
@@ -184,8 +179,7 @@ static void sequence_run(sequence *one, const qs_class_profile *profile, bool no
     qs_cost_mapper_release(mapper);
 }
 
-static void sequences_are_followed(void **state) {
-    (void)state;
+TEST(sequences_are_followed) {
     for (uint64_t number = 0; number < GRAPHS; number++) {
         qs_graph *graph = random_graph(number + 500);
         qs_job job = stub_job(2 + (int64_t)(number % 3));
@@ -201,10 +195,6 @@ static void sequences_are_followed(void **state) {
 }
 
 /* ---- Missing costs ---- */
-
-static void says(const char *word) {
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
 
 /* A model without sums, in fp32: no conversion is needed until something changes. */
 typedef struct plain {
@@ -240,8 +230,7 @@ static int first_change(const sequence *one) {
 }
 
 /* Kernel rows are all there, fits are not: the draft changes, pricing fails, the draft goes back. */
-static void missing_fits_change_nothing(void **state) {
-    (void)state;
+TEST(missing_fits_change_nothing) {
     plain all;
     plain_make(&all);
     const move *next = &all.one.move[first_change(&all.one)];
@@ -251,9 +240,8 @@ static void missing_fits_change_nothing(void **state) {
     qs_cost_mapper *mapper = NULL;
     assert_ok(qs_cost_mapper_create(&lowering, &poor, NULL, &mapper));
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(qs_cost_mapper_change(mapper, next->node, &next->recipe, NULL), QS_MISMATCH);
-        says("no fit for the conversion");
-        says("weak");
+        assert_refused(qs_cost_mapper_change(mapper, next->node, &next->recipe, NULL), QS_MISMATCH, "no fit for the conversion");
+        assert_message("weak");
         mapper_check(mapper, &all.one, &poor, false);
     }
     assert_int_equal(qs_cost_mapper_undo(mapper, NULL), QS_USAGE);
@@ -262,8 +250,7 @@ static void missing_fits_change_nothing(void **state) {
 }
 
 /* Every single row of a change is left out in turn. */
-static void missing_rows_change_nothing(void **state) {
-    (void)state;
+TEST(missing_rows_change_nothing) {
     plain all;
     plain_make(&all);
     const move *next = &all.one.move[first_change(&all.one)];
@@ -278,8 +265,8 @@ static void missing_rows_change_nothing(void **state) {
         qs_cost_mapper *mapper = NULL;
         if (qs_cost_mapper_create(&lowering, &poor, NULL, &mapper) != QS_OK) continue; /* the plain model needs it */
         if (qs_cost_mapper_change(mapper, next->node, &next->recipe, NULL) != QS_OK) {
-            says(all.profile.kernel[left_out].case_text);
-            says("operator");
+            assert_message(all.profile.kernel[left_out].case_text);
+            assert_message("operator");
             mapper_check(mapper, &all.one, &poor, false);
             failures++;
         }
@@ -290,8 +277,4 @@ static void missing_rows_change_nothing(void **state) {
     plain_release(&all);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sequences_are_followed), cmocka_unit_test(missing_fits_change_nothing),
-                                       cmocka_unit_test(missing_rows_change_nothing)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(sequences_are_followed, missing_fits_change_nothing, missing_rows_change_nothing)

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Batches: normalisation, padding, crops and flips, and that an image's augmentation depends on nothing but seed, epoch and index. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "qsync/data.h"
 
@@ -46,8 +38,7 @@ static float expected(int64_t index, int row, int column, int channel) {
     return ((float)byte / 255.0f - set.mean[channel]) / set.deviation[channel];
 }
 
-static void normalises(void **state) {
-    (void)state;
+TEST(normalises) {
     const int64_t indices[] = {3, 0, 39};
     float out[3 * values];
     int32_t out_labels[3];
@@ -62,8 +53,7 @@ static void normalises(void **state) {
     }
 }
 
-static void smaller_images_are_centred(void **state) {
-    (void)state;
+TEST(smaller_images_are_centred) {
     enum { frame = side + 4 };
     const int64_t index = 5;
     float out[frame * frame * channels];
@@ -98,8 +88,7 @@ static void find_placement(const float *out, int64_t index, int pad, int *down, 
     fail_msg("image %lld is no crop of its padded self", (long long)index);
 }
 
-static void crops_and_flips(void **state) {
-    (void)state;
+TEST(crops_and_flips) {
     enum { epochs = 40, pad = 3, choices = 2 * pad + 1 };
     int shifts[2][choices] = {{0}}, flips = 0;
     int64_t indices[count];
@@ -127,8 +116,7 @@ static void crops_and_flips(void **state) {
     free(out);
 }
 
-static void flips_only_where_allowed(void **state) {
-    (void)state;
+TEST(flips_only_where_allowed) {
     qs_dataset signs = set;
     signs.flips = false;
     float out[values];
@@ -144,8 +132,7 @@ static void flips_only_where_allowed(void **state) {
 }
 
 /* An image comes out the same alone, in any batch, at any place and with any thread count. */
-static void independent_of_the_batch(void **state) {
-    (void)state;
+TEST(independent_of_the_batch) {
     qs_augmentation augmentation = {.enabled = true, .pad = 2, .seed = 4, .epoch = 11};
     int64_t indices[count];
     float *whole = malloc(sizeof *whole * count * values), *threaded = malloc(sizeof *whole * count * values), alone[values];
@@ -153,9 +140,9 @@ static void independent_of_the_batch(void **state) {
     for (int i = 0; i < count; i++)
         indices[i] = (i * 7) % count;
     qs_batch_fill(&set, &augmentation, indices, count, side, side, whole, out_labels);
-    assert_int_equal(qs_threads_set(3), QS_OK);
+    assert_ok(qs_threads_set(3));
     qs_batch_fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
-    assert_int_equal(qs_threads_set(1), QS_OK);
+    assert_ok(qs_threads_set(1));
     assert_memory_equal(whole, threaded, sizeof *whole * count * values);
     for (int i = 0; i < count; i++) {
         qs_batch_fill(&set, &augmentation, &indices[i], 1, side, side, alone, out_labels);
@@ -173,8 +160,7 @@ static void independent_of_the_batch(void **state) {
 }
 
 /* Padding beyond the image's own size may show nothing of it, and must write nothing outside the frame. */
-static void huge_padding_stays_in_bounds(void **state) {
-    (void)state;
+TEST(huge_padding_stays_in_bounds) {
     for (int64_t index = 0; index < count; index++) {
         qs_augmentation augmentation = {.enabled = true, .pad = 3 * side, .seed = 2};
         float out[values + 2];
@@ -185,8 +171,7 @@ static void huge_padding_stays_in_bounds(void **state) {
     }
 }
 
-static void one_channel(void **state) {
-    (void)state;
+TEST(one_channel) {
     qs_dataset grey = set;
     grey.channels = 1;
     const int64_t index = 4;
@@ -199,28 +184,13 @@ static void one_channel(void **state) {
     }
 }
 
-static void fit_names_the_figure(void **state) {
-    (void)state;
-    assert_int_equal(qs_dataset_fit(&set, channels, side, side, 10), QS_OK);
-    assert_int_equal(qs_dataset_fit(&set, channels, side + 4, side, 100), QS_OK);
-    assert_int_equal(qs_dataset_fit(&set, 1, side, side, 10), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "1 channels"));
-    assert_int_equal(qs_dataset_fit(&set, channels, side - 1, side, 10), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "7x8"));
-    assert_int_equal(qs_dataset_fit(&set, channels, side, side, 9), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "9 classes"));
+TEST(fit_names_the_figure) {
+    assert_ok(qs_dataset_fit(&set, channels, side, side, 10));
+    assert_ok(qs_dataset_fit(&set, channels, side + 4, side, 100));
+    assert_refused(qs_dataset_fit(&set, 1, side, side, 10), QS_MISMATCH, "1 channels");
+    assert_refused(qs_dataset_fit(&set, channels, side - 1, side, 10), QS_MISMATCH, "7x8");
+    assert_refused(qs_dataset_fit(&set, channels, side, side, 9), QS_MISMATCH, "9 classes");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normalises),
-        cmocka_unit_test(smaller_images_are_centred),
-        cmocka_unit_test(crops_and_flips),
-        cmocka_unit_test(flips_only_where_allowed),
-        cmocka_unit_test(independent_of_the_batch),
-        cmocka_unit_test(huge_padding_stays_in_bounds),
-        cmocka_unit_test(one_channel),
-        cmocka_unit_test(fit_names_the_figure),
-    };
-    return cmocka_run_group_tests_name("data.batch", tests, setup, NULL);
-}
+TEST_MAIN_WITH(setup, NULL, normalises, smaller_images_are_centred, crops_and_flips, flips_only_where_allowed, independent_of_the_batch,
+               huge_padding_stays_in_bounds, one_channel, fit_names_the_figure)

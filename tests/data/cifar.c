@@ -29,16 +29,15 @@ static int reset(void **state) {
     (void)state;
     const char *const names[] = {"data_batch_1.bin", "data_batch_1.bin.gz", "data_batch_4.bin",       "data_batch_4.bin.gz",
                                  "test_batch.bin",   "train.bin",           "train-subset4000.bin.gz"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         file_remove(names[i]);
     return 0;
 }
 
-static void planes_become_channels_last(void **state) {
-    (void)state;
+TEST(planes_become_channels_last) {
     qs_dataset set;
     file_write("test_batch.bin", ten);
-    assert_int_equal(qs_dataset_load("cifar10", test_folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TEST, 0, &set));
     assert_int_equal(set.count, records);
     for (int record = 0; record < records; record++) {
         assert_int_equal(set.labels[record], record % 10);
@@ -48,12 +47,11 @@ static void planes_become_channels_last(void **state) {
     qs_dataset_release(&set);
 }
 
-static void fine_label_is_used(void **state) {
-    (void)state;
+TEST(fine_label_is_used) {
     qs_dataset set;
     bytes packed = gzipped(hundred);
     file_write("train-subset4000.bin.gz", packed);
-    assert_int_equal(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set));
     assert_int_equal(set.count, records);
     for (int record = 0; record < records; record++)
         assert_int_equal(set.labels[record], 99 - record);
@@ -63,61 +61,56 @@ static void fine_label_is_used(void **state) {
 }
 
 /* The whole file wins over the subset: the two are never joined, the subset's images are among the others. */
-static void whole_file_before_subset(void **state) {
-    (void)state;
+TEST(whole_file_before_subset) {
     qs_dataset set;
     bytes packed = gzipped(hundred);
     file_write("train-subset4000.bin.gz", packed);
     file_write("train.bin", (bytes){hundred_memory, 3 * hundred_record});
-    assert_int_equal(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set));
     assert_int_equal(set.count, 3);
     qs_dataset_release(&set);
     free(packed.data);
 }
 
-static void joins_the_batches_there_are(void **state) {
-    (void)state;
+TEST(joins_the_batches_there_are) {
     qs_dataset set;
     bytes packed = gzipped((bytes){ten_memory + 7 * ten_record, 5 * ten_record});
     file_write("data_batch_1.bin", (bytes){ten_memory, 20 * ten_record});
     file_write("data_batch_4.bin.gz", packed);
-    assert_int_equal(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &set));
     assert_int_equal(set.count, 25);
     assert_int_equal(set.labels[19], 9);
     assert_int_equal(set.labels[20], 7);
     assert_int_equal(set.images[20 * planes], plane_value(7, 0, 0));
     qs_dataset_release(&set);
-    assert_int_equal(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 22, &set), QS_OK);
+    assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 22, &set));
     assert_int_equal(set.count, 22);
     qs_dataset_release(&set);
     free(packed.data);
 }
 
-static void gzip_equals_plain(void **state) {
-    (void)state;
+TEST(gzip_equals_plain) {
     qs_dataset plain, packed_set;
     file_write("data_batch_1.bin", ten);
-    assert_int_equal(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &plain), QS_OK);
+    assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &plain));
     reset(NULL);
     bytes packed = gzipped(ten);
     file_write("data_batch_1.bin.gz", packed);
-    assert_int_equal(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &packed_set), QS_OK);
+    assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &packed_set));
     expect_equal_sets(&plain, &packed_set);
     qs_dataset_release(&plain);
     qs_dataset_release(&packed_set);
     free(packed.data);
 }
 
-static void refuses_partial_records(void **state) {
-    (void)state;
+TEST(refuses_partial_records) {
     file_write("test_batch.bin", (bytes){ten_memory, 17 * ten_record + 5});
     expect_bad_file("cifar10", test_folder, QS_PART_TEST, "test_batch.bin: offset 52241: the last record has 5 bytes, must have 3073");
     file_write("test_batch.bin", (bytes){ten_memory, ten.count - 1});
     expect_bad_file("cifar10", test_folder, QS_PART_TEST, "offset 119847: the last record has 3072 bytes");
 }
 
-static void refuses_labels_out_of_range(void **state) {
-    (void)state;
+TEST(refuses_labels_out_of_range) {
     bytes wrong = copied(ten, 0);
     wrong.data[33 * ten_record] = 10;
     file_write("test_batch.bin", wrong);
@@ -131,14 +124,12 @@ static void refuses_labels_out_of_range(void **state) {
 }
 
 /* A file of the other CIFAR set has labels where pixels should be: whole records do not come out. */
-static void refuses_the_other_set(void **state) {
-    (void)state;
+TEST(refuses_the_other_set) {
     file_write("test_batch.bin", hundred);
     expect_bad_file("cifar10", test_folder, QS_PART_TEST, "test_batch.bin: offset ");
 }
 
-static void refuses_broken_gzip(void **state) {
-    (void)state;
+TEST(refuses_broken_gzip) {
     bytes packed = gzipped(ten);
     for (size_t cut = 0; cut < packed.count; cut += cut < 20 || cut + 20 > packed.count ? 1 : 997) {
         file_write("data_batch_1.bin.gz", (bytes){packed.data, cut});
@@ -153,8 +144,7 @@ static void refuses_broken_gzip(void **state) {
     free(packed.data);
 }
 
-static void refuses_empty_and_missing(void **state) {
-    (void)state;
+TEST(refuses_empty_and_missing) {
     expect_bad_file("cifar10", test_folder, QS_PART_TRAINING, "data_batch_1.bin", "tools/fetch-data.sh");
     file_write("data_batch_1.bin", (bytes){ten_memory, 0});
     expect_bad_file("cifar10", test_folder, QS_PART_TRAINING, "data_batch_1.bin: offset 0: the file is empty");

@@ -37,16 +37,14 @@ static bool exists(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-static void explains_itself(void **state) {
-    (void)state;
+TEST(explains_itself) {
     char output[4096];
     assert_int_equal(run(NULL, "--help", output), 0);
     expect_output(output, "Usage: fetch-data.sh");
     expect_output(output, "QSYNC_DATA_MIRROR");
 }
 
-static void refuses_wrong_usage(void **state) {
-    (void)state;
+TEST(refuses_wrong_usage) {
     char output[4096];
     assert_int_equal(run(NULL, "", output), 2);
     expect_output(output, "FOLDER is missing");
@@ -57,8 +55,7 @@ static void refuses_wrong_usage(void **state) {
 }
 
 /* What has another sum is dropped: neither the file nor a part of it stays. */
-static void drops_wrong_sums(void **state) {
-    (void)state;
+TEST(drops_wrong_sums) {
     char output[4096], mirror[300], arguments[400];
     unsigned char wrong[] = "not the digits";
     subfolder_make("mirror");
@@ -75,8 +72,7 @@ static void drops_wrong_sums(void **state) {
 }
 
 /* A whole mirror of MNIST; what has come is loadable and not fetched again, what is damaged is. */
-static void fetches_and_repairs(void **state) {
-    (void)state;
+TEST(fetches_and_repairs) {
     char output[4096], mirror[600], arguments[400], folder[300];
     const char *shared = getenv("QS_TEST_SHARED");
     qs_dataset set;
@@ -85,7 +81,7 @@ static void fetches_and_repairs(void **state) {
     snprintf(folder, sizeof folder, "%s/sets", test_folder);
     snprintf(arguments, sizeof arguments, "'%s' mnist", folder);
     if (run(mirror, arguments, output) != 0) fail_msg("%s", output);
-    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set));
     assert_int_equal(set.count, 10000);
     qs_dataset_release(&set);
 
@@ -95,16 +91,8 @@ static void fetches_and_repairs(void **state) {
     assert_int_equal(run(mirror, arguments, output), 0);
     expect_output(output, "train-images-idx3-ubyte.gz is there");
     expect_output(output, "/t10k-labels-idx1-ubyte.gz\n");
-    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set));
     qs_dataset_release(&set);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(explains_itself),
-        cmocka_unit_test(refuses_wrong_usage),
-        cmocka_unit_test(drops_wrong_sums),
-        cmocka_unit_test(fetches_and_repairs),
-    };
-    return cmocka_run_group_tests_name("data.fetch", tests, setup, folder_teardown);
-}
+TEST_MAIN_WITH(setup, folder_teardown, explains_itself, refuses_wrong_usage, drops_wrong_sums, fetches_and_repairs)

@@ -3,17 +3,8 @@
 #ifndef TESTS_DATA_FILES_H
 #define TESTS_DATA_FILES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/folder.h"
 
-#include <cmocka.h>
-
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -25,25 +16,17 @@ typedef struct bytes {
     size_t count;
 } bytes;
 
-static char test_folder[256];
-
-static inline int remove_entry(const char *path, const struct stat *facts, int type, struct FTW *place) {
-    (void)facts;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
+static char test_folder[FOLDER_PATH];
 
 static inline int folder_setup(void **state) {
     (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(test_folder, sizeof test_folder, "%s/qsync-data-XXXXXX", base ? base : "/tmp");
-    return mkdtemp(test_folder) ? 0 : -1;
+    folder_make(test_folder);
+    return 0;
 }
 
 static inline int folder_teardown(void **state) {
     (void)state;
-    return nftw(test_folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(test_folder);
 }
 
 static inline void file_write(const char *name, bytes content) {
@@ -101,7 +84,7 @@ static inline void expect_failure(const char *name, const char *folder, qs_part 
     if (got != status) fail_msg("status %d instead of %d: %s", got, status, qs_message());
     assert_memory_equal(&dataset, &untouched, sizeof dataset);
     for (; *parts; parts++) {
-        if (!strstr(qs_message(), *parts)) fail_msg("message lacks '%s': %s", *parts, qs_message());
+        assert_message(*parts);
     }
 }
 

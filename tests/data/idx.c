@@ -43,10 +43,9 @@ static void use_packed_images(bytes packed) {
     file_write("t10k-images-idx3-ubyte.gz", packed);
 }
 
-static void loads_exactly(void **state) {
-    (void)state;
+TEST(loads_exactly) {
     qs_dataset set;
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &set));
     assert_int_equal(set.count, count);
     assert_string_equal(set.name, "mnist");
     assert_memory_equal(set.images, images_memory + 16, count * item);
@@ -55,20 +54,18 @@ static void loads_exactly(void **state) {
     assert_null(set.images);
 }
 
-static void limit_keeps_first(void **state) {
-    (void)state;
+TEST(limit_keeps_first) {
     qs_dataset set;
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 2, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 2, &set));
     assert_int_equal(set.count, 2);
     assert_memory_equal(set.images, images_memory + 16, 2 * item);
     qs_dataset_release(&set);
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 1000, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 1000, &set));
     assert_int_equal(set.count, count);
     qs_dataset_release(&set);
 }
 
-static void limit_hides_no_fault(void **state) {
-    (void)state;
+TEST(limit_hides_no_fault) {
     qs_dataset set;
     bytes longer = copied(images, 1);
     longer.count++;
@@ -77,15 +74,14 @@ static void limit_hides_no_fault(void **state) {
     free(longer.data);
 }
 
-static void gzip_equals_plain(void **state) {
-    (void)state;
+TEST(gzip_equals_plain) {
     qs_dataset plain, packed;
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &plain), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &plain));
     bytes gz_images = gzipped(images), gz_labels = gzipped(labels);
     use_packed_images(gz_images);
     file_remove(labels_name);
     file_write("t10k-labels-idx1-ubyte.gz", gz_labels);
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &packed), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &packed));
     expect_equal_sets(&plain, &packed);
     qs_dataset_release(&packed);
     /* gzip allows members in a row: the file cut in two and packed piece by piece is the same data. */
@@ -94,7 +90,7 @@ static void gzip_equals_plain(void **state) {
     memcpy(joined.data + first.count, second.data, second.count);
     joined.count += second.count;
     use_packed_images(joined);
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &packed), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &packed));
     expect_equal_sets(&plain, &packed);
     qs_dataset_release(&packed);
     qs_dataset_release(&plain);
@@ -105,8 +101,7 @@ static void gzip_equals_plain(void **state) {
     free(joined.data);
 }
 
-static void every_truncation_fails(void **state) {
-    (void)state;
+TEST(every_truncation_fails) {
     for (size_t cut = 0; cut < images_bytes; cut += cut < 20 ? 1 : 97) {
         file_write(images_name, (bytes){images_memory, cut});
         expect_bad_file("mnist", test_folder, QS_PART_TEST, images_name, ": offset ");
@@ -118,8 +113,7 @@ static void every_truncation_fails(void **state) {
     }
 }
 
-static void every_gzip_truncation_fails(void **state) {
-    (void)state;
+TEST(every_gzip_truncation_fails) {
     bytes packed = gzipped(images);
     for (size_t cut = 0; cut < packed.count; cut += cut < 20 || cut + 20 > packed.count ? 1 : 31) {
         use_packed_images((bytes){packed.data, cut});
@@ -129,8 +123,7 @@ static void every_gzip_truncation_fails(void **state) {
 }
 
 /* Past the 10 bytes of gzip header the code, the sum and the length cover every bit. */
-static void every_gzip_corruption_fails(void **state) {
-    (void)state;
+TEST(every_gzip_corruption_fails) {
     bytes packed = gzipped(images);
     for (size_t at = 10; at<packed.count; at += at + 10> packed.count ? 1 : 17) {
         packed.data[at] ^= (unsigned char)(1u << at % 8);
@@ -141,8 +134,7 @@ static void every_gzip_corruption_fails(void **state) {
     free(packed.data);
 }
 
-static void every_header_byte_counts(void **state) {
-    (void)state;
+TEST(every_header_byte_counts) {
     for (size_t at = 0; at < 16; at++) {
         bytes wrong = copied(images, 0);
         wrong.data[at] ^= 0x10;
@@ -152,8 +144,7 @@ static void every_header_byte_counts(void **state) {
     }
 }
 
-static void names_magic_and_size(void **state) {
-    (void)state;
+TEST(names_magic_and_size) {
     file_write(images_name, labels);
     expect_bad_file("mnist", test_folder, QS_PART_TEST, "offset 0: magic number is 2049, must be 2051");
     bytes wide = copied(images, 0);
@@ -163,8 +154,7 @@ static void names_magic_and_size(void **state) {
     free(wide.data);
 }
 
-static void refuses_absurd_counts(void **state) {
-    (void)state;
+TEST(refuses_absurd_counts) {
     bytes huge = copied(images, 0);
     big_endian(huge.data + 4, UINT32_MAX);
     file_write(images_name, huge);
@@ -180,8 +170,7 @@ static void refuses_absurd_counts(void **state) {
     free(huge.data);
 }
 
-static void refuses_mismatched_counts(void **state) {
-    (void)state;
+TEST(refuses_mismatched_counts) {
     bytes fewer = copied(labels, 0);
     big_endian(fewer.data + 4, count - 1);
     fewer.count--;
@@ -190,8 +179,7 @@ static void refuses_mismatched_counts(void **state) {
     free(fewer.data);
 }
 
-static void refuses_trailing_bytes(void **state) {
-    (void)state;
+TEST(refuses_trailing_bytes) {
     bytes longer = copied(images, 1);
     longer.count++;
     file_write(images_name, longer);
@@ -209,8 +197,7 @@ static void refuses_trailing_bytes(void **state) {
     free(dirty.data);
 }
 
-static void refuses_labels_out_of_range(void **state) {
-    (void)state;
+TEST(refuses_labels_out_of_range) {
     bytes wrong = copied(labels, 0);
     wrong.data[8 + 3] = 10;
     file_write(labels_name, wrong);
@@ -218,8 +205,7 @@ static void refuses_labels_out_of_range(void **state) {
     free(wrong.data);
 }
 
-static void refuses_empty_and_false_gzip(void **state) {
-    (void)state;
+TEST(refuses_empty_and_false_gzip) {
     file_write(images_name, (bytes){images_memory, 0});
     expect_bad_file("mnist", test_folder, QS_PART_TEST, images_name, "offset 0: the file is empty");
     use_packed_images(images);
@@ -230,8 +216,7 @@ static void refuses_empty_and_false_gzip(void **state) {
     free(nothing.data);
 }
 
-static void names_missing_files(void **state) {
-    (void)state;
+TEST(names_missing_files) {
     file_remove(labels_name);
     expect_bad_file("mnist", test_folder, QS_PART_TEST, labels_name, "tools/fetch-data.sh", "QSYNC_DATA");
     expect_bad_file("mnist", test_folder, QS_PART_TRAINING, "train-images-idx3-ubyte", test_folder);
@@ -239,17 +224,15 @@ static void names_missing_files(void **state) {
     expect_bad_file("mnist", NULL, QS_PART_TEST, "QSYNC_DATA", "shapes");
 }
 
-static void reads_the_environment(void **state) {
-    (void)state;
+TEST(reads_the_environment) {
     qs_dataset set;
     setenv("QSYNC_DATA", test_folder, 1);
-    assert_int_equal(qs_dataset_load("mnist", NULL, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", NULL, QS_PART_TEST, 0, &set));
     qs_dataset_release(&set);
     unsetenv("QSYNC_DATA");
 }
 
-static void lists_names(void **state) {
-    (void)state;
+TEST(lists_names) {
     expect_failure("emnist", test_folder, QS_PART_TEST, QS_USAGE,
                    (const char *const[]){"emnist", "mnist, fashion-mnist, cifar10, cifar100, shapes", NULL});
     size_t names = 0;
@@ -259,8 +242,7 @@ static void lists_names(void **state) {
 }
 
 /* MNIST and Fashion-MNIST share file names: the one's folder must not be taken for the other's. */
-static void keeps_sets_apart(void **state) {
-    (void)state;
+TEST(keeps_sets_apart) {
     char folder[300];
     qs_dataset set;
     subfolder_make("mnist");
@@ -268,10 +250,10 @@ static void keeps_sets_apart(void **state) {
     file_write("mnist/t10k-labels-idx1-ubyte", labels);
     snprintf(folder, sizeof folder, "%s/mnist/", test_folder);
     expect_bad_file("fashion-mnist", folder, QS_PART_TEST, "no file t10k-images-idx3-ubyte");
-    assert_int_equal(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", folder, QS_PART_TEST, 0, &set));
     qs_dataset_release(&set);
     file_remove(images_name);
-    assert_int_equal(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &set), QS_OK);
+    assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &set));
     qs_dataset_release(&set);
 }
 

@@ -2,17 +2,8 @@
 // labels: short
 // covers: mnist fashion_mnist cifar10 cifar100
 /* The published sets, where QS_TEST_SHARED/data has them: counts, balance of classes, and the constants of normalisation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "qsync/data.h"
@@ -31,7 +22,7 @@ static void load(const char *name, qs_part part, qs_dataset *set) {
     struct stat facts;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (!folder[0] || stat(path, &facts) != 0) skip();
-    if (qs_dataset_load(name, folder, part, 0, set) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_dataset_load(name, folder, part, 0, set));
 }
 
 static void expect_balance(const qs_dataset *set) {
@@ -97,19 +88,16 @@ static void check_idx(const char *name, bool balanced) {
     qs_dataset_release(&set);
 }
 
-static void mnist(void **state) {
-    (void)state;
+TEST(mnist) {
     check_idx("mnist", false);
 }
 
-static void fashion_mnist(void **state) {
-    (void)state;
+TEST(fashion_mnist) {
     check_idx("fashion-mnist", true);
 }
 
 /* Whole batches of 10,000, as many as are there. */
-static void cifar10(void **state) {
-    (void)state;
+TEST(cifar10) {
     qs_dataset set;
     load("cifar10", QS_PART_TRAINING, &set);
     assert_true(set.count > 0 && set.count % 10000 == 0);
@@ -122,8 +110,7 @@ static void cifar10(void **state) {
 }
 
 /* The whole set, or the subset with equally many images of each class. */
-static void cifar100(void **state) {
-    (void)state;
+TEST(cifar100) {
     qs_dataset set;
     load("cifar100", QS_PART_TRAINING, &set);
     assert_true(set.count == 50000 || set.count == 4000);
@@ -136,12 +123,4 @@ static void cifar100(void **state) {
     qs_dataset_release(&set);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mnist),
-        cmocka_unit_test(fashion_mnist),
-        cmocka_unit_test(cifar10),
-        cmocka_unit_test(cifar100),
-    };
-    return cmocka_run_group_tests_name("data.published", tests, setup, NULL);
-}
+TEST_MAIN_WITH(setup, NULL, mnist, fashion_mnist, cifar10, cifar100)

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The generated set: the same bytes everywhere, balanced, training and test parts apart, and beyond a linear classifier. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/data.h"
 
 enum { values = 32 * 32 * 3, classes = 10 };
@@ -31,8 +21,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void has_its_counts(void **state) {
-    (void)state;
+TEST(has_its_counts) {
     int64_t each[classes] = {0};
     assert_int_equal(training.count, 12000);
     assert_int_equal(test.count, 2000);
@@ -42,26 +31,23 @@ static void has_its_counts(void **state) {
         assert_int_equal(each[class], 1200);
 }
 
-static void same_for_any_limit_and_threads(void **state) {
-    (void)state;
+TEST(same_for_any_limit_and_threads) {
     qs_dataset few;
-    assert_int_equal(qs_threads_set(3), QS_OK);
-    assert_int_equal(qs_dataset_load("shapes", "/nowhere", QS_PART_TRAINING, 100, &few), QS_OK);
-    assert_int_equal(qs_threads_set(1), QS_OK);
+    assert_ok(qs_threads_set(3));
+    assert_ok(qs_dataset_load("shapes", "/nowhere", QS_PART_TRAINING, 100, &few));
+    assert_ok(qs_threads_set(1));
     assert_int_equal(few.count, 100);
     assert_memory_equal(few.images, training.images, (size_t)few.count * values);
     qs_dataset_release(&few);
 }
 
 /* A published figure rests on these bytes: they may only change together with this number, and knowingly. */
-static void same_on_every_machine(void **state) {
-    (void)state;
+TEST(same_on_every_machine) {
     assert_int_equal(qs_hash(training.images, 200 * values, 0), UINT64_C(0x48c46a242e57b289));
     assert_memory_not_equal(training.images, test.images, values);
 }
 
-static void constants_are_measured(void **state) {
-    (void)state;
+TEST(constants_are_measured) {
     for (int channel = 0; channel < 3; channel++) {
         double sum = 0, squares = 0, count = (double)training.count * values / 3;
         for (int64_t i = channel; i < training.count * values; i += 3) {
@@ -126,8 +112,7 @@ static double linear_accuracy(const float *weights, const qs_dataset *set, int64
 
 /* Softmax regression by SGD learns part of the training images by heart and next to nothing of the test images: it stays below 80 % by
  * far. That it has learnt at all (training images above 25 %, chance being 10 %) shows that the classifier works. */
-static void beyond_a_linear_classifier(void **state) {
-    (void)state;
+TEST(beyond_a_linear_classifier) {
     const int64_t count = 3000;
     float *weights = calloc((values + 1) * classes, sizeof *weights), image[values];
     for (int epoch = 0; epoch < 4; epoch++) {
@@ -144,23 +129,16 @@ static void beyond_a_linear_classifier(void **state) {
 }
 
 /* A shape stands for a set that nobody has. */
-static void shape_alone(void **state) {
-    (void)state;
+TEST(shape_alone) {
     static const char *const wrong[] = {"3x224x224", "3x224x224:0", "3x-2x3:4", "3x224x224:10 ", "03x2x2:2", "3x2x70000:2", "x"};
     int channels, height, width, labels;
     qs_dataset set;
-    assert_int_equal(qs_dataset_shape("3x224x160:1000", &channels, &height, &width, &labels), QS_OK);
+    assert_ok(qs_dataset_shape("3x224x160:1000", &channels, &height, &width, &labels));
     assert_true(channels == 3 && height == 224 && width == 160 && labels == 1000);
-    assert_int_equal(qs_dataset_load("3x224x160:1000", NULL, QS_PART_TRAINING, 0, &set), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "shape without images"));
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_refused(qs_dataset_load("3x224x160:1000", NULL, QS_PART_TRAINING, 0, &set), QS_USAGE, "shape without images");
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(qs_dataset_shape(wrong[i], &channels, &height, &width, &labels), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_its_counts),         cmocka_unit_test(same_for_any_limit_and_threads), cmocka_unit_test(same_on_every_machine),
-        cmocka_unit_test(constants_are_measured), cmocka_unit_test(beyond_a_linear_classifier),     cmocka_unit_test(shape_alone),
-    };
-    return cmocka_run_group_tests_name("data.shapes", tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, has_its_counts, same_for_any_limit_and_threads, same_on_every_machine, constants_are_measured,
+               beyond_a_linear_classifier, shape_alone)

@@ -2,9 +2,9 @@
 /* Kernels allocate nothing in the step: every allocation of the process is counted while a kernel runs, at every ceiling. The library's own
  * book-keeping of one call is allowed 1 KiB; kernels whose fact says `allocates` are exempt, and must be few. */
 // labels: short
-#include "allocations.h"
+#include "kit/allocations.h"
 #include "device_support.h"
-#include "integer_cases.h"
+#include "kit/integer_cases.h"
 
 #if COUNTING
 
@@ -18,15 +18,14 @@ static size_t bytes_of_run(qs_device *device, const qs_case *one) {
     count_begin();
     const qs_status status = qs_kernel_run(kernel.kernel, &b.run);
     const size_t bytes = count_end();
-    assert_int_equal(status, QS_OK);
+    assert_ok(status);
     kernel_release(&kernel);
     bound_release(&b);
     return bytes;
 }
 
 /* Of the program, and of a library it calls. */
-static void test_counter_counts(void **state) {
-    (void)state;
+TEST(test_counter_counts) {
     static char text[3001];
     memset(text, 'a', sizeof text - 1);
     count_begin();
@@ -47,8 +46,7 @@ static bool is_excused(const qs_device *device, const qs_kernel_fact *fact) {
     return !strcmp(test_ceiling, "portable") && strstr(fact->kernel, "gemm");
 }
 
-static void test_every_case(void **state) {
-    (void)state;
+TEST(test_every_case) {
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
     const qs_op *op;
     int cases = 0, exempt = 0;
@@ -70,8 +68,7 @@ static void test_every_case(void **state) {
 }
 
 /* What is taken only when it is asked for. */
-static void test_gathered(void **state) {
-    (void)state;
+TEST(test_gathered) {
     qs_device *device = NULL;
     int cases = 0;
     assert_ok(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = 1, .isa = test_ceiling, .speed = 1, .family = "gathered"},
@@ -93,8 +90,8 @@ static void test_gathered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter_counts), cmocka_unit_test(test_every_case),
                                        cmocka_unit_test(test_gathered)};
-    if (!built("cpu")) return 77;
-    return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
+    if (!backend_exists("cpu")) return 77;
+    return run_per_ceiling(tests, COUNT_OF(tests));
 }
 
 #else

@@ -4,7 +4,7 @@
  * for bit as by the other products of ours. */
 // labels: short
 #include "device_support.h"
-#include "processor.h"
+#include "kit/processor.h"
 
 typedef struct size {
     int batch, channels, height, width, outputs, kernel[2], stride, padding;
@@ -16,7 +16,7 @@ static const size sizes[] = {
     {2, 1, 9, 9, 3, {3, 2}, 1, 1},     {3, 128, 2, 2, 24, {3, 3}, 1, 1},  {2, 16, 7, 7, 16, {1, 3}, 3, 0},  {4, 5, 6, 6, 9, {2, 4}, 2, 2},
     {3, 16, 64, 60, 16, {3, 3}, 1, 1}, {1, 20, 130, 70, 8, {3, 3}, 1, 1}, {1, 4, 140, 90, 9, {5, 5}, 2, 2},
 };
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = COUNT_OF(sizes) };
 
 /* For Winograd's tiles: results in whole ones and not, more than are transformed at a time, weights by panels, every number of
  * vectors in one's rows. */
@@ -24,7 +24,7 @@ static const size tiled[] = {
     {2, 16, 8, 8, 16, {3, 3}, 1, 1}, {3, 32, 9, 7, 48, {3, 3}, 1, 1},    {5, 48, 6, 11, 32, {3, 3}, 1, 0},
     {1, 16, 5, 4, 80, {3, 3}, 1, 2}, {2, 64, 12, 13, 112, {3, 3}, 1, 1}, {9, 16, 34, 30, 64, {3, 3}, 1, 1},
 };
-enum { TILED = sizeof tiled / sizeof tiled[0] };
+enum { TILED = COUNT_OF(tiled) };
 
 static int out_of(int extent, int kernel, const size *s) {
     return (extent + 2 * s->padding - kernel) / s->stride + 1;
@@ -40,7 +40,7 @@ static const struct {
 } families[] = {{"direct", FORWARD, SIZES, sizes},          {"direct", INPUT_GRADIENT, SIZES, sizes},
                 {"taps", WEIGHT_GRADIENT, SIZES, sizes},    {"winograd", FORWARD, TILED, tiled},
                 {"winograd", INPUT_GRADIENT, TILED, tiled}, {"winograd", WEIGHT_GRADIENT, TILED, tiled}};
-enum { FAMILIES = sizeof families / sizeof families[0] };
+enum { FAMILIES = COUNT_OF(families) };
 
 /* Codes with a step for all, or with as many as there can be; shapes in four numbers. */
 static int put_codes(const char *role, const char *format, const int shape[4], const char *steps, char *text) {
@@ -147,7 +147,7 @@ static int every_size(void (*look)(const char *family, bound *from), int *others
     for (int i = 0; i < FAMILIES; i++) {
         const char *family = families[i].name;
         qs_device *device = open_family(family, 1);
-        for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++)
+        for (size_t f = 0; f < COUNT_OF(formats); f++)
             for (int s = 0; s < families[i].sizes; s++) {
                 bound from, out;
                 make_case(&families[i].size[s], families[i].pass, formats[f], s % 2, s % 3 ? "fp32" : "bf16", 90 + (uint64_t)s, &from);
@@ -218,24 +218,20 @@ static void expect_all(void (*look)(const char *family, bound *from)) {
                  floats * TILED);
 }
 
-static void test_reference(void **state) {
-    (void)state;
+TEST(test_reference) {
     expect_all(against_reference);
 }
 
-static void test_threads(void **state) {
-    (void)state;
+TEST(test_threads) {
     expect_all(with_threads);
 }
 
-static void test_codes(void **state) {
-    (void)state;
+TEST(test_codes) {
     expect_all(as_other_products);
 }
 
 /* The largest codes: sums just within 32 bits, though 128 too many of each source code are far outside; sums beyond are left to others. */
-static void test_headroom(void **state) {
-    (void)state;
+TEST(test_headroom) {
     static const struct {
         int pixels;
         bool fits;
@@ -281,8 +277,7 @@ static double error_of(const char *family, bound *from, bound *expected, const f
 }
 
 /* Winograd's tiles beside direct sums, inside an image: the points 2 and -1/2 have a third of the error of 2 and -2, which fail here. */
-static void test_tile_errors(void **state) {
-    (void)state;
+TEST(test_tile_errors) {
     qs_device *device = open_family("winograd", 1);
     const tiles_there there = tiles_of(device);
     qs_device_close(device);
@@ -305,6 +300,6 @@ static void test_tile_errors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tile_errors), cmocka_unit_test(test_reference), cmocka_unit_test(test_threads),
                                        cmocka_unit_test(test_codes), cmocka_unit_test(test_headroom)};
-    if (!built("cpu")) return 77;
-    return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
+    if (!backend_exists("cpu")) return 77;
+    return run_per_ceiling(tests, COUNT_OF(tests));
 }

@@ -4,30 +4,19 @@
 #ifndef QSYNC_TESTS_DEVICE_SUPPORT_H
 #define QSYNC_TESTS_DEVICE_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "op_support.h"
-#include "qsync/device.h"
+#include "kit/cases.h"
+#include "kit/device.h"
 
 static const char *const ceilings[] = {"all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", "portable"};
-enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
+enum { CEILINGS = COUNT_OF(ceilings) };
 
 /* ---- A device and its kernels ---- */
-
-static inline bool built(const char *backend) {
-    for (size_t i = 0; qs_device_backend_at(i); i++) {
-        if (!strcmp(qs_device_backend_at(i), backend)) return true;
-    }
-    return false;
-}
 
 static inline qs_device *open_device(const char *backend, const char *isa, int threads, double speed) {
     qs_device *device = NULL;
@@ -99,7 +88,7 @@ static inline bool exact_operator(const qs_case *one) {
     const char *name = one->op->name;
     if (one->op->optimizer) return true;
     if (!strcmp(name, "max_pool") && !strcmp(one->pass->name, "backward")) return false; /* sums of overlapping windows */
-    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(exact); i++) {
         if (!strcmp(exact[i], name)) return true;
     }
     return false;

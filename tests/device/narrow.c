@@ -76,14 +76,13 @@ static void put_value(bound *b, int64_t every, const float *values, int64_t coun
     }
 }
 
-static void test_bits(void **state) {
-    (void)state;
+TEST(test_bits) {
     static const float special[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 0x1p-140f, 57344.0f, -57344.0f};
     int floats = 0, doubles = 0;
     for (int threads = 1; threads <= 3; threads += 2) {
         qs_device *device = open_device("cpu", test_ceiling, threads, 1);
-        for (size_t a = 0; a < sizeof accumulators / sizeof *accumulators; a++)
-            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (size_t a = 0; a < COUNT_OF(accumulators); a++)
+            for (size_t s = 0; s < COUNT_OF(shapes); s++) {
                 const size_t format = (a + s + (size_t)threads / 2) % FORMATS;
                 char text[QS_CASE_TEXT];
                 bound expected;
@@ -91,7 +90,7 @@ static void test_bits(void **state) {
                 bound_parse(&expected, case_of(s, format, a, text), 5 + a);
                 expected.run.first_sample = 12345;
                 spread_values(&expected);
-                if ((a + s) % 5 == 0) put_value(&expected, 11, special, sizeof special / sizeof *special);
+                if ((a + s) % 5 == 0) put_value(&expected, 11, special, COUNT_OF(special));
                 bound_run(&expected);
                 check_bits(device, &expected, text);
                 assert_ok(qs_device_fact(device, &expected.one, &fact));
@@ -104,8 +103,7 @@ static void test_bits(void **state) {
 }
 
 /* Sums of integers below 2^10 are exact in 9 mantissa bits and more, whatever the adder: they equal those of the kernel library. */
-static void test_exact_sums(void **state) {
-    (void)state;
+TEST(test_exact_sums) {
     static const char *const plain[] = {
         "conv2d/forward src=fp32[2,8,9,9] weights=fp32[24,8,3,3] dst=fp32[2,24,9,9] kernel=3x3 padding=1x1",
         "conv2d/input_gradient weights=fp32[24,8,3,3] diff_dst=fp32[2,24,5,5] diff_src=fp32[2,8,9,9] kernel=3x3 stride=2x2 padding=1x1",
@@ -114,8 +112,8 @@ static void test_exact_sums(void **state) {
     static const char *const wide[] = {"fp(6,10)/align-truncate", "fp(8,10)/chunk64/nearest-even", "fp(6,9)/toward-zero",
                                        "fp(7,10)/chunk16/stochastic"};
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
-    for (size_t p = 0; p < sizeof plain / sizeof *plain; p++)
-        for (size_t w = 0; w < sizeof wide / sizeof *wide; w++) {
+    for (size_t p = 0; p < COUNT_OF(plain); p++)
+        for (size_t w = 0; w < COUNT_OF(wide); w++) {
             bound exact, narrow;
             bound_kernel left, right;
             bound_parse(&exact, plain[p], 3);
@@ -147,8 +145,7 @@ static void test_exact_sums(void **state) {
 
 /* 256 products of 1 in 4 mantissa bits. To nearest the sum stays at 32 (32 + 1 is a tie, and even); cut off, it stays there too; chunks of
  * 32 reach 32 each and, added in turn, 256; by chance it is 256 in the mean. */
-static void test_swamping(void **state) {
-    (void)state;
+TEST(test_swamping) {
     static const struct {
         const char *accumulator;
         float sum;
@@ -156,7 +153,7 @@ static void test_swamping(void **state) {
                    {"fp(8,4)/chunk32/nearest-even", 256},  {"fp(8,4)/chunk32/toward-zero", 256}, {"fp(8,7)/nearest-even", 256},
                    {"fp(5,4)/chunk64/align-truncate", 128}};
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
-    for (size_t h = 0; h < sizeof by_hand / sizeof *by_hand; h++)
+    for (size_t h = 0; h < COUNT_OF(by_hand); h++)
         for (size_t f = 0; f < FORMATS; f++) {
             char text[QS_CASE_TEXT];
             bound b;
@@ -181,8 +178,7 @@ static void test_swamping(void **state) {
 
 /* The mean over many sums. An addition of 1 where places are P rounds with variance P - 1, 31 at most: a sum has a standard deviation of at
  * most sqrt(256 · 31) = 89, the mean of 4096 of them 1.4; 5 of these are allowed. */
-static void test_chance(void **state) {
-    (void)state;
+TEST(test_chance) {
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
     for (int lanes = 0; lanes < 2; lanes++) {
         char text[QS_CASE_TEXT];
@@ -216,7 +212,7 @@ int main(void) {
         cmocka_unit_test(test_swamping),
         cmocka_unit_test(test_chance),
     };
-    if (!built("cpu")) return 77;
+    if (!backend_exists("cpu")) return 77;
     static const char *const vectors[] = {"all", "avx2", "portable"};
-    return run_under(vectors, sizeof vectors / sizeof *vectors, tests, sizeof tests / sizeof tests[0]);
+    return run_under(vectors, COUNT_OF(vectors), tests, COUNT_OF(tests));
 }

@@ -12,7 +12,7 @@ static const char *const formats[] = {"fp(6,9)", "fp(8,7)",  "fp(5,10)", "fp(8,2
 static const char *const stages[] = {"", "/chunk8", "/product(5)", "/chunk4/product(20)"};
 /* Products of 48, 16, 22, 24 and 6 places: fp32 lanes hold all but the first, and align those of up to 23. */
 static const char *const operands[] = {"fp32", "bf16", "fp16", "fp(4,11,0)", "fp(5,2,0)"};
-enum { FORMATS = sizeof formats / sizeof *formats, STAGES = sizeof stages / sizeof *stages, OPERANDS = sizeof operands / sizeof *operands };
+enum { FORMATS = COUNT_OF(formats), STAGES = COUNT_OF(stages), OPERANDS = COUNT_OF(operands) };
 
 /* ---- Values; k counts along the products of a sum ---- */
 
@@ -96,7 +96,7 @@ static const struct {
     float (*value)(dice *d, int64_t k);
 } kinds[] = {{"ordinary", ordinary}, {"cancelling", cancelling}, {"tying", tying}, {"small", small},    {"minute", minute},
              {"unlike", unlike},     {"mixed", mixed},           {"large", large}, {"growing", growing}};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = COUNT_OF(kinds) };
 
 /* ---- Cases ---- */
 
@@ -140,23 +140,19 @@ static void check_adder(const char *adder) {
     qs_device_close(device);
 }
 
-static void test_align_truncate(void **state) {
-    (void)state;
+TEST(test_align_truncate) {
     check_adder("align-truncate");
 }
 
-static void test_nearest_even(void **state) {
-    (void)state;
+TEST(test_nearest_even) {
     check_adder("nearest-even");
 }
 
-static void test_toward_zero(void **state) {
-    (void)state;
+TEST(test_toward_zero) {
     check_adder("toward-zero");
 }
 
-static void test_stochastic(void **state) {
-    (void)state;
+TEST(test_stochastic) {
     check_adder("stochastic");
 }
 
@@ -167,7 +163,7 @@ int main(void) {
         cmocka_unit_test(test_toward_zero),
         cmocka_unit_test(test_stochastic),
     };
-    if (!built("cpu")) return 77;
+    if (!backend_exists("cpu")) return 77;
     static const char *const vectors[] = {"all", "avx2", "portable"};
-    return run_under(vectors, sizeof vectors / sizeof *vectors, tests, sizeof tests / sizeof tests[0]);
+    return run_under(vectors, COUNT_OF(vectors), tests, COUNT_OF(tests));
 }

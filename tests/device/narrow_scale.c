@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of narrow accumulators' factors: which operands fused lanes take, and that they find their values there. */
 // labels: short
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/kit.h"
 
-#include <cmocka.h>
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 /* By itself: builds without the device cpu have none of it. */
 #include "../../src/device/cpu/narrow/narrow_scale.c"
 
 static qs_narrow narrow_of(const char *text) {
     qs_narrow narrow;
-    assert_int_equal(qs_narrow_find(text, &narrow), QS_OK);
+    assert_ok(qs_narrow_find(text, &narrow));
     return narrow;
-}
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
 }
 
 static bool fits(const char *text, const qs__narrow_range range[2], qs__narrow_rule *rule) {
@@ -33,8 +21,7 @@ static bool fits(const char *text, const qs__narrow_range range[2], qs__narrow_r
     return qs__narrow_fit(&narrow, 4096, range, rule);
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     const qs__narrow_range ordinary = qs__narrow_range_of(bits_of(4.5f), bits_of(0x1.8p-20f));
     assert_true(ordinary.finite && ordinary.least == -20 && ordinary.most == 3);
     const qs__narrow_range least = qs__narrow_range_of(1, 1), zeros = qs__narrow_range_of(0, 0);
@@ -43,8 +30,7 @@ static void test_ranges(void **state) {
     assert_false(qs__narrow_range_of(bits_of(NAN), 1).finite);
 }
 
-static void test_accumulators(void **state) {
-    (void)state;
+TEST(test_accumulators) {
     static const struct {
         const char *text;
         bool fuses;
@@ -56,15 +42,14 @@ static void test_accumulators(void **state) {
                  {"fp(6,12)/stochastic", false},
                  {"fp(6,9)/product(20)/align-truncate", true},
                  {"fp(6,9)/product(21)/align-truncate", false}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         const qs_narrow narrow = narrow_of(known[i].text);
         if (qs__narrow_fuses(&narrow, narrow.product_bits != 0) != known[i].fuses) fail_msg("%s", known[i].text);
     }
 }
 
 /* Operands of training fit, and what they come to in most accumulators cannot saturate; what lies too far apart does not fit. */
-static void test_operands(void **state) {
-    (void)state;
+TEST(test_operands) {
     static const struct {
         const char *text;
         qs__narrow_range range[2];
@@ -83,7 +68,7 @@ static void test_operands(void **state) {
         {"fp(8,9)/product(5)/nearest-even", {{true, -149, 3}, {true, -149, 10}}, false, false},
         {"fp(6,9)/stochastic", {{true, -30, 3}, {true, -30, 3}}, true, true},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         qs__narrow_rule rule;
         if (fits(known[i].text, known[i].range, &rule) != known[i].fits) fail_msg("%zu: %s", i, known[i].text);
         if (known[i].fits) assert_true(rule.variant.saturates == known[i].saturates);
@@ -116,15 +101,14 @@ static void check_rule(const qs_narrow *narrow, const qs__narrow_range range[2],
     if (rule->variant.rounds) assert_true(least_product >= (double)FLT_MIN && largest_product * 0x1p23 <= (double)FLT_MAX);
 }
 
-static void test_scales(void **state) {
-    (void)state;
+TEST(test_scales) {
     static const char *const texts[] = {"fp(6,9)/toward-zero",     "fp(2,3)/nearest-even",           "fp(5,10)/toward-zero",
                                         "fp(7,20)/align-truncate", "fp(8,1)/nearest-even",           "fp(6,9)/product(20)/toward-zero",
                                         "fp(8,7)/align-truncate",  "fp(8,3)/product(1)/nearest-even"};
     static const int ends[] = {-149, -140, -126, -100, -60, -30, -10, 0, 1, 5, 20, 60, 100, 127, 128};
-    enum { ENDS = sizeof ends / sizeof *ends };
+    enum { ENDS = COUNT_OF(ends) };
     int found = 0, tried = 0;
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+    for (size_t t = 0; t < COUNT_OF(texts); t++)
         for (int pair = 0; pair < ENDS * ENDS * ENDS * ENDS; pair++) {
             const int end[] = {pair % ENDS, pair / ENDS % ENDS, pair / ENDS / ENDS % ENDS, pair / ENDS / ENDS / ENDS};
             const qs__narrow_range range[] = {{true, ends[end[0]], ends[end[1]]}, {true, ends[end[2]], ends[end[3]]}};
@@ -139,12 +123,4 @@ static void test_scales(void **state) {
     if (found < tried / 4 || found == tried) fail_msg("%d of %d fit", found, tried);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_accumulators),
-        cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_scales),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_ranges, test_accumulators, test_operands, test_scales)

@@ -65,6 +65,6 @@ static void unknown_is_zero(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(narrower_is_faster), cmocka_unit_test(no_product_passes_it),
                                        cmocka_unit_test(unknown_is_zero)};
-    if (!built("cpu")) return 77;
-    return run_per_ceiling(tests, sizeof tests / sizeof tests[0]);
+    if (!backend_exists("cpu")) return 77;
+    return run_per_ceiling(tests, COUNT_OF(tests));
 }

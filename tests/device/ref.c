@@ -3,8 +3,7 @@
 // labels: short
 #include "device_support.h"
 
-static void test_registry(void **state) {
-    (void)state;
+TEST(test_registry) {
     bool found = false;
     for (size_t i = 0; qs_device_backend_at(i); i++) {
         found |= !strcmp(qs_device_backend_at(i), "ref");
@@ -12,13 +11,11 @@ static void test_registry(void **state) {
     assert_true(found);
 }
 
-static void test_options(void **state) {
-    (void)state;
+TEST(test_options) {
     qs_device *device = NULL;
     qs_device_options options = {.backend = "gpu", .threads = 1, .speed = 1};
-    assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "gpu"));
-    assert_non_null(strstr(qs_message(), "ref"));
+    assert_refused(qs_device_open(&options, &device), QS_USAGE, "gpu");
+    assert_message("ref");
     options = (qs_device_options){.backend = "ref", .threads = 1, .speed = 1.5};
     assert_int_equal(qs_device_open(&options, &device), QS_USAGE);
     options.speed = 0;
@@ -28,8 +25,7 @@ static void test_options(void **state) {
     assert_null(device);
 }
 
-static void test_describe(void **state) {
-    (void)state;
+TEST(test_describe) {
     qs_device_info info;
     qs_device *device = open_device("ref", NULL, 2, 0.5);
     qs_device_describe(device, &info);
@@ -42,8 +38,7 @@ static void test_describe(void **state) {
 }
 
 /* ref runs the very reference kernels. */
-static void test_runs(void **state) {
-    (void)state;
+TEST(test_runs) {
     qs_device *device = open_device("ref", NULL, 1, 1);
     bound expected, got;
     bound_kernel kernel;
@@ -61,8 +56,7 @@ static void test_runs(void **state) {
 }
 
 /* Vector kernels count on lines of 64 bytes: other addresses are refused before anything is bound to them. */
-static void test_alignment(void **state) {
-    (void)state;
+TEST(test_alignment) {
     qs_device *device = open_device("ref", NULL, 1, 1);
     _Alignas(64) char memory[512];
     void *data[QS_MAX_OPERANDS] = {0};
@@ -75,11 +69,10 @@ static void test_alignment(void **state) {
     qs_kernel_release(kernel);
     kernel = NULL;
     *dst = memory + 256 + 32;
-    assert_int_equal(qs_device_prepare(device, &one, NULL, data, NULL, &kernel), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "operand dst of relu begins at"));
+    assert_refused(qs_device_prepare(device, &one, NULL, data, NULL, &kernel), QS_USAGE, "operand dst of relu begins at");
     *dst = memory + 256;
-    assert_int_equal(qs_device_prepare(device, &one, NULL, data, memory + 128 + 4, &kernel), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "the scratch memory of relu begins at"));
+    assert_refused(qs_device_prepare(device, &one, NULL, data, memory + 128 + 4, &kernel), QS_USAGE,
+                   "the scratch memory of relu begins at");
     assert_null(kernel);
     qs_device_close(device);
 }
@@ -101,8 +94,7 @@ static double seconds_of(double speed, bound *b) {
 
 /* At speed 1/4 a kernel takes 4 times as long. The fastest of five runs at each speed is compared, and half of the rest allowed to be
  * missing, because the kernel's own time varies on a busy machine; no rest at all would give a ratio near 1. */
-static void test_rests(void **state) {
-    (void)state;
+TEST(test_rests) {
     bound b;
     bound_parse(&b, "linear/forward src=fp32[64,256] weights=fp32[64,256] dst=fp32[64,64]", 3);
     double full = seconds_of(1, &b), quarter = seconds_of(0.25, &b);
@@ -110,10 +102,4 @@ static void test_rests(void **state) {
     bound_release(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registry), cmocka_unit_test(test_options), cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_runs),     cmocka_unit_test(test_rests),   cmocka_unit_test(test_alignment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_registry, test_options, test_describe, test_runs, test_rests, test_alignment)

@@ -17,10 +17,9 @@ static const struct {
      "conv2d/forward src=bf16[1,3,32,32] weights=bf16[24,3,16,16] dst=bf16[1,24,2,2] kernel=16x16 stride=16x16"},
 };
 
-static void taken_is_taken(void **state) {
-    (void)state;
+TEST(taken_is_taken) {
     qs_device *device = open_device("cpu", "all", 1, 1);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         qs_single_product *product = NULL;
         qs_case one;
         qs_kernel_fact fact;
@@ -36,8 +35,7 @@ static void taken_is_taken(void **state) {
     qs_device_close(device);
 }
 
-static void eight_bits_have_no_room(void **state) {
-    (void)state;
+TEST(eight_bits_have_no_room) {
     qs_device *device = open_device("cpu", "all", 1, 1);
     qs_single_product *product = NULL;
     assert_int_equal(qs_single_product_open(device, &cases[1].shape, "int8:shift4", &product), QS_UNSUPPORTED);
@@ -52,5 +50,5 @@ static void eight_bits_have_no_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(taken_is_taken), cmocka_unit_test(eight_bits_have_no_room)};
-    return built("cpu") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+    return backend_exists("cpu") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

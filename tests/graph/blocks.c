@@ -3,16 +3,9 @@
 // links: schedule
 /* Blocks: every node in exactly one, copies confirmed as isomorphisms here by other means, what is known of the built-in models, and what
  * must tell blocks apart. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
-#include "random_graph.h"
+#include "kit/random_graph.h"
 
 static bool node_same(const qs_graph *graph, int a, int b) {
     const qs_node *one = &graph->node[a], *other = &graph->node[b];
@@ -105,14 +98,13 @@ static const known figures[] = {
 };
 
 static const known *known_of(const char *name) {
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    for (size_t i = 0; i < COUNT_OF(figures); i++)
         if (strcmp(figures[i].name, name) == 0) return &figures[i];
     fail_msg("model %s has no line here", name);
     return NULL;
 }
 
-static void models(void **state) {
-    (void)state;
+TEST(models) {
     const char *name;
     for (size_t i = 0; (name = qs_model_name_at(i)); i++) {
         const known *one = known_of(name);
@@ -151,8 +143,7 @@ static int attention_add(qs_graph *graph, int input, int order) {
 }
 
 /* Copies are found whatever the order in which their branches were added. */
-static void attention(void **state) {
-    (void)state;
+TEST(attention) {
     qs_graph *graph = NULL;
     qs_blocks all;
     int at = 0;
@@ -174,8 +165,7 @@ static void attention(void **state) {
 }
 
 /* Convolutions in a chain that differ in one thing each are of different kinds. */
-static void differences(void **state) {
-    (void)state;
+TEST(differences) {
     static const qs_attributes attributes[] = {{.kernel = {3, 3}, .padding = {1, 1}},
                                                {.kernel = {1, 1}},
                                                {.kernel = {3, 3}, .padding = {1, 1}, .groups = 2},
@@ -197,8 +187,7 @@ static void differences(void **state) {
     qs_graph_release(graph);
 }
 
-static void random_graphs(void **state) {
-    (void)state;
+TEST(random_graphs) {
     int copies = 0;
     for (uint64_t number = 0; number < 1000; number++) {
         qs_graph *graph = random_graph(number);
@@ -215,8 +204,4 @@ static void random_graphs(void **state) {
     assert_true(copies > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(models), cmocka_unit_test(attention), cmocka_unit_test(differences),
-                                       cmocka_unit_test(random_graphs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(models, attention, differences, random_graphs)

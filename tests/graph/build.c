@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Building graphs by hand: shapes, order, depths, layout of the parameters, and everything that must be refused with a figure. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 static const qs_attributes none = {0};
 static const qs_attributes conv3 = {.kernel = {3, 3}, .padding = {1, 1}};
 
 static void refused(qs_status status, const char *part) {
-    assert_int_equal(status, QS_USAGE);
-    if (!strstr(qs_message(), part)) fail_msg("\"%s\" lacks \"%s\"", qs_message(), part);
+    assert_refused(status, QS_USAGE, part);
 }
 
 static qs_graph *fresh(void) {
     qs_graph *graph = NULL;
-    assert_int_equal(qs_graph_create("by hand", 3, 8, 6, &graph), QS_OK);
+    assert_ok(qs_graph_create("by hand", 3, 8, 6, &graph));
     return graph;
 }
 
 static int add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int from, int64_t outputs, bool bias) {
     int node = -1;
-    if (qs_graph_add(graph, name, op, attributes, 1, &from, outputs, bias, &node) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_graph_add(graph, name, op, attributes, 1, &from, outputs, bias, &node));
     return node;
 }
 
@@ -48,12 +39,11 @@ static qs_graph *residual(void) {
     int sum = join(graph, "sum", conv2, relu);
     int flat = add(graph, "flatten", "flatten", &none, sum, 0, false);
     int fc = add(graph, "fc", "linear", &none, flat, 5, true);
-    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    assert_ok(qs_graph_finish(graph, fc));
     return graph;
 }
 
-static void test_structure(void **state) {
-    (void)state;
+TEST(test_structure) {
     qs_graph *graph = residual();
     assert_int_equal(graph->nodes, 9);
     assert_int_equal(graph->classes, 5);
@@ -71,8 +61,7 @@ static void test_structure(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_depths_are_longest_paths(void **state) {
-    (void)state;
+TEST(test_depths_are_longest_paths) {
     qs_graph *graph = residual();
     /* add lies behind conv2 (4), not behind the short edge from relu (3). */
     const int expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -82,8 +71,7 @@ static void test_depths_are_longest_paths(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_parameters(void **state) {
-    (void)state;
+TEST(test_parameters) {
     qs_graph *graph = residual();
     const char *names[] = {"conv.weights",  "bn.scale",   "bn.shift",   "bn.running_mean", "bn.running_variance",
                            "conv2.weights", "conv2.bias", "fc.weights", "fc.bias"};
@@ -104,8 +92,7 @@ static void test_parameters(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_refused_nodes_leave_the_graph(void **state) {
-    (void)state;
+TEST(test_refused_nodes_leave_the_graph) {
     qs_graph *graph = fresh();
     int conv = add(graph, "conv", "conv2d", &conv3, 0, 4, false), node = -1, pair[] = {0, conv};
     const qs_attributes large = {.kernel = {9, 9}}, grouped = {.kernel = {3, 3}, .groups = 2};
@@ -135,8 +122,7 @@ static void test_refused_nodes_leave_the_graph(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_refused_ends(void **state) {
-    (void)state;
+TEST(test_refused_ends) {
     qs_graph *graph = fresh(), *other = NULL;
     int node = -1;
     refused(qs_graph_create("g", 0, 8, 8, &other), "input");
@@ -159,22 +145,15 @@ static void test_refused_ends(void **state) {
     qs_graph_release(NULL);
 }
 
-static void test_vectors(void **state) {
-    (void)state;
+TEST(test_vectors) {
     qs_graph *graph = NULL;
-    assert_int_equal(qs_graph_create("vector", 12, 0, 0, &graph), QS_OK);
+    assert_ok(qs_graph_create("vector", 12, 0, 0, &graph));
     int fc = add(graph, "fc", "linear", &none, 0, 3, false);
-    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    assert_ok(qs_graph_finish(graph, fc));
     qs_shape shape = qs_graph_shape(graph, fc, 9), expected = qs_shape_of(2, (int64_t)9, (int64_t)3);
     assert_true(qs_shape_equal(&shape, &expected));
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure),    cmocka_unit_test(test_depths_are_longest_paths),
-        cmocka_unit_test(test_parameters),   cmocka_unit_test(test_refused_nodes_leave_the_graph),
-        cmocka_unit_test(test_refused_ends), cmocka_unit_test(test_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_structure, test_depths_are_longest_paths, test_parameters, test_refused_nodes_leave_the_graph, test_refused_ends,
+          test_vectors)

@@ -2,16 +2,9 @@
 // labels: short
 // links: schedule
 /* Groups of tensors: a chain, a residual block, branches that join, and on random models every rule of the door, found by another way. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
-#include "random_graph.h"
+#include "kit/random_graph.h"
 
 enum { BATCH = 4 };
 
@@ -64,8 +57,7 @@ static void end(qs_graph *graph, int at) {
 }
 
 /* Conv, batch norm, relu, conv, fc: sizes by hand at batch 4. */
-static void chain(void **state) {
-    (void)state;
+TEST(chain) {
     qs_graph *graph = start();
     int at = add(graph, "a", "conv2d", 0, -1);
     at = add(graph, "norm", "batch_norm", at, -1);
@@ -91,8 +83,7 @@ static void chain(void **state) {
 }
 
 /* The value before the block is read by the block's first convolution and by the sum behind it: it goes with the convolution. */
-static void residual(void **state) {
-    (void)state;
+TEST(residual) {
     qs_graph *graph = start();
     const int stem = add(graph, "stem", "conv2d", 0, -1);
     const int before = add(graph, "before", "relu", stem, -1);
@@ -109,8 +100,7 @@ static void residual(void **state) {
 }
 
 /* Two convolutions read one value and lead one group; their outputs meet in a concatenation. A projection beside a branch of two. */
-static void branches(void **state) {
-    (void)state;
+TEST(branches) {
     qs_graph *graph = start();
     const int squeeze = add(graph, "squeeze", "conv2d", 0, -1);
     const int narrow = add(graph, "narrow", "conv2d", squeeze, -1);
@@ -177,8 +167,7 @@ static void rules_check(const qs_graph *graph) {
     qs_groups_release(&groups);
 }
 
-static void random_models(void **state) {
-    (void)state;
+TEST(random_models) {
     for (uint64_t number = 0; number < 40; number++) {
         qs_graph *graph = random_graph(number);
         rules_check(graph);
@@ -188,13 +177,12 @@ static void random_models(void **state) {
 
 /* Chains of n multiplications have n + 1 groups. squeezenet's fires have two convolutions that read one value, so have the downsampling
  * units of shufflenet and the residual blocks with a projection. */
-static void built_in(void **state) {
-    (void)state;
+TEST(built_in) {
     static const struct {
         const char *name;
         int groups;
     } known[] = {{"mlp", 4}, {"vgg11", 10}, {"resnet18_cifar", 19}, {"mobilenet_v2", 54}, {"squeezenet", 19}, {"shufflenet_v2", 55}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         qs_graph *graph = NULL;
         assert_ok(qs_model_build(known[i].name, NULL, &graph));
         qs_groups groups = groups_of(graph);
@@ -205,10 +193,4 @@ static void built_in(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain),         cmocka_unit_test(residual), cmocka_unit_test(branches),
-        cmocka_unit_test(random_models), cmocka_unit_test(built_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(chain, residual, branches, random_models, built_in)

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Start values: constants, variance of the normal ones, the same for any thread count, different by seed, parameter and element. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 typedef struct start {
@@ -20,7 +11,7 @@ typedef struct start {
 
 static start begin(const char *name, uint64_t seed) {
     start one = {0};
-    if (qs_model_build(name, NULL, &one.graph) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_model_build(name, NULL, &one.graph));
     one.trained = malloc((size_t)one.graph->trained_elements * sizeof(float) + 1);
     one.statistics = malloc((size_t)one.graph->statistics_elements * sizeof(float) + 1);
     memset(one.trained, 0xff, (size_t)one.graph->trained_elements * sizeof(float));
@@ -53,8 +44,7 @@ static void check_normal(const qs_parameter *parameter, const float *array) {
     if (fabs(squares / n / variance - 1) > 5 * sqrt(2 / n)) fail_msg("%s: variance %g for %g", parameter->name, squares / n, variance);
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     start one = begin("resnet20", 7);
     for (int i = 0; i < one.graph->parameters; i++) {
         const qs_parameter *parameter = &one.graph->parameter[i];
@@ -72,8 +62,7 @@ static void test_values(void **state) {
 }
 
 /* He: 2/fan_in with fan_in = inputs × kernel area; 1/fan_in for the classifier. */
-static void test_fan_in(void **state) {
-    (void)state;
+TEST(test_fan_in) {
     start one = begin("resnet8", 1);
     const qs_parameter *conv = qs_graph_parameter(one.graph, qs_graph_find(one.graph, "stage2.block0.conv2"), QS_WEIGHTS);
     const qs_parameter *fc = qs_graph_parameter(one.graph, qs_graph_find(one.graph, "fc"), QS_WEIGHTS);
@@ -84,8 +73,7 @@ static void test_fan_in(void **state) {
     end(&one);
 }
 
-static void test_gaps_are_zero(void **state) {
-    (void)state;
+TEST(test_gaps_are_zero) {
     start one = begin("resnet8", 3);
     const qs_parameter *bias = qs_graph_parameter(one.graph, qs_graph_find(one.graph, "fc"), QS_BIAS);
     assert_int_equal(qs_shape_count(&bias->shape), 10);
@@ -96,20 +84,18 @@ static void test_gaps_are_zero(void **state) {
     end(&one);
 }
 
-static void test_same_for_any_thread_count(void **state) {
-    (void)state;
+TEST(test_same_for_any_thread_count) {
     start one = begin("resnet8", 11);
-    assert_int_equal(qs_threads_set(3), QS_OK);
+    assert_ok(qs_threads_set(3));
     start three = begin("resnet8", 11);
-    assert_int_equal(qs_threads_set(1), QS_OK);
+    assert_ok(qs_threads_set(1));
     assert_memory_equal(one.trained, three.trained, (size_t)one.graph->trained_elements * sizeof(float));
     assert_memory_equal(one.statistics, three.statistics, (size_t)one.graph->statistics_elements * sizeof(float));
     end(&one);
     end(&three);
 }
 
-static void test_draws_differ(void **state) {
-    (void)state;
+TEST(test_draws_differ) {
     start one = begin("resnet8", 11), other = begin("resnet8", 12);
     const qs_parameter *first = qs_graph_parameter(one.graph, qs_graph_find(one.graph, "stage1.block0.conv1"), QS_WEIGHTS);
     const qs_parameter *second = qs_graph_parameter(one.graph, qs_graph_find(one.graph, "stage1.block0.conv2"), QS_WEIGHTS);
@@ -124,11 +110,4 @@ static void test_draws_differ(void **state) {
     end(&other);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_fan_in),
-        cmocka_unit_test(test_gaps_are_zero), cmocka_unit_test(test_same_for_any_thread_count),
-        cmocka_unit_test(test_draws_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_values, test_fan_in, test_gaps_are_zero, test_same_for_any_thread_count, test_draws_differ)

@@ -4,15 +4,7 @@
 // covers: squeezenet shufflenet_v2
 /* The built-in models: parameter counts and FLOPs against published figures, properties that hold for every one (order, layout, depth,
  * reach), sizes and options, and refusals. A model of models.def without a line here fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 typedef struct published {
@@ -55,11 +47,11 @@ static const published figures[] = {
     {"shufflenet_v2", {3, 32, 32, 10}, 2278604 - 990 * 1025},
     {"shufflenet_v2", {3, 224, 224, 1000}, 2278604},
 };
-enum { FIGURES = sizeof figures / sizeof figures[0] };
+enum { FIGURES = COUNT_OF(figures) };
 
 static qs_graph *built(const char *name, const qs_model_input *input) {
     qs_graph *graph = NULL;
-    if (qs_model_build(name, input, &graph) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_model_build(name, input, &graph));
     return graph;
 }
 
@@ -67,7 +59,7 @@ static void refused(const char *name, const qs_model_input *input, const char *p
     qs_graph *graph = NULL;
     assert_int_equal(qs_model_build(name, input, &graph), QS_USAGE);
     assert_null(graph);
-    if (!strstr(qs_message(), part)) fail_msg("\"%s\" lacks \"%s\"", qs_message(), part);
+    assert_message(part);
 }
 
 static int64_t trained(const qs_graph *graph) {
@@ -78,8 +70,7 @@ static int64_t trained(const qs_graph *graph) {
     return count;
 }
 
-static void test_parameter_counts(void **state) {
-    (void)state;
+TEST(test_parameter_counts) {
     for (int i = 0; i < FIGURES; i++) {
         qs_graph *graph = built(figures[i].name, &figures[i].input);
         if (trained(graph) != figures[i].parameters) {
@@ -90,13 +81,12 @@ static void test_parameter_counts(void **state) {
     }
 }
 
-static void test_every_model_has_a_figure(void **state) {
-    (void)state;
+TEST(test_every_model_has_a_figure) {
     size_t models = 0;
     for (const char *name; (name = qs_model_name_at(models)); models++) {
         bool found = false;
         qs_model_input input;
-        assert_int_equal(qs_model_input_of(name, &input), QS_OK);
+        assert_ok(qs_model_input_of(name, &input));
         for (int i = 0; i < FIGURES; i++) {
             found |= strcmp(figures[i].name, name) == 0 && memcmp(&figures[i].input, &input, sizeof input) == 0;
         }
@@ -169,8 +159,7 @@ static void check_all(const qs_graph *graph) {
     check_cases(graph);
 }
 
-static void test_properties(void **state) {
-    (void)state;
+TEST(test_properties) {
     for (int i = 0; i < FIGURES; i++) {
         qs_graph *graph = built(figures[i].name, &figures[i].input);
         assert_int_equal(graph->classes, figures[i].input.classes);
@@ -181,8 +170,7 @@ static void test_properties(void **state) {
 }
 
 /* One or three channels and odd sizes, wherever the model says that it takes them. */
-static void test_sizes(void **state) {
-    (void)state;
+TEST(test_sizes) {
     static const struct {
         const char *name;
         int height, width;
@@ -218,7 +206,7 @@ static void test_sizes(void **state) {
                  {"shufflenet_v2", 8, 9},
                  {"shufflenet_v2", 28, 28},
                  {"shufflenet_v2", 65, 97}};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         for (int channels = 1; channels <= 3; channels += 2) {
             qs_graph *graph = built(sizes[i].name, &(qs_model_input){channels, sizes[i].height, sizes[i].width, 7});
             check_all(graph);
@@ -228,8 +216,7 @@ static void test_sizes(void **state) {
     }
 }
 
-static void test_vector_input(void **state) {
-    (void)state;
+TEST(test_vector_input) {
     qs_graph *graph = built("mlp", &(qs_model_input){20, 0, 0, 3});
     assert_int_equal(trained(graph), 21 * 256 + 257 * 128 + 129 * 3);
     assert_int_equal(qs_graph_find(graph, "flatten"), -1);
@@ -247,8 +234,7 @@ static int depth_of(const qs_graph *graph, const char *name) {
 }
 
 /* Depths by hand: stem 3 nodes; a basic block is conv bn relu conv bn add relu = 7 on its longest path, its projection 2. */
-static void test_resnet_depths(void **state) {
-    (void)state;
+TEST(test_resnet_depths) {
     qs_graph *graph = built("resnet8", NULL);
     assert_int_equal(depth_of(graph, "input"), 0);
     assert_int_equal(depth_of(graph, "stem.conv"), 1);
@@ -266,8 +252,7 @@ static void test_resnet_depths(void **state) {
 
 /* By hand: the first block has no expansion: conv bn relu, conv bn = 5 nodes behind the stem's 3; a block with one has 8, and a sum where
  * shapes agree. Of 32×32 images the maps are 32 32 16 8 8 4 4; the sums stand in the repeated blocks, 1 + 2 + 3 + 2 + 2 of them. */
-static void test_mobilenet(void **state) {
-    (void)state;
+TEST(test_mobilenet) {
     static const int64_t channels[] = {16, 24, 32, 64, 96, 160, 320}, maps[] = {32, 32, 16, 8, 8, 4, 4};
     static const int blocks[] = {1, 2, 3, 4, 3, 3, 1};
     qs_graph *graph = built("mobilenet_v2", NULL);
@@ -302,8 +287,7 @@ static void test_mobilenet(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
     qs_graph *graph = built("resnet50", NULL);
     assert_true(qs_graph_find(graph, "stem.pool") > 0);
     assert_true(qs_graph_find(graph, "stage1.block0.shortcut.bn") > 0);
@@ -321,7 +305,7 @@ static double gemm_flops(const qs_graph *graph, bool total) {
     qs_node_summary *summary = calloc((size_t)graph->nodes, sizeof *summary);
     const qs_format *fp32 = qs_format_of("fp32");
     double flops = 0;
-    assert_int_equal(qs_graph_summarize(graph, 1, fp32, fp32, summary), QS_OK);
+    assert_ok(qs_graph_summarize(graph, 1, fp32, fp32, summary));
     for (int i = 0; i < graph->nodes; i++) {
         if (strcmp(summary[i].kind, "adjustable") == 0) flops += total ? summary[i].total_flops : summary[i].forward_flops;
     }
@@ -331,8 +315,7 @@ static double gemm_flops(const qs_graph *graph, bool total) {
 
 /* Published as multiply-adds in units of 10^9 to two digits behind the point (torchvision): half a unit of the last place either way.
  * The CIFAR figure is He's 41 million for resnet20, plus 16·32·256 + 32·64·64 = 0.26 million for the projections. */
-static void test_flops(void **state) {
-    (void)state;
+TEST(test_flops) {
     static const struct {
         const char *name;
         qs_model_input input;
@@ -341,7 +324,7 @@ static void test_flops(void **state) {
                  {"vgg11", {3, 224, 224, 1000}, 7.61, 0.005},        {"vgg16", {3, 224, 224, 1000}, 15.47, 0.005},
                  {"mobilenet_v2", {3, 224, 224, 1000}, 0.30, 0.005}, {"shufflenet_v2", {3, 224, 224, 1000}, 0.146, 0.003},
                  {"alexnet", {3, 224, 224, 1000}, 0.71, 0.005},      {"resnet20", {3, 32, 32, 10}, 0.0408 + 0.00026, 0.0005}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         qs_graph *graph = built(known[i].name, &known[i].input);
         double giga = gemm_flops(graph, false) / 2e9;
         if (giga < known[i].giga - known[i].tolerance || giga > known[i].giga + known[i].tolerance) {
@@ -352,8 +335,7 @@ static void test_flops(void **state) {
 }
 
 /* A GEMM costs the same in each of its three passes; only the stem has no input gradient. */
-static void test_total_flops(void **state) {
-    (void)state;
+TEST(test_total_flops) {
     qs_graph *graph = built("resnet8", NULL);
     double stem = 2.0 * 16 * 27 * 32 * 32;
     assert_true(gemm_flops(graph, true) == 3 * gemm_flops(graph, false) - stem);
@@ -362,8 +344,7 @@ static void test_total_flops(void **state) {
 
 /* ---- Options ---- */
 
-static void test_width(void **state) {
-    (void)state;
+TEST(test_width) {
     qs_graph *graph = built("resnet8:width=0.5", NULL);
     assert_string_equal(graph->name, "resnet8:width=0.5");
     assert_int_equal(graph->node[qs_graph_find(graph, "stem.conv")].shape.dim[1], 8);
@@ -382,8 +363,7 @@ static void test_width(void **state) {
 }
 
 /* Random widths and sizes: the graph builds, its properties hold, channels are multiples of 8, and its name builds it again. */
-static void test_random_options(void **state) {
-    (void)state;
+TEST(test_random_options) {
     for (uint64_t i = 0; i < 120; i++) {
         size_t model = qs_random_bits(20260, i) % 16;
         double width = 0.05 + 1.9 * (double)qs_random_uniform(20261, i);
@@ -402,8 +382,7 @@ static void test_random_options(void **state) {
     }
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     refused("resnet9", NULL, "resnet8, resnet20");
     refused("", NULL, "no model \"\"");
     refused("resnet", NULL, "no model \"resnet\"");
@@ -429,25 +408,9 @@ static void test_refusals(void **state) {
     qs_model_input input;
     assert_int_equal(qs_model_input_of("resnet8:wid=1", &input), QS_USAGE);
     assert_int_equal(qs_model_input_of("nothing", &input), QS_USAGE);
-    assert_int_equal(qs_model_input_of("resnet8:width=0.5", &input), QS_OK);
+    assert_ok(qs_model_input_of("resnet8:width=0.5", &input));
     assert_int_equal(input.height, 32);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameter_counts),
-        cmocka_unit_test(test_every_model_has_a_figure),
-        cmocka_unit_test(test_properties),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_vector_input),
-        cmocka_unit_test(test_resnet_depths),
-        cmocka_unit_test(test_mobilenet),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_total_flops),
-        cmocka_unit_test(test_width),
-        cmocka_unit_test(test_random_options),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_parameter_counts, test_every_model_has_a_figure, test_properties, test_sizes, test_vector_input, test_resnet_depths,
+          test_mobilenet, test_names, test_flops, test_total_flops, test_width, test_random_options, test_refusals)

@@ -2,29 +2,18 @@
 // labels: short
 // covers: l2bn l1bn l1bnq l2bnq l2bnq-std ln l1ln l1lnq
 /* Models with another normalisation, and which relus the normalisation before them does. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include <stdio.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 static qs_graph *built(const char *name) {
     qs_graph *graph = NULL;
-    if (qs_model_build(name, NULL, &graph) != QS_OK) fail_msg("%s: %s", name, qs_message());
+    assert_ok(qs_model_build(name, NULL, &graph));
     return graph;
 }
 
 static void refused(const char *name, const char *reason) {
     qs_graph *graph = NULL;
-    assert_int_equal(qs_model_build(name, NULL, &graph), QS_USAGE);
-    if (!strstr(qs_message(), reason)) fail_msg("%s: %s", name, qs_message());
+    assert_refused(qs_model_build(name, NULL, &graph), QS_USAGE, reason);
 }
 
 static int count_of(const qs_graph *graph, const char *op) {
@@ -34,15 +23,14 @@ static int count_of(const qs_graph *graph, const char *op) {
     return count;
 }
 
-static void option(void **state) {
-    (void)state;
+TEST(option) {
     static const char *const op[] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8", "l2_batch_norm_int8", "l2_batch_norm_int8_std",
                                      "layer_norm", "l1_layer_norm", "l1_layer_norm_int8"};
     for (size_t i = 0; qs_norm_name_at(i); i++) {
         char name[64];
         snprintf(name, sizeof name, "resnet8:norm=%s", qs_norm_name_at(i));
         qs_graph *graph = built(name);
-        assert_true(i < sizeof op / sizeof *op);
+        assert_true(i < COUNT_OF(op));
         assert_int_equal(count_of(graph, op[i]), 9);
         assert_string_equal(graph->name, i == 0 ? "resnet8" : name);
         qs_graph_release(graph);
@@ -53,8 +41,7 @@ static void option(void **state) {
     qs_graph_release(graph);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refused("resnet8:norm=l3bn", "there are l2bn, l1bn");
     refused("resnet8:norm=", "no normalisation \"\"");
     refused("resnet8:Norm=l1bn", "norm=NAME");
@@ -65,8 +52,7 @@ static void refusals(void **state) {
 }
 
 /* In a basic block the first relu stands behind a batch norm, the second behind a sum. */
-static void relus_of_blocks(void **state) {
-    (void)state;
+TEST(relus_of_blocks) {
     qs_graph *graph = built("resnet8");
     const int first = qs_graph_find(graph, "stage1.block0.bn1"), second = qs_graph_find(graph, "stage1.block0.bn2");
     const int relu = qs_graph_find(graph, "stage1.block0.relu1"), last = qs_graph_find(graph, "stage1.block0.relu2");
@@ -83,24 +69,19 @@ static void relus_of_blocks(void **state) {
 }
 
 /* A normalisation with a second reader keeps its own value, so its relu stays a kernel. */
-static void two_readers(void **state) {
-    (void)state;
+TEST(two_readers) {
     qs_graph *graph = NULL;
     int norm, relu, sum, flat, fc;
-    assert_int_equal(qs_graph_create("two", 4, 2, 2, &graph), QS_OK);
-    assert_int_equal(qs_graph_add(graph, "norm", "batch_norm", NULL, 1, (int[]){0}, 0, false, &norm), QS_OK);
-    assert_int_equal(qs_graph_add(graph, "relu", "relu", NULL, 1, &norm, 0, false, &relu), QS_OK);
-    assert_int_equal(qs_graph_add(graph, "sum", "add", NULL, 2, (int[]){norm, relu}, 0, false, &sum), QS_OK);
-    assert_int_equal(qs_graph_add(graph, "flat", "flatten", NULL, 1, &sum, 0, false, &flat), QS_OK);
-    assert_int_equal(qs_graph_add(graph, "fc", "linear", NULL, 1, &flat, 3, true, &fc), QS_OK);
-    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    assert_ok(qs_graph_create("two", 4, 2, 2, &graph));
+    assert_ok(qs_graph_add(graph, "norm", "batch_norm", NULL, 1, (int[]){0}, 0, false, &norm));
+    assert_ok(qs_graph_add(graph, "relu", "relu", NULL, 1, &norm, 0, false, &relu));
+    assert_ok(qs_graph_add(graph, "sum", "add", NULL, 2, (int[]){norm, relu}, 0, false, &sum));
+    assert_ok(qs_graph_add(graph, "flat", "flatten", NULL, 1, &sum, 0, false, &flat));
+    assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &flat, 3, true, &fc));
+    assert_ok(qs_graph_finish(graph, fc));
     assert_int_equal(qs_graph_fused_relu(graph, norm), -1);
     assert_false(qs_graph_is_name(graph, relu));
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(option), cmocka_unit_test(refusals), cmocka_unit_test(relus_of_blocks),
-                                       cmocka_unit_test(two_readers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(option, refusals, relus_of_blocks, two_readers)

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The signature: equal for equal graphs, stable over batches (shapes hold N = 1), and changed by every single thing it covers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 /* What the small graph below is made from; each test changes one of these. */
@@ -33,7 +25,7 @@ static const recipe plain = {.channels = 4,
 
 static int add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int from, int64_t outputs, bool bias) {
     int node = -1;
-    if (qs_graph_add(graph, name, op, attributes, 1, &from, outputs, bias, &node) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_graph_add(graph, name, op, attributes, 1, &from, outputs, bias, &node));
     return node;
 }
 
@@ -42,41 +34,38 @@ static char *signature(const recipe *from) {
     static int turn = 0;
     qs_graph *graph = NULL;
     turn = !turn;
-    assert_int_equal(qs_graph_create("g", from->channels, from->height, from->width, &graph), QS_OK);
+    assert_ok(qs_graph_create("g", from->channels, from->height, from->width, &graph));
     int conv = add(graph, from->conv_name, "conv2d", &from->conv, 0, from->outputs, from->bias);
     int norm = add(graph, "bn", "batch_norm", &from->norm, conv, 0, false);
     int left = add(graph, "left", from->between, &(qs_attributes){0}, norm, 0, false);
     int right = add(graph, "right", "relu", &(qs_attributes){0}, norm, 0, false);
     int sum = -1;
     int pair[] = {from->crossed ? right : left, from->crossed ? left : right};
-    assert_int_equal(qs_graph_add(graph, "sum", "add", &(qs_attributes){0}, 2, pair, 0, false, &sum), QS_OK);
+    assert_ok(qs_graph_add(graph, "sum", "add", &(qs_attributes){0}, 2, pair, 0, false, &sum));
     int pool = add(graph, "pool", "max_pool", &from->pool, sum, 0, false);
     int flat = add(graph, "flatten", "flatten", &(qs_attributes){0}, pool, 0, false);
     int fc = add(graph, "fc", "linear", &(qs_attributes){0}, flat, from->classes, true);
-    assert_int_equal(qs_graph_finish(graph, fc), QS_OK);
+    assert_ok(qs_graph_finish(graph, fc));
     qs_graph_signature(graph, text[turn]);
     qs_graph_release(graph);
     return text[turn];
 }
 
-static void test_form(void **state) {
-    (void)state;
+TEST(test_form) {
     const char *text = signature(&plain);
     assert_int_equal(strlen(text), 6 + 16);
     assert_memory_equal(text, "xxh64:", 6);
     assert_int_equal(strspn(text + 6, "0123456789abcdef"), 16);
 }
 
-static void test_equal_graphs(void **state) {
-    (void)state;
+TEST(test_equal_graphs) {
     recipe explicit_ones = plain;
     explicit_ones.conv.stride[0] = explicit_ones.conv.stride[1] = explicit_ones.conv.groups = 1;
     assert_string_equal(signature(&plain), signature(&plain));
     assert_string_equal(signature(&plain), signature(&explicit_ones));
 }
 
-static void test_every_change_shows(void **state) {
-    (void)state;
+TEST(test_every_change_shows) {
     enum { CHANGES = 17 };
     recipe changed[CHANGES];
     for (int i = 0; i < CHANGES; i++) {
@@ -105,15 +94,14 @@ static void test_every_change_shows(void **state) {
 }
 
 /* Asking for batches changes nothing, and all models differ from each other. */
-static void test_models(void **state) {
-    (void)state;
+TEST(test_models) {
     char seen[32][32];
     size_t models = 0;
     for (const char *name; (name = qs_model_name_at(models)); models++) {
         qs_graph *graph = NULL;
         char again[32];
         assert_true(models < 32);
-        assert_int_equal(qs_model_build(name, &(qs_model_input){3, 64, 64, 10}, &graph), QS_OK);
+        assert_ok(qs_model_build(name, &(qs_model_input){3, 64, 64, 10}, &graph));
         qs_graph_signature(graph, seen[models]);
         for (int64_t batch = 1; batch <= 128; batch *= 2) {
             qs_graph_shape(graph, graph->nodes - 1, batch);
@@ -126,12 +114,4 @@ static void test_models(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_form),
-        cmocka_unit_test(test_equal_graphs),
-        cmocka_unit_test(test_every_change_shows),
-        cmocka_unit_test(test_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_form, test_equal_graphs, test_every_change_shows, test_models)

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Costs on paper: saved bytes by hand, shared tensors counted once, gradients that flow, and what must hold for every model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "kit/kit.h"
 #include "qsync/graph.h"
 
 static qs_graph *built(const char *name) {
     qs_graph *graph = NULL;
-    if (qs_model_build(name, NULL, &graph) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_model_build(name, NULL, &graph));
     return graph;
 }
 
 static qs_node_summary *summary(const qs_graph *graph, int64_t batch, const char *compute, const char *storage) {
     qs_node_summary *out = calloc((size_t)graph->nodes, sizeof *out);
-    if (qs_graph_summarize(graph, batch, qs_format_of(compute), qs_format_of(storage), out) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_graph_summarize(graph, batch, qs_format_of(compute), qs_format_of(storage), out));
     return out;
 }
 
@@ -31,8 +23,7 @@ static int64_t saved(const qs_graph *graph, const qs_node_summary *of, const cha
 }
 
 /* resnet8 at batch 8: maps of 16×32×32 in stage 1, 32×16×16 in stage 2. */
-static void test_saved_bytes(void **state) {
-    (void)state;
+TEST(test_saved_bytes) {
     static const struct {
         const char *compute, *storage;
         int64_t c, s; /* bytes an element */
@@ -59,8 +50,7 @@ static void test_saved_bytes(void **state) {
 }
 
 /* A flattened image is the image: mlp's first layer saves it. Max pool keeps one byte an output element. */
-static void test_aliases_and_pools(void **state) {
-    (void)state;
+TEST(test_aliases_and_pools) {
     qs_graph *graph = built("mlp");
     qs_node_summary *of = summary(graph, 2, "fp32", "fp32");
     assert_int_equal(saved(graph, of, "flatten"), 0);
@@ -75,8 +65,7 @@ static void test_aliases_and_pools(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_facts(void **state) {
-    (void)state;
+TEST(test_facts) {
     qs_graph *graph = built("resnet8");
     qs_node_summary *of = summary(graph, 4, "fp32", "fp32");
     int conv = qs_graph_find(graph, "stage1.block0.conv1"), bn = conv + 1, last = graph->nodes - 1;
@@ -97,8 +86,7 @@ static void test_facts(void **state) {
 }
 
 /* int8 <= bf16 <= fp32 in saved bytes, parameters add up, costs are proportional to the batch (but batch norm's statistics). */
-static void test_every_model(void **state) {
-    (void)state;
+TEST(test_every_model) {
     for (size_t m = 0; qs_model_name_at(m); m++) {
         qs_graph *graph = built(qs_model_name_at(m));
         qs_node_summary *wide = summary(graph, 8, "fp32", "fp32"), *half = summary(graph, 8, "bf16", "bf16"),
@@ -116,8 +104,7 @@ static void test_every_model(void **state) {
     }
 }
 
-static void test_gradients(void **state) {
-    (void)state;
+TEST(test_gradients) {
     bool needed[64];
     qs_graph *graph = built("mlp");
     qs_graph_gradients(graph, needed);
@@ -129,21 +116,13 @@ static void test_gradients(void **state) {
     qs_graph_release(graph);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     qs_graph *graph = built("mlp");
     qs_node_summary of[16];
     const qs_format *fp32 = qs_format_of("fp32");
-    assert_int_equal(qs_graph_summarize(graph, 0, fp32, fp32, of), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "batch of 0"));
+    assert_refused(qs_graph_summarize(graph, 0, fp32, fp32, of), QS_USAGE, "batch of 0");
     assert_int_equal(qs_graph_summarize(graph, INT64_C(1) << 40, fp32, fp32, of), QS_USAGE);
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved_bytes), cmocka_unit_test(test_aliases_and_pools), cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_every_model), cmocka_unit_test(test_gradients),         cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_saved_bytes, test_aliases_and_pools, test_facts, test_every_model, test_gradients, test_refusals)

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The Hessian baseline: its definition on a model of two layers, and what it says where nothing was measured. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-#include <string.h>
-
 #include "indicator_support.h"
 
 enum { RECIPES = 4, BATCH = 8 };
@@ -30,8 +20,7 @@ static double mean(const double *values) {
 }
 
 /* |λ| / parameters × error of the weights for integers, the mean over iterations; a float has half of the next lower recipe's. */
-static void is_its_definition(void **state) {
-    (void)state;
+TEST(is_its_definition) {
     small_model model = small_model_make(BATCH);
     qs_recipe recipe[RECIPES];
     double omega[16 * RECIPES];
@@ -57,8 +46,7 @@ static void is_its_definition(void **state) {
 }
 
 /* Floats alone: the lowest one's own rounding error is what the others halve. */
-static void floats_alone(void **state) {
-    (void)state;
+TEST(floats_alone) {
     small_model model = small_model_make(BATCH);
     qs_recipe recipe[RECIPES];
     double omega[16 * 2];
@@ -73,22 +61,15 @@ static void floats_alone(void **state) {
     small_model_release(&model);
 }
 
-static void needs_eigenvalues(void **state) {
-    (void)state;
+TEST(needs_eigenvalues) {
     small_model model = small_model_make(BATCH);
     qs_recipe recipe[RECIPES];
     double omega[16 * RECIPES];
     recipes_fill(recipe);
-    assert_int_equal(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "qsync profile --hessian"));
+    assert_refused(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH, "qsync profile --hessian");
     model.profile.statistics.iterations = 0;
-    assert_int_equal(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH);
-    assert_non_null(strstr(qs_message(), "--statistics-iterations"));
+    assert_refused(evaluate(&model, RECIPES, recipe, omega), QS_MISMATCH, "--statistics-iterations");
     small_model_release(&model);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(is_its_definition), cmocka_unit_test(floats_alone),
-                                       cmocka_unit_test(needs_eigenvalues)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(is_its_definition, floats_alone, needs_eigenvalues)

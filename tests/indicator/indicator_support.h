@@ -3,16 +3,8 @@
 #ifndef QSYNC_TESTS_INDICATOR_SUPPORT_H
 #define QSYNC_TESTS_INDICATOR_SUPPORT_H
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/indicator.h"
-
-#define assert_ok(call)                                               \
-    do {                                                              \
-        if ((call) != QS_OK) fail_msg("%s: %s", #call, qs_message()); \
-    } while (0)
 
 /* A dozen roundings in double on either side. */
 static inline void close_to(double got, double expected) {

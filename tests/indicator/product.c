@@ -3,14 +3,7 @@
 /* σ_fp and σ_bp as what they stand for: the variance of a layer's output and of its weight gradient, summed over their elements, when the
  * operands are rounded stochastically. Measured over many draws; contracted and counted must come near, plain is off by the inner
  * dimension. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include "op_support.h"
+#include "kit/cases.h"
 #include "qsync/indicator.h"
 
 enum { DRAWS = 60, TEXT = 256 };
@@ -169,13 +162,12 @@ static void expect_near(double ratio, double expected, double factor, const char
 
 static const char *const formats[][2] = {
     {"int8", "bf16:stochastic"}, {"bf16:stochastic", "bf16:stochastic"}, {"fp16:stochastic", "fp16:stochastic"}};
-enum { FORMATS = sizeof formats / sizeof *formats };
+enum { FORMATS = COUNT_OF(formats) };
 
 /* A matrix product of operands without structure: the homogeneity that contraction takes for granted holds within the spread of norms of 96
  * rows or columns, a fifth at most, and the measured sum (of thousands of results) within a tenth. Plain is too large by the inner
  * dimension, and by what q² D / 6 overstates: up to 2 after ReLU for int8, about 15 for floats. */
-static void matrix_products(void **state) {
-    (void)state;
+TEST(matrix_products) {
     for (int f = 0; f < FORMATS; f++) {
         const ratios r = compare(&matrix, formats[f][0], formats[f][1]);
         for (int c = QS_CONTRACTED; c <= QS_COUNTED; c++) {
@@ -189,10 +181,9 @@ static void matrix_products(void **state) {
 
 /* A convolution reads an input element kh · kw / (stride² · groups) times an output channel, less what its window has of the padding:
  * counted follows as a matrix product does, contracted is short by that factor. */
-static void convolutions_read_elements_many_times(void **state) {
-    (void)state;
+TEST(convolutions_read_elements_many_times) {
     static const double reads[] = {9, 9.0 / 4, 1, 9.0 / 24};
-    for (size_t l = 0; l < sizeof convolutions / sizeof *convolutions; l++) {
+    for (size_t l = 0; l < COUNT_OF(convolutions); l++) {
         const ratios r = compare(&convolutions[l], "int8", "bf16:stochastic");
         expect_near(r.forward[QS_COUNTED], 1, 1.25, "counted output", convolutions[l].with);
         expect_near(r.backward[QS_COUNTED], 1, 1.25, "counted weight gradient", convolutions[l].with);
@@ -201,7 +192,4 @@ static void convolutions_read_elements_many_times(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(matrix_products), cmocka_unit_test(convolutions_read_elements_many_times)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(matrix_products, convolutions_read_elements_many_times)

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The one comparator of tests: differences of two arrays summed up, and an assertion that each element stays within
- * absolute + relative × |expected|. A NaN on either side always fails; equal infinities are equal. Include after cmocka.h. */
-#ifndef QSYNC_TESTS_COMPARE_H
-#define QSYNC_TESTS_COMPARE_H
+ * absolute + relative × |expected|. A NaN on either side always fails; equal infinities are equal. */
+#ifndef QSYNC_TESTS_KIT_COMPARE
+#define QSYNC_TESTS_KIT_COMPARE
+
+#include "kit.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 typedef struct comparison {
     double max_abs;       /* largest |got - expected| */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A temporary folder for the files of a test, and whole files. Include after kit/kit.h. */
-#ifndef QSYNC_TESTS_KIT_FOLDER_H
-#define QSYNC_TESTS_KIT_FOLDER_H
+/* A temporary folder for the files of a test, and whole files. */
+#ifndef QSYNC_TESTS_KIT_FOLDER
+#define QSYNC_TESTS_KIT_FOLDER
+
+#include "kit.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The Hadamard transform by its definition, for tests of number and of what is built on it. */
-#ifndef QSYNC_TESTS_HADAMARD_H
-#define QSYNC_TESTS_HADAMARD_H
+#ifndef QSYNC_TESTS_KIT_HADAMARD
+#define QSYNC_TESTS_KIT_HADAMARD
 
-#include <math.h>
-#include <stdint.h>
+#include "kit.h"
 
 /* Blocks of values that lie `stride` apart, as sums in double: x[r] = Σ_j ±x[j] / sqrt(block), minus where r and j share an odd number of
  * bits. Returns how far fp32 butterflies may be off: log2(block) additions, the factor and its product each err by half a last place of

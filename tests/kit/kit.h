@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The test kit. A test begins with this file, which brings cmocka and the standard headers that nearly every test needs; the other files of
- * this folder each serve one subject, and a test includes those that it uses:
+/* The test kit: what the tests of several rooms share. This file brings cmocka and the standard headers that nearly every test needs. Each
+ * other file of the folder serves one subject and brings this one with it; a test includes those that it uses, first of all.
  *
- *   kit/kit.h          the shape of a test program; status and message of a call; scalars with a tolerance; small tools
- *   kit/compare.h      arrays with a tolerance: absolute + relative × |expected|
- *   kit/vectors.h      reference values from JSON files
- *   kit/folder.h       a temporary folder that must be empty in the end
+ *   kit/kit.h            the shape of a test program; status and message of a call; scalars with a tolerance; small tools
+ *   kit/compare.h        arrays with a tolerance: absolute + relative × |expected|
+ *   kit/vectors.h        reference values from JSON files, where they are at hand
+ *   kit/folder.h         a temporary folder, and files as text
+ *   kit/cases.h          a case on guarded memory with values that suit it; what every operator's list of cases must keep
+ *   kit/integer_cases.h  cases of products of integers
+ *   kit/hadamard.h       the Hadamard transform by its definition
+ *   kit/device.h         which devices this build has
+ *   kit/run.h            a small job, warnings heard, programs of several ranks
+ *   kit/schedule.h       lowering without a device; a schedule run by the reference kernels
+ *   kit/random_graph.h   random models and recipes for them
+ *   kit/synthetic.h      clusters and profiles that nobody measured
+ *   kit/processor.h      what the processor can do
+ *   kit/allocations.h    counts what the program allocates
  *
  * Helpers that one room's tests alone need stand in tests/<room>/.
  *

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* absmax: maxima by hand, per channel, non-finite values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("absmax");
 }
 
-static void maxima(void **state) {
-    (void)state;
+TEST(maxima) {
     for (const char *const *text = qs_op_of("absmax")->cases; *text; text++) {
         bound b;
         bound_parse(&b, *text, 121);
@@ -35,8 +26,7 @@ static void maxima(void **state) {
     }
 }
 
-static void non_finite_values_show(void **state) {
-    (void)state;
+TEST(non_finite_values_show) {
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
         bound b;
@@ -49,7 +39,4 @@ static void non_finite_values_show(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(maxima), cmocka_unit_test(non_finite_values_show)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, maxima, non_finite_values_show)

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* adam: the update bit for bit and against arithmetic in double, known values, what decay does, loss scale, skipped steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <float.h>
 
-#include "op_support.h"
+#include "optimizer_support.h"
 
 enum { COUNT = 77, STEPS = 50 };
 
 static const char with_flag[] = "adam/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] second_moment=fp32[77] flag=fp32[1] "
                                 "value=0.9 value2=0.999 value3=1e-08 value4=0.01";
 
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("adam");
 }
 
@@ -48,8 +42,7 @@ static void update(float g, float *w, float *m, float *v, const qs_run *run) {
     *w = *w - step;
 }
 
-static void bit_for_bit(void **state) {
-    (void)state;
+TEST(bit_for_bit) {
     bound b;
     bound_parse(&b, with_flag, 181);
     float w[COUNT], m[COUNT], v[COUNT];
@@ -77,8 +70,7 @@ static void exact_update(double g, double *w, double *m, double *v, int t) {
 /* Gradients of size 0.5 to 1.5. Each step adds at most 5 roundings, of u = 2^-24, to m and 6 to v, those of their factors among them, and
  * shrinks those before: m is off by 50 u max|g|, v by 6 t u of itself. With max|g| / sqrt(v) <= 3 and 8 roundings behind, a step
  * m / sqrt(v) of at most 3 is off by 3 (50 + 3 t + 8) u, and weights, below 8, by four roundings of it besides. */
-static void close_to_double(void **state) {
-    (void)state;
+TEST(close_to_double) {
     const double u = 0x1p-24, bound_of_step = 0.01 * 3 * (50 + 3 * STEPS + 8) * u + 4 * 8 * u;
     double w[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
     bound b;
@@ -104,8 +96,7 @@ static void close_to_double(void **state) {
 
 /* Weights after four steps at rate 0.01 with weight decay 0.1, by torch.optim.AdamW of PyTorch in double. Each step rounds weights below 2
  * once, by 2^-24 of it. */
-static void known_values(void **state) {
-    (void)state;
+TEST(known_values) {
     static const float gradient[4][3] = {{0.5f, -1, 0.001f}, {0.25f, 3, 0.002f}, {-1.5f, 0.125f, 0}, {0.75f, -0.5f, -0.004f}};
     static const double expected[4][3] = {{0.9890000002, -1.9880000001, 0.489500099999},
                                           {0.978689204047546, -1.99095389841077, 0.47935884067471},
@@ -132,8 +123,7 @@ static void known_values(void **state) {
 
 /* The first step is the rate whatever the gradient's size, because the moments are corrected for their start at 0; of a gradient of 0 only
  * the decay is left, which never passes through the moments. */
-static void first_step(void **state) {
-    (void)state;
+TEST(first_step) {
     bound b;
     bound_parse(&b, with_flag, 184);
     float *weights = bound_fp32(&b, QS_WEIGHTS), *gradient = bound_fp32(&b, QS_SRC);
@@ -151,40 +141,16 @@ static void first_step(void **state) {
     bound_release(&b);
 }
 
-static void loss_scale_divides_out(void **state) {
-    (void)state;
-    bound plain, scaled;
-    bound_parse(&plain, with_flag, 185);
-    bound_parse(&scaled, with_flag, 185);
-    for (int i = 0; i < COUNT; i++)
-        bound_fp32(&scaled, QS_SRC)[i] *= 1024;
-    scaled.run.loss_scale = 1024;
-    bound_run(&plain);
-    bound_run(&scaled);
-    assert_memory_equal(bound_fp32(&plain, QS_WEIGHTS), bound_fp32(&scaled, QS_WEIGHTS), COUNT * 4);
-    assert_memory_equal(bound_fp32(&plain, QS_SECOND_MOMENT), bound_fp32(&scaled, QS_SECOND_MOMENT), COUNT * 4);
-    bound_release(&plain);
-    bound_release(&scaled);
+TEST(loss_scale_divides_out) {
+    check_loss_scale_divides_out(with_flag, 185);
 }
 
-static void flag_zero_skips(void **state) {
-    (void)state;
-    bound b, before;
-    bound_parse(&b, with_flag, 186);
-    bound_parse(&before, with_flag, 186);
-    bound_fp32(&b, QS_FLAG)[0] = 0;
-    bound_fp32(&b, QS_SRC)[0] = NAN;
-    bound_run(&b);
-    assert_memory_equal(bound_fp32(&b, QS_WEIGHTS), bound_fp32(&before, QS_WEIGHTS), COUNT * 4);
-    assert_memory_equal(bound_fp32(&b, QS_MOMENTUM), bound_fp32(&before, QS_MOMENTUM), COUNT * 4);
-    assert_memory_equal(bound_fp32(&b, QS_SECOND_MOMENT), bound_fp32(&before, QS_SECOND_MOMENT), COUNT * 4);
-    bound_release(&b);
-    bound_release(&before);
+TEST(flag_zero_skips) {
+    check_flag_zero_skips(with_flag, 186);
 }
 
 /* Without gradients moments go to 0 and never stay subnormal; weights stay finite. A run of 10^18 steps takes no longer than one. */
-static void moments_vanish(void **state) {
-    (void)state;
+TEST(moments_vanish) {
     bound b;
     bound_parse(&b, with_flag, 187);
     float *first = bound_fp32(&b, QS_MOMENTUM), *second = bound_fp32(&b, QS_SECOND_MOMENT);
@@ -201,15 +167,13 @@ static void moments_vanish(void **state) {
 }
 
 /* Bytes moved in memory: 4 of the gradient, read; 8 of weights and of each moment, read and written. The flag is 4 more. */
-static void bytes_are_moved(void **state) {
-    (void)state;
+TEST(bytes_are_moved) {
     qs_case one;
     assert_ok(qs_case_parse(with_flag, &one));
     assert_true(qs_case_bytes(&one) == 28 * COUNT + 4);
 }
 
-static void settings_tell_cases_apart(void **state) {
-    (void)state;
+TEST(settings_tell_cases_apart) {
     const qs_op *op = qs_op_of("adam");
     const double standard[QS_MOST_SETTINGS] = {0.9, 0.999, 1e-8, 0.01};
     const qs_attributes attributes = qs_op_attributes(op, standard);
@@ -227,11 +191,5 @@ static void settings_tell_cases_apart(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),           cmocka_unit_test(bit_for_bit),
-                                       cmocka_unit_test(close_to_double), cmocka_unit_test(known_values),
-                                       cmocka_unit_test(first_step),      cmocka_unit_test(loss_scale_divides_out),
-                                       cmocka_unit_test(flag_zero_skips), cmocka_unit_test(moments_vanish),
-                                       cmocka_unit_test(bytes_are_moved), cmocka_unit_test(settings_tell_cases_apart)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, bit_for_bit, close_to_double, known_values, first_step, loss_scale_divides_out, flag_zero_skips, moments_vanish,
+          bytes_are_moved, settings_tell_cases_apart)

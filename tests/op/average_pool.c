@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* average_pool: means that count no padding, gradients. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("average_pool");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("average_pool");
 }
 
-static void constant_images_stay(void **state) {
-    (void)state;
+TEST(constant_images_stay) {
     bound b;
     bound_parse(&b, "average_pool/forward src=fp32[2,3,5,7] dst=fp32[2,3,3,4] kernel=3x3 stride=2x2 padding=1x1", 71);
     for (int64_t i = 0; i < bound_count(&b, QS_SRC); i++)
@@ -32,8 +22,7 @@ static void constant_images_stay(void **state) {
     bound_release(&b);
 }
 
-static void a_corner_averages_four(void **state) {
-    (void)state;
+TEST(a_corner_averages_four) {
     bound b;
     bound_parse(&b, "average_pool/forward src=fp32[1,1,3,3] dst=fp32[1,1,3,3] kernel=3x3 padding=1x1", 72);
     for (int i = 0; i < 9; i++)
@@ -45,8 +34,4 @@ static void a_corner_averages_four(void **state) {
     bound_release(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(constant_images_stay),
-                                       cmocka_unit_test(a_corner_averages_four)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, constant_images_stay, a_corner_averages_four)

@@ -2,13 +2,6 @@
 // labels: short
 // covers: l1_batch_norm_int8 l2_batch_norm_int8 l2_batch_norm_int8_std
 /* The batch norms in 8 bits: whole numbers' arithmetic, straight-through gradients, the relu behind; what they refuse. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "norm_support.h"
 
 static const struct {
@@ -19,7 +12,7 @@ static const struct {
 } norms[] = {{"l1_batch_norm_int8", true, QS_DEVIATION, true},
              {"l2_batch_norm_int8", false, QS_VARIANCE, false},
              {"l2_batch_norm_int8_std", false, QS_DEVIATION, true}};
-enum { NORMS = sizeof norms / sizeof norms[0], TEXT = QS_CASE_TEXT };
+enum { NORMS = COUNT_OF(norms), TEXT = QS_CASE_TEXT };
 
 static void forward_text(int n, const char *shape, int channels, char *text) {
     const char *spread = qs_role_name(norms[n].spread);
@@ -36,14 +29,12 @@ static void backward_text(int n, char *text) {
              norms[n].op, qs_role_name(norms[n].spread));
 }
 
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     for (int n = 0; n < NORMS; n++)
         check_cases(norms[n].op);
 }
 
-static void whole_numbers(void **state) {
-    (void)state;
+TEST(whole_numbers) {
     for (int n = 0; n < NORMS; n++) {
         char forward[TEXT];
         forward_text(n, "4,5,5,5", 5, forward);
@@ -51,8 +42,7 @@ static void whole_numbers(void **state) {
     }
 }
 
-static void straight_through(void **state) {
-    (void)state;
+TEST(straight_through) {
     for (int n = 0; n < NORMS; n++) {
         char forward[TEXT], backward[TEXT];
         forward_text(n, "4,5,5,5", 5, forward);
@@ -61,16 +51,14 @@ static void straight_through(void **state) {
     }
 }
 
-static void relu_behind(void **state) {
-    (void)state;
+TEST(relu_behind) {
     for (int n = 0; n < NORMS; n++)
         check_relu_behind(norms[n].op);
 }
 
 /* Channel 1 spreads a sixteenth of channel 0: its variance, 1/256 of the other's, is below half a step of max/127 and rounds to 0; a
  * deviation of 1/16 does not. */
-static void narrow_channels(void **state) {
-    (void)state;
+TEST(narrow_channels) {
     for (int n = 0; n < NORMS; n++) {
         char forward[TEXT];
         bound b;
@@ -125,8 +113,7 @@ static void gap_run(int n, bound *b, float *x) {
     bound_run(b);
 }
 
-static void gaps(void **state) {
-    (void)state;
+TEST(gaps) {
     double apart[NORMS];
     for (int n = 0; n < NORMS; n++) {
         static float x[ROWS * CHANNELS];
@@ -166,22 +153,15 @@ static void gaps(void **state) {
     assert_true(apart[1] > 1 && apart[0] < 0.02 && apart[2] < 0.02);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     for (int n = 0; n < NORMS; n++) {
         char forward[TEXT];
         qs_case one;
         forward_text(n, "4,5,5,5", 5, forward);
         assert_ok(qs_case_parse(forward, &one));
         qs_case_bind(&one, QS_SRC, one.operand[0].shape, qs_format_of("fp32"));
-        assert_int_equal(qs_case_check(&one), QS_USAGE);
-        assert_non_null(strstr(qs_message(), "int8 with its src_step"));
+        assert_refused(qs_case_check(&one), QS_USAGE, "int8 with its src_step");
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),       cmocka_unit_test(whole_numbers),   cmocka_unit_test(straight_through),
-                                       cmocka_unit_test(relu_behind), cmocka_unit_test(narrow_channels), cmocka_unit_test(gaps),
-                                       cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, whole_numbers, straight_through, relu_behind, narrow_channels, gaps, refusals)

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Cases in general: the registry, texts and back, refusals of texts and of impossible cases, each with its rule. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void registry(void **state) {
-    (void)state;
+TEST(registry) {
     size_t count = 0;
     for (; qs_op_at(count); count++) {
         const qs_op *op = qs_op_at(count);
@@ -26,15 +18,13 @@ static void registry(void **state) {
     }
     assert_true(count >= 29);
     const qs_op *none;
-    assert_int_equal(qs_op_find("conv3d", &none), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "conv2d, linear"));
+    assert_refused(qs_op_find("conv3d", &none), QS_USAGE, "conv2d, linear");
     assert_string_equal(qs_role_name(QS_SRC), "src");
     assert_string_equal(qs_role_name(QS_STATISTICS), "statistics");
 }
 
 /* Every pass that runs has a case, and no case stands twice. */
-static void case_lists_cover_passes(void **state) {
-    (void)state;
+TEST(case_lists_cover_passes) {
     for (size_t at = 0; qs_op_at(at); at++) {
         const qs_op *op = qs_op_at(at);
         for (int i = 0; i < op->passes; i++) {
@@ -52,8 +42,7 @@ static void case_lists_cover_passes(void **state) {
     }
 }
 
-static void made_cases_print(void **state) {
-    (void)state;
+TEST(made_cases_print) {
     qs_attributes with = {.kernel = {3, 3}, .padding = {1, 1}};
     qs_case one = qs_case_make("conv2d", "forward", &with), again;
     qs_case_bind(&one, QS_SRC, qs_shape_of(4, 128, 16, 32, 32), qs_format_of("bf16"));
@@ -70,8 +59,7 @@ static void made_cases_print(void **state) {
     assert_null(again.operand[5].format);
 }
 
-static void accumulators_tell_cases_apart(void **state) {
-    (void)state;
+TEST(accumulators_tell_cases_apart) {
     static const char *const plain = "linear/forward src=fp32[2,3] weights=fp32[4,3] dst=fp32[2,4]";
     static const char *const ends[] = {"",
                                        " accumulator=fp(6,9)/align-truncate",
@@ -80,7 +68,7 @@ static void accumulators_tell_cases_apart(void **state) {
                                        " accumulator=fp(6,9)/nearest-even",
                                        " accumulator=fp(6,8)/nearest-even",
                                        " accumulator=fp(5,9)/nearest-even"};
-    enum { ENDS = sizeof ends / sizeof *ends };
+    enum { ENDS = COUNT_OF(ends) };
     qs_case one[ENDS];
     for (int i = 0; i < ENDS; i++) {
         char text[QS_CASE_TEXT], again[QS_CASE_TEXT];
@@ -93,10 +81,9 @@ static void accumulators_tell_cases_apart(void **state) {
     }
 }
 
-static void numbers_survive(void **state) {
-    (void)state;
+TEST(numbers_survive) {
     const double values[] = {0.1, 1e-5, 1.0 / 3, 5e-324, 1.7976931348623157e308, -2.5};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
         qs_case one = qs_case_make("sgd", "forward", &(qs_attributes){.momentum = values[i], .weight_decay = 0.3}), again;
         char text[QS_CASE_TEXT];
         assert_ok(qs_case_parse(qs_case_text(&one, text), &again));
@@ -130,12 +117,11 @@ static const char *const unreadable[][2] = {
     {"conv2d/forward accumulator=fp(6,9)", "fp(e,m)[/chunkN]"},
 };
 
-static void unreadable_texts(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof unreadable / sizeof unreadable[0]; i++) {
+TEST(unreadable_texts) {
+    for (size_t i = 0; i < COUNT_OF(unreadable); i++) {
         qs_case one;
         if (qs_case_parse(unreadable[i][0], &one) == QS_OK) fail_msg("accepted: %s", unreadable[i][0]);
-        if (!strstr(qs_message(), unreadable[i][1])) fail_msg("%s: message lacks %s: %s", unreadable[i][0], unreadable[i][1], qs_message());
+        assert_message(unreadable[i][1]);
     }
     char large[2 * QS_CASE_TEXT];
     memset(large, 'x', sizeof large);
@@ -197,21 +183,15 @@ static const char *const impossible[][2] = {
     {"relu/forward src=fp32[2,2] dst=fp32[2,2] stride=0x1", "stride"},
 };
 
-static void impossible_cases(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
+TEST(impossible_cases) {
+    for (size_t i = 0; i < COUNT_OF(impossible); i++) {
         qs_case one;
         assert_ok(qs_case_parse(impossible[i][0], &one));
-        if (i + 1 == sizeof impossible / sizeof impossible[0]) one.attributes.stride[0] = -1; /* a text cannot say it: 0 means 1 */
+        if (i + 1 == COUNT_OF(impossible)) one.attributes.stride[0] = -1; /* a text cannot say it: 0 means 1 */
         if (qs_case_check(&one) != QS_USAGE) fail_msg("accepted: %s", impossible[i][0]);
-        if (!strstr(qs_message(), impossible[i][1])) fail_msg("%s: message lacks %s: %s", impossible[i][0], impossible[i][1], qs_message());
+        assert_message(impossible[i][1]);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registry),        cmocka_unit_test(case_lists_cover_passes),       cmocka_unit_test(made_cases_print),
-        cmocka_unit_test(numbers_survive), cmocka_unit_test(accumulators_tell_cases_apart), cmocka_unit_test(unreadable_texts),
-        cmocka_unit_test(impossible_cases)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(registry, case_lists_cover_passes, made_cases_print, numbers_survive, accumulators_tell_cases_apart, unreadable_texts,
+          impossible_cases)

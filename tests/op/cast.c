@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* cast: equals value-by-value rounding, stochastic draws follow the global sample. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("cast");
 }
 
@@ -35,14 +27,12 @@ static void one_case(const char *text) {
     bound_release(&b);
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     for (const char *const *text = qs_op_of("cast")->cases; *text; text++)
         one_case(*text);
 }
 
-static void ranks_draw_alike(void **state) {
-    (void)state;
+TEST(ranks_draw_alike) {
     bound whole, half;
     bound_parse(&whole, "cast/forward src=fp32[4,3,3,3] dst=bf16[4,3,3,3] rounding=stochastic batched", 112);
     bound_parse(&half, "cast/forward src=fp32[2,3,3,3] dst=bf16[2,3,3,3] rounding=stochastic batched", 112);
@@ -56,15 +46,14 @@ static void ranks_draw_alike(void **state) {
 }
 
 /* One value past the largest of fp16 and of e4m3fn. */
-static void overflow_policies(void **state) {
-    (void)state;
+TEST(overflow_policies) {
     static const struct {
         const char *text;
         float stored;
     } rows[] = {{"cast/forward src=fp32[1] dst=fp16[1]", INFINITY},
                 {"cast/forward src=fp32[1] dst=fp16[1] overflow=saturate", 65504.0f},
                 {"cast/forward src=fp32[1] dst=e4m3fn[1]", 448.0f}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bound b;
         bound_parse(&b, rows[i].text, 113);
         *(float *)b.operands[0].data = 1e6f;
@@ -76,8 +65,4 @@ static void overflow_policies(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(values), cmocka_unit_test(ranks_draw_alike),
-                                       cmocka_unit_test(overflow_policies)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, values, ranks_draw_alike, overflow_policies)

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* concat: channels in place, gradients handed back, shape and format rules. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("concat");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("concat");
 }
 
 /* By hand: two positions of 2 and 3 channels; and back. Agrees with torch.cat((a, b), 1) and its gradient. */
-static void channels(void **state) {
-    (void)state;
+TEST(channels) {
     static const float left[] = {1, 2, 6, 7}, right[] = {3, 4, 5, 8, 9, 10};
     bound b, back;
     bound_parse(&b, "concat/forward src=fp32[1,2,1,2] src2=fp32[1,3,1,2] dst=fp32[1,5,1,2]", 61);
@@ -43,16 +33,13 @@ static void channels(void **state) {
 static void refused(const char *text, const char *part) {
     qs_case one;
     assert_ok(qs_case_parse(text, &one));
-    assert_int_equal(qs_case_check(&one), QS_USAGE);
-    if (!strstr(qs_message(), part)) fail_msg("\"%s\" lacks \"%s\"", qs_message(), part);
+    assert_refused(qs_case_check(&one), QS_USAGE, part);
 }
 
-static void rules(void **state) {
-    (void)state;
+TEST(rules) {
     const qs_shape src[2] = {qs_shape_of(4, 4, 10, 3, 3), qs_shape_of(4, 4, 10, 3, 2)}, vector = qs_shape_of(1, 4);
     qs_shape dst;
-    assert_int_equal(qs_op_infer(qs_op_of("concat"), &(qs_attributes){0}, src, 0, &dst), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "[4,10,3,2]"));
+    assert_refused(qs_op_infer(qs_op_of("concat"), &(qs_attributes){0}, src, 0, &dst), QS_USAGE, "[4,10,3,2]");
     assert_int_equal(qs_op_infer(qs_op_of("concat"), &(qs_attributes){0}, (qs_shape[]){vector, vector}, 0, &dst), QS_USAGE);
     assert_int_equal(qs_op_infer(qs_op_of("concat"), &(qs_attributes){0}, (qs_shape[]){src[0], vector}, 0, &dst), QS_USAGE);
     refused("concat/forward src=fp32[2,3,4,4] src2=fp32[2,3,4,4] dst=fp32[2,5,4,4]", "[2,6,4,4]");
@@ -61,8 +48,4 @@ static void rules(void **state) {
     refused("concat/forward src=int8[2,3,4,4] src2=int8[2,3,4,4] dst=int8[2,6,4,4]", "float format");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(channels),
-                                       cmocka_unit_test(rules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, channels, rules)

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* dequantize: code times step, and the way back from quantize. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("dequantize");
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     for (const char *const *text = qs_op_of("dequantize")->cases; *text; text++) {
         bound b;
         bound_parse(&b, *text, 141);
@@ -33,8 +24,7 @@ static void products(void **state) {
 }
 
 /* Codes survive dequantization and a second quantization with nearest-even: the values stand on the grid. */
-static void codes_come_back(void **state) {
-    (void)state;
+TEST(codes_come_back) {
     bound back, again;
     bound_parse(&back, "dequantize/forward src=int8[7,33] src_step=fp32[7] dst=fp32[7,33] per_channel", 142);
     bound_parse(&again, "quantize/forward src=fp32[7,33] dst=int8[7,33] dst_step=fp32[7] per_channel", 142);
@@ -50,7 +40,4 @@ static void codes_come_back(void **state) {
     bound_release(&again);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(products), cmocka_unit_test(codes_come_back)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, products, codes_come_back)

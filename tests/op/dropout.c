@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* dropout: frequency and scale of kept elements, equal masks in both passes, independence of ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("dropout");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("dropout");
 }
 
 /* The share of kept elements is binomial: within 5 standard deviations of 1 - p; kept ones are exactly x / (1 - p), so the mean of y is
  * that of x (all ones here) as closely. */
-static void keeps_its_share(void **state) {
-    (void)state;
+TEST(keeps_its_share) {
     const double n = 40000, p = 0.3;
     bound b;
     bound_parse(&b, "dropout/forward src=fp32[40,1000] dst=fp32[40,1000] value=0.3 batched", 91);
@@ -53,8 +43,7 @@ static void masks(const char *text, int64_t first_sample, uint64_t step, int64_t
     bound_release(&b);
 }
 
-static void one_mask_for_both_passes_and_all_ranks(void **state) {
-    (void)state;
+TEST(one_mask_for_both_passes_and_all_ranks) {
     bool forward[60], backward[60], halves[60], later[60];
     masks("dropout/forward src=fp32[4,15] dst=fp32[4,15] value=0.5 batched", 6, 1, 60, forward);
     masks("dropout/backward diff_dst=fp32[4,15] diff_src=fp32[4,15] value=0.5 batched", 6, 1, 60, backward);
@@ -66,15 +55,10 @@ static void one_mask_for_both_passes_and_all_ranks(void **state) {
     assert_memory_not_equal(forward, later, sizeof forward);
 }
 
-static void probability_below_one(void **state) {
-    (void)state;
+TEST(probability_below_one) {
     qs_case one;
     assert_ok(qs_case_parse("dropout/forward src=fp32[2,9] dst=fp32[2,9] value=1", &one));
     assert_int_equal(qs_case_check(&one), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(keeps_its_share),
-                                       cmocka_unit_test(one_mask_for_both_passes_and_all_ranks), cmocka_unit_test(probability_below_one)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, keeps_its_share, one_mask_for_both_passes_and_all_ranks, probability_below_one)

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* finite_check: finds one bad value anywhere, accumulates by minimum. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("finite_check");
 }
 
@@ -26,8 +18,7 @@ static float flag_with(int64_t place, float bad, float before) {
     return flag;
 }
 
-static void finds_every_place(void **state) {
-    (void)state;
+TEST(finds_every_place) {
     for (int64_t place = 0; place < 131; place++) {
         assert_true(flag_with(place, NAN, 1) == 0);
         assert_true(flag_with(place, INFINITY, 1) == 0);
@@ -36,13 +27,9 @@ static void finds_every_place(void **state) {
     }
 }
 
-static void accumulates(void **state) {
-    (void)state;
+TEST(accumulates) {
     assert_true(flag_with(0, 1, 0) == 0);
     assert_true(flag_with(0, NAN, 0) == 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(finds_every_place), cmocka_unit_test(accumulates)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, finds_every_place, accumulates)

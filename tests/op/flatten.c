@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* flatten: its shape, and that it is an alias without passes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void shapes(void **state) {
-    (void)state;
+TEST(shapes) {
     const qs_op *op = qs_op_of("flatten");
     qs_shape image = qs_shape_of(4, 8, 16, 5, 3), matrix = qs_shape_of(2, 8, 7), scalar = qs_shape_of(0), dst;
     assert_ok(qs_op_infer(op, &(qs_attributes){0}, &image, 0, &dst));
@@ -21,15 +13,11 @@ static void shapes(void **state) {
     assert_int_equal(qs_op_infer(op, &(qs_attributes){0}, &scalar, 0, &dst), QS_USAGE);
 }
 
-static void moves_nothing(void **state) {
-    (void)state;
+TEST(moves_nothing) {
     const qs_op *op = qs_op_of("flatten");
     assert_true(op->alias);
     assert_int_equal(op->passes, 0);
     assert_null(qs_op_pass(op, "forward"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(moves_nothing)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(shapes, moves_nothing)

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* global_average_pool: equals average_pool with a window of the image's size; gradients. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("global_average_pool");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("global_average_pool");
 }
 
-static void equals_a_large_window(void **state) {
-    (void)state;
+TEST(equals_a_large_window) {
     bound global, window;
     bound_parse(&global, "global_average_pool/forward src=fp32[3,5,4,6] dst=fp32[3,5,1,1]", 81);
     bound_parse(&window, "average_pool/forward src=fp32[3,5,4,6] dst=fp32[3,5,1,1] kernel=4x6", 81);
@@ -32,7 +22,4 @@ static void equals_a_large_window(void **state) {
     bound_release(&window);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(equals_a_large_window)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, equals_a_large_window)

@@ -2,15 +2,8 @@
 // labels: short
 /* Integer factors of conv2d and linear: every integer case of their lists, in all passes, equals the same pass in fp32 on the dequantized
  * factors, bit for bit; and what the cases refuse. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "integer_cases.h"
-#include "op_support.h"
+#include "kit/integer_cases.h"
+#include "kit/cases.h"
 
 static const struct {
     qs_role factor, step, group;
@@ -53,8 +46,7 @@ static void dequantize(bound *integer, bound *real, int f) {
     free(values);
 }
 
-static void passes_equal_real_ones(void **state) {
-    (void)state;
+TEST(passes_equal_real_ones) {
     int seen = 0;
     for (const char *const *text = integer_cases; *text; text++) {
         bound integer, real;
@@ -81,8 +73,7 @@ static void passes_equal_real_ones(void **state) {
     assert_true(seen >= 40);
 }
 
-static void unfit_cases_are_refused(void **state) {
-    (void)state;
+TEST(unfit_cases_are_refused) {
     expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=fp32[12,20] dst=fp32[4,12]", "both be integer or both be float");
     expect_refused("linear/forward src=int4[4,20] weights=int4[12,20] weights_step=fp32[1] dst=fp32[4,12]", "src_step comes with");
     expect_refused("linear/forward src=int4[4,20] src_step=fp32[1] weights=int4[12,20] weights_step=fp32[20] dst=fp32[4,12]",
@@ -114,7 +105,4 @@ static void unfit_cases_are_refused(void **state) {
                    "exclude each other");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(passes_equal_real_ones), cmocka_unit_test(unfit_cases_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(passes_equal_real_ones, unfit_cases_are_refused)

@@ -2,13 +2,6 @@
 // labels: short
 /* The layer norm in 8 bits: whole numbers' arithmetic, straight-through gradients, positions by themselves, the relu behind; what it
  * refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "norm_support.h"
 
 enum { POSITIONS = 40, CHANNELS = 11, TEXT = QS_CASE_TEXT };
@@ -84,8 +77,7 @@ static void check_position(bound *b, int r) {
     }
 }
 
-static void whole_numbers(void **state) {
-    (void)state;
+TEST(whole_numbers) {
     bound b;
     parsed("forward", POSITIONS, 3, &b);
     fill_codes(&b);
@@ -96,8 +88,7 @@ static void whole_numbers(void **state) {
 }
 
 /* What the rounding of a mean keeps: every code / 2^p with p up to 8, and what lies between them to the nearest, ties to even. */
-static void rounding(void **state) {
-    (void)state;
+TEST(rounding) {
     for (int64_t eighth = -8 * 256 * 128; eighth <= 8 * 256 * 128; eighth += eighth % 64 ? 1 : 3) {
         float value = ldexpf((float)eighth, -11);
         int p;
@@ -107,8 +98,7 @@ static void rounding(void **state) {
     }
 }
 
-static void straight_through(void **state) {
-    (void)state;
+TEST(straight_through) {
     bound f, b;
     parsed("forward", POSITIONS, 22, &f);
     parsed("backward", POSITIONS, 23, &b);
@@ -142,8 +132,7 @@ static void straight_through(void **state) {
 }
 
 /* Bit for bit, in training and evaluation: with the step given, a position is all that its results depend on. */
-static void positions_apart(void **state) {
-    (void)state;
+TEST(positions_apart) {
     bound all, one, inference;
     parsed("forward", POSITIONS, 7, &all);
     parsed("forward", 1, 7, &one);
@@ -168,27 +157,19 @@ static void positions_apart(void **state) {
     bound_release(&inference);
 }
 
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("l1_layer_norm_int8");
 }
 
-static void relu_behind(void **state) {
-    (void)state;
+TEST(relu_behind) {
     check_relu_behind("l1_layer_norm_int8");
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     check_layer_refused("l1_layer_norm_int8/inference src=fp32[4,2] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "int8 with its src_step");
     check_layer_refused("l1_layer_norm/inference src=int8[4,2] src_step=fp32[1] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "as a float");
     check_layer_refused("l1_layer_norm_int8/inference src=int8[4,1] src_step=fp32[1] scale=fp32[1] shift=fp32[1] dst=fp32[4,1]",
                         "one channel");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases),           cmocka_unit_test(whole_numbers), cmocka_unit_test(rounding), cmocka_unit_test(straight_through),
-        cmocka_unit_test(positions_apart), cmocka_unit_test(relu_behind),   cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, whole_numbers, rounding, straight_through, positions_apart, relu_behind, refusals)

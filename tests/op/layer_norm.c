@@ -1,39 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* layer_norm: values by hand, gradients by differences, one position at a time, the relu behind; what it refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "norm_support.h"
 
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("layer_norm");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("layer_norm");
 }
 
-static void relu_behind(void **state) {
-    (void)state;
+TEST(relu_behind) {
     check_relu_behind("layer_norm");
 }
 
-static void positions_apart(void **state) {
-    (void)state;
+TEST(positions_apart) {
     check_positions_apart("layer_norm");
 }
 
 /* Positions x = 1, 2, 3, 4 and 10, 10, 14, 14: means 2.5 and 12, variances 1.25 and 4. y = (x - mean) / sqrt(variance + 1e-5) · scale +
  * shift, with scale 1, 2, 3, 4 and shift 0, 0, 0, 1; fp32 rounds y < 8 by at most 2^-22, and src, mean and variance are exact. */
-static void by_hand(void **state) {
-    (void)state;
+TEST(by_hand) {
     bound b;
     bound_parse(&b, "layer_norm/forward src=fp32[2,4] scale=fp32[4] shift=fp32[4] mean=fp32[2] variance=fp32[2] dst=fp32[2,4] value=1e-05",
                 51);
@@ -50,16 +38,11 @@ static void by_hand(void **state) {
     bound_release(&b);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     check_layer_refused("layer_norm/inference src=fp32[4,1] scale=fp32[1] shift=fp32[1] dst=fp32[4,1]", "one channel");
     check_layer_refused("layer_norm/forward src=fp32[4,2] scale=fp32[2] shift=fp32[2] mean=fp32[2] variance=fp32[4] dst=fp32[4,2]",
                         "mean is [2], the other operands need [4]");
     check_layer_refused("layer_norm/inference src=int8[4,2] scale=fp32[2] shift=fp32[2] dst=fp32[4,2]", "as a float without src_step");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),           cmocka_unit_test(gradients), cmocka_unit_test(relu_behind),
-                                       cmocka_unit_test(positions_apart), cmocka_unit_test(by_hand),   cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, relu_behind, positions_apart, by_hand, refusals)

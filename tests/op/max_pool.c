@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* max_pool: maxima, their places, ties, NaN, padding, gradients, shape rule. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("max_pool");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("max_pool");
 }
 
 /* A 3 x 3 window with padding 1 over a 2 x 2 image sees the whole image from all four places (places count the padding). */
-static void places(void **state) {
-    (void)state;
+TEST(places) {
     bound b;
     bound_parse(&b, "max_pool/forward src=fp32[1,1,2,2] mask=int8[1,1,2,2] dst=fp32[1,1,2,2] kernel=3x3 padding=1x1", 61);
     float *x = bound_fp32(&b, QS_SRC);
@@ -49,8 +39,7 @@ static void places(void **state) {
 }
 
 /* Windows that overlap share a maximum: its gradient is the sum. */
-static void overlapping_windows(void **state) {
-    (void)state;
+TEST(overlapping_windows) {
     bound b;
     bound_parse(&b, "max_pool/backward mask=int8[1,1,2,2] diff_dst=fp32[1,1,2,2] diff_src=fp32[1,1,3,3] kernel=2x2", 62);
     memcpy(bound_tensor(&b, QS_MASK)->data, (const int8_t[4]){3, 2, 1, 0}, 4); /* all at the centre */
@@ -63,8 +52,7 @@ static void overlapping_windows(void **state) {
     bound_release(&b);
 }
 
-static void shapes(void **state) {
-    (void)state;
+TEST(shapes) {
     const qs_op *op = qs_op_of("max_pool");
     qs_shape src = qs_shape_of(4, 2, 3, 112, 111), dst;
     assert_ok(qs_op_infer(op, &(qs_attributes){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}, &src, 0, &dst));
@@ -75,8 +63,4 @@ static void shapes(void **state) {
     assert_int_equal(qs_op_infer(op, &(qs_attributes){.kernel = {1, 112}}, &src, 0, &dst), QS_USAGE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(gradients), cmocka_unit_test(places),
-                                       cmocka_unit_test(overlapping_windows), cmocka_unit_test(shapes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, places, overlapping_windows, shapes)

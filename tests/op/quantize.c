@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* quantize: steps, codes within one step of the value, clamping, draws that follow the global sample. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("quantize");
 }
 
@@ -41,8 +33,7 @@ static double step_of(bound *b, const float *x, int64_t i) {
 
 /* |code × step - x| < step inside the range, its ends beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16; x
  * may be transformed before. */
-static void codes(void **state) {
-    (void)state;
+TEST(codes) {
     int64_t clamped = 0;
     for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
         bound b;
@@ -70,8 +61,7 @@ static void codes(void **state) {
     assert_true(clamped > 0);
 }
 
-static void maxima_of_columns_fall_off(void **state) {
-    (void)state;
+TEST(maxima_of_columns_fall_off) {
     int found = 0;
     for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
         bound b;
@@ -95,8 +85,7 @@ static void maxima_of_columns_fall_off(void **state) {
 }
 
 /* An odd number of elements a sample: each starts on a whole hash all the same. */
-static void ranks_draw_alike(void **state) {
-    (void)state;
+TEST(ranks_draw_alike) {
     bound whole, half;
     bound_parse(&whole, "quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1] rounding=stochastic batched", 132);
     bound_parse(&half, "quantize/forward src=fp32[2,27] absmax=fp32[1] dst=int8[2,27] dst_step=fp32[1] rounding=stochastic batched", 132);
@@ -110,8 +99,7 @@ static void ranks_draw_alike(void **state) {
     bound_release(&half);
 }
 
-static void draws_differ(void **state) {
-    (void)state;
+TEST(draws_differ) {
     bound b;
     int8_t first[108];
     bound_parse(&b, "quantize/forward src=fp32[4,27] absmax=fp32[1] dst=int8[4,27] dst_step=fp32[1] rounding=stochastic batched", 133);
@@ -130,8 +118,7 @@ static void draws_differ(void **state) {
     bound_release(&b);
 }
 
-static void counters(void **state) {
-    (void)state;
+TEST(counters) {
     qs_case one;
     qs_run run = usual_run(4);
     run.first_sample = 3;
@@ -150,12 +137,4 @@ static void counters(void **state) {
     assert_true(rows.key == qs_random_key(run.seed, run.step, run.operator_id, run.stream));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),
-                                       cmocka_unit_test(codes),
-                                       cmocka_unit_test(maxima_of_columns_fall_off),
-                                       cmocka_unit_test(ranks_draw_alike),
-                                       cmocka_unit_test(draws_differ),
-                                       cmocka_unit_test(counters)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, codes, maxima_of_columns_fall_off, ranks_draw_alike, draws_differ, counters)

@@ -2,17 +2,9 @@
 // labels: short
 /* round: every element is qs_round_value's with the counters that the door promises; packed storage decodes to the rounded values;
  * counts are those of the elements. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("round");
 }
 
@@ -60,8 +52,7 @@ static void one_case(const char *text) {
     bound_release(&b);
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     for (const char *const *text = qs_op_of("round")->cases; *text; text++)
         one_case(*text);
 }
@@ -75,15 +66,11 @@ static void refusals(void **state) {
         {"round/pack src=fp32[4,8] dst=fp32[4,8] packed=fp(4,2,1)[4,8] rounding=stochastic to=fp(4,2,1) batched", "whole bytes"},
         {"round/forward src=fp32[4,8] dst=fp32[4,8] counts=fp32[2] to=bf16", "counts is [2]"}};
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
         qs_case one;
-        assert_int_equal(qs_case_parse(bad[i][0], &one), QS_OK);
-        assert_int_equal(qs_case_check(&one), QS_USAGE);
-        if (!strstr(qs_message(), bad[i][1])) fail_msg("%s: %s", bad[i][0], qs_message());
+        assert_ok(qs_case_parse(bad[i][0], &one));
+        assert_refused(qs_case_check(&one), QS_USAGE, bad[i][1]);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(values), cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, values, refusals)

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* softmax_cross_entropy: closed forms, large logits, padded rows, scaling, gradients. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("softmax_cross_entropy");
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     check_gradients("softmax_cross_entropy");
 }
 
@@ -24,8 +15,7 @@ static const char forward[] = "softmax_cross_entropy/forward src=fp32[4,10] labe
 static const char backward[] = "softmax_cross_entropy/backward src=fp32[4,10] labels=fp32[4] diff_src=fp32[4,10]";
 
 /* Equal logits: loss log 10 a row whatever their value, gradient 1/10 off the label and -9/10 on it; the first class is the answer. */
-static void equal_logits(void **state) {
-    (void)state;
+TEST(equal_logits) {
     bound f, b;
     bound_parse(&f, forward, 101);
     bound_parse(&b, backward, 101);
@@ -46,8 +36,7 @@ static void equal_logits(void **state) {
 }
 
 /* A logit that stands far out: probability 1 to the last bit, loss 0; on another label the loss is the distance. */
-static void extreme_logits(void **state) {
-    (void)state;
+TEST(extreme_logits) {
     bound f;
     bound_parse(&f, forward, 102);
     memset(bound_fp32(&f, QS_SRC), 0, 160);
@@ -60,8 +49,7 @@ static void extreme_logits(void **state) {
 }
 
 /* Rows from run->samples on count for nothing, whatever their labels hold. */
-static void padded_rows(void **state) {
-    (void)state;
+TEST(padded_rows) {
     bound f, b, part;
     bound_parse(&f, forward, 103);
     bound_parse(&b, backward, 103);
@@ -88,19 +76,12 @@ static void padded_rows(void **state) {
     bound_release(&part);
 }
 
-static void labels_are_checked(void **state) {
-    (void)state;
+TEST(labels_are_checked) {
     bound f;
     bound_parse(&f, forward, 104);
     ((int32_t *)bound_tensor(&f, QS_LABELS)->data)[1] = 10;
-    assert_int_equal(qs_case_reference(&f.one, f.operands, &f.run), QS_USAGE);
-    assert_non_null(strstr(qs_message(), "label 10 of sample 1"));
+    assert_refused(qs_case_reference(&f.one, f.operands, &f.run), QS_USAGE, "label 10 of sample 1");
     bound_release(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases),        cmocka_unit_test(gradients),
-                                       cmocka_unit_test(equal_logits), cmocka_unit_test(extreme_logits),
-                                       cmocka_unit_test(padded_rows),  cmocka_unit_test(labels_are_checked)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, gradients, equal_logits, extreme_logits, padded_rows, labels_are_checked)

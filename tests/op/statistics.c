@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* statistics: every field against sums over the decoded values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/cases.h"
 
-#include <cmocka.h>
-
-#include "op_support.h"
-
-static void cases(void **state) {
-    (void)state;
+TEST(cases) {
     check_cases("statistics");
 }
 
@@ -90,14 +82,10 @@ static void one_case(const char *text) {
     bound_release(&b);
 }
 
-static void fields(void **state) {
-    (void)state;
+TEST(fields) {
     assert_true(sizeof(qs_statistics_head) == 2120 && qs_statistics_bytes(16) == 2120 + 256);
     for (const char *const *text = qs_op_of("statistics")->cases; *text; text++)
         one_case(*text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(fields)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cases, fields)

@@ -2,14 +2,7 @@
 // labels: short
 /* Hadamard transforms of both factors along the inner dimension of a product: the product stays as it was, in every pass; codes drawn of
  * the transformed factors leave it unbiased; gradients of biases; and which cases are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "op_support.h"
+#include "kit/cases.h"
 
 enum { TRIALS = 200, TEXT = 320 };
 
@@ -26,7 +19,7 @@ static const layer layers[] = {
     {"conv2d", "[2,8,5,5]", "[12,4,3,3]", "[2,12,5,5]", " kernel=3x3 padding=1x1 groups=2", 2, 4, 6},
     {"conv2d", "[8,4,6,6]", "[4,1,3,3]", "[8,4,6,6]", " kernel=3x3 padding=1x1 groups=4", 8, 1, 1},
 };
-enum { LAYERS = sizeof layers / sizeof *layers };
+enum { LAYERS = COUNT_OF(layers) };
 
 /* Every pass, its factors, and along which of their axes its sums run. */
 typedef struct bilinear {
@@ -119,8 +112,7 @@ static double *magnitudes(problem *p) {
 }
 
 /* Sums are double: each transformed factor is off by 2^-24 of itself, each result by 2^-24 of what magnitudes add up to. */
-static void products_stay(void **state) {
-    (void)state;
+TEST(products_stay) {
     for (int l = 0; l < LAYERS; l++)
         for (int pass = 0; pass < PASSES; pass++) {
             problem p;
@@ -191,8 +183,7 @@ static void draws_multiply(problem *p, const layer *one, int pass, const char *r
 /* Mean square of (mean - plain) in standard errors of TRIALS draws, whose variance the draws tell. Draws have 16 bits, which shifts a mean
  * by far less than such an error (2^-17 of a step against a tenth of one). 1 in expectation, with outputs that share factors in at least a
  * dozen independent parts: 3 is five deviations of sqrt(2 / 12) above. Rounding to nearest misses by about TRIALS / 2, see op.unbiased. */
-static void draws_are_unbiased(void **state) {
-    (void)state;
+TEST(draws_are_unbiased) {
     for (int l = 0; l < LAYERS; l++)
         for (int pass = 0; pass < PASSES; pass++) {
             problem p;
@@ -252,8 +243,7 @@ static void bias_case(const char *text, const char *real_text) {
     bound_release(&real);
 }
 
-static void biases(void **state) {
-    (void)state;
+TEST(biases) {
     bias_case("linear/weight_gradient src=int4[32,20] src_step=fp32[1] diff_dst=int4[32,12] diff_dst_step=fp32[1] diff_weights=fp32[12,20] "
               "diff_bias=fp32[12] hadamard=16",
               "linear/weight_gradient src=fp32[32,20] diff_dst=fp32[32,12] diff_weights=fp32[12,20] diff_bias=fp32[12]");
@@ -263,8 +253,7 @@ static void biases(void **state) {
               "stride=2x2 padding=1x1");
 }
 
-static void unfit_cases_are_refused(void **state) {
-    (void)state;
+TEST(unfit_cases_are_refused) {
     expect_refused("absmax/forward src=fp32[4,20] absmax=fp32[1] axis=1 hadamard=8", "do not divide the 20 of axis 1");
     expect_refused("absmax/forward src=fp32[6,16] absmax=fp32[1] hadamard=4", "do not divide the 6 of axis 0");
     expect_refused("absmax/forward src=fp32[4,24] absmax=fp32[1] axis=1 hadamard=6", "2, 4, 8 ... 64");
@@ -280,8 +269,4 @@ static void unfit_cases_are_refused(void **state) {
                    "6 samples");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay), cmocka_unit_test(draws_are_unbiased), cmocka_unit_test(biases),
-                                       cmocka_unit_test(unfit_cases_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(products_stay, draws_are_unbiased, biases, unfit_cases_are_refused)

@@ -5,14 +5,7 @@
  * standard errors formed from the exact rounding variances, element by element and in the mean square, whose value also says that the
  * product's variance is E[Y]² Var[X] + E[X]² Var[Y] + Var[X] Var[Y]. Rounding to nearest, which is biased, must be caught by the very same
  * bounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "op_support.h"
+#include "kit/cases.h"
 
 enum { TRIALS = 200, MOST_ROWS = 64, TEXT = 256 };
 
@@ -282,25 +275,19 @@ static void expect_unbiased(const layer *one, const bilinear *pass, const char *
 static void expect_every_format(const bilinear *pass) {
     static const char *const formats[] = {"int8:tensor", "int8:channel(out)", "int4:shift4", "int6:shift3", "bf16", "fp16", "e4m3fn",
                                           "e5m2"};
-    for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
-        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+    for (size_t l = 0; l < COUNT_OF(layers); l++)
+        for (size_t f = 0; f < COUNT_OF(formats); f++)
             expect_unbiased(&layers[l], pass, formats[f]);
 }
 
-static void outputs(void **state) {
-    (void)state;
+TEST(outputs) {
     expect_every_format(&forward);
 }
-static void input_gradients(void **state) {
-    (void)state;
+TEST(input_gradients) {
     expect_every_format(&input_gradient);
 }
-static void weight_gradients(void **state) {
-    (void)state;
+TEST(weight_gradients) {
     expect_every_format(&weight_gradient);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(outputs), cmocka_unit_test(input_gradients), cmocka_unit_test(weight_gradients)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(outputs, input_gradients, weight_gradients)

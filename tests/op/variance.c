@@ -4,20 +4,13 @@
  * many draws. It is q² D / 6 where remainders are uniform; on real tensors it is the exact sum Σ q² f (1 - f), as the statistics operator
  * has it for what it measures, and q² D / 6 with the step of the largest element is a bound: far above it for floats, twice as much after
  * ReLU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "op_support.h"
+#include "kit/cases.h"
 
 enum { COUNT = 4096, ROWS = 16, DRAWS = 64, TEXT = 256 };
 #define SHAPE "[16,16,4,4]"
 
 static const char *const formats[] = {"int8:tensor", "int8:channel(out)", "bf16", "fp16", "e4m3fn", "e5m2"};
-enum { FORMATS = sizeof formats / sizeof *formats };
+enum { FORMATS = COUNT_OF(formats) };
 
 typedef struct rounding {
     qs_quantizer quantizer;
@@ -94,8 +87,7 @@ static rounding judge(const char *format, const float *values) {
 
 /* Remainders uniform: f (1 - f) has mean 1/6 and deviation sqrt(1/180), so that the sum over D elements lies within 5 × 0.45 / sqrt(D) of
  * q² D / 6. Every value lies in [1, 2), where floats have one step; the first is the largest, so that a channel's step is the tensor's. */
-static void uniform_remainders(void **state) {
-    (void)state;
+TEST(uniform_remainders) {
     static float values[COUNT];
     for (uint64_t i = 0; i < COUNT; i++)
         values[i] = 1 + qs_random_uniform(21, i);
@@ -117,8 +109,7 @@ static void normal_fill(float *values, bool relu) {
 /* How much the bound overstates: int8's remainders of normal values are as good as uniform; a float's steps follow its elements: with the
  * largest between 2 and 4, E q_i² / q_max² = (0.0455 · 4 + 0.2718 · 1 + 0.2998 / 4 + 0.1855 / 16 + 0.0994 / 64 + ...) / 4 by the normal
  * distribution, 0.1355. After ReLU half of the elements are zeros. A tenth: 186 elements make up a third of that sum. */
-static void real_tensors(void **state) {
-    (void)state;
+TEST(real_tensors) {
     static float values[COUNT];
     for (int relu = 0; relu < 2; relu++) {
         normal_fill(values, relu);
@@ -134,8 +125,7 @@ static void real_tensors(void **state) {
 }
 
 /* What the statistics operator measures is this exact sum. */
-static void statistics_agree(void **state) {
-    (void)state;
+TEST(statistics_agree) {
     static float values[COUNT];
     static double room[(sizeof(qs_statistics_head) + 2 * ROWS * sizeof(double)) / sizeof(double)];
     normal_fill(values, true);
@@ -148,8 +138,4 @@ static void statistics_agree(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(uniform_remainders), cmocka_unit_test(real_tensors),
-                                       cmocka_unit_test(statistics_agree)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(uniform_remainders, real_tensors, statistics_agree)

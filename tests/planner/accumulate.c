@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans for devices that add narrowly, and plans that choose accumulators by a rule: what stands in them, what it costs, and what omega
  * makes of it. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "setting.h"
 
 /* Both classes are measured with an accumulator, so that the times of all widths of it are known. */
@@ -44,11 +36,10 @@ static void text_is(const qs_narrow *narrow, const char *expected) {
     assert_string_equal(qs_narrow_text(narrow, text), expected);
 }
 
-static void a_class_that_adds_narrowly(void **state) {
-    (void)state;
+TEST(a_class_that_adds_narrowly) {
     setting one = narrow_setting("fp(6,9)/chunk64/align-truncate");
     static const char *const planners[] = {"fp32", "uniform", "qsync"};
-    for (size_t p = 0; p < sizeof planners / sizeof *planners; p++) {
+    for (size_t p = 0; p < COUNT_OF(planners); p++) {
         qs_plan plan = setting_plan(&one, planners[p]);
         const qs_recipe recipe = recipe_at(&plan, "strong", "stage2.block0.conv1");
         text_is(&recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT], "fp(6,9)/chunk64/align-truncate");
@@ -69,8 +60,7 @@ static double omega_by(setting *one, const qs_accumulation_rule *rule) {
 }
 
 /* Each bit less is more noise, and none is what wide accumulators have. */
-static void narrower_is_noisier(void **state) {
-    (void)state;
+TEST(narrower_is_noisier) {
     setting one = narrow_setting("fp(8,9)/align-truncate");
     double before = 0;
     for (int bits = 22; bits >= 4; bits -= 6) {
@@ -87,8 +77,7 @@ static void narrower_is_noisier(void **state) {
 
 /* Widths by length differ from operator to operator, and only products of few bits get narrow ones: those of fp32 add in fp32, whose
  * kernels this profile lacks. */
-static void by_length(void **state) {
-    (void)state;
+TEST(by_length) {
     setting one = narrow_setting("fp(8,9)/chunk64/product(5)/align-truncate");
     qs_accumulation_rule rule;
     assert_ok(qs_accumulation_rule_find("fp(8,auto)/chunk64/product(5)/align-truncate", &rule));
@@ -112,8 +101,7 @@ static void by_length(void **state) {
 }
 
 /* Planning again in one session under another rule is planning anew. */
-static void a_session_tells_rules_apart(void **state) {
-    (void)state;
+TEST(a_session_tells_rules_apart) {
     setting one = narrow_setting("fp(8,9)/align-truncate");
     qs_plan_session *session = NULL;
     qs_accumulation_rule rule[2];
@@ -122,15 +110,10 @@ static void a_session_tells_rules_apart(void **state) {
     assert_ok(qs_plan_session_create(one.graph, &one.profile, &one.job, &session));
     for (int turn = 0; turn < 3; turn++) {
         qs_plan kept, fresh;
-        char *left = NULL, *right = NULL;
         one.options.accumulate = &rule[turn % 2];
         assert_ok(qs_plan_session_make(session, &one.cluster, "qsync", &one.options, &kept));
         fresh = setting_plan(&one, "qsync");
-        assert_ok(qs_plan_text(&kept, &left));
-        assert_ok(qs_plan_text(&fresh, &right));
-        assert_string_equal(left, right);
-        free(left);
-        free(right);
+        plans_equal_check(&kept, &fresh);
         qs_plan_release(&kept);
         qs_plan_release(&fresh);
     }
@@ -138,12 +121,4 @@ static void a_session_tells_rules_apart(void **state) {
     setting_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_class_that_adds_narrowly),
-        cmocka_unit_test(narrower_is_noisier),
-        cmocka_unit_test(by_length),
-        cmocka_unit_test(a_session_tells_rules_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(a_class_that_adds_narrowly, narrower_is_noisier, by_length, a_session_tells_rules_apart)

@@ -3,15 +3,7 @@
 /* What the allocator promises whatever it is asked: on random models, clusters and budgets the full predictor finds memory and T_min kept;
  * more memory never costs precision; sessions give the plans of qs_plan_make; training classes are lowered where that is wanted and
  * helps. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "random_graph.h"
+#include "kit/random_graph.h"
 #include "setting.h"
 
 #define BATCH 16
@@ -121,8 +113,7 @@ static void planners_check(const setting *one) {
     qs_plan_release(&uniform);
 }
 
-static void memory_and_throughput_are_kept(void **state) {
-    (void)state;
+TEST(memory_and_throughput_are_kept) {
     for (uint64_t number = 100; number < 112; number++) {
         setting one;
         random_start(&one, number);
@@ -134,8 +125,7 @@ static void memory_and_throughput_are_kept(void **state) {
 }
 
 /* Costs that depend on the place in the arena, on host slowdown and noise: quick answers are off, plans are not. */
-static void so_they_are_where_quick_answers_are_off(void **state) {
-    (void)state;
+TEST(so_they_are_where_quick_answers_are_off) {
     for (uint64_t number = 200; number < 206; number++) {
         setting one;
         random_start(&one, number);
@@ -158,8 +148,7 @@ static void so_they_are_where_quick_answers_are_off(void **state) {
 /* ---- Budgets ---- */
 
 /* T_min follows from what fits, so it is held: budgets are compared only where it is the same. */
-static void more_memory_is_never_noisier(void **state) {
-    (void)state;
+TEST(more_memory_is_never_noisier) {
     int compared = 0;
     for (uint64_t number = 300; number < 312; number++) {
         setting one;
@@ -180,15 +169,8 @@ static void more_memory_is_never_noisier(void **state) {
     assert_true(compared > 12);
 }
 
-static char *text_of(const qs_plan *plan) {
-    char *text = NULL;
-    assert_ok(qs_plan_text(plan, &text));
-    return text;
-}
-
 /* Whatever a session has planned before, its plans are those of qs_plan_make. */
-static void sessions_give_the_same_plans(void **state) {
-    (void)state;
+TEST(sessions_give_the_same_plans) {
     setting one;
     qs_plan_session *session = NULL;
     random_start(&one, 401);
@@ -202,10 +184,7 @@ static void sessions_give_the_same_plans(void **state) {
         one.cluster.class_[2].formats = formats - i / 3 % 2; /* other recipes */
         assert_ok(qs_plan_session_make(session, &one.cluster, planners[i % 6], &one.options, &kept));
         fresh = setting_plan(&one, planners[i % 6]);
-        char *left = text_of(&kept), *right = text_of(&fresh);
-        assert_string_equal(left, right);
-        free(left);
-        free(right);
+        plans_equal_check(&kept, &fresh);
         qs_plan_release(&kept);
         qs_plan_release(&fresh);
     }
@@ -216,8 +195,7 @@ static void sessions_give_the_same_plans(void **state) {
 /* ---- Classes ---- */
 
 /* Two classes alike in all but name. */
-static void equal_classes_get_equal_plans(void **state) {
-    (void)state;
+TEST(equal_classes_get_equal_plans) {
     synthetic_device device[SETTING_MOST] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
     setting one;
@@ -244,8 +222,7 @@ static int lowered_count(const qs_class_plan *plan) {
 }
 
 /* The training class holds up the others: it stays in fp32 unless it may be lowered, and then no more than the pace needs. */
-static void a_straggling_training_class_is_lowered_when_asked(void **state) {
-    (void)state;
+TEST(a_straggling_training_class_is_lowered_when_asked) {
     synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
     setting one;
@@ -271,8 +248,7 @@ static void a_straggling_training_class_is_lowered_when_asked(void **state) {
 }
 
 /* A training class that waits anyway is not lowered, though it may be. */
-static void a_waiting_training_class_stays(void **state) {
-    (void)state;
+TEST(a_waiting_training_class_stays) {
     synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
     qs_graph *graph = NULL;
     setting one;
@@ -291,8 +267,7 @@ static void a_waiting_training_class_stays(void **state) {
 /* ---- Baselines ---- */
 
 /* Conversions that cost a lot: whoever does not know that makes mixes which miss T_min, and is told so. */
-static void dpro_does_not_know_conversions(void **state) {
-    (void)state;
+TEST(dpro_does_not_know_conversions) {
     int missed = 0;
     for (uint64_t number = 500; number < 508; number++) {
         setting one;
@@ -313,8 +288,7 @@ static void dpro_does_not_know_conversions(void **state) {
 }
 
 /* They decide by their own indicator; the Ω that a plan states are the options'. */
-static void baselines_state_comparable_noise(void **state) {
-    (void)state;
+TEST(baselines_state_comparable_noise) {
     int worse = 0;
     for (uint64_t number = 600; number < 606; number++) {
         setting one;
@@ -336,12 +310,6 @@ static void baselines_state_comparable_noise(void **state) {
     assert_true(worse > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_and_throughput_are_kept),  cmocka_unit_test(so_they_are_where_quick_answers_are_off),
-        cmocka_unit_test(more_memory_is_never_noisier),    cmocka_unit_test(sessions_give_the_same_plans),
-        cmocka_unit_test(equal_classes_get_equal_plans),   cmocka_unit_test(a_straggling_training_class_is_lowered_when_asked),
-        cmocka_unit_test(a_waiting_training_class_stays),  cmocka_unit_test(dpro_does_not_know_conversions),
-        cmocka_unit_test(baselines_state_comparable_noise)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(memory_and_throughput_are_kept, so_they_are_where_quick_answers_are_off, more_memory_is_never_noisier,
+          sessions_give_the_same_plans, equal_classes_get_equal_plans, a_straggling_training_class_is_lowered_when_asked,
+          a_waiting_training_class_stays, dpro_does_not_know_conversions, baselines_state_comparable_noise)

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lower bound: below the full prediction of any plan at any price of any constraint, below the true optimum of small models, also with
  * caches, noise and quicker neighbours, with two weak classes and with pins; and close to it for one class. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "../../src/planner/bound/bound.h"
 #include "scene.h"
 
@@ -73,13 +66,11 @@ static void every_constraint(bool trouble, double time_wanted, double memory_wan
     assert_true(time.sum / time.count > time_wanted && memory.sum / memory.count > memory_wanted);
 }
 
-static void constraints(void **state) {
-    (void)state;
+TEST(constraints) {
     every_constraint(false, 0.85, 0.75);
 }
 
-static void constraints_in_trouble(void **state) {
-    (void)state;
+TEST(constraints_in_trouble) {
     every_constraint(true, 0.75, 0.75);
 }
 
@@ -108,21 +99,18 @@ static void below_the_optimum(bool trouble, bool limited, double least_reached) 
     assert_true(reached >= least_reached * SCENES);
 }
 
-static void optimum(void **state) {
-    (void)state;
+TEST(optimum) {
     below_the_optimum(false, false, 0.75);
     below_the_optimum(false, true, 0.6);
 }
 
-static void optimum_in_trouble(void **state) {
-    (void)state;
+TEST(optimum_in_trouble) {
     below_the_optimum(true, false, 0.2);
     below_the_optimum(true, true, 0.2);
 }
 
 /* Each class's bound holds alone, so their sum over devices does. */
-static void optimum_over_two_classes(void **state) {
-    (void)state;
+TEST(optimum_over_two_classes) {
     uint64_t number = 600;
     for (int s = 0; s < SCENES; s++) {
         scene one;
@@ -141,8 +129,7 @@ static void optimum_over_two_classes(void **state) {
     }
 }
 
-static void optimum_beside_pins(void **state) {
-    (void)state;
+TEST(optimum_beside_pins) {
     uint64_t number = 650;
     int higher = 0;
     for (int s = 0; s < SCENES; s++) {
@@ -160,9 +147,4 @@ static void optimum_beside_pins(void **state) {
     assert_true(higher > SCENES / 2); /* what is pinned low counts */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constraints),        cmocka_unit_test(constraints_in_trouble),   cmocka_unit_test(optimum),
-        cmocka_unit_test(optimum_in_trouble), cmocka_unit_test(optimum_over_two_classes), cmocka_unit_test(optimum_beside_pins)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(constraints, constraints_in_trouble, optimum, optimum_in_trouble, optimum_over_two_classes, optimum_beside_pins)

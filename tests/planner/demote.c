@@ -2,15 +2,7 @@
 // covers: uniform_fp op op_io demote
 /* Planners that assign formats to tensors: which tensors each baseline lowers, shares, orders and limits of demotion, and that plans lower
  * to the schedules that they state. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "../random_graph.h"
+#include "kit/random_graph.h"
 #include "setting.h"
 
 enum { BATCH = 8 };
@@ -119,17 +111,9 @@ static void schedule_check(const setting *one, const qs_plan *plan) {
 }
 
 static void plan_check(const setting *one, const qs_plan *plan) {
-    char *text = NULL, *again = NULL;
-    qs_plan copy;
     tensors_check(one, plan);
     schedule_check(one, plan);
-    assert_ok(qs_plan_text(plan, &text));
-    assert_ok(qs_plan_parse(text, "plan", &copy));
-    assert_ok(qs_plan_text(&copy, &again));
-    assert_string_equal(text, again);
-    free(text);
-    free(again);
-    qs_plan_release(&copy);
+    plan_round_trip_check(plan);
 }
 
 /* ---- Demotion ---- */
@@ -190,8 +174,7 @@ static void ratios_check(setting *one) {
     qs_groups_release(&groups);
 }
 
-static void ratios(void **state) {
-    (void)state;
+TEST(ratios) {
     setting one = model_setting("lenet5");
     ratios_check(&one);
     setting_end(&one);
@@ -219,8 +202,7 @@ static int single_group(setting *one, const char *order, uint64_t seed) {
     return found;
 }
 
-static void orders(void **state) {
-    (void)state;
+TEST(orders) {
     setting one = model_setting("resnet8");
     qs_groups groups = groups_of(&one);
     const int largest = single_group(&one, "decreasing", 1), smallest = single_group(&one, "increasing", 1);
@@ -256,8 +238,7 @@ static void low_check(const qs_plan *plan, const char *const (*expected)[2]) {
     }
 }
 
-static void baselines(void **state) {
-    (void)state;
+TEST(baselines) {
     setting one = model_setting("lenet5");
     qs_plan uniform = setting_plan(&one, "uniform-fp"), op = setting_plan(&one, "op"), op_io = setting_plan(&one, "op-io"),
             all = demoted(&one, 1), none = demoted(&one, 0);
@@ -303,15 +284,8 @@ static void baselines(void **state) {
 
 /* ---- Limits ---- */
 
-static void refused(const setting *one, const char *planner, qs_status expected, const char *word) {
-    qs_plan plan;
-    assert_int_equal(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), expected);
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
-
 /* Of all ratios, those whose arena fits: demote takes the smallest, and says that none is left where none is. */
-static void memory(void **state) {
-    (void)state;
+TEST(memory) {
     setting one = model_setting("resnet8");
     qs_plan none = demoted(&one, 0), all = demoted(&one, 1);
     int64_t high = none.class_[0].predicted.arena_bytes, low = all.class_[0].predicted.arena_bytes;
@@ -335,10 +309,10 @@ static void memory(void **state) {
     assert_true(less.class_[0].predicted.arena_bytes > (low + high) / 2);
     one.cluster.class_[0].memory_limit = low - 1;
     one.options.assignment.ratio = 0;
-    refused(&one, "demote", QS_INFEASIBLE, "with all groups demoted the plan needs");
+    setting_refused(&one, "demote", QS_INFEASIBLE, "with all groups demoted the plan needs");
     one.cluster.class_[0].memory_limit = 0;
     one.options.assignment.longest_us = 1;
-    refused(&one, "demote", QS_INFEASIBLE, "with all groups demoted an iteration takes");
+    setting_refused(&one, "demote", QS_INFEASIBLE, "with all groups demoted an iteration takes");
     qs_plan_release(&none);
     qs_plan_release(&all);
     qs_plan_release(&plan);
@@ -347,8 +321,7 @@ static void memory(void **state) {
 }
 
 /* Packed tensors move fewer bytes, so lower is faster here: demote takes the fewest groups with which an iteration is short enough. */
-static void longest(void **state) {
-    (void)state;
+TEST(longest) {
     setting one = model_setting("resnet8");
     qs_plan none = demoted(&one, 0), all = demoted(&one, 1);
     assert_true(all.class_[0].predicted.iteration_us < none.class_[0].predicted.iteration_us);
@@ -373,34 +346,27 @@ static void longest(void **state) {
     setting_end(&one);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     setting one = model_setting("lenet5");
     qs_assignment_options *with = &one.options.assignment, good = *with;
     with->ratio = 1.5;
-    refused(&one, "demote", QS_USAGE, "ratio 1.5");
+    setting_refused(&one, "demote", QS_USAGE, "ratio 1.5");
     *with = good;
     with->order = "alphabetical";
-    refused(&one, "demote", QS_USAGE, "order alphabetical");
+    setting_refused(&one, "demote", QS_USAGE, "order alphabetical");
     *with = good;
     with->low = qs_format_of("fp(3,4,0)");
-    refused(&one, "op", QS_MISMATCH, "class strong does not store fp(3,4,0)");
+    setting_refused(&one, "op", QS_MISMATCH, "class strong does not store fp(3,4,0)");
     with->low = qs_format_of("int8");
-    refused(&one, "op-io", QS_USAGE, "rounded to float formats");
+    setting_refused(&one, "op-io", QS_USAGE, "rounded to float formats");
     *with = good;
     with->promote_at = -1;
-    refused(&one, "uniform-fp", QS_USAGE, "promotion at -1");
+    setting_refused(&one, "uniform-fp", QS_USAGE, "promotion at -1");
     *with = good;
     one.profile.class_[0].conversions = 0;
-    refused(&one, "demote", QS_MISMATCH, "profile again");
+    setting_refused(&one, "demote", QS_MISMATCH, "profile again");
     assert_true(qs_planner_assigns("op-io") && !qs_planner_assigns("qsync") && !qs_planner_assigns("nothing"));
     setting_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ratios), cmocka_unit_test(orders),  cmocka_unit_test(baselines),
-        cmocka_unit_test(memory), cmocka_unit_test(longest), cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(ratios, orders, baselines, memory, longest, refusals)

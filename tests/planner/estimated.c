@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planning without the hardware: the clusters of the paper as they are shipped, resnet50 for 224x224 images on 32 GPUs. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "setting.h"
 
 #define BATCH 128
@@ -50,8 +42,7 @@ static double compute_us(const setting *one, int c, const char *name) {
     return us;
 }
 
-static void order(void **state) {
-    (void)state;
+TEST(order) {
     setting one = setting_make("cluster-a.json");
     assert_int_equal(qs_cluster_ranks(&one.cluster), 32);
     const double v100 = compute_us(&one, 0, "fp32"), t4 = compute_us(&one, 1, "fp32"), half = compute_us(&one, 1, "fp16");
@@ -62,15 +53,14 @@ static void order(void **state) {
 
 /* Part of a T4: estimated, quantizing eats what products in eight bits gain when they are forward's alone. A class that names the recipe
  * with gradients in eight bits gets plans of it. */
-static void named_recipes(void **state) {
-    (void)state;
+TEST(named_recipes) {
     static const char *const names[] = {"int8:tensor", "fp32", "fp16", "int8/fp16"};
     setting one = setting_make("cluster-a.json");
     double images_per_second[2];
     for (int named = 0; named < 2; named++) {
         qs_class *t4 = &one.cluster.class_[1];
         t4->speed = 0.3;
-        for (size_t i = 0; named && i < sizeof names / sizeof *names; i++)
+        for (size_t i = 0; named && i < COUNT_OF(names); i++)
             snprintf(t4->recipe[t4->recipes++], sizeof *t4->recipe, "%s", names[i]);
         qs_profile_release(&one.profile);
         assert_ok(qs_profile_estimate(one.graph, &one.cluster, &one.job, BATCH, BATCH, &one.profile));
@@ -88,8 +78,7 @@ static void named_recipes(void **state) {
 }
 
 /* Whole T4s: half precision keeps the pace of the V100s, and their waiting for the T4s is what pays for operators in fp32. */
-static void cluster_a(void **state) {
-    (void)state;
+TEST(cluster_a) {
     setting one = setting_make("cluster-a.json");
     qs_plan uniform = setting_plan(&one, "uniform"), plan = setting_plan(&one, "qsync");
     const qs_class_plan *t4 = qs_plan_class(&plan, "t4"), *flat = qs_plan_class(&uniform, "t4");
@@ -105,8 +94,7 @@ static void cluster_a(void **state) {
 }
 
 /* 30 % of a T4: neither fp32 nor fp16 everywhere fits, so some operators are integers, and no more than memory asks for. */
-static void cluster_b(void **state) {
-    (void)state;
+TEST(cluster_b) {
     setting one = setting_make("cluster-b.json");
     qs_plan uniform = setting_plan(&one, "uniform"), plan = setting_plan(&one, "qsync");
     const qs_class_plan *t4 = qs_plan_class(&plan, "t4");
@@ -122,8 +110,7 @@ static void cluster_b(void **state) {
 
 /* The T4s help: the V100s alone reach half. By published figures V100s in fp32 are half as fast as T4s in int8, and there are as many of
  * them, so they are at the border of helping: what is said of them must agree with their figure. */
-static void helpful(void **state) {
-    (void)state;
+TEST(helpful) {
     setting one = setting_make("cluster-a.json");
     const qs_plan_question ask = {"uniform", one.graph, &one.cluster, &one.profile, &one.job, &one.options};
     qs_plan plan = setting_plan(&one, "uniform");
@@ -137,8 +124,7 @@ static void helpful(void **state) {
 }
 
 /* Unequal batches: the V100s take more of the global batch than the T4s, nearly in the proportion of their paces. */
-static void shares(void **state) {
-    (void)state;
+TEST(shares) {
     setting one = setting_around("cluster-a.json", BATCH / 4, 2 * BATCH);
     const double ratio = compute_us(&one, 1, "fp32") / compute_us(&one, 0, "fp32");
     qs_plan plan = setting_plan(&one, "dbs"), equal = setting_plan(&one, "fp32");
@@ -151,10 +137,4 @@ static void shares(void **state) {
     setting_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order),     cmocka_unit_test(cluster_a), cmocka_unit_test(named_recipes),
-        cmocka_unit_test(cluster_b), cmocka_unit_test(helpful),   cmocka_unit_test(shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(order, cluster_a, named_recipes, cluster_b, helpful, shares)

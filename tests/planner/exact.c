@@ -2,14 +2,6 @@
 // covers: exact
 /* Planner `exact` finds what asking for every plan finds, also with two weak classes, with caches and noise, with pins; and says so where a
  * model is too large. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "scene.h"
 
 enum { SCENES = 12, LARGEST = 5, LARGE_SCENES = 2, LARGE = 8 };
@@ -46,19 +38,16 @@ static void as_by_exhaustion(unsigned kind, bool limited) {
     }
 }
 
-static void exhaustion(void **state) {
-    (void)state;
+TEST(exhaustion) {
     as_by_exhaustion(0, false);
     as_by_exhaustion(0, true);
 }
 
-static void exhaustion_in_trouble(void **state) {
-    (void)state;
+TEST(exhaustion_in_trouble) {
     as_by_exhaustion(SCENE_TROUBLE, true);
 }
 
-static void exhaustion_of_larger_models(void **state) {
-    (void)state;
+TEST(exhaustion_of_larger_models) {
     uint64_t number = 1000;
     for (int s = 0; s < LARGE_SCENES; s++) {
         scene one;
@@ -67,8 +56,7 @@ static void exhaustion_of_larger_models(void **state) {
     }
 }
 
-static void exhaustion_over_two_classes(void **state) {
-    (void)state;
+TEST(exhaustion_over_two_classes) {
     uint64_t number = 1100;
     for (int s = 0; s < SCENES; s++) {
         scene one;
@@ -78,8 +66,7 @@ static void exhaustion_over_two_classes(void **state) {
 }
 
 /* Each operator in turn, in each recipe. */
-static void exhaustion_beside_pins(void **state) {
-    (void)state;
+TEST(exhaustion_beside_pins) {
     uint64_t number = 1200;
     for (int s = 0; s < SCENES; s++) {
         scene one;
@@ -89,26 +76,17 @@ static void exhaustion_beside_pins(void **state) {
     }
 }
 
-static void too_large(void **state) {
-    (void)state;
+TEST(too_large) {
     scene one;
     qs_graph *graph = NULL;
     qs_plan plan;
     assert_ok(qs_model_build("resnet20:width=0.5", NULL, &graph));
     scene_start(&one, graph, 3, SCENE_TROUBLE);
     scene_limit(&one, 0.6);
-    assert_int_equal(qs_plan_make("exact", one.graph, &one.cluster, &one.profile, &one.job, &one.options, &plan), QS_UNSUPPORTED);
-    assert_non_null(strstr(qs_message(), "22 operators are too many"));
-    assert_non_null(strstr(qs_message(), "use planner qsync"));
+    assert_refused(qs_plan_make("exact", one.graph, &one.cluster, &one.profile, &one.job, &one.options, &plan), QS_UNSUPPORTED,
+                   "22 operators are too many");
+    assert_message("use planner qsync");
     scene_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exhaustion),
-                                       cmocka_unit_test(exhaustion_in_trouble),
-                                       cmocka_unit_test(exhaustion_of_larger_models),
-                                       cmocka_unit_test(exhaustion_over_two_classes),
-                                       cmocka_unit_test(exhaustion_beside_pins),
-                                       cmocka_unit_test(too_large)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(exhaustion, exhaustion_in_trouble, exhaustion_of_larger_models, exhaustion_over_two_classes, exhaustion_beside_pins, too_large)

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The initial plan: fits whenever a uniform plan does, and without a limit is no slower than the fastest of these; a block of few operators
  * gets the fastest of all its mixes, one of many none that a single change makes faster; copies of a block get the same. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "../../src/planner/search/allocate.h"
 #include "scene.h"
 
@@ -36,8 +29,7 @@ static void times(scene *one, double *uniform, double *initial, qs__allocation *
     qs_prediction_release(&prediction);
 }
 
-static void random_models(void **state) {
-    (void)state;
+TEST(random_models) {
     uint64_t number = 300;
     int quicker = 0;
     for (int s = 0; s < SCENES; s++) {
@@ -85,8 +77,7 @@ static qs_graph *two_ways(uint64_t number) {
 }
 
 /* The block that is decided last stands beside the final choices of all others. */
-static void the_fastest_mix_of_a_block(void **state) {
-    (void)state;
+TEST(the_fastest_mix_of_a_block) {
     for (uint64_t number = 0; number < SCENES; number++) {
         scene one;
         qs__allocation allocation;
@@ -126,8 +117,7 @@ static qs_graph *long_block(void) {
     return graph;
 }
 
-static void a_long_block_is_improved_one_by_one(void **state) {
-    (void)state;
+TEST(a_long_block_is_improved_one_by_one) {
     int quicker = 0;
     for (uint64_t number = 0; number < SCENES; number++) {
         scene one;
@@ -156,8 +146,7 @@ static void a_long_block_is_improved_one_by_one(void **state) {
     assert_true(quicker > 0);
 }
 
-static void copies(void **state) {
-    (void)state;
+TEST(copies) {
     scene one;
     qs_graph *graph = NULL;
     qs_blocks blocks;
@@ -179,8 +168,7 @@ static void copies(void **state) {
 }
 
 /* The tolerance is a share of throughput: half of it given up is twice the time, not half as much again. */
-static void tolerance_is_of_throughput(void **state) {
-    (void)state;
+TEST(tolerance_is_of_throughput) {
     scene one;
     uint64_t number = 40;
     double best_us, limit_us;
@@ -193,9 +181,4 @@ static void tolerance_is_of_throughput(void **state) {
     scene_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_models), cmocka_unit_test(the_fastest_mix_of_a_block),
-                                       cmocka_unit_test(a_long_block_is_improved_one_by_one), cmocka_unit_test(copies),
-                                       cmocka_unit_test(tolerance_is_of_throughput)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(random_models, the_fastest_mix_of_a_block, a_long_block_is_improved_one_by_one, copies, tolerance_is_of_throughput)

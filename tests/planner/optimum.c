@@ -2,14 +2,6 @@
 /* Planner `qsync` beside the true optimum on random models of up to twelve operators: half of its plans and more are optimal, none is far
  * above, none noisier than uniform; next to it also where host slowdown decides. The optimum: by asking for every plan of small models,
  * by planner `exact` for larger ones, which is held against asking up to eight operators (planner.exact). */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "scene.h"
 
 enum { SCENES = 40, LEAST = 4, BRUTE = 6, MOST = 12, LATE_SCENES = 10 };
@@ -44,8 +36,7 @@ static double gap_of(double omega, double optimum) {
     return omega <= optimum * (1 + rounding) ? 0 : omega / optimum - 1;
 }
 
-static void near_the_optimum(void **state) {
-    (void)state;
+TEST(near_the_optimum) {
     uint64_t number = 0;
     double gap[SCENES];
     int mixed = 0, large = 0;
@@ -68,8 +59,7 @@ static void near_the_optimum(void **state) {
 }
 
 /* No operator can be raised for nothing, though its class waits for long. */
-static void a_late_neighbour_is_slowed_down(void **state) {
-    (void)state;
+TEST(a_late_neighbour_is_slowed_down) {
     uint64_t number = 100;
     double left = 0, most = 0;
     int seen = 0;
@@ -90,7 +80,4 @@ static void a_late_neighbour_is_slowed_down(void **state) {
     assert_true(left / seen <= 0.01 && most <= 0.05);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_optimum), cmocka_unit_test(a_late_neighbour_is_slowed_down)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(near_the_optimum, a_late_neighbour_is_slowed_down)

@@ -2,14 +2,6 @@
 // covers: fp32 uniform qsync
 /* What every plan keeps and what each planner promises, on synthetic clusters: memory and T_min, the ruling on uniform plans, recovery
  * where nothing presses, pins, reproducibility, and the record that trainers read. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "setting.h"
 
 #define BATCH 16
@@ -26,12 +18,6 @@ static setting setting_make(const char *model, synthetic_device strong, syntheti
 
 static setting usual(void) {
     return setting_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, (synthetic_device)SYNTHETIC_WEAK);
-}
-
-static void refused(const setting *one, const char *planner, qs_status expected, const char *word) {
-    qs_plan plan;
-    assert_int_equal(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), expected);
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
 }
 
 /* Prediction of one recipe everywhere on the weak class. */
@@ -124,23 +110,10 @@ static void plan_check(const setting *one, const qs_plan *plan) {
     qs_prediction_release(&prediction);
 }
 
-static void round_trip_check(const qs_plan *plan) {
-    char *text = NULL, *again = NULL;
-    qs_plan copy;
-    assert_ok(qs_plan_text(plan, &text));
-    assert_ok(qs_plan_parse(text, "plan", &copy));
-    assert_ok(qs_plan_text(&copy, &again));
-    assert_string_equal(text, again);
-    free(text);
-    free(again);
-    qs_plan_release(&copy);
-}
-
 /* ---- Scenes ---- */
 
 /* Speeds and memory from roomy to tight: no plan breaks memory or T_min, and qsync is never noisier than uniform. */
-static void constraints_hold(void **state) {
-    (void)state;
+TEST(constraints_hold) {
     setting one = usual();
     const size_t most = uniform_bytes(&one, "fp32"), least = uniform_bytes(&one, "int8/bf16");
     for (int speed = 0; speed < 4; speed++) {
@@ -164,22 +137,20 @@ static void constraints_hold(void **state) {
 }
 
 /* The weak class is slower in fp32 and faster in bf16: there is precision to recover, but not all. */
-static void precision_is_recovered(void **state) {
-    (void)state;
+TEST(precision_is_recovered) {
     setting one = usual();
     qs_plan uniform = setting_plan(&one, "uniform"), qsync = setting_plan(&one, "qsync");
     assert_true(count_of(weak_of(&uniform), "fp32") == 0);
     assert_in_range(count_of(weak_of(&qsync), "fp32"), 1, weak_of(&qsync)->operators - 1);
     assert_true(weak_of(&qsync)->predicted.sum_omega < weak_of(&uniform)->predicted.sum_omega);
-    round_trip_check(&uniform);
-    round_trip_check(&qsync);
+    plan_round_trip_check(&uniform);
+    plan_round_trip_check(&qsync);
     qs_plan_release(&uniform);
     qs_plan_release(&qsync);
     setting_end(&one);
 }
 
-static void without_pressure_all_is_fp32(void **state) {
-    (void)state;
+TEST(without_pressure_all_is_fp32) {
     synthetic_device fast = SYNTHETIC_WEAK;
     fast.fp32 *= 10;
     fast.half *= 10;
@@ -196,8 +167,7 @@ static void without_pressure_all_is_fp32(void **state) {
     setting_end(&one);
 }
 
-static void tight_memory_keeps_precision_low(void **state) {
-    (void)state;
+TEST(tight_memory_keeps_precision_low) {
     setting one = usual();
     one.cluster.class_[1].memory_limit = (int64_t)uniform_bytes(&one, "int8/bf16");
     qs_plan plan = setting_plan(&one, "qsync");
@@ -207,13 +177,12 @@ static void tight_memory_keeps_precision_low(void **state) {
         memory += strcmp(weak_of(&plan)->reason[i].stopped_by, "memory") == 0;
     assert_true(memory > 0);
     assert_true(count_of(weak_of(&plan), "int8/bf16") > weak_of(&plan)->operators / 2);
-    refused(&one, "fp32", QS_INFEASIBLE, "class weak");
+    setting_refused(&one, "fp32", QS_INFEASIBLE, "class weak");
     qs_plan_release(&plan);
     setting_end(&one);
 }
 
-static void infeasible_memory_is_told_with_figures(void **state) {
-    (void)state;
+TEST(infeasible_memory_is_told_with_figures) {
     setting one = usual();
     char need[32], limit[32];
     size_t least = SIZE_MAX;
@@ -222,15 +191,14 @@ static void infeasible_memory_is_told_with_figures(void **state) {
     one.cluster.class_[1].memory_limit = (int64_t)least - 1;
     snprintf(need, sizeof need, "(%zu bytes)", least);
     snprintf(limit, sizeof limit, "(%zu bytes)", least - 1);
-    refused(&one, "uniform", QS_INFEASIBLE, need);
-    refused(&one, "uniform", QS_INFEASIBLE, limit);
-    refused(&one, "qsync", QS_INFEASIBLE, "class weak");
+    setting_refused(&one, "uniform", QS_INFEASIBLE, need);
+    setting_refused(&one, "uniform", QS_INFEASIBLE, limit);
+    setting_refused(&one, "qsync", QS_INFEASIBLE, "class weak");
     setting_end(&one);
 }
 
 /* Nothing that is chosen for the weak class makes room on the strong one. */
-static void a_training_class_too_small_is_told(void **state) {
-    (void)state;
+TEST(a_training_class_too_small_is_told) {
     static const char *const planners[] = {"uniform", "qsync", "qsync-heap", "exact"};
     synthetic_device strong = SYNTHETIC_STRONG;
     char need[96];
@@ -244,7 +212,7 @@ static void a_training_class_too_small_is_told(void **state) {
         snprintf(need, sizeof need, "class strong: fp32, %s, needs %.1f MiB (%lld bytes)",
                  formats > 1 ? "in which training classes stay" : "its only recipe", (double)bytes / 1048576.0, (long long)bytes);
         for (int p = 0; p < 4; p++)
-            refused(&one, planners[p], QS_INFEASIBLE, need);
+            setting_refused(&one, planners[p], QS_INFEASIBLE, need);
         assert_int_equal(strstr(qs_message(), "--lower-training") != NULL, formats > 1);
         one.options.lower_training = true;
         if (formats > 1) {
@@ -257,8 +225,7 @@ static void a_training_class_too_small_is_told(void **state) {
 }
 
 /* The bound's tables hold six formats of values: beyond that a plan is made all the same, and states none. */
-static void classes_of_many_formats_are_planned(void **state) {
-    (void)state;
+TEST(classes_of_many_formats_are_planned) {
     static const char *const more[] = {"fp16", "e5m2", "e4m3fn", "fp(6,9,0)", "fp(4,3,4)"};
     setting one = setting_make("lenet5", (synthetic_device)SYNTHETIC_STRONG, (synthetic_device)SYNTHETIC_WEAK);
     qs_class *weak = &one.cluster.class_[1];
@@ -276,8 +243,7 @@ static void classes_of_many_formats_are_planned(void **state) {
 }
 
 /* docs/method.md §1 and §6: the fastest that fits; as the paper's text says, only as low as memory needs. */
-static void uniform_is_ruled(void **state) {
-    (void)state;
+TEST(uniform_is_ruled) {
     setting one = usual();
     qs_plan plan = setting_plan(&one, "uniform");
     for (int r = 0; r < 3; r++)
@@ -304,8 +270,7 @@ static qs_plan pins_make(const char *operator_name, const char *recipe) {
     return pins;
 }
 
-static void pins_are_respected(void **state) {
-    (void)state;
+TEST(pins_are_respected) {
     static const char *const planners[] = {"fp32", "uniform", "qsync"};
     setting one = usual();
     qs_plan pins = pins_make("stage2.block0.conv1", "int8/bf16");
@@ -314,23 +279,22 @@ static void pins_are_respected(void **state) {
         qs_plan plan = setting_plan(&one, planners[p]);
         assert_string_equal(qs_class_plan_recipe(weak_of(&plan), "stage2.block0.conv1"), "int8/bf16");
         plan_check(&one, &plan);
-        round_trip_check(&plan);
+        plan_round_trip_check(&plan);
         for (int i = 0; i < weak_of(&plan)->operators; i++)
             if (weak_of(&plan)->operator_[i].pin) assert_string_equal(weak_of(&plan)->reason[i].stopped_by, "pinned");
         qs_plan_release(&plan);
     }
     snprintf(pins.class_[0].operator_[0].name, QS_NAME, "stem.relu");
-    refused(&one, "qsync", QS_MISMATCH, "stem.relu");
+    setting_refused(&one, "qsync", QS_MISMATCH, "stem.relu");
     snprintf(pins.class_[0].operator_[0].name, QS_NAME, "fc");
     snprintf(pins.class_[0].operator_[0].recipe, QS_NAME, "fp16");
-    refused(&one, "qsync", QS_MISMATCH, "no recipe fp16");
+    setting_refused(&one, "qsync", QS_MISMATCH, "no recipe fp16");
     qs_plan_release(&pins);
     setting_end(&one);
 }
 
 /* Tensors beyond a format's range: the recipe is left out where it cannot hold them, and may not be pinned there. */
-static void ranges_are_respected(void **state) {
-    (void)state;
+TEST(ranges_are_respected) {
     synthetic_device weak = SYNTHETIC_WEAK;
     weak.formats[1] = "fp16";
     setting one = setting_make("resnet8", (synthetic_device)SYNTHETIC_STRONG, weak);
@@ -349,14 +313,13 @@ static void ranges_are_respected(void **state) {
     qs_plan_release(&plan);
     qs_plan pins = pins_make(name, "fp16");
     one.options.pins = &pins;
-    refused(&one, "qsync", QS_INFEASIBLE, name);
+    setting_refused(&one, "qsync", QS_INFEASIBLE, name);
     qs_plan_release(&pins);
     setting_end(&one);
 }
 
 /* Two lowered classes, one plan each; both keep memory and pace. */
-static void several_classes_are_planned(void **state) {
-    (void)state;
+TEST(several_classes_are_planned) {
     synthetic_device devices[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK, SYNTHETIC_WEAK};
     devices[2].name = "weaker";
     devices[2].formats[1] = "int8";
@@ -381,7 +344,7 @@ static void several_classes_are_planned(void **state) {
     }
     assert_true(sums[1] <= sums[0]);
     assert_int_equal(count_of(qs_plan_class(&qsync, "weaker"), "bf16"), 0);
-    round_trip_check(&qsync);
+    plan_round_trip_check(&qsync);
     qs_plan_release(&uniform);
     qs_plan_release(&qsync);
     qs_profile_release(&profile);
@@ -389,16 +352,10 @@ static void several_classes_are_planned(void **state) {
     qs_graph_release(graph);
 }
 
-static void plans_are_reproducible(void **state) {
-    (void)state;
+TEST(plans_are_reproducible) {
     setting one = usual();
     qs_plan a = setting_plan(&one, "qsync"), b = setting_plan(&one, "qsync");
-    char *left = NULL, *right = NULL;
-    assert_ok(qs_plan_text(&a, &left));
-    assert_ok(qs_plan_text(&b, &right));
-    assert_string_equal(left, right);
-    free(left);
-    free(right);
+    plans_equal_check(&a, &b);
     qs_plan_release(&a);
     qs_plan_release(&b);
     one.options.indicator = "random";
@@ -410,8 +367,7 @@ static void plans_are_reproducible(void **state) {
 
 /* A case that only some mixes need may be missing in a profile: the step is left out, and the plan says why. Here no fixed-point
  * convolution that writes fp32 is known, so its readers may not rise unless it does. */
-static void gaps_of_the_profile_are_gone_round(void **state) {
-    (void)state;
+TEST(gaps_of_the_profile_are_gone_round) {
     setting one = usual();
     qs_class_profile *weak = &one.profile.class_[1];
     int kept = 0, profile = 0;
@@ -434,46 +390,32 @@ static void gaps_of_the_profile_are_gone_round(void **state) {
     setting_end(&one);
 }
 
-static void wrong_questions_are_refused(void **state) {
-    (void)state;
+TEST(wrong_questions_are_refused) {
     setting one = usual();
-    refused(&one, "oracle", QS_USAGE, "qsync");
+    setting_refused(&one, "oracle", QS_USAGE, "qsync");
     one.options.tolerance = -1;
-    refused(&one, "qsync", QS_USAGE, "tolerance -1");
+    setting_refused(&one, "qsync", QS_USAGE, "tolerance -1");
     one.options.tolerance = 0.005;
     one.options.indicator = "nose";
-    refused(&one, "qsync", QS_USAGE, "nose");
+    setting_refused(&one, "qsync", QS_USAGE, "nose");
     one.options.indicator = "qsync";
     one.profile.statistics.iterations = 0;
-    refused(&one, "qsync", QS_MISMATCH, "statistics");
+    setting_refused(&one, "qsync", QS_MISMATCH, "statistics");
     one.profile.statistics.iterations = 3;
     snprintf(one.profile.class_[1].class_name, QS_NAME, "other");
-    refused(&one, "qsync", QS_MISMATCH, "no class weak");
+    setting_refused(&one, "qsync", QS_MISMATCH, "no class weak");
     snprintf(one.profile.class_[1].class_name, QS_NAME, "weak");
     one.job.batch = BATCH + 1;
-    refused(&one, "uniform", QS_MISMATCH, "profile this model at this batch again");
+    setting_refused(&one, "uniform", QS_MISMATCH, "profile this model at this batch again");
     one.job.batch = BATCH;
     snprintf(one.profile.graph, sizeof one.profile.graph, "xxh64:0");
-    refused(&one, "qsync", QS_MISMATCH, "profile that model");
+    setting_refused(&one, "qsync", QS_MISMATCH, "profile that model");
     for (size_t i = 0; qs_planner_name_at(i); i++)
         assert_true(strlen(qs_planner_name_at(i)) > 0);
     setting_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(constraints_hold),
-                                       cmocka_unit_test(precision_is_recovered),
-                                       cmocka_unit_test(without_pressure_all_is_fp32),
-                                       cmocka_unit_test(tight_memory_keeps_precision_low),
-                                       cmocka_unit_test(infeasible_memory_is_told_with_figures),
-                                       cmocka_unit_test(a_training_class_too_small_is_told),
-                                       cmocka_unit_test(classes_of_many_formats_are_planned),
-                                       cmocka_unit_test(uniform_is_ruled),
-                                       cmocka_unit_test(pins_are_respected),
-                                       cmocka_unit_test(ranges_are_respected),
-                                       cmocka_unit_test(several_classes_are_planned),
-                                       cmocka_unit_test(plans_are_reproducible),
-                                       cmocka_unit_test(gaps_of_the_profile_are_gone_round),
-                                       cmocka_unit_test(wrong_questions_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(constraints_hold, precision_is_recovered, without_pressure_all_is_fp32, tight_memory_keeps_precision_low,
+          infeasible_memory_is_told_with_figures, a_training_class_too_small_is_told, classes_of_many_formats_are_planned, uniform_is_ruled,
+          pins_are_respected, ranges_are_respected, several_classes_are_planned, plans_are_reproducible, gaps_of_the_profile_are_gone_round,
+          wrong_questions_are_refused)

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a plan says of its operators is what the full prediction finds when it is asked for the plan with that operator raised: time, bytes,
  * and what stopped it. On profiles without caches, host slowdown and noise, where quick answers are exact but for packing. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "../../src/planner/search/search.h"
 #include "scene.h"
 
 enum { SCENES = 14, LEAST = 4, LARGEST = 9 };
 static const char *const planners[] = {"uniform", "qsync", "qsync-heap", "random", "hess", "exact"};
-enum { PLANNERS = sizeof planners / sizeof *planners };
+enum { PLANNERS = COUNT_OF(planners) };
 
 /* Sums of some hundreds of steps in two orders: each rounding is 2^-53 of a partial sum. */
 static const double rounding = 1e-11;
@@ -111,8 +104,7 @@ static void hessian_fill(qs_statistics *statistics) {
         statistics->operator_[i].hessian_top = 1 + scene_dice(9, (uint64_t)i);
 }
 
-static void reasons_are_true(void **state) {
-    (void)state;
+TEST(reasons_are_true) {
     uint64_t number = 700;
     tally sum[PLANNERS] = {{0}};
     for (int s = 0; s < SCENES; s++) {
@@ -136,7 +128,4 @@ static void reasons_are_true(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reasons_are_true)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(reasons_are_true)

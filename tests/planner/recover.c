@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recovery beyond the paper's rule: steps of more than one recipe and another try of what was refused leave no single raise, and save more
  * than the rule alone. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "../../src/planner/search/allocate.h"
 #include "scene.h"
 
@@ -36,8 +29,7 @@ static double recovered(scene *one, bool paper, bool *more) {
     return omega;
 }
 
-static void beyond_the_paper(void **state) {
-    (void)state;
+TEST(beyond_the_paper) {
     uint64_t number = 1300;
     int better = 0, left = 0;
     for (int s = 0; s < SCENES; s++) {
@@ -57,7 +49,4 @@ static void beyond_the_paper(void **state) {
     assert_true(better > 0 && left > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(beyond_the_paper)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(beyond_the_paper)

@@ -4,11 +4,13 @@
 #ifndef QSYNC_TESTS_PLANNER_SCENE_H
 #define QSYNC_TESTS_PLANNER_SCENE_H
 
+#include "kit/kit.h"
+
 #include <limits.h>
 
 #include "../../src/planner/planner_internal.h"
-#include "../random_graph.h"
-#include "../synthetic.h"
+#include "kit/random_graph.h"
+#include "kit/synthetic.h"
 
 enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
 

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The quick answers of a search beside full predictions: equal where the profile knows neither caches, host slowdown nor noise, close to
  * them near a calibration where it does; changes are taken back exactly. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "kit/kit.h"
 #include "../../src/planner/search/search.h"
-#include "random_graph.h"
-#include "synthetic.h"
+#include "kit/random_graph.h"
+#include "kit/synthetic.h"
 
 #define BATCH 16
 #define CHANGES 40
@@ -102,8 +95,7 @@ static qs_graph *graph_at(uint64_t number) {
     return graph;
 }
 
-static void plain_profiles_are_answered_exactly(void **state) {
-    (void)state;
+TEST(plain_profiles_are_answered_exactly) {
     int overlapped = 0;
     for (uint64_t number = 0; number < 12; number++) {
         scene one;
@@ -120,8 +112,7 @@ static void plain_profiles_are_answered_exactly(void **state) {
     assert_true(overlapped > 3); /* all-reduces did slow work */
 }
 
-static void changes_are_taken_back(void **state) {
-    (void)state;
+TEST(changes_are_taken_back) {
     scene one;
     scene_start(&one, graph_at(0), 1);
     search_start(&one);
@@ -165,8 +156,7 @@ static void profile_disturb(qs_profile *profile) {
 }
 
 /* Exact at a calibration; a few changes away far nearer to the full prediction than uncalibrated. */
-static void calibration_centres(void **state) {
-    (void)state;
+TEST(calibration_centres) {
     double near = 0, raw = 0, worst = 0;
     int seen = 0;
     for (uint64_t number = 0; number < 10; number++) {
@@ -198,8 +188,4 @@ static void calibration_centres(void **state) {
     assert_true(near / seen < raw / 10 / 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plain_profiles_are_answered_exactly), cmocka_unit_test(changes_are_taken_back),
-                                       cmocka_unit_test(calibration_centres)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(plain_profiles_are_answered_exactly, changes_are_taken_back, calibration_centres)

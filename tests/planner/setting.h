@@ -3,7 +3,7 @@
 #ifndef QSYNC_TESTS_PLANNER_SETTING_H
 #define QSYNC_TESTS_PLANNER_SETTING_H
 
-#include "../synthetic.h"
+#include "kit/synthetic.h"
 #include "qsync/planner.h"
 
 enum { SETTING_MOST = 3 };
@@ -28,6 +28,32 @@ static inline qs_plan setting_plan(const setting *one, const char *planner) {
     qs_plan plan;
     assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
     return plan;
+}
+
+static inline void setting_refused(const setting *one, const char *planner, qs_status status, const char *part) {
+    qs_plan plan;
+    assert_refused(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), status, part);
+}
+
+/* Two plans are the same, as the records have them. */
+static inline void plans_equal_check(const qs_plan *left, const qs_plan *right) {
+    char *one = NULL, *other = NULL;
+    assert_ok(qs_plan_text(left, &one));
+    assert_ok(qs_plan_text(right, &other));
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+/* The plan is the same when it comes back from its record. */
+static inline void plan_round_trip_check(const qs_plan *plan) {
+    char *text = NULL;
+    qs_plan copy;
+    assert_ok(qs_plan_text(plan, &text));
+    assert_ok(qs_plan_parse(text, "plan", &copy));
+    plans_equal_check(plan, &copy);
+    free(text);
+    qs_plan_release(&copy);
 }
 
 #endif

@@ -3,21 +3,11 @@
 #ifndef QSYNC_PLANNER_SHARES_SUPPORT_H
 #define QSYNC_PLANNER_SHARES_SUPPORT_H
 
-#include "qsync/planner.h"
-#include "synthetic.h"
+#include "setting.h"
 
 #define SHARES_BATCH 16
 enum { SHARES_BATCHES = 9 };
 static const int64_t shares_batch[SHARES_BATCHES] = {8, 10, 12, 14, 16, 18, 20, 22, 24};
-
-typedef struct shares_scene {
-    qs_graph *graph;
-    synthetic_device device[3];
-    qs_cluster cluster;
-    qs_job job;
-    qs_profile profile;
-    qs_plan_options options;
-} shares_scene;
 
 static inline synthetic_device shares_strong(int count) {
     synthetic_device one = SYNTHETIC_STRONG;
@@ -43,8 +33,8 @@ static inline synthetic_device shares_weak(int count, double fp32) {
     return one;
 }
 
-static inline shares_scene shares_scene_make(const char *model, int classes, const synthetic_device *device) {
-    shares_scene one = {.job = stub_job(SHARES_BATCH)};
+static inline setting shares_scene_make(const char *model, int classes, const synthetic_device *device) {
+    setting one = {.classes = classes, .job = stub_job(SHARES_BATCH)};
     memcpy(one.device, device, (size_t)classes * sizeof *device);
     assert_ok(qs_model_build(model, NULL, &one.graph));
     snprintf(one.job.model, sizeof one.job.model, "%s", model);
@@ -55,26 +45,8 @@ static inline shares_scene shares_scene_make(const char *model, int classes, con
     return one;
 }
 
-static inline void shares_scene_end(shares_scene *one) {
-    qs_profile_release(&one->profile);
-    qs_cluster_release(&one->cluster);
-    qs_graph_release(one->graph);
-}
-
-static inline qs_plan shares_planned(const shares_scene *one, const char *planner) {
-    qs_plan plan;
-    assert_ok(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
-    return plan;
-}
-
-static inline void shares_refused(const shares_scene *one, const char *planner, qs_status expected, const char *word) {
-    qs_plan plan;
-    assert_int_equal(qs_plan_make(planner, one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan), expected);
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
-
 /* The plan sums up, fits, and predicts itself again. */
-static inline void shares_plan_check(const shares_scene *one, const qs_plan *plan) {
+static inline void shares_plan_check(const setting *one, const qs_plan *plan) {
     int64_t sum = 0, batch[3];
     qs_prediction prediction;
     for (int c = 0; c < plan->classes; c++)
@@ -93,7 +65,7 @@ static inline void shares_plan_check(const shares_scene *one, const qs_plan *pla
 }
 
 /* The shortest iteration of two classes with these recipes, over all shares. */
-static inline double shares_best_us(const shares_scene *one, const qs_recipe *const *const *bound) {
+static inline double shares_best_us(const setting *one, const qs_recipe *const *const *bound) {
     qs_predictor *predictor = NULL;
     double best = INFINITY;
     assert_ok(qs_predictor_create(one->graph, &one->cluster, &one->profile, &one->job, NULL, &predictor));
@@ -112,7 +84,7 @@ static inline double shares_best_us(const shares_scene *one, const qs_recipe *co
     return best;
 }
 
-static inline double shares_best_fp32_us(const shares_scene *one) {
+static inline double shares_best_fp32_us(const setting *one) {
     const qs_recipe **none = calloc((size_t)one->graph->nodes, sizeof *none);
     assert_non_null(none);
     const double best = shares_best_us(one, (const qs_recipe *const *const[]){none, none});

@@ -76,8 +76,7 @@ static void line_check(bench *b, const qs_recipe *const *recipe, int64_t low, in
     qs_schedule_release(z);
 }
 
-static void every_batch_is_the_devices(void **state) {
-    (void)state;
+TEST(every_batch_is_the_devices) {
     bench b;
     qs_recipe recipe[QS_MAX_FORMATS];
     qs_predictor *predictor = NULL;
@@ -108,8 +107,7 @@ static void every_batch_is_the_devices(void **state) {
     bench_close(&b);
 }
 
-static void impossible_batches_are_refused(void **state) {
-    (void)state;
+TEST(impossible_batches_are_refused) {
     bench b;
     bench_open(&b, NULL, "ref", "mlp:width=0.125", BATCH);
     assert_refused(profile(&b, 1, (const int64_t[]){0}), QS_USAGE, "batch 0: must be at least 1");
@@ -118,10 +116,4 @@ static void impossible_batches_are_refused(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_batch_is_the_devices),
-        cmocka_unit_test(impossible_batches_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(every_batch_is_the_devices, impossible_batches_are_refused)

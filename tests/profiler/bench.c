@@ -14,7 +14,7 @@ static void figures_hang_together(void **state) {
     qs_device *device = device_open();
     double flops = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+    for (size_t i = 0; i < COUNT_OF(recipes); i++) {
         qs_bench_figure one;
         const qs_bench_question question = {.model = "mlp", .recipe = recipes[i], .batch = 4, .steps = 3};
         assert_ok(qs_bench_step(&question, device, &one));
@@ -93,13 +93,9 @@ static void wrong_questions_are_refused(void **state) {
                  {{.model = "mlp", .recipe = "fp32", .batch = 0, .steps = 3}, "batch 0"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 4, .steps = 0}, "steps 0"},
                  {{.model = "resnet18", .input = &small, .recipe = "fp32", .batch = 4, .steps = 3}, "16"}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_refused(qs_bench_step(&wrong[i].question, device, &one), QS_USAGE, wrong[i].why);
     qs_device_close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_hang_together), cmocka_unit_test(kernels_add_up),
-                                       cmocka_unit_test(another_input), cmocka_unit_test(wrong_questions_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(figures_hang_together, kernels_add_up, another_input, wrong_questions_are_refused)

@@ -5,7 +5,6 @@
  * bit, and plans that cannot be timed are refused by name on both ranks. */
 #include "profiler_support.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
@@ -127,8 +126,5 @@ static int close_bench(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_has_a_row), cmocka_unit_test(no_figure_is_from_them),
-                                       cmocka_unit_test(a_resumed_profile_keeps_them), cmocka_unit_test(what_cannot_be_timed_is_refused)};
-    return cmocka_run_group_tests(tests, open_bench, close_bench);
-}
+TEST_MAIN_WITH(open_bench, close_bench, each_has_a_row, no_figure_is_from_them, a_resumed_profile_keeps_them,
+               what_cannot_be_timed_is_refused)

@@ -51,7 +51,4 @@ static void cache_and_slope_are_found(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cache_and_slope_are_found)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cache_and_slope_are_found)

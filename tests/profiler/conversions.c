@@ -44,7 +44,7 @@ static void quality_of(const qs_conversion_cost *row) {
 /* A model without residuals places no sum, and recipes place no nearest rounding to fixed point: they have fits all the same. */
 static void every_kind_has_a_fit(void **state) {
     const qs_class_profile *one = &((bench *)*state)->profile.class_[0];
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+    for (size_t i = 0; i < COUNT_OF(reals); i++) {
         kinds_of_a_float(one, reals[i]);
         assert_non_null(find(one, "cast", reals[i], reals[1 - i], false, QS_NEAREST_EVEN, false));
         assert_null(find(one, "cast", reals[i], reals[i], false, QS_NEAREST_EVEN, false));
@@ -111,8 +111,4 @@ static int close_bench(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_has_a_fit), cmocka_unit_test(a_missing_kind_is_named),
-                                       cmocka_unit_test(ratios_are_there)};
-    return cmocka_run_group_tests(tests, open_bench, close_bench);
-}
+TEST_MAIN_WITH(open_bench, close_bench, every_kind_has_a_fit, a_missing_kind_is_named, ratios_are_there)

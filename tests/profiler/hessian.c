@@ -159,8 +159,7 @@ static qs_hessian_options options_for(const bench *b) {
 /* Converged. Without kinks the error is that of fp32 gradients, 1e-7 ‖g‖/(h λ) with h of 1e-5 to 1e-4, and of the third derivative, (h
  * times the norm of a sample's input)²/6: both below 1e-3 where λ is of the order of ‖g‖ and more. So fine a step that no unit is likely to
  * change its sign: 384 units, each within 2^-13 of its size with a chance of about as much. */
-static void top_is_exact(void **state) {
-    (void)state;
+TEST(top_is_exact) {
     bench b;
     double top[16];
     network_open(&b);
@@ -181,8 +180,7 @@ static void top_is_exact(void **state) {
 /* The usual options: the iteration ends when the Rayleigh quotient moved by less than 1 %, from below; with the next eigenvalue at a
  * ratio r what is missing is less than r²/(1 - r²) of the last move: 5 % up to r = 0.91. A step 16 times as small says the same: no kinks
  * are met. */
-static void top_by_default(void **state) {
-    (void)state;
+TEST(top_by_default) {
     bench b;
     double top[16], finer[16];
     network_open(&b);
@@ -201,8 +199,7 @@ static void top_by_default(void **state) {
 }
 
 /* Ranks share the operators: parts add up to the whole, bit for bit. */
-static void parts_make_the_whole(void **state) {
-    (void)state;
+TEST(parts_make_the_whole) {
     bench b;
     double whole[16], part[2][16];
     network_open(&b);
@@ -219,8 +216,7 @@ static void parts_make_the_whole(void **state) {
     network_close(&b);
 }
 
-static void profile_takes_it(void **state) {
-    (void)state;
+TEST(profile_takes_it) {
     bench b;
     network_open(&b);
     assert_refused(qs_profile_hessian(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "has none");
@@ -232,8 +228,4 @@ static void profile_takes_it(void **state) {
     network_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(top_is_exact), cmocka_unit_test(top_by_default),
-                                       cmocka_unit_test(parts_make_the_whole), cmocka_unit_test(profile_takes_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(top_is_exact, top_by_default, parts_make_the_whole, profile_takes_it)

@@ -52,8 +52,7 @@ static void every_kernel_runs_alone(const char *backend) {
     bench_close(&b);
 }
 
-static void every_kernel_runs_alone_on_ref(void **state) {
-    (void)state;
+TEST(every_kernel_runs_alone_on_ref) {
     every_kernel_runs_alone("ref");
 }
 
@@ -93,8 +92,4 @@ static void chosen_plans_cover(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(quartiles_lie_between_neighbours), cmocka_unit_test(every_kernel_runs_alone_on_ref),
-                                       cmocka_unit_test(chosen_plans_cover)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(quartiles_lie_between_neighbours, every_kernel_runs_alone_on_ref, chosen_plans_cover)

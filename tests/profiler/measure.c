@@ -80,14 +80,12 @@ static void profile_and_ask(const char *backend, const char *model, int64_t batc
     bench_close(&b);
 }
 
-static void mlp_on_ref(void **state) {
-    (void)state;
+TEST(mlp_on_ref) {
     profile_and_ask("ref", "mlp:width=0.125", 4);
 }
 
 /* Residuals bring gradient sums and casts of what one of two readers needs. */
-static void residual_net_on_cpu(void **state) {
-    (void)state;
+TEST(residual_net_on_cpu) {
     profile_and_ask("cpu", "resnet8:width=0.5", 4);
 }
 
@@ -136,8 +134,4 @@ static void wrong_options_are_refused(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mlp_on_ref), cmocka_unit_test(residual_net_on_cpu),
-                                       cmocka_unit_test(progress_goes_up_to_one), cmocka_unit_test(wrong_options_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, wrong_options_are_refused)

@@ -3,29 +3,8 @@
 #ifndef QSYNC_PROFILER_SUPPORT_H
 #define QSYNC_PROFILER_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/run.h"
 #include "qsync/profiler.h"
-
-#define assert_ok(call)                                               \
-    do {                                                              \
-        if ((call) != QS_OK) fail_msg("%s: %s", #call, qs_message()); \
-    } while (0)
-
-#define assert_refused(call, wanted, why)                                                                  \
-    do {                                                                                                   \
-        assert_int_equal((call), wanted);                                                                  \
-        if (!strstr(qs_message(), why)) fail_msg("message \"%s\" does not say \"%s\"", qs_message(), why); \
-    } while (0)
 
 typedef struct bench {
     qs_cluster cluster;
@@ -37,12 +16,6 @@ typedef struct bench {
     qs_profile profile;
 } bench;
 
-static inline bool backend_exists(const char *backend) {
-    for (size_t i = 0; qs_device_backend_at(i); i++)
-        if (strcmp(qs_device_backend_at(i), backend) == 0) return true;
-    return false;
-}
-
 /* A cpu device without bf16 or int8 products cannot be profiled in all three formats. */
 static inline bool device_multiplies(const qs_device *device, const char *format) {
     qs_device_info info;
@@ -50,15 +23,6 @@ static inline bool device_multiplies(const qs_device *device, const char *format
     for (int i = 0; i < 8 && info.formats[i]; i++)
         if (strcmp(info.formats[i], format) == 0) return true;
     return false;
-}
-
-static inline void job_fill(qs_job *job, const char *model, int64_t batch) {
-    qs_job_default(job);
-    snprintf(job->model, sizeof job->model, "%s", model);
-    snprintf(job->dataset, sizeof job->dataset, "shapes");
-    job->batch = batch;
-    job->rate.base = 0.05;
-    job->bucket_bytes = 16384;
 }
 
 /* cluster NULL: one rank on the backend. */
@@ -69,6 +33,7 @@ static inline void bench_open(bench *b, const char *cluster, const char *backend
     const qs_class *one = &b->cluster.class_[qs_cluster_class_of(&b->cluster, qs_comm_rank(b->comm))];
     assert_ok(qs_device_open(&(qs_device_options){.backend = one->backend, .threads = 1, .isa = "all", .speed = one->speed}, &b->device));
     job_fill(&b->job, model, batch);
+    b->job.augmentation = true;
     qs_profile_options_default(&b->options);
     b->options.job = &b->job;
     b->options.cluster = &b->cluster;

@@ -4,7 +4,6 @@
 /* Two ranks: what one of them lacks both measure again; what both have is taken over to the bit; other options take nothing. */
 #include "profiler_support.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
@@ -89,8 +88,4 @@ static int close_bench(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_taken_over), cmocka_unit_test(what_one_rank_lacks_is_measured),
-                                       cmocka_unit_test(other_options_take_nothing)};
-    return cmocka_run_group_tests(tests, open_bench, close_bench);
-}
+TEST_MAIN_WITH(open_bench, close_bench, all_is_taken_over, what_one_rank_lacks_is_measured, other_options_take_nothing)

@@ -11,7 +11,4 @@ static void first_iteration_equals_hand_computation(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(first_iteration_equals_hand_computation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(first_iteration_equals_hand_computation)

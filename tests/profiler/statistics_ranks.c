@@ -16,7 +16,4 @@ static void the_mean_of_both(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_mean_of_both)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(the_mean_of_both)

@@ -35,8 +35,7 @@ static void sums_agree(const qs_truth *truth) {
 
 /* resnet8 has batch norm, which keeps a state beside the weights: were anything left behind by a step, or a bit different between runs, the
  * second run would show it. A recipe that draws nothing has no variance, but an error. */
-static void fp32_against_itself_is_nothing(void **state) {
-    (void)state;
+TEST(fp32_against_itself_is_nothing) {
     bench b;
     qs_truth_options options;
     qs_truth truth = {0};
@@ -144,8 +143,7 @@ static const qs_truth_row *row_of(const qs_truth *truth, const char *name) {
 /* The mean over seeds lies within 5 standard errors (a chance of 1e-6), which the measurement states itself; that it states them well
  * enough is checked too: the squared error is a sum over some 100 products, so it spreads by a part of its size, not by more.
  * The bias is that of chance: variance/seeds, with a spread below variance × √2/seeds. */
-static void variance_is_exact_and_unbiased(void **state) {
-    (void)state;
+TEST(variance_is_exact_and_unbiased) {
     enum { SEEDS = 200 };
     bench b;
     qs_truth_options options;
@@ -177,8 +175,7 @@ static void variance_is_exact_and_unbiased(void **state) {
 /* ---- Options --------------------------------------------------------------------------------------------------------- */
 
 /* With stochastic floats a bf16 recipe draws. The class's recipes are those below fp32. */
-static void floats_may_be_stochastic(void **state) {
-    (void)state;
+TEST(floats_may_be_stochastic) {
     bench b;
     qs_truth_options options;
     qs_truth nearest = {0}, stochastic = {0};
@@ -201,8 +198,7 @@ static void floats_may_be_stochastic(void **state) {
     bench_close(&b);
 }
 
-static void bad_options_are_refused(void **state) {
-    (void)state;
+TEST(bad_options_are_refused) {
     bench b;
     qs_truth_options options;
     qs_truth truth = {0};
@@ -223,8 +219,4 @@ static void bad_options_are_refused(void **state) {
     bench_close(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_against_itself_is_nothing), cmocka_unit_test(variance_is_exact_and_unbiased),
-                                       cmocka_unit_test(floats_may_be_stochastic), cmocka_unit_test(bad_options_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(fp32_against_itself_is_nothing, variance_is_exact_and_unbiased, floats_may_be_stochastic, bad_options_are_refused)

@@ -55,8 +55,7 @@ static void row_check(qs_device *device, const qs_tune_row *row) {
     if (row->chosen > 0) assert_true(row->us[row->chosen] <= 0.98 * (1 + 1e-12) * row->us[0]);
 }
 
-static void chosen_kernels_run(void **state) {
-    (void)state;
+TEST(chosen_kernels_run) {
     qs_tune_result result;
     qs_bench_figure figure;
     qs_kernel_choice choice[64];
@@ -107,8 +106,7 @@ static int chosen_of(int count, int above) {
 
 /* At most r of `count` rounds may be slower: the largest r that as many throws of a coin pass with no more than 2.5 %, Σ C(count, 0 ... r)
  * ≤ 2^count / 40 in whole numbers. */
-static void few_slow_rounds_are_allowed(void **state) {
-    (void)state;
+TEST(few_slow_rounds_are_allowed) {
     for (int count = 1; count <= MOST_ROUNDS; count++) {
         uint64_t term = 1, sum = 0;
         for (int above = 0; above <= count; above++) {
@@ -122,8 +120,7 @@ static void few_slow_rounds_are_allowed(void **state) {
 
 /* Twelve rounds around a median: of candidates that save 2 % and not more, no more than 2.5 % are taken. What is allowed beyond is five
  * standard deviations of as many trials. Those that save 10 % with the same noise always are. */
-static void noise_changes_nothing(void **state) {
-    (void)state;
+TEST(noise_changes_nothing) {
     enum { ROUNDS = 12, TRIALS = 20000 };
     qs__samples ratio[2] = {{0}};
     int taken[2] = {0};
@@ -141,14 +138,13 @@ static void noise_changes_nothing(void **state) {
 }
 
 /* Of several that save enough the one with the least median; one that saves more, but not surely, is passed over. */
-static void the_best_of_sure_ones(void **state) {
-    (void)state;
+TEST(the_best_of_sure_ones) {
     static const double rounds[][6] = {{1, 1, 1, 1, 1, 1},
                                        {0.97, 0.97, 0.96, 0.97, 0.97, 0.97},
                                        {0.90, 0.91, 0.92, 0.93, 0.90, 0.97},
                                        {0.50, 0.50, 0.50, 0.50, 0.50, 0.99},
                                        {0.95, 0.95, 0.95, 0.95, 0.95, 0.95}};
-    enum { CANDIDATES = sizeof rounds / sizeof rounds[0] };
+    enum { CANDIDATES = COUNT_OF(rounds) };
     qs__samples ratio[CANDIDATES] = {{0}};
     for (int c = 0; c < CANDIDATES; c++)
         samples_set(6, rounds[c], &ratio[c]);
@@ -159,8 +155,7 @@ static void the_best_of_sure_ones(void **state) {
         free(ratio[c].value);
 }
 
-static void nothing_to_choose(void **state) {
-    (void)state;
+TEST(nothing_to_choose) {
     qs_tune_result result;
     qs_device *device = device_open("ref");
     assert_ok(measure(device, "ref", "mlp", "fp32", 6, &result));
@@ -170,9 +165,4 @@ static void nothing_to_choose(void **state) {
     qs_device_close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(few_slow_rounds_are_allowed), cmocka_unit_test(noise_changes_nothing),
-                                       cmocka_unit_test(the_best_of_sure_ones), cmocka_unit_test(nothing_to_choose),
-                                       cmocka_unit_test(chosen_kernels_run)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(few_slow_rounds_are_allowed, noise_changes_nothing, the_best_of_sure_ones, nothing_to_choose, chosen_kernels_run)

@@ -110,7 +110,4 @@ static int close_bench(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_classes), cmocka_unit_test(failure_of_one_stops_both)};
-    return cmocka_run_group_tests(tests, open_bench, close_bench);
-}
+TEST_MAIN_WITH(open_bench, close_bench, two_classes, failure_of_one_stops_both)

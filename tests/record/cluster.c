@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Cluster files: the round trip, sizes and defaults, ranks, the shipped examples, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "record_samples.h"
 
-static void round_trip(void **state) {
-    (void)state;
+TEST(round_trip) {
     qs_cluster cluster;
     char *text;
-    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
-    assert_int_equal(qs_cluster_text(&cluster, &text), QS_OK);
+    assert_ok(qs_cluster_parse(cluster_sample, "sample", &cluster));
+    assert_ok(qs_cluster_text(&cluster, &text));
     assert_string_equal(text, cluster_sample);
     free(text);
     qs_cluster_release(&cluster);
 }
 
-static void fields(void **state) {
-    (void)state;
+TEST(fields) {
     qs_cluster cluster;
-    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_ok(qs_cluster_parse(cluster_sample, "sample", &cluster));
     assert_int_equal(cluster.classes, 2);
     const qs_class *one = &cluster.class_[1];
     assert_string_equal(one->name, "alpha");
@@ -48,31 +39,27 @@ static void fields(void **state) {
     qs_cluster_release(&cluster);
 }
 
-static void ranks(void **state) {
-    (void)state;
+TEST(ranks) {
     static const int expected[] = {0, 0, 1, 1, 1};
     qs_cluster cluster;
     int found;
-    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
+    assert_ok(qs_cluster_parse(cluster_sample, "sample", &cluster));
     assert_int_equal(qs_cluster_ranks(&cluster), 5);
     for (int rank = 0; rank < 5; rank++)
         assert_int_equal(qs_cluster_class_of(&cluster, rank), expected[rank]);
     assert_int_equal(qs_cluster_class_of(&cluster, 5), -1);
     assert_int_equal(qs_cluster_class_of(&cluster, -1), -1);
-    assert_int_equal(qs_cluster_find(&cluster, "alpha", &found), QS_OK);
+    assert_ok(qs_cluster_find(&cluster, "alpha", &found));
     assert_int_equal(found, 1);
-    assert_int_equal(qs_cluster_find(&cluster, "beta", &found), QS_USAGE);
-    expect_message("zeta, alpha");
+    assert_refused(qs_cluster_find(&cluster, "beta", &found), QS_USAGE, "zeta, alpha");
     qs_cluster_release(&cluster);
 }
 
-static void minimal(void **state) {
-    (void)state;
+TEST(minimal) {
     qs_cluster cluster;
-    assert_int_equal(qs_cluster_parse("{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
-                                      "\"formats\":[\"fp16\",\"fp32\",\"int8\"]}}}",
-                                      "minimal", &cluster),
-                     QS_OK);
+    assert_ok(qs_cluster_parse("{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
+                               "\"formats\":[\"fp16\",\"fp32\",\"int8\"]}}}",
+                               "minimal", &cluster));
     const qs_class *one = &cluster.class_[0];
     assert_int_equal(one->count, 1);
     assert_int_equal(one->threads, 1);
@@ -82,16 +69,15 @@ static void minimal(void **state) {
     qs_cluster_release(&cluster);
 }
 
-static void single(void **state) {
-    (void)state;
+TEST(single) {
     qs_cluster cluster, again;
     char *text;
-    assert_int_equal(qs_cluster_single("ref", 3, &cluster), QS_OK);
+    assert_ok(qs_cluster_single("ref", 3, &cluster));
     assert_int_equal(qs_cluster_ranks(&cluster), 1);
     assert_int_equal(cluster.class_[0].threads, 3);
     assert_int_equal(cluster.class_[0].memory_limit, 0);
-    assert_int_equal(qs_cluster_text(&cluster, &text), QS_OK);
-    assert_int_equal(qs_cluster_parse(text, "single", &again), QS_OK);
+    assert_ok(qs_cluster_text(&cluster, &text));
+    assert_ok(qs_cluster_parse(text, "single", &again));
     assert_int_equal(again.class_[0].formats, 3);
     free(text);
     qs_cluster_release(&cluster);
@@ -99,34 +85,32 @@ static void single(void **state) {
     assert_int_equal(qs_cluster_single("ref", 0, &cluster), QS_USAGE);
 }
 
-static void copies(void **state) {
-    (void)state;
+TEST(copies) {
     qs_cluster cluster, copy;
     char *text;
-    assert_int_equal(qs_cluster_parse(cluster_sample, "sample", &cluster), QS_OK);
-    assert_int_equal(qs_cluster_copy(&cluster, &copy), QS_OK);
+    assert_ok(qs_cluster_parse(cluster_sample, "sample", &cluster));
+    assert_ok(qs_cluster_copy(&cluster, &copy));
     cluster.class_[0].count = 7;
     cluster.link[0].latency_us = 1;
     qs_cluster_release(&cluster);
-    assert_int_equal(qs_cluster_text(&copy, &text), QS_OK);
+    assert_ok(qs_cluster_text(&copy, &text));
     assert_string_equal(text, cluster_sample);
     free(text);
     qs_cluster_release(&copy);
 }
 
 /* The signature says what the cluster is, not how its file is written. */
-static void signature(void **state) {
-    (void)state;
+TEST(signature) {
     qs_cluster one, other;
     char first[32], second[32];
     char *per_cent = replaced(cluster_sample, "\"limit\": 644245094", "\"limit\":\"30%\"");
     char *slower = replaced(cluster_sample, "0.8", "0.7");
-    assert_int_equal(qs_cluster_parse(cluster_sample, "a", &one), QS_OK);
-    assert_int_equal(qs_cluster_parse(per_cent, "b", &other), QS_OK);
+    assert_ok(qs_cluster_parse(cluster_sample, "a", &one));
+    assert_ok(qs_cluster_parse(per_cent, "b", &other));
     assert_string_equal(qs_cluster_signature(&one, first), qs_cluster_signature(&other, second));
     assert_int_equal(strlen(first), strlen("xxh64:") + 16);
     qs_cluster_release(&other);
-    assert_int_equal(qs_cluster_parse(slower, "c", &other), QS_OK);
+    assert_ok(qs_cluster_parse(slower, "c", &other));
     assert_string_not_equal(first, qs_cluster_signature(&other, second));
     qs_cluster_release(&one);
     qs_cluster_release(&other);
@@ -139,14 +123,13 @@ static void expect_limit(const char *capacity, const char *limit, int64_t expect
     snprintf(memory, sizeof memory, "\"capacity\": %s, \"limit\": %s", capacity, limit);
     char *text = replaced(cluster_sample, "\"capacity\": 2147483648, \"limit\": 644245094", memory);
     qs_cluster cluster;
-    assert_int_equal(qs_cluster_parse(text, "sizes", &cluster), QS_OK);
+    assert_ok(qs_cluster_parse(text, "sizes", &cluster));
     assert_int_equal(cluster.class_[1].memory_limit, expected);
     qs_cluster_release(&cluster);
     free(text);
 }
 
-static void sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     expect_limit("1000", "\"100%\"", 1000);
     expect_limit("1001", "\"12.5%\"", 125);
     expect_limit("\"2GiB\"", "\"644MiB\"", INT64_C(644) << 20);
@@ -159,15 +142,14 @@ static void sizes(void **state) {
 static void expect_share(const char *fields, double speed, int64_t limit) {
     char *text = replaced(cluster_sample, "\"speed\": 0.8,\n      \"memory\": {\"capacity\": 2147483648, \"limit\": 644245094}", fields);
     qs_cluster cluster;
-    if (qs_cluster_parse(text, "share", &cluster) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_cluster_parse(text, "share", &cluster));
     assert_true(cluster.class_[1].speed == speed);
     assert_int_equal(cluster.class_[1].memory_limit, limit);
     qs_cluster_release(&cluster);
     free(text);
 }
 
-static void shares(void **state) {
-    (void)state;
+TEST(shares) {
     expect_share("\"memory\": {\"capacity\": 1000}", 1, 1000);
     expect_share("\"share\": \"30%\", \"memory\": {\"capacity\": 1000}", 0.3, 300);
     expect_share("\"share\": 0.25", 0.25, 0);
@@ -179,14 +161,12 @@ static void shares(void **state) {
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(cluster_sample, from, to);
     qs_cluster untouched = {.classes = 77};
-    assert_int_equal(qs_cluster_parse(text, "cluster.json", &untouched), QS_BAD_FILE);
-    expect_message(message);
+    assert_refused(qs_cluster_parse(text, "cluster.json", &untouched), QS_BAD_FILE, message);
     assert_int_equal(untouched.classes, 77);
     free(text);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("qsync/cluster/1", "qsync/cluster/2", "cluster.json: schema: must be \"qsync/cluster/1\", is \"qsync/cluster/2\"");
     refuse("\"role\": \"training\"", "\"role\": \"boss\"", "cluster.json: classes.zeta.role: must be \"training\" or \"inference\"");
     refuse("\"role\": \"training\",", "", "cluster.json: classes.zeta: field \"role\" is missing");
@@ -220,17 +200,15 @@ static void refusals(void **state) {
     refuse("\"backend\": \"cpu\",", "\"backend\": \"cpu\"", "cluster.json:7:");
 }
 
-static void missing_file(void **state) {
-    (void)state;
+TEST(missing_file) {
     qs_cluster cluster;
-    assert_int_equal(qs_cluster_read("no/such/cluster.json", &cluster), QS_BAD_FILE);
-    expect_message("no/such/cluster.json");
+    assert_refused(qs_cluster_read("no/such/cluster.json", &cluster), QS_BAD_FILE, "no/such/cluster.json");
 }
 
 static void read_example(const char *name, qs_cluster *out) {
     char path[4096];
     snprintf(path, sizeof path, "%s/examples/%s", getenv("QS_SOURCE"), name);
-    if (qs_cluster_read(path, out) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_cluster_read(path, out));
 }
 
 static void expect_weak(const qs_cluster *cluster, const char *isa, double speed) {
@@ -253,56 +231,46 @@ static void expect_weak(const qs_cluster *cluster, const char *isa, double speed
     }
 }
 
-static void examples(void **state) {
-    (void)state;
+TEST(examples) {
     qs_cluster cluster;
     qs_recipe recipes[QS_MAX_FORMATS];
     int count;
     read_example("cluster.json", &cluster);
     expect_weak(&cluster, "all", 0.8);
-    assert_int_equal(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_ok(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count));
     assert_int_equal(count, 3);
     assert_string_equal(recipes[2].name, "int8/bf16");
     qs_cluster_release(&cluster);
     read_example("cluster-avx2.json", &cluster);
     expect_weak(&cluster, "avx2_vnni", 1);
-    assert_int_equal(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_ok(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count));
     assert_int_equal(count, 2);
     assert_string_equal(recipes[1].name, "int8/fp32");
     qs_cluster_release(&cluster);
 }
 
 /* A class that adds narrowly: its recipes of floats do, and so it stands in the file. */
-static void accumulator(void **state) {
-    (void)state;
+TEST(accumulator) {
     static const char text[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
                                "\"formats\":[\"fp32\",\"bf16\",\"int8\"],\"accumulator\":\"fp(6,9)/chunk64/align-truncate\"}}}";
     qs_cluster cluster, again;
     qs_recipe recipes[QS_MAX_FORMATS];
     char *json = NULL, narrow[QS_NARROW_TEXT];
     int count = 0;
-    assert_int_equal(qs_cluster_parse(text, "accumulator", &cluster), QS_OK);
-    assert_int_equal(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_ok(qs_cluster_parse(text, "accumulator", &cluster));
+    assert_ok(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count));
     assert_int_equal(count, 3);
     for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
         assert_string_equal(qs_narrow_text(&recipes[0].accumulator[gemm], narrow), "fp(6,9)/chunk64/align-truncate");
         if (gemm != QS_GEMM_FORWARD) assert_non_null(recipes[2].accumulator[gemm].adder);
     }
     assert_null(recipes[2].accumulator[QS_GEMM_FORWARD].adder); /* int8 sums are exact */
-    assert_int_equal(qs_cluster_text(&cluster, &json), QS_OK);
-    assert_int_equal(qs_cluster_parse(json, "again", &again), QS_OK);
+    assert_ok(qs_cluster_text(&cluster, &json));
+    assert_ok(qs_cluster_parse(json, "again", &again));
     assert_true(qs_narrow_equal(&again.class_[0].accumulator, &cluster.class_[0].accumulator));
     free(json);
     qs_cluster_release(&cluster);
     qs_cluster_release(&again);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies),       cmocka_unit_test(accumulator), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
-        cmocka_unit_test(ranks),        cmocka_unit_test(minimal),     cmocka_unit_test(single),     cmocka_unit_test(signature),
-        cmocka_unit_test(sizes),        cmocka_unit_test(refusals),    cmocka_unit_test(examples),   cmocka_unit_test(shares),
-        cmocka_unit_test(missing_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(copies, accumulator, round_trip, fields, ranks, minimal, single, signature, sizes, refusals, examples, shares, missing_file)

@@ -2,13 +2,6 @@
 // labels: short
 /* Damaged files: every truncation is refused with a one-line message, every changed byte is refused or read as a record that can be written
  * again; nothing crashes and (under the sanitizers) nothing leaks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "record_samples.h"
 
 /* Parses; when the text is a record, writes it, reads that and writes again: equal. True when it was one. */
@@ -19,9 +12,9 @@ typedef bool (*reader)(const char *text);
         qs_##kind record, again;                                                \
         char *once, *twice;                                                     \
         if (qs_##kind##_parse(text, "damaged", &record) != QS_OK) return false; \
-        assert_int_equal(qs_##kind##_text(&record, &once), QS_OK);              \
-        assert_int_equal(qs_##kind##_parse(once, "written", &again), QS_OK);    \
-        assert_int_equal(qs_##kind##_text(&again, &twice), QS_OK);              \
+        assert_ok(qs_##kind##_text(&record, &once));                            \
+        assert_ok(qs_##kind##_parse(once, "written", &again));                  \
+        assert_ok(qs_##kind##_text(&again, &twice));                            \
         assert_string_equal(once, twice);                                       \
         free(once);                                                             \
         free(twice);                                                            \
@@ -85,37 +78,32 @@ static void damage(const char *text, reader read) {
     change_everywhere(text, read);
 }
 
-static void cluster(void **state) {
-    (void)state;
+TEST(cluster) {
     damage(cluster_sample, read_cluster);
 }
 
-static void job(void **state) {
-    (void)state;
+TEST(job) {
     damage(job_sample, read_job);
 }
 
-static void profile(void **state) {
-    (void)state;
+TEST(profile) {
     damage(profile_sample, read_profile);
 }
 
-static void plan(void **state) {
-    (void)state;
+TEST(plan) {
     char *text = plan_sample();
     damage(text, read_plan);
     free(text);
 }
 
 /* Values of every JSON type in place of every other: "x": value for each field of the record. */
-static void types(void **state) {
-    (void)state;
+TEST(types) {
     static const char *const values[] = {"null", "true", "0", "-1", "1e308", "\"\"", "\"x\"", "[]", "{}", "[[]]", "{\"\":{}}"};
     char *text = plan_sample();
     for (const char *at = text; (at = strstr(at, "\": ")) != NULL; at++) {
         const char *value = at + 3;
         size_t length = strcspn(value, ",\n}");
-        for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        for (size_t i = 0; i < COUNT_OF(values); i++) {
             char *changed = malloc(strlen(text) + 16);
             assert_non_null(changed);
             sprintf(changed, "%.*s%s%s", (int)(value - text), text, values[i], value + length);
@@ -126,8 +114,7 @@ static void types(void **state) {
     free(text);
 }
 
-static void nesting(void **state) {
-    (void)state;
+TEST(nesting) {
     enum { DEPTH = 100000 };
     char *text = malloc(2 * DEPTH + 1);
     assert_non_null(text);
@@ -139,10 +126,4 @@ static void nesting(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cluster), cmocka_unit_test(job),   cmocka_unit_test(profile),
-        cmocka_unit_test(plan),    cmocka_unit_test(types), cmocka_unit_test(nesting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(cluster, job, profile, plan, types, nesting)

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Which ranks share a host, from the links of a cluster file; the kinds of links and their options. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/record.h"
 
 #define CLASS(name, count) "\"" name "\": {\"role\": \"training\", \"backend\": \"cpu\", \"count\": " #count ", \"formats\": [\"fp32\"]}"
@@ -25,7 +16,7 @@ static qs_status parse(const char *classes, const char *links, qs_cluster *out) 
 static void check(const char *classes, const char *links, const char *expected) {
     qs_cluster cluster;
     int host[32], hosts = 0, most = 0;
-    assert_int_equal(parse(classes, links, &cluster), QS_OK);
+    assert_ok(parse(classes, links, &cluster));
     assert_int_equal(qs_cluster_ranks(&cluster), strlen(expected));
     qs_cluster_hosts(&cluster, host, &hosts);
     for (size_t rank = 0; expected[rank]; rank++) {
@@ -38,22 +29,19 @@ static void check(const char *classes, const char *links, const char *expected) 
 
 static const char two[] = CLASS("a", 2) ", " CLASS("b", 4), three[] = CLASS("a", 2) ", " CLASS("b", 1) ", " CLASS("c", 3);
 
-static void one_host(void **state) {
-    (void)state;
+TEST(one_host) {
     check(two, "", "000000");
     check(two, "{\"between\": [\"a\", \"b\"], \"kind\": \"shared-memory\"}", "000000");
 }
 
-static void classes_apart(void **state) {
-    (void)state;
+TEST(classes_apart) {
     check(two, "{\"between\": [\"b\", \"a\"], \"kind\": \"network\"}", "001111");
     /* What nothing separates is together. */
     check(three, "{\"between\": [\"a\", \"b\"], \"kind\": \"network\"}", "001000");
     check(three, "{\"between\": [\"a\", \"b\"], \"kind\": \"network\"}, {\"between\": [\"a\", \"c\"], \"kind\": \"infiniband\"}", "001111");
 }
 
-static void ranks_apart(void **state) {
-    (void)state;
+TEST(ranks_apart) {
     const char *b = "{\"between\": [\"b\", \"b\"], \"kind\": \"network\", \"ranks_per_host\": 2}";
     char both[512], all[640];
     snprintf(both, sizeof both, "%s, {\"between\": [\"a\", \"a\"], \"kind\": \"network\"}", b);
@@ -65,16 +53,15 @@ static void ranks_apart(void **state) {
 }
 
 /* The round trip keeps what was said. */
-static void text_is_canonical(void **state) {
-    (void)state;
+TEST(text_is_canonical) {
     qs_cluster cluster, again;
     char *text, *second;
-    assert_int_equal(parse(two, "{\"between\": [\"b\", \"b\"], \"kind\": \"tcp\", \"ranks_per_host\": 2}", &cluster), QS_OK);
+    assert_ok(parse(two, "{\"between\": [\"b\", \"b\"], \"kind\": \"tcp\", \"ranks_per_host\": 2}", &cluster));
     assert_string_equal(qs_cluster_network(&cluster), "tcp");
-    assert_int_equal(qs_cluster_text(&cluster, &text), QS_OK);
-    assert_int_equal(qs_cluster_parse(text, "again", &again), QS_OK);
+    assert_ok(qs_cluster_text(&cluster, &text));
+    assert_ok(qs_cluster_parse(text, "again", &again));
     assert_int_equal(again.link[0].ranks_per_host, 2);
-    assert_int_equal(qs_cluster_text(&again, &second), QS_OK);
+    assert_ok(qs_cluster_text(&again, &second));
     assert_string_equal(text, second);
     free(text);
     free(second);
@@ -84,19 +71,13 @@ static void text_is_canonical(void **state) {
 
 static void refuse(const char *link, const char *message) {
     qs_cluster cluster;
-    assert_int_equal(parse(two, link, &cluster), QS_BAD_FILE);
-    if (!strstr(qs_message(), message)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), message);
+    assert_refused(parse(two, link, &cluster), QS_BAD_FILE, message);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("{\"between\": [\"a\", \"b\"], \"kind\": \"network\", \"ranks_per_host\": 2}", "links[0].ranks_per_host: holds between");
     refuse("{\"between\": [\"a\", \"a\"], \"kind\": \"shared-memory\", \"ranks_per_host\": 2}", "links[0].ranks_per_host: holds between");
     refuse("{\"between\": [\"a\", \"a\"], \"kind\": \"network\", \"ranks_per_host\": 0}", "links[0].ranks_per_host: 0 is outside");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_host), cmocka_unit_test(classes_apart), cmocka_unit_test(ranks_apart),
-                                       cmocka_unit_test(text_is_canonical), cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(one_host, classes_apart, ranks_apart, text_is_canonical, refusals)

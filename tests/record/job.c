@@ -1,59 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Jobs: defaults, the round trip, the spellings of loss scaling, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "record_samples.h"
 
-static void round_trip(void **state) {
-    (void)state;
+TEST(round_trip) {
     qs_job job;
     char *text;
-    assert_int_equal(qs_job_parse(job_sample, "sample", &job), QS_OK);
+    assert_ok(qs_job_parse(job_sample, "sample", &job));
     assert_true(job.dynamic_loss_scaling);
     assert_true(job.loss_scale == 1024);
     assert_int_equal(job.rate.schedule, QS_RATE_STEP);
     assert_true(job.seed == INT64_MAX);
-    assert_int_equal(qs_job_text(&job, &text), QS_OK);
+    assert_ok(qs_job_text(&job, &text));
     assert_string_equal(text, job_sample);
     free(text);
 }
 
-static void defaults(void **state) {
-    (void)state;
+TEST(defaults) {
     qs_job job, read;
     char *text, first[32], second[32];
     qs_job_default(&job);
     assert_true(*qs_job_setting(&job, "momentum") == 0.9 && *qs_job_setting(&job, "weight_decay") == 5e-4 && job.rate.base == 0.1);
     assert_int_equal(job.bucket_bytes, 1 << 20);
-    assert_int_equal(qs_job_parse("{\"schema\":\"qsync/job/1\"}", "empty", &read), QS_OK);
+    assert_ok(qs_job_parse("{\"schema\":\"qsync/job/1\"}", "empty", &read));
     assert_string_equal(qs_job_signature(&job, first), qs_job_signature(&read, second));
     job.epochs++;
     assert_string_not_equal(first, qs_job_signature(&job, second));
-    assert_int_equal(qs_job_text(&read, &text), QS_OK);
+    assert_ok(qs_job_text(&read, &text));
     assert_non_null(strstr(text, "\"loss_scaling\": \"off\""));
     assert_non_null(strstr(text, "\"clip_norm\": null"));
     free(text);
 }
 
 /* Settings are those of the optimiser that is named, wherever its name stands; what is not said is its standard, the rate included. */
-static void other_optimizer(void **state) {
-    (void)state;
+TEST(other_optimizer) {
     char *json =
         replaced(job_sample, "{\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001}", "{\"beta2\": 0.99, \"name\": \"adam\"}");
     char *alone = replaced(json, "\"base\": 0.3, ", ""), *text, *again;
     qs_job job;
-    assert_int_equal(qs_job_parse(alone, "adam", &job), QS_OK);
+    assert_ok(qs_job_parse(alone, "adam", &job));
     assert_true(*qs_job_setting(&job, "beta2") == 0.99 && *qs_job_setting(&job, "beta1") == 0.9 && job.rate.base == 1e-3);
-    assert_int_equal(qs_job_text(&job, &text), QS_OK);
+    assert_ok(qs_job_text(&job, &text));
     assert_non_null(strstr(text, "\"optimizer\": {\"name\": \"adam\", \"beta1\": 0.9, \"beta2\": 0.99, \"epsilon\": 1e-08, "));
-    assert_int_equal(qs_job_parse(text, "again", &job), QS_OK);
-    assert_int_equal(qs_job_text(&job, &again), QS_OK);
+    assert_ok(qs_job_parse(text, "again", &job));
+    assert_ok(qs_job_text(&job, &again));
     assert_string_equal(again, text);
     free(json), free(alone), free(text), free(again);
 }
@@ -61,18 +51,17 @@ static void other_optimizer(void **state) {
 static void expect_scaling(const char *value, bool dynamic, double scale, const char *written) {
     char *json = replaced(job_sample, "{\"dynamic\": 1024}", value), *text, line[64];
     qs_job job;
-    assert_int_equal(qs_job_parse(json, "scaling", &job), QS_OK);
+    assert_ok(qs_job_parse(json, "scaling", &job));
     assert_int_equal(job.dynamic_loss_scaling, dynamic);
     assert_true(job.loss_scale == scale);
-    assert_int_equal(qs_job_text(&job, &text), QS_OK);
+    assert_ok(qs_job_text(&job, &text));
     snprintf(line, sizeof line, "\"loss_scaling\": %s,", written);
     assert_non_null(strstr(text, line));
     free(json);
     free(text);
 }
 
-static void loss_scaling(void **state) {
-    (void)state;
+TEST(loss_scaling) {
     expect_scaling("\"off\"", false, 1, "\"off\"");
     expect_scaling("1", false, 1, "\"off\"");
     expect_scaling("512", false, 512, "512");
@@ -84,13 +73,11 @@ static void loss_scaling(void **state) {
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(job_sample, from, to);
     qs_job job;
-    assert_int_equal(qs_job_parse(text, "job.json", &job), QS_BAD_FILE);
-    expect_message(message);
+    assert_refused(qs_job_parse(text, "job.json", &job), QS_BAD_FILE, message);
     free(text);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("{\"dynamic\": 1024}", "\"sometimes\"", "job.json: loss_scaling: must be \"off\"");
     refuse("{\"dynamic\": 1024}", "0", "loss_scaling");
     refuse("\"step\"", "\"stairs\"", "rate.schedule: \"stairs\" is no schedule: constant, step, cosine");
@@ -105,25 +92,16 @@ static void refusals(void **state) {
     refuse("false", "0", "augmentation: must be true or false, is an integer");
 }
 
-static void unwritable(void **state) {
-    (void)state;
+TEST(unwritable) {
     qs_job job;
     char *text, signature[32];
     qs_job_default(&job);
     job.seed = (uint64_t)INT64_MAX + 1;
-    assert_int_equal(qs_job_text(&job, &text), QS_USAGE);
-    expect_message("seed");
+    assert_refused(qs_job_text(&job, &text), QS_USAGE, "seed");
     assert_string_equal(qs_job_signature(&job, signature), "");
     qs_job_default(&job);
     job.rate.base = NAN;
-    assert_int_equal(qs_job_text(&job, &text), QS_NUMERIC);
-    expect_message("job: rate.base: nan is not finite");
+    assert_refused(qs_job_text(&job, &text), QS_NUMERIC, "job: rate.base: nan is not finite");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(defaults),   cmocka_unit_test(loss_scaling),
-        cmocka_unit_test(refusals),   cmocka_unit_test(unwritable), cmocka_unit_test(other_optimizer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(round_trip, defaults, loss_scaling, refusals, unwritable, other_optimizer)

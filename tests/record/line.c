@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Lines of metrics: compact, one line, numbers that print the same everywhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <jansson.h>
 
 #include "record_samples.h"
 
-static void all_kinds(void **state) {
-    (void)state;
+TEST(all_kinds) {
     qs_line *line;
     char *json;
-    assert_int_equal(qs_line_create(&line), QS_OK);
+    assert_ok(qs_line_create(&line));
     qs_line_integer(line, "step", INT64_MIN);
     qs_line_number(line, "loss", 1.0 / 3);
     qs_line_number(line, "whole", 2);
@@ -24,7 +18,7 @@ static void all_kinds(void **state) {
     qs_line_number(line, "up", INFINITY);
     qs_line_number(line, "down", -INFINITY);
     qs_line_text(line, "note", "a \"b\"\n\t\x01 ü");
-    assert_int_equal(qs_line_finish(line, &json), QS_OK);
+    assert_ok(qs_line_finish(line, &json));
     assert_string_equal(json,
                         "{\"step\":-9223372036854775808,\"loss\":0.333333333,\"whole\":2,\"bad\":\"nan\",\"up\":\"inf\",\"down\":\"-inf\","
                         "\"note\":\"a \\\"b\\\"\\n\\t\\u0001 ü\"}");
@@ -34,30 +28,24 @@ static void all_kinds(void **state) {
     free(json);
 }
 
-static void empty(void **state) {
-    (void)state;
+TEST(empty) {
     qs_line *line;
     char *json;
-    assert_int_equal(qs_line_create(&line), QS_OK);
-    assert_int_equal(qs_line_finish(line, &json), QS_OK);
+    assert_ok(qs_line_create(&line));
+    assert_ok(qs_line_finish(line, &json));
     assert_string_equal(json, "{}");
     free(json);
 }
 
 /* A failure in the middle sticks, and nothing leaks. */
-static void not_text(void **state) {
-    (void)state;
+TEST(not_text) {
     qs_line *line;
     char *json = NULL;
-    assert_int_equal(qs_line_create(&line), QS_OK);
+    assert_ok(qs_line_create(&line));
     qs_line_text(line, "note", "\xff\xfe");
     qs_line_integer(line, "step", 1);
-    assert_int_equal(qs_line_finish(line, &json), QS_USAGE);
-    expect_message("note: the text is not UTF-8");
+    assert_refused(qs_line_finish(line, &json), QS_USAGE, "note: the text is not UTF-8");
     assert_null(json);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds), cmocka_unit_test(empty), cmocka_unit_test(not_text)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(all_kinds, empty, not_text)

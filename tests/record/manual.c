@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* What manuals are told of records: every field with its values and words, ranges and defaults as the reader has them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "record_samples.h"
 
 /* Looks for a field by table and name; counts all. */
@@ -31,13 +24,12 @@ static void look(const qs_field_manual *field, void *context) {
 
 static search told(const char *kind, const char *table, const char *name, const char *more) {
     search one = {.table = table, .name = name, .more = more};
-    assert_int_equal(qs_record_describe(kind, look, &one), QS_OK);
+    assert_ok(qs_record_describe(kind, look, &one));
     if (one.found != 1) fail_msg("%s: %s stands there %d times", kind, name, one.found);
     return one;
 }
 
-static void ranges(void **state) {
-    (void)state;
+TEST(ranges) {
     assert_string_equal(told("job", "", "batch", "").values, "samples, ≥ 1");
     assert_string_equal(told("job", "", "batch", "").standard, "64");
     assert_string_equal(told("job", "", "rate.schedule", "").values, "`constant`, `step`, `cosine`");
@@ -53,8 +45,7 @@ static void ranges(void **state) {
 }
 
 /* Optimisers tell their settings themselves, and their rates. */
-static void optimizers(void **state) {
-    (void)state;
+TEST(optimizers) {
     const char *name;
     char field[64], owner[32], number[32];
     const search rate = told("job", "", "rate.base", "");
@@ -74,10 +65,9 @@ static void optimizers(void **state) {
 }
 
 /* A job stands in a plan, and is told as a record of its own; tensors of an operator are alike, and told once. */
-static void once(void **state) {
-    (void)state;
+TEST(once) {
     search one = {.table = "", .name = "batch", .more = ""};
-    assert_int_equal(qs_record_describe("plan", look, &one), QS_OK);
+    assert_ok(qs_record_describe("plan", look, &one));
     assert_int_equal(one.found, 0);
     (void)told("plan", "", "job", "");
     (void)told("profile", "A tensor: `src`, `weights`, `diff_dst` of `statistics.operators.*`", "norm2", "");
@@ -93,28 +83,19 @@ static void in_samples(const qs_field_manual *field, void *context) {
     if (!strstr(context, quoted)) fail_msg("no sample has %s", field->name);
 }
 
-static void sampled(void **state) {
-    (void)state;
+TEST(sampled) {
     char *plan = plan_sample();
-    assert_int_equal(qs_record_describe("cluster", in_samples, (void *)(uintptr_t)cluster_sample), QS_OK);
-    assert_int_equal(qs_record_describe("job", in_samples, (void *)(uintptr_t)job_sample), QS_OK);
-    assert_int_equal(qs_record_describe("profile", in_samples, (void *)(uintptr_t)profile_sample), QS_OK);
-    assert_int_equal(qs_record_describe("plan", in_samples, plan), QS_OK);
+    assert_ok(qs_record_describe("cluster", in_samples, (void *)(uintptr_t)cluster_sample));
+    assert_ok(qs_record_describe("job", in_samples, (void *)(uintptr_t)job_sample));
+    assert_ok(qs_record_describe("profile", in_samples, (void *)(uintptr_t)profile_sample));
+    assert_ok(qs_record_describe("plan", in_samples, plan));
     free(plan);
 }
 
-static void unknown(void **state) {
-    (void)state;
+TEST(unknown) {
     search one = {.table = "", .name = "", .more = ""};
-    assert_int_equal(qs_record_describe("plans", look, &one), QS_USAGE);
-    expect_message("no record \"plans\": there are cluster, job, profile, plan");
+    assert_refused(qs_record_describe("plans", look, &one), QS_USAGE, "no record \"plans\": there are cluster, job, profile, plan");
     assert_int_equal(one.fields, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges),  cmocka_unit_test(optimizers), cmocka_unit_test(once),
-        cmocka_unit_test(sampled), cmocka_unit_test(unknown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(ranges, optimizers, once, sampled, unknown)

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Plans: the round trip, hand-written plans with little in them, recipes by name, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <unistd.h>
 
@@ -14,7 +9,7 @@
 
 static qs_plan parsed(const char *text) {
     qs_plan plan;
-    if (qs_plan_parse(text, "sample", &plan) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_plan_parse(text, "sample", &plan));
     return plan;
 }
 
@@ -25,19 +20,17 @@ static qs_plan sample(void) {
     return plan;
 }
 
-static void round_trip(void **state) {
-    (void)state;
+TEST(round_trip) {
     char *sampled = plan_sample(), *text;
     qs_plan plan = parsed(sampled);
-    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
+    assert_ok(qs_plan_text(&plan, &text));
     assert_string_equal(text, sampled);
     free(text);
     free(sampled);
     qs_plan_release(&plan);
 }
 
-static void fields(void **state) {
-    (void)state;
+TEST(fields) {
     qs_plan plan = sample();
     const qs_class_plan *weak = qs_plan_class(&plan, "weak");
     assert_non_null(weak);
@@ -81,34 +74,31 @@ static void fields(void **state) {
 }
 
 /* What an operator adds in: its own accumulators, else its recipe's. */
-static void accumulators(void **state) {
-    (void)state;
+TEST(accumulators) {
     qs_plan plan = sample();
     qs_recipe recipe;
     qs_narrow narrow, stochastic;
     qs_operator_choice *conv1 = &plan.class_[0].operator_[0], *fc = &plan.class_[0].operator_[1];
-    assert_int_equal(qs_narrow_find("fp(6,9)/chunk64/align-truncate", &narrow), QS_OK);
-    assert_int_equal(qs_narrow_find("fp(8,10)/stochastic", &stochastic), QS_OK);
-    assert_int_equal(qs_choice_recipe(&plan, conv1, &recipe), QS_OK);
+    assert_ok(qs_narrow_find("fp(6,9)/chunk64/align-truncate", &narrow));
+    assert_ok(qs_narrow_find("fp(8,10)/stochastic", &stochastic));
+    assert_ok(qs_choice_recipe(&plan, conv1, &recipe));
     assert_null(recipe.accumulator[QS_GEMM_FORWARD].adder);
     assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_INPUT_GRADIENT], &narrow));
-    assert_int_equal(qs_choice_recipe(&plan, fc, &recipe), QS_OK);
+    assert_ok(qs_choice_recipe(&plan, fc, &recipe));
     assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT], &stochastic));
     /* Only what differs from the recipe is the operator's own. */
     const qs_narrow wanted[QS_GEMMS] = {{0}, narrow, stochastic};
     qs_choice_accumulate(conv1, qs_plan_recipe(&plan, "mine"), wanted);
     assert_false(conv1->adds[QS_GEMM_FORWARD] || conv1->adds[QS_GEMM_INPUT_GRADIENT]);
     assert_true(conv1->adds[QS_GEMM_WEIGHT_GRADIENT]);
-    assert_int_equal(qs_choice_recipe(&plan, conv1, &recipe), QS_OK);
+    assert_ok(qs_choice_recipe(&plan, conv1, &recipe));
     assert_true(qs_narrow_equal(&recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT], &stochastic));
     snprintf(fc->recipe, sizeof fc->recipe, "nothing");
-    assert_int_equal(qs_choice_recipe(&plan, fc, &recipe), QS_MISMATCH);
-    expect_message("operator fc recipe nothing");
+    assert_refused(qs_choice_recipe(&plan, fc, &recipe), QS_MISMATCH, "operator fc recipe nothing");
     qs_plan_release(&plan);
 }
 
-static void by_hand(void **state) {
-    (void)state;
+TEST(by_hand) {
     qs_plan plan = parsed("{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{\"conv1\":\"int8/bf16\","
                           "\"fc\":{\"recipe\":\"bf16\"},\"out\":{\"recipe\":\"int8/fp32\",\"pin\":true}}}}}");
     static const char *const names[] = {"int8/bf16", "bf16", "int8/fp32", "fp32"};
@@ -122,11 +112,11 @@ static void by_hand(void **state) {
     assert_true(plan.without_job);
     /* Its canonical text holds the built-in recipes and is stable from there on. */
     char *once, *twice;
-    assert_int_equal(qs_plan_text(&plan, &once), QS_OK);
+    assert_ok(qs_plan_text(&plan, &once));
     qs_plan_release(&plan);
     plan = parsed(once);
     assert_true(plan.without_job);
-    assert_int_equal(qs_plan_text(&plan, &twice), QS_OK);
+    assert_ok(qs_plan_text(&plan, &twice));
     assert_string_equal(once, twice);
     free(once);
     free(twice);
@@ -134,31 +124,29 @@ static void by_hand(void **state) {
 }
 
 /* A plan that uses its own recipes and never fp32 still holds fp32: operators that it does not name run in it. */
-static void fp32_is_there(void **state) {
-    (void)state;
+TEST(fp32_is_there) {
     qs_recipe bf16;
     qs_operator_choice choice = {.name = "fc", .recipe = "bf16"};
     qs_class_plan weak = {.class_name = "weak", .operators = 1, .operator_ = &choice};
     qs_plan plan = {.recipes = 1, .recipe = &bf16, .classes = 1, .class_ = &weak}, again;
     char *text;
     qs_job_default(&plan.job);
-    assert_int_equal(qs_recipe_builtin("bf16", &bf16), QS_OK);
-    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
-    assert_int_equal(qs_plan_parse(text, "bf16", &again), QS_OK);
+    assert_ok(qs_recipe_builtin("bf16", &bf16));
+    assert_ok(qs_plan_text(&plan, &text));
+    assert_ok(qs_plan_parse(text, "bf16", &again));
     assert_non_null(qs_plan_recipe(&again, "fp32"));
     free(text);
     qs_plan_release(&again);
 }
 
-static void by_file(void **state) {
-    (void)state;
+TEST(by_file) {
     char path[] = "/tmp/qsync-plan-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     qs_plan plan = sample(), again;
-    assert_int_equal(qs_plan_write(path, &plan), QS_OK);
-    assert_int_equal(qs_plan_read(path, &again), QS_OK);
+    assert_ok(qs_plan_write(path, &plan));
+    assert_ok(qs_plan_read(path, &again));
     assert_string_equal(again.planner, "qsync");
     unlink(path);
     qs_plan_release(&plan);
@@ -166,27 +154,26 @@ static void by_file(void **state) {
 }
 
 /* A copy says the same and shares nothing: it outlives its original, and may be changed beside it. */
-static void copies(void **state) {
-    (void)state;
+TEST(copies) {
     qs_plan plan = sample(), copy, again, empty = {0};
     char *text, *changed, *sampled = plan_sample();
-    assert_int_equal(qs_plan_copy(&plan, &copy), QS_OK);
+    assert_ok(qs_plan_copy(&plan, &copy));
     copy.class_[0].operator_[1].pin = false;
     copy.class_[0].kernel[0].case_text[0] = 'C';
     copy.recipe[0].name[0] = 'F';
     copy.left_out[0].images_per_second = 1;
-    assert_int_equal(qs_plan_text(&plan, &text), QS_OK);
+    assert_ok(qs_plan_text(&plan, &text));
     assert_string_equal(text, sampled);
     qs_plan_release(&plan);
-    assert_int_equal(qs_plan_text(&copy, &changed), QS_OK);
+    assert_ok(qs_plan_text(&copy, &changed));
     assert_string_not_equal(changed, sampled);
-    assert_int_equal(qs_plan_copy(&copy, &again), QS_OK);
+    assert_ok(qs_plan_copy(&copy, &again));
     qs_plan_release(&copy);
     free(text);
-    assert_int_equal(qs_plan_text(&again, &text), QS_OK);
+    assert_ok(qs_plan_text(&again, &text));
     assert_string_equal(text, changed);
     qs_plan_release(&again);
-    assert_int_equal(qs_plan_copy(&empty, &copy), QS_OK);
+    assert_ok(qs_plan_copy(&empty, &copy));
     assert_int_equal(copy.classes, 0);
     qs_plan_release(&copy);
     free(text);
@@ -197,14 +184,12 @@ static void copies(void **state) {
 static void refuse(const char *from, const char *to, const char *message) {
     char *sampled = plan_sample(), *text = replaced(sampled, from, to);
     qs_plan plan;
-    assert_int_equal(qs_plan_parse(text, "plan.json", &plan), QS_BAD_FILE);
-    expect_message(message);
+    assert_refused(qs_plan_parse(text, "plan.json", &plan), QS_BAD_FILE, message);
     free(text);
     free(sampled);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("\"fc\": {\"recipe\": \"bf16\"", "\"fc\": {\"recipe\": \"int3\"",
            "plan.json: classes.weak.operators.fc: recipe \"int3\" is not in recipes (fp32, bf16, mine)");
     refuse("\"stage1.block0.conv1\": \"mine\"", "\"stage1.block0.conv1\": 8",
@@ -239,8 +224,7 @@ static void refusals(void **state) {
 }
 
 /* The recipes of the file come before the built-in ones of the same name. */
-static void own_recipe_first(void **state) {
-    (void)state;
+TEST(own_recipe_first) {
     char *sampled = plan_sample();
     char *named = replaced(sampled, "\"mine\": {", "\"int8/bf16\": {"), *text = replaced(named, "\": \"mine\"", "\": \"int8/bf16\"");
     qs_plan plan = parsed(text);
@@ -251,11 +235,4 @@ static void own_recipe_first(void **state) {
     qs_plan_release(&plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),       cmocka_unit_test(fields),       cmocka_unit_test(by_hand),
-        cmocka_unit_test(fp32_is_there),    cmocka_unit_test(by_file),      cmocka_unit_test(refusals),
-        cmocka_unit_test(own_recipe_first), cmocka_unit_test(accumulators), cmocka_unit_test(copies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(round_trip, fields, by_hand, fp32_is_there, by_file, refusals, own_recipe_first, accumulators, copies)

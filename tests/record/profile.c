@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Profiles: the round trip by text and by file, look-up of kernels, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "kit/kit.h"
 
 #include <unistd.h>
 
@@ -14,22 +9,20 @@
 
 static qs_profile sample(void) {
     qs_profile profile;
-    if (qs_profile_parse(profile_sample, "sample", &profile) != QS_OK) fail_msg("%s", qs_message());
+    assert_ok(qs_profile_parse(profile_sample, "sample", &profile));
     return profile;
 }
 
-static void round_trip(void **state) {
-    (void)state;
+TEST(round_trip) {
     qs_profile profile = sample();
     char *text;
-    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
+    assert_ok(qs_profile_text(&profile, &text));
     assert_string_equal(text, profile_sample);
     free(text);
     qs_profile_release(&profile);
 }
 
-static void fields(void **state) {
-    (void)state;
+TEST(fields) {
     qs_profile profile = sample();
     const qs_class_profile *weak = qs_profile_class(&profile, "weak");
     assert_non_null(weak);
@@ -64,8 +57,7 @@ static void fields(void **state) {
     qs_profile_release(&profile);
 }
 
-static void look_up(void **state) {
-    (void)state;
+TEST(look_up) {
     qs_profile profile = sample();
     const qs_class_profile *weak = &profile.class_[0];
     assert_ptr_equal(qs_class_profile_kernel(weak, "add/forward a"), &weak->kernel[0]);
@@ -76,14 +68,13 @@ static void look_up(void **state) {
 }
 
 /* Whatever order the kernels have in the struct, the file is the same, and reading sorts. */
-static void order(void **state) {
-    (void)state;
+TEST(order) {
     qs_profile profile = sample();
     char *text;
     qs_kernel_cost first = profile.class_[0].kernel[0];
     profile.class_[0].kernel[0] = profile.class_[0].kernel[1];
     profile.class_[0].kernel[1] = first;
-    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
+    assert_ok(qs_profile_text(&profile, &text));
     assert_string_equal(text, profile_sample);
     qs_class_profile_sort(&profile.class_[0]);
     assert_string_equal(profile.class_[0].kernel[0].case_text, "add/forward a");
@@ -91,46 +82,43 @@ static void order(void **state) {
     qs_profile_release(&profile);
 }
 
-static void by_file(void **state) {
-    (void)state;
+TEST(by_file) {
     char path[] = "/tmp/qsync-profile-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     qs_profile profile = sample(), again;
     char first[32], second[32];
-    assert_int_equal(qs_profile_write(path, &profile), QS_OK);
-    assert_int_equal(qs_profile_read(path, &again), QS_OK);
+    assert_ok(qs_profile_write(path, &profile));
+    assert_ok(qs_profile_read(path, &again));
     assert_string_equal(qs_profile_signature(&profile, first), qs_profile_signature(&again, second));
     unlink(path);
     qs_profile_release(&profile);
     qs_profile_release(&again);
 }
 
-static void non_finite(void **state) {
-    (void)state;
+TEST(non_finite) {
     qs_profile profile = sample();
     char *text;
     profile.statistics.operator_[0].src.norm2[1] = INFINITY;
-    assert_int_equal(qs_profile_text(&profile, &text), QS_NUMERIC);
-    expect_message("profile: statistics.operators.stage1.block0.conv1.src.norm2.element: inf is not finite");
+    assert_refused(qs_profile_text(&profile, &text), QS_NUMERIC,
+                   "profile: statistics.operators.stage1.block0.conv1.src.norm2.element: inf is not finite");
     qs_profile_release(&profile);
 }
 
-static void created(void **state) {
-    (void)state;
+TEST(created) {
     qs_profile profile = {.batch = 1, .model = "m", .channels = 1, .model_classes = 2};
     qs_operator_statistics *one = calloc(1, sizeof *one);
     assert_non_null(one);
-    assert_int_equal(qs_operator_statistics_create(3, one), QS_OK);
+    assert_ok(qs_operator_statistics_create(3, one));
     for (int i = 0; i < 3; i++)
         assert_true(one->diff_dst.variance_fp16[i] == 0);
     snprintf(one->name, sizeof one->name, "fc");
     profile.statistics = (qs_statistics){.batch = 1, .iterations = 3, .ranks = 1, .operators = 1, .operator_ = one};
     char *text;
     qs_profile again;
-    assert_int_equal(qs_profile_text(&profile, &text), QS_OK);
-    assert_int_equal(qs_profile_parse(text, "created", &again), QS_OK);
+    assert_ok(qs_profile_text(&profile, &text));
+    assert_ok(qs_profile_parse(text, "created", &again));
     free(text);
     qs_profile_release(&profile);
     qs_profile_release(&again);
@@ -138,13 +126,12 @@ static void created(void **state) {
 }
 
 /* A narrow wire stands in the file. */
-static void wire_of_a_row(void **state) {
-    (void)state;
+TEST(wire_of_a_row) {
     char *text = replaced(profile_sample, "\"algorithm\": \"library\", ", "\"algorithm\": \"library\", \"wire\": \"int8\", "), *again;
     qs_profile profile;
-    assert_int_equal(qs_profile_parse(text, "sample", &profile), QS_OK);
+    assert_ok(qs_profile_parse(text, "sample", &profile));
     assert_string_equal(profile.collective[0].wire, "int8");
-    assert_int_equal(qs_profile_text(&profile, &again), QS_OK);
+    assert_ok(qs_profile_text(&profile, &again));
     assert_string_equal(again, text);
     free(text);
     free(again);
@@ -154,13 +141,11 @@ static void wire_of_a_row(void **state) {
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(profile_sample, from, to);
     qs_profile profile;
-    assert_int_equal(qs_profile_parse(text, "profile.json", &profile), QS_BAD_FILE);
-    expect_message(message);
+    assert_refused(qs_profile_parse(text, "profile.json", &profile), QS_BAD_FILE, message);
     free(text);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("\"allocates\": true", "\"allocates\": 1", "profile.json: classes.weak.kernels[1].allocates: must be true or false");
     refuse("add/forward a", "conv2d/forward b", "stands there twice");
     refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
@@ -182,8 +167,7 @@ static void refusals(void **state) {
 }
 
 /* Times hold for accumulators of any width, but not of another adder or chunk. */
-static void other_widths(void **state) {
-    (void)state;
+TEST(other_widths) {
     char text[4][96] = {"linear/forward src=a accumulator=fp(8,10)/nearest-even", "linear/forward src=a accumulator=fp(8,5)/nearest-even",
                         "linear/forward src=a accumulator=fp(8,9)/chunk64/nearest-even", "linear/forward src=b"};
     qs_kernel_cost kernel[4] = {{0}};
@@ -198,7 +182,7 @@ static void other_widths(void **state) {
                 {"linear/forward src=a accumulator=fp(8,12)/nearest-even", "linear/forward src=a accumulator=fp(8,10)/nearest-even"},
                 {"linear/forward src=a accumulator=fp(8,12)/chunk64/nearest-even",
                  "linear/forward src=a accumulator=fp(8,9)/chunk64/nearest-even"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_string_equal(qs_class_profile_kernel(&profile, rows[i].asked)->case_text, rows[i].found);
     assert_null(qs_class_profile_kernel(&profile, "linear/forward src=a accumulator=fp(8,5)/toward-zero"));
     assert_null(qs_class_profile_kernel(&profile, "linear/forward src=b accumulator=fp(8,5)/nearest-even"));
@@ -206,8 +190,7 @@ static void other_widths(void **state) {
 }
 
 /* Times of updates hold for all settings of their optimiser, but not for another size or optimiser, nor for other operators' values. */
-static void other_settings(void **state) {
-    (void)state;
+TEST(other_settings) {
     qs_kernel_cost rows[] = {{.case_text = (char[]){"adam/forward src=fp32[64] value=0.9 value2=0.999"}},
                              {.case_text = (char[]){"dropout/forward src=fp32[64] value=0.5"}},
                              {.case_text = (char[]){"sgd/forward src=fp32[640] value2=0.1"}}};
@@ -220,11 +203,4 @@ static void other_settings(void **state) {
     assert_null(qs_class_profile_kernel(&profile, "dropout/forward src=fp32[64] value=0.25"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_widths),  cmocka_unit_test(other_settings), cmocka_unit_test(round_trip), cmocka_unit_test(fields),
-        cmocka_unit_test(look_up),       cmocka_unit_test(order),          cmocka_unit_test(by_file),    cmocka_unit_test(non_finite),
-        cmocka_unit_test(wire_of_a_row), cmocka_unit_test(created),        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(other_widths, other_settings, round_trip, fields, look_up, order, by_file, non_finite, wire_of_a_row, created, refusals)

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Built-in recipes, and which of them a class can run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "record_samples.h"
 
-static void float_recipe(void **state) {
-    (void)state;
+TEST(float_recipe) {
     const qs_format *bf16 = qs_format_of("bf16");
     qs_recipe recipe;
-    assert_int_equal(qs_recipe_builtin("bf16", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("bf16", &recipe));
     const qs_quantizer *all[] = {
         &recipe.forward.src,         &recipe.forward.weights,         &recipe.input_gradient.diff_dst, &recipe.input_gradient.weights,
         &recipe.weight_gradient.src, &recipe.weight_gradient.diff_dst};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
         assert_ptr_equal(all[i]->format, bf16);
         assert_int_equal(all[i]->granularity, QS_PER_TENSOR);
         assert_int_equal(all[i]->rounding, QS_NEAREST_EVEN);
@@ -29,11 +21,10 @@ static void float_recipe(void **state) {
     assert_string_equal(recipe.name, "bf16");
 }
 
-static void integer_recipe(void **state) {
-    (void)state;
+TEST(integer_recipe) {
     qs_recipe recipe;
     char text[64];
-    assert_int_equal(qs_recipe_builtin("int8/fp16", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int8/fp16", &recipe));
     assert_string_equal(recipe.name, "int8/fp16");
     const qs_format *a, *b;
     qs_recipe_operands(&recipe, QS_GEMM_FORWARD, &a, &b);
@@ -53,10 +44,9 @@ static void expect_quantizer(const qs_quantizer *one, const char *expected) {
     assert_string_equal(qs_quantizer_text(one, text), expected);
 }
 
-static void all_in_integers(void **state) {
-    (void)state;
+TEST(all_in_integers) {
     qs_recipe recipe;
-    assert_int_equal(qs_recipe_builtin("int4:shift4", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int4:shift4", &recipe));
     assert_string_equal(recipe.name, "int4:shift4");
     expect_quantizer(&recipe.forward.src, "int4:shift4(in):stochastic");
     expect_quantizer(&recipe.forward.weights, "int4:channel(out):stochastic");
@@ -64,19 +54,18 @@ static void all_in_integers(void **state) {
     expect_quantizer(&recipe.input_gradient.weights, "int4:channel(in):stochastic");
     expect_quantizer(&recipe.weight_gradient.src, "int4:shift4(in):stochastic");
     expect_quantizer(&recipe.weight_gradient.diff_dst, "int4:shift4(out):stochastic");
-    assert_int_equal(qs_recipe_builtin("int8:tensor", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int8:tensor", &recipe));
     expect_quantizer(&recipe.forward.src, "int8:tensor:stochastic");
     expect_quantizer(&recipe.input_gradient.diff_dst, "int8:tensor:stochastic");
     expect_quantizer(&recipe.input_gradient.weights, "int8:channel(in):stochastic");
-    assert_int_equal(qs_recipe_builtin("int6:shift3/bf16", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int6:shift3/bf16", &recipe));
     expect_quantizer(&recipe.forward.src, "int6:shift3(in):stochastic");
     expect_quantizer(&recipe.weight_gradient.src, "bf16");
 }
 
-static void transformed(void **state) {
-    (void)state;
+TEST(transformed) {
     qs_recipe recipe;
-    assert_int_equal(qs_recipe_builtin("int4:hadamard", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int4:hadamard", &recipe));
     assert_string_equal(recipe.name, "int4:hadamard");
     expect_quantizer(&recipe.forward.src, "int4:hadamard16(in):stochastic");
     expect_quantizer(&recipe.forward.weights, "int4:hadamard16(in):stochastic");
@@ -84,23 +73,21 @@ static void transformed(void **state) {
     expect_quantizer(&recipe.input_gradient.weights, "int4:hadamard16(out):stochastic");
     expect_quantizer(&recipe.weight_gradient.src, "int4:hadamard16(samples):stochastic");
     expect_quantizer(&recipe.weight_gradient.diff_dst, "int4:hadamard16(samples):stochastic");
-    assert_int_equal(qs_recipe_builtin("int8:hadamard32/bf16", &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin("int8:hadamard32/bf16", &recipe));
     expect_quantizer(&recipe.forward.weights, "int8:hadamard32(in):stochastic");
     expect_quantizer(&recipe.weight_gradient.src, "bf16");
 }
 
 /* By name into a plan, out as an object with all its quantizers, and in again. */
-static void in_a_plan(void **state) {
-    (void)state;
+TEST(in_a_plan) {
     qs_plan plan, again;
     char *first, *second;
-    assert_int_equal(
-        qs_plan_parse("{\"schema\": \"qsync/plan/1\", \"classes\": {\"a\": {\"operators\": {\"fc\": \"int4:hadamard\"}}}}", "plan", &plan),
-        QS_OK);
-    assert_int_equal(qs_plan_text(&plan, &first), QS_OK);
+    assert_ok(
+        qs_plan_parse("{\"schema\": \"qsync/plan/1\", \"classes\": {\"a\": {\"operators\": {\"fc\": \"int4:hadamard\"}}}}", "plan", &plan));
+    assert_ok(qs_plan_text(&plan, &first));
     assert_non_null(strstr(first, "\"src\": \"int4:hadamard16(samples):stochastic<saved\""));
-    assert_int_equal(qs_plan_parse(first, "again", &again), QS_OK);
-    assert_int_equal(qs_plan_text(&again, &second), QS_OK);
+    assert_ok(qs_plan_parse(first, "again", &again));
+    assert_ok(qs_plan_text(&again, &second));
     assert_string_equal(first, second);
     expect_quantizer(&qs_plan_recipe(&again, "int4:hadamard")->input_gradient.weights, "int4:hadamard16(out):stochastic");
     free(first), free(second);
@@ -108,8 +95,7 @@ static void in_a_plan(void **state) {
     qs_plan_release(&again);
 }
 
-static void unknown(void **state) {
-    (void)state;
+TEST(unknown) {
     static const char *const names[] = {"",
                                         "int8",
                                         "int3",
@@ -128,10 +114,9 @@ static void unknown(void **state) {
                                         "int4:hadamard(out)",
                                         "int4:hadamard3",
                                         "uint4:hadamard"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         qs_recipe recipe;
-        assert_int_equal(qs_recipe_builtin(names[i], &recipe), QS_USAGE);
-        expect_message("int8/bf16");
+        assert_refused(qs_recipe_builtin(names[i], &recipe), QS_USAGE, "int8/bf16");
     }
 }
 
@@ -146,8 +131,8 @@ static void expect_recipes(const char *formats, const char *expected) {
     qs_cluster cluster;
     qs_recipe recipes[QS_MAX_FORMATS];
     int count;
-    assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_OK);
-    assert_int_equal(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count), QS_OK);
+    assert_ok(qs_cluster_parse(text, "recipes", &cluster));
+    assert_ok(qs_class_recipes(&cluster.class_[0], QS_MAX_FORMATS, recipes, &count));
     for (int i = 0; i < count; i++) {
         strncat(names, recipes[i].name, sizeof names - strlen(names) - 1);
         strncat(names, " ", sizeof names - strlen(names) - 1);
@@ -157,8 +142,7 @@ static void expect_recipes(const char *formats, const char *expected) {
     qs_cluster_release(&cluster);
 }
 
-static void of_class(void **state) {
-    (void)state;
+TEST(of_class) {
     expect_recipes("[\"int8\", \"bf16\", \"fp32\"]", "fp32 bf16 int8/bf16 ");
     expect_recipes("[\"int8\", \"fp32\"]", "fp32 int8/fp32 ");
     expect_recipes("[\"fp32\"]", "fp32 ");
@@ -167,28 +151,26 @@ static void of_class(void **state) {
 }
 
 /* By forward products first, by gradients then, whatever the order of the file; the file that is written says the same. */
-static void of_class_by_name(void **state) {
-    (void)state;
+TEST(of_class_by_name) {
     static const char listed[] =
         "[\"fp32\",\"bf16\",\"int8\",\"int4\"],\"recipes\":[\"int4:shift2\",\"int8:tensor\",\"fp32\",\"int8/bf16\",\"int8/fp32\"]";
     expect_recipes(listed, "fp32 int8/fp32 int8/bf16 int8:tensor int4:shift2 ");
     char text[512], *again, *twice;
     qs_cluster cluster;
     class_text(listed, text, sizeof text);
-    assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_OK);
-    assert_int_equal(qs_cluster_text(&cluster, &again), QS_OK);
+    assert_ok(qs_cluster_parse(text, "recipes", &cluster));
+    assert_ok(qs_cluster_text(&cluster, &again));
     qs_cluster_release(&cluster);
-    assert_int_equal(qs_cluster_parse(again, "again", &cluster), QS_OK);
+    assert_ok(qs_cluster_parse(again, "again", &cluster));
     assert_int_equal(cluster.class_[0].recipes, 5);
-    assert_int_equal(qs_cluster_text(&cluster, &twice), QS_OK);
+    assert_ok(qs_cluster_text(&cluster, &twice));
     assert_string_equal(twice, again);
     free(again);
     free(twice);
     qs_cluster_release(&cluster);
 }
 
-static void of_class_refused(void **state) {
-    (void)state;
+TEST(of_class_refused) {
     static const char *const refused[][2] = {
         {"[]", "recipes"},
         {"[\"bf16\"]", "must contain \"fp32\""},
@@ -198,21 +180,13 @@ static void of_class_refused(void **state) {
         {"[\"fp32\", \"int8:column\"]", "no recipe \"int8:column\""},
         {"[\"fp32\", 8]", "recipes"},
     };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char formats[256], text[512];
         qs_cluster cluster;
         snprintf(formats, sizeof formats, "[\"fp32\",\"bf16\",\"int8\"],\"recipes\":%s", refused[i][0]);
         class_text(formats, text, sizeof text);
-        assert_int_equal(qs_cluster_parse(text, "recipes", &cluster), QS_BAD_FILE);
-        expect_message(refused[i][1]);
+        assert_refused(qs_cluster_parse(text, "recipes", &cluster), QS_BAD_FILE, refused[i][1]);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_recipe), cmocka_unit_test(integer_recipe),   cmocka_unit_test(all_in_integers),
-        cmocka_unit_test(transformed),  cmocka_unit_test(in_a_plan),        cmocka_unit_test(unknown),
-        cmocka_unit_test(of_class),     cmocka_unit_test(of_class_by_name), cmocka_unit_test(of_class_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(float_recipe, integer_recipe, all_in_integers, transformed, in_a_plan, unknown, of_class, of_class_by_name, of_class_refused)

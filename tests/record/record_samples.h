@@ -4,10 +4,7 @@
 #ifndef QSYNC_TESTS_RECORD_SAMPLES_H
 #define QSYNC_TESTS_RECORD_SAMPLES_H
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/record.h"
 
 static const char cluster_sample[] = "{\n"
@@ -239,30 +236,13 @@ static const char plan_pattern[] =
 static inline char *plan_sample(void) {
     char signature[32], *text;
     qs_job job;
-    assert_int_equal(qs_job_parse(job_sample, "job", &job), QS_OK);
+    assert_ok(qs_job_parse(job_sample, "job", &job));
     qs_job_signature(&job, signature);
     size_t bytes = sizeof plan_pattern + sizeof signature;
     text = malloc(bytes);
     assert_non_null(text);
     snprintf(text, bytes, plan_pattern, signature);
     return text;
-}
-
-/* `text` with the first `from` replaced by `to`; caller frees. */
-static inline char *replaced(const char *text, const char *from, const char *to) {
-    const char *at = strstr(text, from);
-    assert_non_null(at);
-    size_t bytes = strlen(text) + strlen(to) + 1;
-    char *out = malloc(bytes);
-    assert_non_null(out);
-    snprintf(out, bytes, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    return out;
-}
-
-/* The last message holds `part`. */
-static inline void expect_message(const char *part) {
-    if (!strstr(qs_message(), part)) print_error("message: %s\nwanted:  %s\n", qs_message(), part);
-    assert_non_null(strstr(qs_message(), part));
 }
 
 #endif

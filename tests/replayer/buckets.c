@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short vectors
 /* Eqs. (4.6) and (4.7) of docs/method.md against reference cases. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
 #include "replay_support.h"
 #include "kit/vectors.h"
 
@@ -49,8 +42,7 @@ static void case_check(const json_t *one) {
     near(iteration, vectors_number(one, "iteration"));
 }
 
-static void vectors_agree(void **state) {
-    (void)state;
+TEST(vectors_agree) {
     json_t *root = vectors_load("replay.json");
     if (!root) skip();
     size_t i;
@@ -60,8 +52,7 @@ static void vectors_agree(void **state) {
     json_decref(root);
 }
 
-static void one_device_waits_for_nobody(void **state) {
-    (void)state;
+TEST(one_device_waits_for_nobody) {
     const double ready[] = {1, 2}, duration[] = {0, 0}, optimizer[] = {0.5, 0.25};
     const qs_replay_device device = {ready, duration, optimizer, 3};
     double start[2], end[2], iteration;
@@ -69,7 +60,4 @@ static void one_device_waits_for_nobody(void **state) {
     near(iteration, 3.75);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_agree), cmocka_unit_test(one_device_waits_for_nobody)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(vectors_agree, one_device_waits_for_nobody)

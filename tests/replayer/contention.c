@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranks of one host: faster while others wait, as fast as measured while all work. Ranks that behave alike are replayed once, which changes
  * nothing but the time it takes. Stragglers, and who waits for whom. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
 #include "replay_support.h"
 
 static const double us_a[HAND_STEPS] = {100, 0, 0, 0, 10}, alone_a[HAND_STEPS] = {50, 0, 0, 0, 5};
@@ -18,8 +11,7 @@ static const double us_c[HAND_STEPS] = {150, 0, 0, 0, 10}, alone_c[HAND_STEPS] =
         .class_name = #letter, .schedule = &hand, .step_us = us_##letter, .step_alone_us = alone_##letter, .host = on \
     }
 
-static void a_waiting_neighbour_helps(void **state) {
-    (void)state;
+TEST(a_waiting_neighbour_helps) {
     const qs_replay_rank rank[2] = {RANK(a, 0), RANK(b, 0)};
     /* a works until 100; b then has 100 left at twice the speed: 150. All-reduce until 190; both update. */
     qs_replay_result result = replay_with(2, rank, 40, 0);
@@ -33,8 +25,7 @@ static void a_waiting_neighbour_helps(void **state) {
     qs_replay_release(&result);
 }
 
-static void another_host_does_not(void **state) {
-    (void)state;
+TEST(another_host_does_not) {
     const qs_replay_rank rank[2] = {RANK(a, 0), RANK(b, 1)};
     /* Each is alone on its host from the start. */
     qs_replay_result result = replay_with(2, rank, 40, 0);
@@ -44,8 +35,7 @@ static void another_host_does_not(void **state) {
     qs_replay_release(&result);
 }
 
-static void help_grows_with_the_share_that_waits(void **state) {
-    (void)state;
+TEST(help_grows_with_the_share_that_waits) {
     const qs_replay_rank rank[3] = {RANK(a, 0), RANK(b, 0), RANK(c, 0)};
     /* From 100 on one of two others waits: speed 1/2 + 1/2 * 2. c is done at 100 + 50/1.5, b has 50 left then, at speed 2. */
     qs_replay_result result = replay_with(3, rank, 40, 0);
@@ -53,8 +43,7 @@ static void help_grows_with_the_share_that_waits(void **state) {
     qs_replay_release(&result);
 }
 
-static void progress_and_slowdown_multiply(void **state) {
-    (void)state;
+TEST(progress_and_slowdown_multiply) {
     /* b starts the all-reduce at once and then computes: half of its thread is the library's from 0 to 100. a only waits. */
     const double none[HAND_STEPS] = {0, 0, 0, 0, 0}, late[HAND_STEPS] = {0, 0, 200, 0, 0}, late_alone[HAND_STEPS] = {0, 0, 100, 0, 0};
     const qs_replay_rank rank[2] = {
@@ -70,8 +59,7 @@ static void progress_and_slowdown_multiply(void **state) {
 }
 
 /* A sum that is the ranks' own work: kernels stand still for it, who waits has nothing to stand still. */
-static void sums_are_work(void **state) {
-    (void)state;
+TEST(sums_are_work) {
     const double early[HAND_STEPS] = {100, 0, 50, 0, 10}, late[HAND_STEPS] = {200, 0, 30, 0, 10};
     const qs_replay_rank rank[2] = {{.class_name = "a", .schedule = &hand, .step_us = early},
                                     {.class_name = "b", .schedule = &hand, .step_us = late}};
@@ -93,8 +81,7 @@ static void sums_are_work(void **state) {
     qs_replay_release(&result);
 }
 
-static void equal_times_are_no_times(void **state) {
-    (void)state;
+TEST(equal_times_are_no_times) {
     qs_replay_rank with[2] = {RANK(a, 0), RANK(b, 0)}, without[2] = {RANK(a, 0), RANK(b, 0)};
     with[0].step_alone_us = us_a;
     with[1].step_alone_us = us_b;
@@ -132,8 +119,7 @@ static void many_fill(uint64_t seed, bool apart, qs_replay_rank *rank) {
     }
 }
 
-static void alike_ranks_are_replayed_once(void **state) {
-    (void)state;
+TEST(alike_ranks_are_replayed_once) {
     for (uint64_t seed = 0; seed < 12; seed++) {
         qs_replay_rank rank[MANY];
         many_fill(seed, false, rank);
@@ -157,8 +143,7 @@ static void alike_ranks_are_replayed_once(void **state) {
 }
 
 /* Waiting is for somebody, or for an all-reduce; phases are the iteration. */
-static void nothing_is_lost(void **state) {
-    (void)state;
+TEST(nothing_is_lost) {
     for (uint64_t seed = 0; seed < 12; seed++) {
         qs_replay_rank rank[MANY];
         many_fill(seed, false, rank);
@@ -181,8 +166,7 @@ static void nothing_is_lost(void **state) {
     }
 }
 
-static void all_wait_for_a_straggler(void **state) {
-    (void)state;
+TEST(all_wait_for_a_straggler) {
     qs_replay_rank rank[4] = {RANK(a, 0), RANK(a, 0), RANK(a, 0), RANK(a, 0)};
     for (int r = 0; r < 4; r++)
         rank[r].step_alone_us = NULL;
@@ -197,15 +181,5 @@ static void all_wait_for_a_straggler(void **state) {
     qs_replay_release(&result);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_waiting_neighbour_helps),
-                                       cmocka_unit_test(another_host_does_not),
-                                       cmocka_unit_test(help_grows_with_the_share_that_waits),
-                                       cmocka_unit_test(progress_and_slowdown_multiply),
-                                       cmocka_unit_test(sums_are_work),
-                                       cmocka_unit_test(equal_times_are_no_times),
-                                       cmocka_unit_test(alike_ranks_are_replayed_once),
-                                       cmocka_unit_test(nothing_is_lost),
-                                       cmocka_unit_test(all_wait_for_a_straggler)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(a_waiting_neighbour_helps, another_host_does_not, help_grows_with_the_share_that_waits, progress_and_slowdown_multiply,
+          sums_are_work, equal_times_are_no_times, alike_ranks_are_replayed_once, nothing_is_lost, all_wait_for_a_straggler)

@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Noise: the expected iteration against known maxima of normals and against Monte Carlo of whole replays without noise. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
 #include "ranks_support.h"
 
 static double equal_ranks(int count, double jitter) {
@@ -21,20 +14,18 @@ static double equal_ranks(int count, double jitter) {
 }
 
 /* Expected maxima of n standard normals, to the five digits given by tables (Teichroew 1956); integrated with 64 points. */
-static void equal_ranks_wait_for_the_greatest(void **state) {
-    (void)state;
+TEST(equal_ranks_wait_for_the_greatest) {
     static const struct {
         int ranks;
         double greatest;
     } known[] = {{1, 0}, {2, 0.56419}, {3, 0.84628}, {4, 1.02938}, {10, 1.53875}, {16, 1.76599}, {32, 2.06967}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < COUNT_OF(known); i++)
         near_within(equal_ranks(known[i].ranks, 0.02), 1050 + 20 * known[i].greatest, 20 * 2e-4);
     assert_true(equal_ranks(16, 0) == 1050);
 }
 
 /* A straggler far behind is alone with its noise: the others' does not matter. */
-static void a_straggler_hides_the_others(void **state) {
-    (void)state;
+TEST(a_straggler_hides_the_others) {
     const double us[HAND_STEPS] = {1000, 0, 0, 0, 0}, late[HAND_STEPS] = {2000, 0, 0, 0, 0};
     qs_replay_rank rank[4];
     for (int r = 0; r < 4; r++)
@@ -112,8 +103,7 @@ static void draw(const trial *one, uint64_t sample) {
     }
 }
 
-static void expectation_is_monte_carlo(void **state) {
-    (void)state;
+TEST(expectation_is_monte_carlo) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         trial one = trial_make(seed);
         qs_replay_rank quiet[RANKS];
@@ -140,8 +130,4 @@ static void expectation_is_monte_carlo(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_ranks_wait_for_the_greatest), cmocka_unit_test(a_straggler_hides_the_others),
-                                       cmocka_unit_test(expectation_is_monte_carlo)};
-    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
-}
+TEST_MAIN_WITH(ranks_setup, ranks_teardown, equal_ranks_wait_for_the_greatest, a_straggler_hides_the_others, expectation_is_monte_carlo)

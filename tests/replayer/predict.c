@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Predictions for clusters one does not have: other counts, slower ranks, no casts; and what of it stands on less than a measurement. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
 #include "replay_support.h"
-#include "synthetic.h"
+#include "kit/synthetic.h"
 
 static const synthetic_device device[2] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
 static qs_graph *graph;
@@ -60,8 +53,7 @@ static bool notes_say(const qs_prediction *one, const char *text) {
     return false;
 }
 
-static void more_ranks_than_profiled_are_told(void **state) {
-    (void)state;
+TEST(more_ranks_than_profiled_are_told) {
     qs_prediction few = ask(1, NULL), many = ask(16, NULL);
     assert_int_equal(few.notes, 0);
     assert_true(notes_say(&many, "all-reduce of 32 ranks"));
@@ -77,8 +69,7 @@ static void more_ranks_than_profiled_are_told(void **state) {
     qs_prediction_release(&many);
 }
 
-static void phases_are_the_iteration(void **state) {
-    (void)state;
+TEST(phases_are_the_iteration) {
     qs_prediction one = ask(2, NULL);
     for (int c = 0; c < 2; c++) {
         const qs_phase_times *phases = &one.class_[c].phases;
@@ -91,8 +82,7 @@ static void phases_are_the_iteration(void **state) {
     qs_prediction_release(&one);
 }
 
-static void without_casts_only_casts_are_gone(void **state) {
-    (void)state;
+TEST(without_casts_only_casts_are_gone) {
     for (int c = 0; c < 2; c++) { /* the second time conversions have a time alone as well */
         qs_prediction with = ask(1, NULL), without = ask(1, &(qs_cost_options){.no_casts = true});
         assert_true(without.class_[1].phases.cast_us == 0);
@@ -105,8 +95,7 @@ static void without_casts_only_casts_are_gone(void **state) {
     }
 }
 
-static void a_slow_rank_is_waited_for(void **state) {
-    (void)state;
+TEST(a_slow_rank_is_waited_for) {
     const qs_slowdown slowdown[2] = {{.rank = 1, .factor = 3}, {.class_name = "strong", .factor = 2}};
     qs_prediction plain = ask(2, NULL), slow = ask(2, &(qs_cost_options){.slowdowns = 2, .slowdown = slowdown});
     assert_int_equal(slow.groups, 3);
@@ -120,21 +109,19 @@ static void a_slow_rank_is_waited_for(void **state) {
     qs_prediction_release(&slow);
 }
 
-static void impossible_slowdowns_are_refused(void **state) {
-    (void)state;
+TEST(impossible_slowdowns_are_refused) {
     const qs_recipe *const *recipe[2] = {bound[0], bound[1]};
     const qs_slowdown wrong[] = {
         {.rank = 4, .factor = 2}, {.rank = -1, .factor = 2}, {.rank = 0, .factor = 0}, {.class_name = "nobody", .factor = 2}};
     qs_prediction out;
     cluster.class_[0].count = cluster.class_[1].count = 2;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(
             qs_predict(graph, &cluster, &profile, &job, recipe, &(qs_cost_options){.slowdowns = 1, .slowdown = &wrong[i]}, &out), QS_USAGE);
 }
 
 /* Times alone make nobody slower, and the one that is waited for faster. */
-static void host_slowdown_is_what_was_measured(void **state) {
-    (void)state;
+TEST(host_slowdown_is_what_was_measured) {
     qs_prediction beside = ask(1, NULL);
     for (int c = 0; c < 2; c++)
         for (int k = 0; k < profile.class_[c].kernels; k++)
@@ -154,10 +141,5 @@ static void host_slowdown_is_what_was_measured(void **state) {
     qs_prediction_release(&again);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_ranks_than_profiled_are_told), cmocka_unit_test(phases_are_the_iteration),
-        cmocka_unit_test(without_casts_only_casts_are_gone), cmocka_unit_test(a_slow_rank_is_waited_for),
-        cmocka_unit_test(impossible_slowdowns_are_refused),  cmocka_unit_test(host_slowdown_is_what_was_measured)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, more_ranks_than_profiled_are_told, phases_are_the_iteration, without_casts_only_casts_are_gone,
+               a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, host_slowdown_is_what_was_measured)

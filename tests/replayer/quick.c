@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quick answers beside whole replays: equal where no rank has noise or neighbours on its host, also with shares of the compute thread; and
  * when classes end that slow each other down on a host. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
 #include "replay_support.h"
 
 enum { CASES = 200, CLASSES = 3, BUCKETS = 3, KERNELS = 12, STEPS = KERNELS + 3 * BUCKETS };
@@ -59,8 +52,7 @@ static void scene_make(scene *one, uint64_t number) {
     }
 }
 
-static void pace_is_that_of_a_replay(void **state) {
-    (void)state;
+TEST(pace_is_that_of_a_replay) {
     for (uint64_t number = 1; number <= CASES; number++) {
         scene one;
         double start[BUCKETS], end[BUCKETS];
@@ -96,8 +88,7 @@ static void pace_is_that_of_a_replay(void **state) {
 
 /* Every class has one speed beside busy ranks and one while the others wait, so what is known of classes is all there is to know. Work is
  * one kernel; all ranks stand on one host. */
-static void classes_of_a_host_end_as_replayed(void **state) {
-    (void)state;
+TEST(classes_of_a_host_end_as_replayed) {
     for (uint64_t number = 1; number <= CASES; number++) {
         static const int most = 3;
         qs_class member[CLASSES] = {0};
@@ -118,7 +109,7 @@ static void classes_of_a_host_end_as_replayed(void **state) {
                 rank[ranks++] =
                     (qs_replay_rank){.class_name = member[c].name, .schedule = &hand, .step_us = us[c], .step_alone_us = alone_us[c]};
         }
-        assert_int_equal(qs_host_slowdown_make(&cluster, &slowdown), QS_OK);
+        assert_ok(qs_host_slowdown_make(&cluster, &slowdown));
         qs_host_slowdown_ends(&slowdown, work_us, alone, ends_us);
         qs_replay_result result = replay_with(ranks, rank, 0, 0);
         for (int c = 0; c < CLASSES; c++)
@@ -128,10 +119,4 @@ static void classes_of_a_host_end_as_replayed(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pace_is_that_of_a_replay),
-        cmocka_unit_test(classes_of_a_host_end_as_replayed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(pace_is_that_of_a_replay, classes_of_a_host_end_as_replayed)

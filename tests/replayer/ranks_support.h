@@ -5,7 +5,7 @@
 #define QSYNC_TESTS_RANKS_SUPPORT_H
 
 #include "replay_support.h"
-#include "synthetic.h"
+#include "kit/synthetic.h"
 
 enum { RANKS = 3 };
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Replay of whole schedules: equal to docs/method.md eqs. (4.6) and (4.7), time adds up on every rank, the timeline is one, and
  * communication that takes compute time is charged to the kernels it meets. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+#include "kit/kit.h"
+
 #include <jansson.h>
 
 #include "ranks_support.h"
@@ -60,8 +55,7 @@ static void device_fill(const qs_replay_rank *rank, double ready[], double durat
     *out = (qs_replay_device){ready, duration, optimizer, now};
 }
 
-static void replay_is_equation_6(void **state) {
-    (void)state;
+TEST(replay_is_equation_6) {
     static double ready[RANKS][MOST_BUCKETS], duration[RANKS][MOST_BUCKETS], optimizer[RANKS][MOST_BUCKETS], start[MOST_BUCKETS],
         end[MOST_BUCKETS];
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -84,8 +78,7 @@ static void replay_is_equation_6(void **state) {
     }
 }
 
-static void time_adds_up(void **state) {
-    (void)state;
+TEST(time_adds_up) {
     ranks all = ranks_draw(3, false);
     qs_replay_result result;
     assert_ok(replayed(&profile, RANKS, all.rank, false, &result));
@@ -117,8 +110,7 @@ static void timeline_check(const qs_replay_result *result) {
         near(filled[r], result->iteration_us);
 }
 
-static void the_timeline_is_one(void **state) {
-    (void)state;
+TEST(the_timeline_is_one) {
     ranks all = ranks_draw(4, true);
     qs_replay_result result;
     for (int share = 0; share < 3; share++) {
@@ -131,8 +123,7 @@ static void the_timeline_is_one(void **state) {
     ranks_end(&all);
 }
 
-static void the_trace_is_json(void **state) {
-    (void)state;
+TEST(the_trace_is_json) {
     ranks all = ranks_draw(5, false);
     qs_replay_result result;
     char *text = NULL;
@@ -158,8 +149,7 @@ static void the_trace_is_json(void **state) {
     ranks_end(&all);
 }
 
-static void one_rank_does_not_communicate(void **state) {
-    (void)state;
+TEST(one_rank_does_not_communicate) {
     ranks all = ranks_draw(6, false);
     const qs_profile none = {0};
     qs_replay_result result;
@@ -190,8 +180,7 @@ static double hand_replay(double second_us, double cpu_share, double duration, d
     return iteration;
 }
 
-static void progress_is_charged_to_kernels(void **state) {
-    (void)state;
+TEST(progress_is_charged_to_kernels) {
     double busy;
     /* Rank b is late: the all-reduce runs from 150 to 190, beside the second half of rank a's second kernel. */
     near(hand_replay(100, 0, 40, &busy), 210);
@@ -209,8 +198,7 @@ static void progress_is_charged_to_kernels(void **state) {
     near(busy, 160);
 }
 
-static void impossible_schedules_are_refused(void **state) {
-    (void)state;
+TEST(impossible_schedules_are_refused) {
     const double us[HAND_STEPS] = {0};
     qs_bucket other_bucket = {0, 11, 1, 3};
     qs_schedule other = hand;
@@ -230,13 +218,5 @@ static void impossible_schedules_are_refused(void **state) {
     assert_int_equal(replayed(&profile, 2, rank, false, &result), QS_FAILED);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replay_is_equation_6),
-                                       cmocka_unit_test(time_adds_up),
-                                       cmocka_unit_test(the_timeline_is_one),
-                                       cmocka_unit_test(the_trace_is_json),
-                                       cmocka_unit_test(one_rank_does_not_communicate),
-                                       cmocka_unit_test(progress_is_charged_to_kernels),
-                                       cmocka_unit_test(impossible_schedules_are_refused)};
-    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
-}
+TEST_MAIN_WITH(ranks_setup, ranks_teardown, replay_is_equation_6, time_adds_up, the_timeline_is_one, the_trace_is_json,
+               one_rank_does_not_communicate, progress_is_charged_to_kernels, impossible_schedules_are_refused)

@@ -3,10 +3,7 @@
 #ifndef QSYNC_TESTS_REPLAY_SUPPORT_H
 #define QSYNC_TESTS_REPLAY_SUPPORT_H
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/replayer.h"
 
 /* Kernel, start, kernel, wait, update: one bucket of 10 elements. */

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Traces hold what the trace event format asks for and what a timeline is: events of one thread follow one another. Predicted and measured
  * stand side by side; what is no measured trace is refused. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+#include "kit/kit.h"
+
 #include <jansson.h>
 
 #include "replay_support.h"
-#include "synthetic.h"
+#include "kit/synthetic.h"
 
 #define TRACKS 5
 #define MOST_PROCESSES 8
@@ -131,8 +126,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void a_prediction_is_a_timeline(void **state) {
-    (void)state;
+TEST(a_prediction_is_a_timeline) {
     seen all;
     json_t *root = trace_check(predicted, &all);
     assert_int_equal(all.complete, events);
@@ -156,8 +150,7 @@ static const char measured[] =
     "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"rank 1 (weak)\"}},"
     "{\"name\":\"wait for bucket 0\",\"ph\":\"X\",\"ts\":3,\"dur\":4,\"pid\":1,\"tid\":4,\"args\":{}}]}";
 
-static void both_stand_side_by_side(void **state) {
-    (void)state;
+TEST(both_stand_side_by_side) {
     char *both = NULL;
     seen all;
     assert_ok(qs_trace_beside(predicted, measured, "run/trace.json", &both));
@@ -178,8 +171,7 @@ static void both_stand_side_by_side(void **state) {
 }
 
 /* Whom a kernel serves and in which phase is told; the rank without a graph knows no names. */
-static void kernels_name_their_operators(void **state) {
-    (void)state;
+TEST(kernels_name_their_operators) {
     seen all;
     int named = 0, updates = 0;
     size_t i;
@@ -205,8 +197,7 @@ static void kernels_name_their_operators(void **state) {
 }
 
 /* Same track, same colour, whichever of the two it is. */
-static void colours_are_those_of_tracks(void **state) {
-    (void)state;
+TEST(colours_are_those_of_tracks) {
     char *both = NULL;
     seen all;
     const char *color[TRACKS] = {NULL};
@@ -230,13 +221,11 @@ static void colours_are_those_of_tracks(void **state) {
 
 static void refuse(const char *text, const char *says) {
     char *both = NULL;
-    assert_int_equal(qs_trace_beside(predicted, text, "run/trace.json", &both), QS_BAD_FILE);
-    if (!strstr(qs_message(), says)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), says);
-    if (!strstr(qs_message(), "run/trace.json")) fail_msg("\"%s\" does not name the file", qs_message());
+    assert_refused(qs_trace_beside(predicted, text, "run/trace.json", &both), QS_BAD_FILE, says);
+    assert_message("run/trace.json");
 }
 
-static void bad_traces_are_refused(void **state) {
-    (void)state;
+TEST(bad_traces_are_refused) {
 #define EVENT(text) "{\"qsync\":{\"source\":\"measured\"},\"traceEvents\":[" text "]}"
     refuse("{", "run/trace.json:1:");
     refuse("[]", "no measured trace");
@@ -250,9 +239,5 @@ static void bad_traces_are_refused(void **state) {
     refuse(EVENT("{\"ph\":\"X\",\"pid\":0,\"tid\":5,\"name\":\"a\",\"ts\":1,\"dur\":1}"), "\"tid\"");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_prediction_is_a_timeline), cmocka_unit_test(both_stand_side_by_side),
-                                       cmocka_unit_test(kernels_name_their_operators), cmocka_unit_test(colours_are_those_of_tracks),
-                                       cmocka_unit_test(bad_traces_are_refused)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, a_prediction_is_a_timeline, both_stand_side_by_side, kernels_name_their_operators,
+               colours_are_those_of_tracks, bad_traces_are_refused)

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Largest magnitudes that writers deliver: which quantizers need no absmax step, which still do, and that each finds what such a step would
  * have found. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "schedule_support.h"
-
-#include <math.h>
+#include "kit/schedule.h"
 
 static qs_place place_of(const qs_step *step, qs_role role) {
     const int position = qs_case_position(&step->case_, role);
@@ -39,7 +29,7 @@ static const qs_step *writer_of(const qs_schedule *schedule, int step, qs_place 
 /* An operator of the model that can deliver. Sums of gradients are conversions: they cannot. */
 static bool is_able(const qs_step *writer) {
     static const char *const able[] = {"batch_norm", "l1_batch_norm", "layer_norm", "relu", "add"};
-    for (size_t i = 0; writer && !writer->conversion && i < sizeof able / sizeof *able; i++)
+    for (size_t i = 0; writer && !writer->conversion && i < COUNT_OF(able); i++)
         if (is_step_of(writer, able[i])) return true;
     return false;
 }
@@ -81,14 +71,13 @@ static found look(const qs_schedule *schedule) {
 }
 
 /* Every value and gradient of resnet20 that a convolution quantizes is written by a batch norm, a relu or a pooling layer. */
-static void models_search_only_where_they_must(void **state) {
-    (void)state;
+TEST(models_search_only_where_they_must) {
     static const char *const models[] = {"resnet20", "vgg11_bn", "vgg11", "mobilenet_v2", "resnet8:norm=ln", "squeezenet", "lenet5"};
     static const char *const recipes[] = {"int8:tensor", "int8/bf16", "int8:hadamard", "int4:shift4"};
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+    for (size_t m = 0; m < COUNT_OF(models); m++) {
         qs_graph *graph = NULL;
         assert_ok(qs_model_build(models[m], NULL, &graph));
-        for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
+        for (size_t r = 0; r < COUNT_OF(recipes); r++) {
             const qs_job job = stub_job(16);
             qs_schedule *schedule = lower_uniform(graph, &job, QS_MODE_TRAIN, recipes[r]);
             const found all = look(schedule);
@@ -121,8 +110,7 @@ static void maxima_check(runner *one, const qs_step *step) {
 }
 
 /* On the reference kernels, each quantizer finds the bits that an absmax of its source gives. */
-static void quantizers_find_the_absmax(void **state) {
-    (void)state;
+TEST(quantizers_find_the_absmax) {
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("resnet8:width=0.25", NULL, &graph));
     const qs_job job = stub_job(2);
@@ -157,8 +145,7 @@ static qs_graph *plain_chain(void) {
 }
 
 /* Between a relu and its reader a step may round the value: the relu's maximum is of what was there before. */
-static void rounded_values_are_searched(void **state) {
-    (void)state;
+TEST(rounded_values_are_searched) {
     qs_graph *graph = plain_chain();
     const qs_recipe recipe = recipe_of("int8:tensor");
     const qs_recipe **list = recipes_uniform(graph, &recipe);
@@ -189,8 +176,4 @@ static void rounded_values_are_searched(void **state) {
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(models_search_only_where_they_must), cmocka_unit_test(quantizers_find_the_absmax),
-                                       cmocka_unit_test(rounded_values_are_searched)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(models_search_only_where_they_must, quantizers_find_the_absmax, rounded_values_are_searched)

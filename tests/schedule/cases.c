@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cases of all plans: on small random models exactly those that lowering every plan gives, as kernels and as conversions; on built-in
  * models none that random plans contain is missing. The lookup is asked for each case once. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "random_graph.h"
+#include "kit/random_graph.h"
 
 #define GRAPHS 60
 #define MOST_PLANS 1000
@@ -129,7 +121,7 @@ static void none_of_a_random_plan_is_missing(void **state) {
     static const char *const models[] = {"mlp", "resnet20", "vgg11_bn", "mobilenet_v2", "squeezenet", "shufflenet_v2"};
     static case_set random, listed, asked;
     (void)state;
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+    for (size_t m = 0; m < COUNT_OF(models); m++) {
         qs_graph *graph = NULL;
         assert_ok(qs_model_build(models[m], NULL, &graph));
         const qs_recipe recipe[3] = {recipe_of("fp32"), recipe_of("bf16"), recipe_of("int8:tensor")};
@@ -153,7 +145,4 @@ static void none_of_a_random_plan_is_missing(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exactly_those_of_all_plans), cmocka_unit_test(none_of_a_random_plan_is_missing)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(exactly_those_of_all_plans, none_of_a_random_plan_is_missing)

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Drafts: after any sequence of changes and undos of any model a draft is what lowering its recipes from scratch gives, in steps, memory
  * and live bytes; what it reports is the difference; what fails changes nothing. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "random_graph.h"
+#include "kit/random_graph.h"
 
 #define GRAPHS 60
 #define CHANGES 14
@@ -174,8 +166,7 @@ static void drafts_follow(const qs_graph *graph, const qs_job *job, qs_mode mode
     twin_release(&one);
 }
 
-static void random_models_follow(void **state) {
-    (void)state;
+TEST(random_models_follow) {
     for (uint64_t number = 0; number < GRAPHS; number++) {
         qs_graph *graph = random_graph(number + 1000);
         qs_job job = stub_job(1 + (int64_t)(number % 5) * 3);
@@ -186,11 +177,10 @@ static void random_models_follow(void **state) {
     }
 }
 
-static void built_in_models_follow(void **state) {
-    (void)state;
+TEST(built_in_models_follow) {
     static const char *const names[] = {"resnet8:width=0.5",       "mlp", "lenet5", "alexnet", "mobilenet_v2", "squeezenet:width=0.25",
                                         "shufflenet_v2:width=0.25"};
-    for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
+    for (size_t m = 0; m < COUNT_OF(names); m++) {
         qs_graph *graph = NULL;
         assert_ok(qs_model_build(names[m], NULL, &graph));
         const qs_job job = stub_job(4);
@@ -222,8 +212,7 @@ static qs_graph *fan_graph(void) {
     return graph;
 }
 
-static void shared_copies_follow(void **state) {
-    (void)state;
+TEST(shared_copies_follow) {
     qs_graph *graph = fan_graph();
     const qs_job job = stub_job(3);
     for (uint64_t number = 0; number < 8; number++)
@@ -232,8 +221,7 @@ static void shared_copies_follow(void **state) {
 }
 
 /* A change emits again what it touches, not the model. */
-static void changes_are_local(void **state) {
-    (void)state;
+TEST(changes_are_local) {
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("resnet20", NULL, &graph));
     const qs_job job = stub_job(8);
@@ -268,13 +256,8 @@ static qs_status refusing_lookup(void *context, const qs_case *one, const char *
     return stub_lookup(NULL, one, case_text, out);
 }
 
-static void says(const char *word) {
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
-
 /* Passes that come late in a change: much was replaced before they fail. */
-static void failure_changes_nothing(void **state) {
-    (void)state;
+TEST(failure_changes_nothing) {
     static const char *const refused[] = {"conv2d/input_gradient weights=bf16",
                                           "conv2d/weight_gradient src=bf16",
                                           "dequantize",
@@ -294,15 +277,14 @@ static void failure_changes_nothing(void **state) {
         one.lowering.lookup = refusing_lookup;
         one.lowering.context = &refuse;
         assert_ok(qs_schedule_draft_create(&one.lowering, &one.draft));
-        refuse = refused[number % (sizeof refused / sizeof *refused)];
+        refuse = refused[number % (COUNT_OF(refused))];
         for (int i = 0; i < 8; i++) {
             const int node = random_adjustable(graph, &random);
             const qs_recipe *wanted = number % 2 ? &bf16 : &int8, *before = one.list[node];
             one.list[node] = wanted;
             const qs_status status = qs_schedule_change(one.draft, node, wanted, NULL);
             if (status != QS_OK) {
-                assert_int_equal(status, QS_UNSUPPORTED);
-                says(refuse);
+                assert_refused(status, QS_UNSUPPORTED, refuse);
                 one.list[node] = before;
                 failures++;
             }
@@ -314,24 +296,20 @@ static void failure_changes_nothing(void **state) {
     assert_true(failures > 50);
 }
 
-static void impossible_changes_are_refused(void **state) {
-    (void)state;
+TEST(impossible_changes_are_refused) {
     qs_graph *graph = random_graph(5);
     const qs_job job = stub_job(2);
     twin one = twin_make(graph, &job, QS_MODE_TRAIN, 5);
     qs_recipe wrong = recipe_of("int8/bf16");
     const int last = qs_graph_find(graph, graph->node[graph->nodes - 2].name);
     wrong.forward.src.granularity = QS_PER_CHANNEL;
-    assert_int_equal(qs_schedule_change(one.draft, last, &wrong, NULL), QS_UNSUPPORTED);
-    says("step per channel");
+    assert_refused(qs_schedule_change(one.draft, last, &wrong, NULL), QS_UNSUPPORTED, "step per channel");
     wrong = recipe_of("int8/bf16");
     wrong.forward.weights.channel_is_input = true;
-    assert_int_equal(qs_schedule_change(one.draft, last, &wrong, NULL), QS_UNSUPPORTED);
-    says("use channel(out)");
+    assert_refused(qs_schedule_change(one.draft, last, &wrong, NULL), QS_UNSUPPORTED, "use channel(out)");
     assert_int_equal(qs_schedule_change(one.draft, 0, &wrong, NULL), QS_USAGE);
     assert_int_equal(qs_schedule_change(one.draft, graph->nodes, &wrong, NULL), QS_USAGE);
-    assert_int_equal(qs_schedule_change(one.draft, graph->nodes - 1, &wrong, NULL), QS_USAGE);
-    says("takes no recipe");
+    assert_refused(qs_schedule_change(one.draft, graph->nodes - 1, &wrong, NULL), QS_USAGE, "takes no recipe");
     twin_check(&one);
     assert_int_equal(qs_schedule_undo(one.draft, NULL), QS_USAGE);
     twin_release(&one);
@@ -341,8 +319,7 @@ static void impossible_changes_are_refused(void **state) {
 /* ---- Cases ---- */
 
 /* Equal exactly when their texts are, over all the cases that a model has in many mixes. */
-static void cases_equal_as_texts(void **state) {
-    (void)state;
+TEST(cases_equal_as_texts) {
     qs_graph *graph = random_graph(11);
     const qs_job job = stub_job(4);
     qs_schedule *schedule[2];
@@ -367,10 +344,5 @@ static void cases_equal_as_texts(void **state) {
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_models_follow),    cmocka_unit_test(built_in_models_follow),
-                                       cmocka_unit_test(shared_copies_follow),    cmocka_unit_test(changes_are_local),
-                                       cmocka_unit_test(failure_changes_nothing), cmocka_unit_test(impossible_changes_are_refused),
-                                       cmocka_unit_test(cases_equal_as_texts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(random_models_follow, built_in_models_follow, shared_copies_follow, changes_are_local, failure_changes_nothing,
+          impossible_changes_are_refused, cases_equal_as_texts)

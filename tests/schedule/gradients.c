@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole schedules run by the reference kernels on plain memory: the gradients they leave are those of the loss they compute (finite
  * differences), and lower precision leaves the same gradients up to its noise. Independent of devices and of the training room. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-
-#include "random_graph.h"
+#include "kit/random_graph.h"
 
 #define BATCH 2
 
@@ -103,22 +94,18 @@ static void finite_differences(qs_graph *graph) {
 
 static const qs_model_input small = {3, 16, 16, 10};
 
-static void mlp(void **state) {
-    (void)state;
+TEST(mlp) {
     finite_differences(model_of("mlp", NULL));
 }
-static void lenet5(void **state) {
-    (void)state;
+TEST(lenet5) {
     finite_differences(model_of("lenet5", NULL));
 }
-static void resnet8(void **state) {
-    (void)state;
+TEST(resnet8) {
     finite_differences(model_of("resnet8:width=0.5", &small));
 }
 
 /* Sums of values with many readers, in any order. */
-static void random_graphs(void **state) {
-    (void)state;
+TEST(random_graphs) {
     for (uint64_t number = 0; number < 40; number++)
         finite_differences(random_graph(number));
 }
@@ -139,8 +126,7 @@ static void precision_keeps_gradients(const char *model, const qs_model_input *i
     model_end(&rough);
 }
 
-static void lower_precision(void **state) {
-    (void)state;
+TEST(lower_precision) {
     const char *const models[] = {"mlp", "lenet5", "resnet8:width=0.5"};
     for (int m = 0; m < 3; m++) {
         const qs_model_input *input = m == 2 ? &small : NULL;
@@ -154,8 +140,7 @@ static void lower_precision(void **state) {
 }
 
 /* A zero learning rate leaves the masters alone; a small one lowers the loss of the same batch. */
-static void a_step_lowers_the_loss(void **state) {
-    (void)state;
+TEST(a_step_lowers_the_loss) {
     model_run one = model_start(model_of("resnet8:width=0.5", &small), "bf16");
     one.run.run.learning_rate = 1e-3;
     runner_run(&one.run, one.graph->classes, QS_UPDATE);
@@ -164,9 +149,4 @@ static void a_step_lowers_the_loss(void **state) {
     model_end(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),           cmocka_unit_test(lenet5),          cmocka_unit_test(resnet8),
-        cmocka_unit_test(random_graphs), cmocka_unit_test(lower_precision), cmocka_unit_test(a_step_lowers_the_loss)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(mlp, lenet5, resnet8, random_graphs, lower_precision, a_step_lowers_the_loss)

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Schedules told apart (hash, first difference), the memory limit's message, and jobs that cannot be lowered. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "schedule_support.h"
+#include "kit/schedule.h"
 
 static qs_graph *graph;
 static qs_recipe bf16, mixed;
@@ -36,12 +28,7 @@ static qs_schedule *lower_with(const char *node, const qs_recipe *recipe, qs_mod
     return schedule;
 }
 
-static void says(const char *word) {
-    if (!strstr(qs_message(), word)) fail_msg("\"%s\" does not say \"%s\"", qs_message(), word);
-}
-
-static void the_same_input_gives_the_same_schedule(void **state) {
-    (void)state;
+TEST(the_same_input_gives_the_same_schedule) {
     char left[32], right[32];
     qs_schedule *a = lower_with(NULL, NULL, QS_MODE_TRAIN, 8), *b = lower_with(NULL, NULL, QS_MODE_TRAIN, 8);
     assert_string_equal(qs_schedule_hash(a, left), qs_schedule_hash(b, right));
@@ -61,8 +48,7 @@ static void hash_differs(qs_schedule *other) {
     qs_schedule_release(other);
 }
 
-static void whatever_differs_changes_the_hash(void **state) {
-    (void)state;
+TEST(whatever_differs_changes_the_hash) {
     qs_recipe stochastic = bf16;
     stochastic.forward.src.rounding = QS_STOCHASTIC;
     hash_differs(lower_with("conv2", NULL, QS_MODE_TRAIN, 8));
@@ -73,35 +59,30 @@ static void whatever_differs_changes_the_hash(void **state) {
     hash_differs(lower_with(NULL, NULL, QS_MODE_EVALUATION, 8));
 }
 
-static void the_first_difference_is_named(void **state) {
-    (void)state;
+TEST(the_first_difference_is_named) {
     qs_schedule *a = lower_with(NULL, NULL, QS_MODE_TRAIN, 8), *b = lower_with("conv2", &mixed, QS_MODE_TRAIN, 8);
     int first = 0;
     while (a->step[first].case_text && b->step[first].case_text && strcmp(a->step[first].case_text, b->step[first].case_text) == 0)
         first++;
     char expected[32];
     snprintf(expected, sizeof expected, "step %d ", first);
-    assert_int_equal(qs_schedule_compare(a, b), QS_MISMATCH);
-    says(expected);
-    says(a->step[first].case_text);
-    says(b->step[first].case_text);
+    assert_refused(qs_schedule_compare(a, b), QS_MISMATCH, expected);
+    assert_message(a->step[first].case_text);
+    assert_message(b->step[first].case_text);
     qs_schedule_release(b);
     /* Another kernel, another place. */
     b = lower_with(NULL, NULL, QS_MODE_TRAIN, 8);
     snprintf(b->step[3].kernel, sizeof b->step[3].kernel, "other");
-    assert_int_equal(qs_schedule_compare(a, b), QS_MISMATCH);
-    says("step 3 ");
-    says("by other");
+    assert_refused(qs_schedule_compare(a, b), QS_MISMATCH, "step 3 ");
+    assert_message("by other");
     snprintf(b->step[3].kernel, sizeof b->step[3].kernel, "%s", a->step[3].kernel);
     b->buffer[b->buffers - 1].offset += 64;
-    assert_int_equal(qs_schedule_compare(a, b), QS_MISMATCH);
-    says(b->buffer[b->buffers - 1].name);
+    assert_refused(qs_schedule_compare(a, b), QS_MISMATCH, b->buffer[b->buffers - 1].name);
     qs_schedule_release(a);
     qs_schedule_release(b);
 }
 
-static void limits_are_told_with_both_figures(void **state) {
-    (void)state;
+TEST(limits_are_told_with_both_figures) {
     char need[32], limit[32];
     qs_schedule *a = lower_with(NULL, NULL, QS_MODE_TRAIN, 8);
     const int64_t bytes = (int64_t)a->arena_bytes;
@@ -110,9 +91,9 @@ static void limits_are_told_with_both_figures(void **state) {
     assert_int_equal(qs_schedule_fits(a, bytes - 1, "weak"), QS_INFEASIBLE);
     snprintf(need, sizeof need, "(%lld bytes)", (long long)bytes);
     snprintf(limit, sizeof limit, "(%lld bytes)", (long long)bytes - 1);
-    says("weak");
-    says(need);
-    says(limit);
+    assert_message("weak");
+    assert_message(need);
+    assert_message(limit);
     qs_schedule_release(a);
 }
 
@@ -125,11 +106,10 @@ static void refused(const qs_lowering *lowering, qs_status expected, const char 
     qs_schedule *schedule = NULL;
     assert_int_equal(qs_schedule_lower(lowering, &schedule), expected);
     assert_null(schedule);
-    says(word);
+    assert_message(word);
 }
 
-static void impossible_jobs_are_refused(void **state) {
-    (void)state;
+TEST(impossible_jobs_are_refused) {
     qs_job job = stub_job(8);
     qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, NULL);
     lowering.batch = 0;
@@ -138,7 +118,7 @@ static void impossible_jobs_are_refused(void **state) {
     refused(&lowering, QS_USAGE, "batch 9223372036854775807");
     lowering.batch = 1 << 24;
     qs_schedule *large = NULL; /* whether it fits is not lowering's question, but it must not overflow */
-    assert_int_equal(qs_schedule_lower(&lowering, &large), QS_OK);
+    assert_ok(qs_schedule_lower(&lowering, &large));
     assert_true(large->arena_bytes > (size_t)1 << 36);
     qs_schedule_release(large);
     lowering.batch = 8;
@@ -157,8 +137,7 @@ static void impossible_jobs_are_refused(void **state) {
     refused(&lowering, QS_UNSUPPORTED, "clip_norm 1");
 }
 
-static void names_are_there(void **state) {
-    (void)state;
+TEST(names_are_there) {
     for (int p = 0; p < QS_PHASE_COUNT; p++)
         assert_true(strlen(qs_phase_name((qs_phase)p)) > 0);
     for (int c = 0; c < QS_CATEGORY_COUNT; c++)
@@ -166,12 +145,5 @@ static void names_are_there(void **state) {
     qs_schedule_release(NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_input_gives_the_same_schedule),
-                                       cmocka_unit_test(whatever_differs_changes_the_hash),
-                                       cmocka_unit_test(the_first_difference_is_named),
-                                       cmocka_unit_test(limits_are_told_with_both_figures),
-                                       cmocka_unit_test(impossible_jobs_are_refused),
-                                       cmocka_unit_test(names_are_there)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, the_same_input_gives_the_same_schedule, whatever_differs_changes_the_hash, the_first_difference_is_named,
+               limits_are_told_with_both_figures, impossible_jobs_are_refused, names_are_there)

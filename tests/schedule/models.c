@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every built-in model, in every mode and uniform recipe, keeps what a schedule must keep; lower precision never needs more memory. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "schedule_check.h"
 
 static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8/fp32", "int4:shift4", "int4:hadamard"};
-#define RECIPES ((int)(sizeof recipes / sizeof *recipes))
+#define RECIPES ((int)(COUNT_OF(recipes)))
 #define BATCH 32
 
 static qs_graph *model(size_t index) {
@@ -33,8 +25,7 @@ static void persistent_same(const qs_schedule *a, const qs_schedule *b) {
     assert_int_equal(b->persistent_bytes, evaluation ? a->buffer[a->gradients].offset : a->persistent_bytes);
 }
 
-static void invariants(void **state) {
-    (void)state;
+TEST(invariants) {
     for (size_t m = 0; qs_model_name_at(m); m++) {
         qs_graph *graph = model(m);
         qs_job job = stub_job(BATCH);
@@ -54,8 +45,7 @@ static void invariants(void **state) {
 }
 
 /* Packing by interval is a bin-packing problem, so the largest live sum is not always reached; beyond a tenth above it would be waste. */
-static void packing_is_tight(void **state) {
-    (void)state;
+TEST(packing_is_tight) {
     for (size_t m = 0; qs_model_name_at(m); m++) {
         qs_graph *graph = model(m);
         const qs_job job = stub_job(BATCH);
@@ -71,25 +61,12 @@ static void packing_is_tight(void **state) {
     }
 }
 
-static size_t arena(const qs_graph *graph, const qs_job *job, const char *recipe_name, const char *half) {
-    const qs_recipe recipe = recipe_of(recipe_name);
-    const qs_recipe **list = recipes_uniform(graph, &recipe);
-    qs_lowering lowering = lowering_of(graph, job, QS_MODE_TRAIN, list);
-    lowering.half = qs_format_of(half);
-    lowering.context = NO_SCRATCH;
-    qs_schedule *schedule = lower(&lowering);
-    const size_t bytes = schedule->arena_bytes;
-    qs_schedule_release(schedule);
-    free(list);
-    return bytes;
-}
-
 /* int8 ≤ bf16 ≤ fp32 in memory (docs/method.md §4.3). */
 static bool memory_falls(const qs_graph *graph, int64_t batch) {
     const qs_job job = stub_job(batch);
-    const size_t fp32 = arena(graph, &job, "fp32", "bf16"), bf16 = arena(graph, &job, "bf16", "bf16");
-    const size_t mixed = arena(graph, &job, "int8/bf16", "bf16"), stored = arena(graph, &job, "int8/fp32", "bf16");
-    const size_t wide = arena(graph, &job, "int8/fp32", "fp32");
+    const size_t fp32 = arena_bytes_of(graph, &job, "fp32", "bf16"), bf16 = arena_bytes_of(graph, &job, "bf16", "bf16");
+    const size_t mixed = arena_bytes_of(graph, &job, "int8/bf16", "bf16"), stored = arena_bytes_of(graph, &job, "int8/fp32", "bf16");
+    const size_t wide = arena_bytes_of(graph, &job, "int8/fp32", "fp32");
     if (mixed <= bf16 && bf16 <= fp32 && stored <= fp32 && wide <= fp32) return true;
     print_error("%s, batch %d: int8/bf16 %zu, bf16 %zu, fp32 %zu, int8/fp32 %zu (stored in bf16), %zu (in fp32)\n", graph->name, (int)batch,
                 mixed, bf16, fp32, stored, wide);
@@ -108,8 +85,7 @@ static int rises(const char *name) {
 }
 
 /* At any width as well, unless the images outweigh all else (mlp, alexnet): what reads them in another format keeps a copy beside them. */
-static void lower_precision_needs_no_more_memory(void **state) {
-    (void)state;
+TEST(lower_precision_needs_no_more_memory) {
     static const char *const narrow[] = {"squeezenet", "shufflenet_v2", "mobilenet_v2", "resnet18_cifar"};
     static const char *const widths[] = {"0.5", "0.25", "0.1"};
     int wrong = 0;
@@ -123,8 +99,4 @@ static void lower_precision_needs_no_more_memory(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants), cmocka_unit_test(packing_is_tight),
-                                       cmocka_unit_test(lower_precision_needs_no_more_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(invariants, packing_is_tight, lower_precision_needs_no_more_memory)

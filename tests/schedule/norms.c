@@ -2,19 +2,10 @@
 // labels: short
 /* Schedules of models with every normalisation: they keep what schedules must keep, lower precision needs no more memory, quantized ones
  * save codes, and a relu behind one is no step. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <math.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "schedule_check.h"
 
 static const char *const models[] = {"resnet8", "vgg11_bn", "mobilenet_v2", "shufflenet_v2"};
-enum { MODELS = sizeof models / sizeof *models };
+enum { MODELS = COUNT_OF(models) };
 
 static qs_graph *model(const char *name, size_t norm) {
     char text[64];
@@ -24,8 +15,7 @@ static qs_graph *model(const char *name, size_t norm) {
     return graph;
 }
 
-static void invariants(void **state) {
-    (void)state;
+TEST(invariants) {
     for (size_t norm = 0; qs_norm_name_at(norm); norm++)
         for (int m = 0; m < MODELS; m++) {
             qs_graph *graph = model(models[m], norm);
@@ -39,27 +29,15 @@ static void invariants(void **state) {
         }
 }
 
-static size_t arena(const qs_graph *graph, const char *recipe_name) {
-    const qs_job job = stub_job(128);
-    const qs_recipe recipe = recipe_of(recipe_name);
-    const qs_recipe **list = recipes_uniform(graph, &recipe);
-    qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
-    lowering.context = NO_SCRATCH;
-    qs_schedule *schedule = lower(&lowering);
-    const size_t bytes = schedule->arena_bytes;
-    qs_schedule_release(schedule);
-    free(list);
-    return bytes;
-}
-
 /* Fixed-point normalisations keep a quarter or half of what float ones do. */
-static void memory_falls(void **state) {
-    (void)state;
+TEST(memory_falls) {
+    const qs_job job = stub_job(128);
     for (int m = 0; m < MODELS; m++) {
         size_t usual = 0;
         for (size_t norm = 0; qs_norm_name_at(norm); norm++) {
             qs_graph *graph = model(models[m], norm);
-            const size_t fp32 = arena(graph, "fp32"), bf16 = arena(graph, "bf16"), int8 = arena(graph, "int8/bf16");
+            const size_t fp32 = arena_bytes_of(graph, &job, "fp32", "bf16"), bf16 = arena_bytes_of(graph, &job, "bf16", "bf16"),
+                         int8 = arena_bytes_of(graph, &job, "int8/bf16", "bf16");
             if (int8 > bf16 || bf16 > fp32) fail_msg("%s: fp32 %zu, bf16 %zu, int8/bf16 %zu bytes", graph->name, fp32, bf16, int8);
             if (norm == 0) usual = fp32;
             if (strstr(graph->name, "bnq")) assert_true(fp32 < usual);
@@ -75,8 +53,7 @@ static const qs_buffer *buffer_named(const qs_schedule *schedule, const char *na
     return NULL;
 }
 
-static void codes_are_saved(void **state) {
-    (void)state;
+TEST(codes_are_saved) {
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("resnet8:norm=l1bnq", NULL, &graph));
     const qs_job job = stub_job(16);
@@ -98,8 +75,7 @@ static int steps_of(const qs_schedule *schedule, const qs_graph *graph, const ch
     return count;
 }
 
-static void relus_are_done(void **state) {
-    (void)state;
+TEST(relus_are_done) {
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("mobilenet_v2", NULL, &graph));
     const qs_job job = stub_job(16);
@@ -135,15 +111,10 @@ static double loss_of(const char *name) {
     return loss;
 }
 
-static void steps_run(void **state) {
-    (void)state;
+TEST(steps_run) {
     const double exact = loss_of("resnet8:norm=l1bn"), rounded = loss_of("resnet8:norm=l1bnq");
     assert_true(fabs(exact - rounded) < 0.1 * exact && exact != rounded);
     assert_true(isfinite(loss_of("resnet8:norm=l2bnq-std")));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants), cmocka_unit_test(memory_falls), cmocka_unit_test(codes_are_saved),
-                                       cmocka_unit_test(relus_are_done), cmocka_unit_test(steps_run)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(invariants, memory_falls, codes_are_saved, relus_are_done, steps_run)

@@ -2,15 +2,7 @@
 // labels: short
 /* Updates by any optimiser: a flat buffer for each state, at the same place in every mode; one kernel call a bucket, on the same range of
  * elements of gradients, weights and states, in whole lines of the cache; memory exactly so many bytes a parameter. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "schedule_support.h"
+#include "kit/schedule.h"
 
 static qs_schedule *lowered(const qs_graph *graph, const char *optimizer, qs_mode mode, bool scaled) {
     qs_job job = stub_job(8);
@@ -74,8 +66,7 @@ static void states_are_persistent(const qs_graph *graph, const qs_op *op) {
     qs_schedule_release(evaluation);
 }
 
-static void every_optimizer(void **state) {
-    (void)state;
+TEST(every_optimizer) {
     const char *name;
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("resnet8", NULL, &graph));
@@ -88,8 +79,7 @@ static void every_optimizer(void **state) {
 }
 
 /* Adam's second state is all that it adds to the arena; settings are part of what schedules are told apart by. */
-static void second_state_alone(void **state) {
-    (void)state;
+TEST(second_state_alone) {
     char hash[2][32];
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("lenet5", NULL, &graph));
@@ -108,7 +98,4 @@ static void second_state_alone(void **state) {
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_optimizer), cmocka_unit_test(second_state_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(every_optimizer, second_state_alone)

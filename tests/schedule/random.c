@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random models under random recipes keep what a schedule must keep, and their steps leave finite gradients in memory that starts as NaN.
  */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <math.h>
-
-#include "random_graph.h"
+#include "kit/random_graph.h"
 #include "schedule_check.h"
 
 #define GRAPHS 150
@@ -23,8 +14,7 @@ static qs_job random_job(uint64_t number) {
     return job;
 }
 
-static void invariants(void **state) {
-    (void)state;
+TEST(invariants) {
     for (uint64_t number = 0; number < GRAPHS; number++) {
         qs_recipe *own = NULL;
         qs_graph *graph = random_graph(number);
@@ -42,8 +32,7 @@ static void invariants(void **state) {
 }
 
 /* Dropout, sums and conversions included: a value that was never written would be NaN. */
-static void gradients_are_finite(void **state) {
-    (void)state;
+TEST(gradients_are_finite) {
     for (uint64_t number = 0; number < RUNS; number++) {
         qs_recipe *own = NULL;
         qs_graph *graph = random_graph(number);
@@ -65,7 +54,4 @@ static void gradients_are_finite(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants), cmocka_unit_test(gradients_are_finite)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(invariants, gradients_are_finite)

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What steps find cold: against a plain simulation that searches, and what must hold for any least-recently-used cache. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
 #include "schedule_check.h"
 
 enum { BLOCK = 16 << 10, BATCH = 4 };
@@ -76,8 +68,7 @@ static int64_t plain_step(plain *one, const qs_step *step) {
     return missed;
 }
 
-static void equals_a_plain_simulation(void **state) {
-    (void)state;
+TEST(equals_a_plain_simulation) {
     for (int64_t bytes = BLOCK; bytes <= (int64_t)schedule->arena_bytes; bytes *= 3) {
         plain one = {.blocks = (int)(schedule->arena_bytes / BLOCK) + 1, .capacity = (int)(bytes / BLOCK)};
         one.used = calloc((size_t)one.blocks, sizeof *one.used);
@@ -91,8 +82,7 @@ static void equals_a_plain_simulation(void **state) {
 }
 
 /* A larger cache holds whatever a smaller one holds; one as large as the arena holds everything, one of a block next to nothing. */
-static void larger_caches_are_never_colder(void **state) {
-    (void)state;
+TEST(larger_caches_are_never_colder) {
     int64_t sum = 0;
     assert_ok(qs_schedule_cold_bytes(schedule, 1, other));
     for (int s = 0; s < schedule->steps; s++)
@@ -110,7 +100,4 @@ static void larger_caches_are_never_colder(void **state) {
         assert_int_equal(cold[s], 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_a_plain_simulation), cmocka_unit_test(larger_caches_are_never_colder)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_WITH(setup, teardown, equals_a_plain_simulation, larger_caches_are_never_colder)

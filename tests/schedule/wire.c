@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* Residuals of a narrow wire: a persistent buffer of their own that lies at the same place in every mode, counted and hashed. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-
-#include "schedule_support.h"
+#include "kit/schedule.h"
 
 static qs_schedule *lowered(const qs_graph *graph, const char *wire, qs_mode mode) {
     qs_job job = stub_job(8);
@@ -17,8 +9,7 @@ static qs_schedule *lowered(const qs_graph *graph, const char *wire, qs_mode mod
     return lower_uniform(graph, &job, mode, "fp32");
 }
 
-static void residuals_are_persistent(void **state) {
-    (void)state;
+TEST(residuals_are_persistent) {
     char hash[2][32];
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("lenet5", NULL, &graph));
@@ -42,7 +33,4 @@ static void residuals_are_persistent(void **state) {
     qs_graph_release(graph);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(residuals_are_persistent)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(residuals_are_persistent)

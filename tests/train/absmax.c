@@ -87,22 +87,16 @@ static void device_check(const char *backend, const char *model, int threads, in
     bench_close(&here);
 }
 
-static void on_ref(void **state) {
-    (void)state;
+TEST(on_ref) {
     device_check("ref", "resnet8:width=0.25", 1, 2);
 }
-static void on_cpu(void **state) {
-    (void)state;
+TEST(on_cpu) {
     device_check("cpu", "resnet8", 1, 7);
     device_check("cpu", "vgg11_bn:width=0.25", 1, 5);
 }
-static void on_two_threads(void **state) {
-    (void)state;
+TEST(on_two_threads) {
     device_check("cpu", "resnet8", 2, 16);
     device_check("cpu", "mobilenet_v2:width=0.25", 2, 8);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu), cmocka_unit_test(on_two_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(on_ref, on_cpu, on_two_threads)

@@ -2,14 +2,14 @@
 // labels: short
 /* A training step takes no memory: no built-in model needs a kernel that allocates, and behind the first steps there is nothing but the
  * kernel library's book-keeping of its calls, and no page that was not there before. */
-#include "allocations.h"
-#include "processor.h"
+#include "kit/allocations.h"
+#include "kit/processor.h"
 #include "program_support.h"
 
 #include <sys/resource.h>
 
 static const char *const recipes[] = {"fp32", "bf16", "int8/bf16", "int8:tensor"};
-enum { RECIPES = sizeof recipes / sizeof recipes[0] };
+enum { RECIPES = COUNT_OF(recipes) };
 
 static bool lists(const qs_device_info *info, const char *format) {
     for (int i = 0; i < 8 && info->formats[i]; i++)
@@ -77,8 +77,7 @@ static void models_lower(qs_device *device, const qs_recipe *recipe) {
     }
 }
 
-static void no_kernel_allocates(void **state) {
-    (void)state;
+TEST(no_kernel_allocates) {
     every_recipe(models_lower);
 }
 
@@ -127,7 +126,7 @@ static void steps_check(const program *here, size_t allowed) {
 static void models_run(qs_device *device, const qs_recipe *recipe) {
     static const char *const models[] = {"lenet5", "resnet8"};
     (void)device;
-    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+    for (size_t m = 0; m < COUNT_OF(models); m++) {
         void *state = NULL;
         size_t allowed;
         program_open_as(&state, "cpu", models[m], recipe, 4);
@@ -138,21 +137,16 @@ static void models_run(qs_device *device, const qs_recipe *recipe) {
     }
 }
 
-static void steps_allocate_nothing(void **state) {
-    (void)state;
+TEST(steps_allocate_nothing) {
     every_recipe(models_run);
 }
 
 #else
 
-static void steps_allocate_nothing(void **state) {
-    (void)state;
+TEST(steps_allocate_nothing) {
     skip();
 }
 
 #endif
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_kernel_allocates), cmocka_unit_test(steps_allocate_nothing)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(no_kernel_allocates, steps_allocate_nothing)

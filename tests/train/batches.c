@@ -5,12 +5,7 @@
  * count and save. */
 #include "exact_support.h"
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
-static void gradients_are_those_of_one_rank(void **state) {
-    (void)state;
+TEST(gradients_are_those_of_one_rank) {
     compare_with_one("ref", "lenet5", 8, (const int64_t[]){8, 5, 3});
     compare_with_one("ref", "mlp:width=0.25", 8, (const int64_t[]){1, 14, 1});
     if (backend_exists("cpu")) compare_with_one("cpu", "vgg11:width=0.125", 8, (const int64_t[]){9, 4, 3});
@@ -93,8 +88,7 @@ static void run_both(const char *model, int64_t samples, figures *alone, figures
 }
 
 /* A mean of 100 losses of at most ln(10) and some, each a sum behind layers: the bound of the gradients holds for them as well. */
-static void every_sample_counts_once(void **state) {
-    (void)state;
+TEST(every_sample_counts_once) {
     figures alone, shared;
     run_both("lenet5", 100, &alone, &shared);
     assert_int_equal(alone.steps, 6);
@@ -127,8 +121,7 @@ static int first_mean(const char *model, int64_t *count) {
 
 /* Means of batches weighted by their samples are the mean of the global batch, but for rounding; an unweighted mean would be off by the
  * spread of batch means. */
-static void running_statistics_are_weighted(void **state) {
-    (void)state;
+TEST(running_statistics_are_weighted) {
     figures alone, shared;
     int64_t count = 0;
     const int offset = first_mean("resnet8:width=0.5", &count);
@@ -143,16 +136,4 @@ static void running_statistics_are_weighted(void **state) {
     figures_release(&shared);
 }
 
-/* MPI starts and ends once in a process: this communicator holds it while the tests open and close theirs. */
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_one_rank),
-        cmocka_unit_test(every_sample_counts_once),
-        cmocka_unit_test(running_statistics_are_weighted),
-    };
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(gradients_are_those_of_one_rank, every_sample_counts_once, running_statistics_are_weighted)

@@ -9,16 +9,14 @@
 
 static const char *const models[] = {"mlp:width=0.25", "lenet5", "vgg11:width=0.125", "resnet8:width=0.5,norm=l1ln"};
 
-static void equal_batches(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+TEST(equal_batches) {
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
         compare_with_one("ref", models[i], 4, (const int64_t[]){4, 4});
         if (backend_exists("cpu")) compare_with_one("cpu", models[i], 8, (const int64_t[]){8, 8});
     }
 }
 
-static void unequal_batches(void **state) {
-    (void)state;
+TEST(unequal_batches) {
     compare_with_one("ref", "lenet5", 6, (const int64_t[]){6, 2});
     compare_with_one("ref", "lenet5", 4, (const int64_t[]){3, 0});
     if (backend_exists("cpu")) compare_with_one("cpu", "lenet5", 16, (const int64_t[]){12, 4});
@@ -26,14 +24,9 @@ static void unequal_batches(void **state) {
 
 /* ---- Whole runs ------------------------------------------------------------------------------------------------------------------- */
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
 /* 150 samples over 2 × 16: four full steps and one of 22. hash_every 1 compares the master weights after each step; batch norm's running
  * statistics differ between ranks until they are averaged. */
-static void ranks_hold_equal_weights(void **state) {
-    (void)state;
+TEST(ranks_hold_equal_weights) {
     bench here;
     qs_train_result result;
     bench_open(&here, fast_backend(), NULL, "resnet8:width=0.5", 16);
@@ -52,8 +45,7 @@ static void ranks_hold_equal_weights(void **state) {
 }
 
 /* 33 samples: the second step has one, which leaves rank 0 without any. */
-static void a_rank_may_be_left_without_samples(void **state) {
-    (void)state;
+TEST(a_rank_may_be_left_without_samples) {
     bench here;
     qs_train_result result;
     bench_open(&here, fast_backend(), NULL, "lenet5", 16);
@@ -80,8 +72,7 @@ static uint64_t run_hash(char **metrics) {
     return hash;
 }
 
-static void equal_runs_give_equal_bytes(void **state) {
-    (void)state;
+TEST(equal_runs_give_equal_bytes) {
     char *first = NULL, *again = NULL;
     assert_true(run_hash(&first) == run_hash(&again));
     if (first) assert_string_equal(first, again);
@@ -90,31 +81,16 @@ static void equal_runs_give_equal_bytes(void **state) {
 }
 
 /* What one rank lacks stops both, with its name. */
-static void one_rank_fails_for_all(void **state) {
-    (void)state;
+TEST(one_rank_fails_for_all) {
     bench here;
     qs_train_result result;
     bench_open(&here, fast_backend(), NULL, "lenet5", 8);
     if (qs_comm_rank(here.comm) == 1) here.options.start_weights = "/nonexistent/weights.qsync";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
-    assert_non_null(strstr(qs_message(), "rank 1"));
-    assert_non_null(strstr(qs_message(), "/nonexistent/weights.qsync"));
+    assert_message("rank 1");
+    assert_message("/nonexistent/weights.qsync");
     bench_close(&here);
 }
 
-/* MPI starts and ends once in a process: this communicator holds it while the tests open and close theirs. */
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_batches),
-        cmocka_unit_test(unequal_batches),
-        cmocka_unit_test(ranks_hold_equal_weights),
-        cmocka_unit_test(a_rank_may_be_left_without_samples),
-        cmocka_unit_test(equal_runs_give_equal_bytes),
-        cmocka_unit_test(one_rank_fails_for_all),
-    };
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(equal_batches, unequal_batches, ranks_hold_equal_weights, a_rank_may_be_left_without_samples, equal_runs_give_equal_bytes,
+                one_rank_fails_for_all)

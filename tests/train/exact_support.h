@@ -3,30 +3,7 @@
 #ifndef QSYNC_TRAIN_EXACT_SUPPORT_H
 #define QSYNC_TRAIN_EXACT_SUPPORT_H
 
-#include "train_support.h"
-
-typedef struct one_step {
-    qs_graph *graph;
-    qs_schedule *schedule;
-    qs_arena arena;
-    qs_executor *executor;
-} one_step;
-
-static inline void step_open(one_step *out, bench *here, qs_comm *comm, int64_t batch) {
-    const qs_model_input input = {3, 32, 32, 10};
-    assert_ok(qs_model_build(here->job.model, &input, &out->graph));
-    const qs_lowering lowering = {.graph = out->graph,
-                                  .batch = batch,
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = &here->job,
-                                  .half = qs_format_of("fp32"),
-                                  .lookup = qs_lookup_device,
-                                  .context = here->device};
-    assert_ok(qs_schedule_lower(&lowering, &out->schedule));
-    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
-    assert_ok(qs_executor_create(out->schedule, here->device, comm, out->arena.memory, &out->executor));
-    assert_ok(qs_executor_initialize(out->executor, out->graph, 5));
-}
+#include "step_support.h"
 
 /* Samples first .. first+count of a set that both ranks make. */
 static inline void step_run(one_step *here, const qs_dataset *dataset, int64_t first, int64_t count, int64_t global) {
@@ -36,13 +13,6 @@ static inline void step_run(one_step *here, const qs_dataset *dataset, int64_t f
     assert_ok(qs_executor_load(here->executor, here->graph, dataset, NULL, indices, count));
     const qs_run run = {.first_sample = first, .samples = count, .global_samples = global, .loss_scale = 1, .learning_rate = 0.01};
     assert_ok(qs_executor_run(here->executor, &run));
-}
-
-static inline void step_close(one_step *here) {
-    qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
-    qs_schedule_release(here->schedule);
-    qs_graph_release(here->graph);
 }
 
 /* A gradient sums at most 64 samples × 1024 places, twice in another order; errors of random sign grow with the root of the length, through
@@ -77,8 +47,10 @@ static inline void compare_with_one(const char *backend, const char *model, int6
     }
     assert_ok(qs_comm_open("self", &self));
     assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, all, &dataset));
-    step_open(&shared, &here, here.comm, counts[rank] ? counts[rank] : batch);
-    step_open(&alone, &here, self, all);
+    step_open(&shared, &here, here.comm, model, 32, counts[rank] ? counts[rank] : batch);
+    step_open(&alone, &here, self, model, 32, all);
+    assert_ok(qs_executor_initialize(shared.executor, shared.graph, 5));
+    assert_ok(qs_executor_initialize(alone.executor, alone.graph, 5));
     step_run(&shared, &dataset, before, counts[rank], all);
     step_run(&alone, &dataset, 0, all, all);
     float *expected = buffer_read(alone.executor, alone.schedule, alone.schedule->gradients);

@@ -3,7 +3,7 @@
 /* One whole training step against PyTorch: loss and every gradient of resnet8 (with batch norms and with layer norms), vgg11, lenet5,
  * mobilenet_v2, squeezenet and shufflenet_v2 on every backend. Results are stored (tests/golden/, made by make_step.py there); weights,
  * images and labels come from the hash that both sides compute. */
-#include "train_support.h"
+#include "step_support.h"
 
 #define BATCH 4
 #define SIGNS 8
@@ -42,13 +42,6 @@ static void parameter_fill(uint32_t seed, const qs_parameter *parameter, float *
 
 /* ---- One step -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct one_step {
-    qs_graph *graph;
-    qs_schedule *schedule;
-    qs_arena arena;
-    qs_executor *executor;
-} one_step;
-
 static void inputs_fill(one_step *here, uint32_t seed, int size) {
     const qs_schedule *schedule = here->schedule;
     float *masters = buffer_read(here->executor, schedule, schedule->masters);
@@ -70,27 +63,9 @@ static void inputs_fill(one_step *here, uint32_t seed, int size) {
 }
 
 static void step_run(one_step *out, bench *here, const char *model, int size, uint32_t seed) {
-    const qs_model_input input = {3, size, size, 10};
-    assert_ok(qs_model_build(model, &input, &out->graph));
-    const qs_lowering lowering = {.graph = out->graph,
-                                  .batch = BATCH,
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = &here->job,
-                                  .half = qs_format_of("fp32"),
-                                  .lookup = qs_lookup_device,
-                                  .context = here->device};
-    assert_ok(qs_schedule_lower(&lowering, &out->schedule));
-    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
-    assert_ok(qs_executor_create(out->schedule, here->device, here->comm, out->arena.memory, &out->executor));
+    step_open(out, here, here->comm, model, size, BATCH);
     inputs_fill(out, seed, size);
     assert_ok(qs_executor_run(out->executor, &(qs_run){.samples = BATCH, .global_samples = BATCH, .loss_scale = 1}));
-}
-
-static void step_release(one_step *here) {
-    qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
-    qs_schedule_release(here->schedule);
-    qs_graph_release(here->graph);
 }
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------------------- */
@@ -193,7 +168,7 @@ static void file_compare(bench *here, const char *model, int size, FILE *file) {
         tensor_compare(file, head[0], step.graph, gradients);
     free(gradients);
     assert_int_equal(fgetc(file), EOF);
-    step_release(&step);
+    step_close(&step);
 }
 
 static void model_compare(const char *backend, const char *model, int size, const char *stored) {
@@ -229,13 +204,5 @@ COMPARE(cpu, mobilenet_v2, "mobilenet_v2:width=0.25", 16)
 COMPARE(cpu, squeezenet, "squeezenet:width=0.25", 16)
 COMPARE(cpu, shufflenet_v2, "shufflenet_v2:width=0.25", 16)
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_resnet8),      cmocka_unit_test(ref_vgg11),         cmocka_unit_test(ref_lenet5),
-        cmocka_unit_test(ref_mobilenet_v2), cmocka_unit_test(cpu_resnet8),       cmocka_unit_test(cpu_vgg11),
-        cmocka_unit_test(cpu_lenet5),       cmocka_unit_test(cpu_mobilenet_v2),  cmocka_unit_test(ref_squeezenet),
-        cmocka_unit_test(cpu_squeezenet),   cmocka_unit_test(ref_shufflenet_v2), cmocka_unit_test(cpu_shufflenet_v2),
-        cmocka_unit_test(ref_resnet8_ln),   cmocka_unit_test(cpu_resnet8_ln),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(ref_resnet8, ref_vgg11, ref_lenet5, ref_mobilenet_v2, cpu_resnet8, cpu_vgg11, cpu_lenet5, cpu_mobilenet_v2, ref_squeezenet,
+          cpu_squeezenet, ref_shufflenet_v2, cpu_shufflenet_v2, ref_resnet8_ln, cpu_resnet8_ln)

@@ -58,8 +58,7 @@ static void expect_variance(const qs_parameter *one, const float *before, const 
     if (!(fabs(said - variance) <= bound)) fail_msg("%s: variance %.9g, taken off %.9g +- %.2g", one->name, said, variance, bound);
 }
 
-static void variances_are_of_what_is_taken_off(void **state) {
-    (void)state;
+TEST(variances_are_of_what_is_taken_off) {
     bench here;
     qs_graph *graph = NULL;
     bench_open(&here, "ref", "self", "lenet5", 16);
@@ -85,7 +84,4 @@ static void variances_are_of_what_is_taken_off(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(variances_are_of_what_is_taken_off)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(variances_are_of_what_is_taken_off)

@@ -153,7 +153,4 @@ static void shift_groups_beside_optimal_ones(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shift_groups_beside_optimal_ones)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(shift_groups_beside_optimal_ones)

@@ -48,8 +48,7 @@ static uint64_t weights_of(bench *here, const qs_plan *plan) {
 
 /* Plans for the usual kernels and for others differ in their schedules; each runs on a device that prefers the other's, since training
  * refuses a schedule that is not the plan's, and gives the same bits as on one that agrees with it. */
-static void plans_decide(void **state) {
-    (void)state;
+TEST(plans_decide) {
     bench here;
     qs_plan usual, tuned;
     choices others;
@@ -73,7 +72,4 @@ static void plans_decide(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_decide)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(plans_decide)

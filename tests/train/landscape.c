@@ -48,7 +48,7 @@ static void middle_is_the_training_loss(void **state) {
     static const char *const variants[][2] = {
         {"resnet8:width=0.25", "fp32"}, {"resnet8:width=0.25,norm=l1bnq", "int4:shift4"}, {"resnet8:width=0.25,norm=l2bnq", "int8/bf16"}};
     (void)state;
-    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+    for (size_t v = 0; v < COUNT_OF(variants); v++) {
         bench here;
         qs_plan plan;
         qs_landscape slice, again;
@@ -264,8 +264,4 @@ static void wrong_questions_are_refused(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(middle_is_the_training_loss), cmocka_unit_test(slice_is_the_loss_worked_out),
-                                       cmocka_unit_test(filters_are_as_long_as_the_weights), cmocka_unit_test(wrong_questions_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(middle_is_the_training_loss, slice_is_the_loss_worked_out, filters_are_as_long_as_the_weights, wrong_questions_are_refused)

@@ -2,16 +2,7 @@
 // labels: short
 /* Less precision never takes more memory (int8 <= bf16 <= fp32, uniform plans), for every built-in model, with the kernels and the scratch
  * of the real device: lowering only, nothing runs. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit/kit.h"
 #include "qsync/train.h"
 
 static bool computes(const qs_device *device, const char *format) {
@@ -30,7 +21,7 @@ static size_t arena_of(const qs_graph *graph, qs_device *device, int64_t batch, 
     assert_non_null(bound);
     qs_job_default(&job);
     job.batch = batch;
-    assert_int_equal(qs_recipe_builtin(name, &recipe), QS_OK);
+    assert_ok(qs_recipe_builtin(name, &recipe));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) bound[n] = &recipe;
     const qs_lowering lowering = {.graph = graph,
@@ -64,8 +55,8 @@ static void precision_pays_in_memory(void **state) {
     }
     for (size_t m = 0; qs_model_name_at(m); m++) {
         qs_graph *graph = NULL;
-        assert_int_equal(qs_model_build(qs_model_name_at(m), NULL, &graph), QS_OK);
-        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+        assert_ok(qs_model_build(qs_model_name_at(m), NULL, &graph));
+        for (size_t b = 0; b < COUNT_OF(batches); b++) {
             const size_t half = arena_of(graph, device, batches[b], "bf16", "bf16");
             not_more(graph->name, batches[b], half, arena_of(graph, device, batches[b], "fp32", "bf16"));
             not_more(graph->name, batches[b], arena_of(graph, device, batches[b], "int8/bf16", "bf16"), half);
@@ -75,7 +66,4 @@ static void precision_pays_in_memory(void **state) {
     qs_device_close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(precision_pays_in_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(precision_pays_in_memory)

@@ -210,8 +210,7 @@ static int lines_remove(char *metrics) {
 }
 
 /* In integers, rounded stochastically; two epochs, each with a smaller last step; steps 3, 6 and 9 are looked at. */
-static void training_stays_as_it_is(void **state) {
-    (void)state;
+TEST(training_stays_as_it_is) {
     for (int n = 0; n < 3; n++) {
         bench here;
         qs_plan plan;
@@ -245,8 +244,4 @@ static void models_without_are_refused(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_are_those_of_the_tensors), cmocka_unit_test(training_stays_as_it_is),
-                                       cmocka_unit_test(models_without_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(gaps_are_those_of_the_tensors, training_stays_as_it_is, models_without_are_refused)

@@ -9,18 +9,10 @@ typedef struct pair {
     bench bench;
     qs_cluster cluster;
     qs_plan plan;
-    int warnings;
-    char warning[512];
+    warnings heard;
 } pair;
 
 static const char *const class_names[2] = {"big", "weak"};
-
-static void log_note(void *context, qs_log_level level, const char *line) {
-    pair *here = context;
-    if (level != QS_LOG_WARNING || strstr(line, "an iteration takes")) return;
-    here->warnings++;
-    snprintf(here->warning, sizeof here->warning, "%s", line);
-}
 
 /* The tensors of both classes. */
 static void pair_open_both(pair *here, const char *big, const char *weak) {
@@ -47,7 +39,7 @@ static void pair_open_both(pair *here, const char *big, const char *weak) {
     here->bench.options.max_steps = 12;
     here->bench.options.plan = &here->plan;
     here->bench.options.run_folder = here->bench.folder;
-    qs_log_set(log_note, here);
+    qs_log_set(warnings_hear, &here->heard);
 }
 
 static void pair_open(pair *here, const char *weak) {
@@ -110,8 +102,7 @@ static double share_expected(const pair *here) {
 }
 
 /* Only rank 1's class rounds; both switch before step 2, for good, and never again. */
-static void both_promote_in_one_step(void **state) {
-    (void)state;
+TEST(both_promote_in_one_step) {
     pair here;
     qs_train_result result;
     char *text = NULL, *plan = NULL;
@@ -171,15 +162,13 @@ static void high_ranks_do_not_dilute(const char *high) {
     free(weak);
 }
 
-static void shares_are_of_low_ranks(void **state) {
-    (void)state;
+TEST(shares_are_of_low_ranks) {
     high_ranks_do_not_dilute("fp(6,9,0)");
     high_ranks_do_not_dilute("bf16");
 }
 
 /* The options' threshold goes before the plan's. */
-static void never_promoted(void **state) {
-    (void)state;
+TEST(never_promoted) {
     pair here;
     qs_train_result result;
     char *text = NULL;
@@ -195,8 +184,7 @@ static void never_promoted(void **state) {
 }
 
 /* Rank 1 has not a byte more than the low formats take: refused on both, once, and training goes on as without promotion. */
-static void refused_for_want_of_memory(void **state) {
-    (void)state;
+TEST(refused_for_want_of_memory) {
     pair here;
     qs_train_result result, still;
     char *text = NULL;
@@ -208,9 +196,9 @@ static void refused_for_want_of_memory(void **state) {
     assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &still));
     assert_int_equal(result.promotions, 0);
     assert_int_equal(result.promotions_refused, 1);
-    assert_int_equal(here.warnings, is_first(&here) ? 1 : 0);
-    if (is_first(&here) && (!strstr(here.warning, "tensor input stays in fp(2,1,8)") || !strstr(here.warning, "rank 1: ")))
-        fail_msg("the warning \"%s\" does not say tensor and rank", here.warning);
+    assert_int_equal(here.heard.count, is_first(&here) ? 1 : 0);
+    if (is_first(&here) && (!strstr(here.heard.last, "tensor input stays in fp(2,1,8)") || !strstr(here.heard.last, "rank 1: ")))
+        fail_msg("the warning \"%s\" does not say tensor and rank", here.heard.last);
     assert_true(result.weights_hash == still.weights_hash);
     result_release(&result);
     result_release(&still);
@@ -219,8 +207,7 @@ static void refused_for_want_of_memory(void **state) {
 }
 
 /* fp(2,3,-4) has no magnitude between 0 and 2: most images underflow, none overflows. What refuses it tells of underflows, too. */
-static void underflows_promote_where_asked(void **state) {
-    (void)state;
+TEST(underflows_promote_where_asked) {
     pair here;
     qs_train_result result, refused;
     pair_open(&here, "\"input\":{\"value\":\"fp(2,3,-4)\",\"saved\":\"fp(2,3,-4)\",\"promote_at\":0.01}");
@@ -233,8 +220,8 @@ static void underflows_promote_where_asked(void **state) {
     here.cluster.class_[1].memory_limit = (int64_t)low;
     assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &refused));
     assert_int_equal(refused.promotions_refused, 1);
-    if (is_first(&here) && !strstr(here.warning, "of its elements underflowed in step 1, most on rank 1): rank 1: "))
-        fail_msg("the warning \"%s\" does not say why", here.warning);
+    if (is_first(&here) && !strstr(here.heard.last, "of its elements underflowed in step 1, most on rank 1): rank 1: "))
+        fail_msg("the warning \"%s\" does not say why", here.heard.last);
     here.bench.options.promote_underflow = 0;
     here.cluster.class_[1].memory_limit = 0;
     result_release(&result);
@@ -246,8 +233,7 @@ static void underflows_promote_where_asked(void **state) {
 }
 
 /* At a scale of 2^16 the gradients of rank 1's loss are beyond fp(4,3,4)'s 30 only in one layer: rank 0's are finite, both skip. */
-static void both_skip(void **state) {
-    (void)state;
+TEST(both_skip) {
     pair here;
     qs_train_result result;
     pair_open(&here, "\"fc1\":{\"gradient\":\"fp(4,3,4):overflow=inf\"}");
@@ -272,8 +258,7 @@ static void file_there(const pair *here, const char *name, bool there) {
     if ((access(path, F_OK) == 0) != there) fail_msg("%s %s", name, there ? "is missing" : "is there");
 }
 
-static void diverges(void **state) {
-    (void)state;
+TEST(diverges) {
     pair here;
     qs_train_result result;
     pair_open(&here, "");
@@ -281,8 +266,8 @@ static void diverges(void **state) {
     here.bench.job.rate.warmup_epochs = 0;
     assert_refused(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result), QS_NUMERIC,
                    "rank 0: the training loss is not finite in step ");
-    assert_non_null(strstr(qs_message(), "operator "));
-    assert_non_null(strstr(qs_message(), "tensor "));
+    assert_message("operator ");
+    assert_message("tensor ");
     expect_metrics(&here, 1, "\"type\":\"failure\",\"epoch\":1,\"step\":");
     if (is_first(&here)) {
         file_there(&here, "audit.json", true);
@@ -295,8 +280,7 @@ static void diverges(void **state) {
 
 /* Rank 1's class overflows in the gradient of one output, whose loss nothing spoils: told of the step where it arose, though rank 0's
  * gradients are finite, and before a weight is. */
-static void gradient_is_named(void **state) {
-    (void)state;
+TEST(gradient_is_named) {
     pair here;
     qs_train_result result;
     pair_open(&here, "\"fc1\":{\"gradient\":\"fp(2,1,8):overflow=inf\"}");
@@ -310,8 +294,7 @@ static void gradient_is_named(void **state) {
 }
 
 /* The largest magnitude is 2^-27 × 1.5: halving down to 1 does not help, and the third skipped step ends the run. */
-static void endless_skipping_is_named(void **state) {
-    (void)state;
+TEST(endless_skipping_is_named) {
     pair here;
     qs_train_result result;
     pair_open(&here, "\"fc1\":{\"gradient\":\"fp(2,1,30):overflow=inf\"}");
@@ -327,8 +310,7 @@ static void endless_skipping_is_named(void **state) {
 }
 
 /* One weight that is not a number: the first step says whose. */
-static void planted_nan(void **state) {
-    (void)state;
+TEST(planted_nan) {
     pair here;
     qs_train_result result;
     qs_graph *graph = NULL;
@@ -355,20 +337,5 @@ static void planted_nan(void **state) {
     pair_close(&here);
 }
 
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_promote_in_one_step),
-                                       cmocka_unit_test(shares_are_of_low_ranks),
-                                       cmocka_unit_test(never_promoted),
-                                       cmocka_unit_test(refused_for_want_of_memory),
-                                       cmocka_unit_test(underflows_promote_where_asked),
-                                       cmocka_unit_test(both_skip),
-                                       cmocka_unit_test(diverges),
-                                       cmocka_unit_test(gradient_is_named),
-                                       cmocka_unit_test(endless_skipping_is_named),
-                                       cmocka_unit_test(planted_nan)};
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(both_promote_in_one_step, shares_are_of_low_ranks, never_promoted, refused_for_want_of_memory,
+                underflows_promote_where_asked, both_skip, diverges, gradient_is_named, endless_skipping_is_named, planted_nan)

@@ -23,8 +23,7 @@ static qs_job job_with(qs_rate_schedule schedule, double warmup_epochs, int epoc
             fail_msg("step %d: %.17g, expected %.17g", (int)(step), rate_actual, expected); \
     } while (0)
 
-static void warmup_is_linear(void **state) {
-    (void)state;
+TEST(warmup_is_linear) {
     const qs_job job = job_with(QS_RATE_CONSTANT, 0.5, 2);
     for (int step = 0; step < 50; step++)
         assert_rate(&job, step, 0.05 + 0.45 * step / 50);
@@ -35,16 +34,14 @@ static void warmup_is_linear(void **state) {
 }
 
 /* Warm-up longer than the run: it ends with the run. */
-static void warmup_may_be_all(void **state) {
-    (void)state;
+TEST(warmup_may_be_all) {
     const qs_job job = job_with(QS_RATE_COSINE, 5, 2);
     assert_rate(&job, 0, 0.05);
     assert_rate(&job, 100, 0.275);
     assert_rate(&job, 200, 0.0);
 }
 
-static void step_falls_twice(void **state) {
-    (void)state;
+TEST(step_falls_twice) {
     const qs_job job = job_with(QS_RATE_STEP, 0.5, 4);
     assert_rate(&job, 50, 0.5);
     assert_rate(&job, 199, 0.5);
@@ -54,8 +51,7 @@ static void step_falls_twice(void **state) {
     assert_rate(&job, 399, 0.005);
 }
 
-static void cosine_falls_to_zero(void **state) {
-    (void)state;
+TEST(cosine_falls_to_zero) {
     const qs_job job = job_with(QS_RATE_COSINE, 1, 3);
     assert_rate(&job, 100, 0.5);
     assert_rate(&job, 200, 0.25);
@@ -76,8 +72,7 @@ static qs_loss_scale scale_of(bool dynamic, double start) {
     return qs_loss_scale_start(&job);
 }
 
-static void fixed_scale_stays(void **state) {
-    (void)state;
+TEST(fixed_scale_stays) {
     qs_loss_scale scale = scale_of(false, 128);
     qs_loss_scale_update(&scale, false);
     for (int i = 0; i < 5000; i++)
@@ -85,8 +80,7 @@ static void fixed_scale_stays(void **state) {
     assert_true(scale.value == 128);
 }
 
-static void scale_halves_down_to_one(void **state) {
-    (void)state;
+TEST(scale_halves_down_to_one) {
     qs_loss_scale scale = scale_of(true, 4);
     const double expected[] = {2, 1, 1};
     for (int i = 0; i < 3; i++) {
@@ -95,8 +89,7 @@ static void scale_halves_down_to_one(void **state) {
     }
 }
 
-static void scale_doubles_after_its_steps(void **state) {
-    (void)state;
+TEST(scale_doubles_after_its_steps) {
     qs_loss_scale scale = scale_of(true, 1024);
     scale.growth_steps = 2000;
     for (int i = 0; i < 1999; i++)
@@ -114,8 +107,7 @@ static void scale_doubles_after_its_steps(void **state) {
     assert_true(scale.value == 16777216);
 }
 
-static void skipped_in_a_row(void **state) {
-    (void)state;
+TEST(skipped_in_a_row) {
     qs_loss_scale scale = scale_of(true, 1024);
     const bool finite[] = {false, false, true, false, true, true};
     const int64_t skipped[] = {1, 2, 0, 1, 0, 0};
@@ -128,12 +120,5 @@ static void skipped_in_a_row(void **state) {
     assert_true(scale.value == 128); /* without growth_steps it never grows */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warmup_is_linear),         cmocka_unit_test(warmup_may_be_all),
-        cmocka_unit_test(step_falls_twice),         cmocka_unit_test(cosine_falls_to_zero),
-        cmocka_unit_test(skipped_in_a_row),         cmocka_unit_test(fixed_scale_stays),
-        cmocka_unit_test(scale_halves_down_to_one), cmocka_unit_test(scale_doubles_after_its_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(warmup_is_linear, warmup_may_be_all, step_falls_twice, cosine_falls_to_zero, skipped_in_a_row, fixed_scale_stays,
+          scale_halves_down_to_one, scale_doubles_after_its_steps)

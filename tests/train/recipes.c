@@ -30,26 +30,22 @@ static void model_compare(const char *backend, const char *model) {
     if (!backend_exists(backend)) skip();
     const double fp32 = loss_with(backend, model, "fp32"), way = log(10) - fp32;
     if (way < 0.2) fail_msg("%s on %s in fp32 does not learn: loss %g", model, backend, fp32);
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+    for (size_t i = 0; i < COUNT_OF(recipes); i++) {
         const double loss = loss_with(backend, model, recipes[i]);
         if (!(fabs(loss - fp32) <= 0.1 * way)) fail_msg("%s on %s in %s: loss %g, in fp32 %g", model, backend, recipes[i], loss, fp32);
     }
 }
 
-static void mlp_on_ref(void **state) {
-    (void)state;
+TEST(mlp_on_ref) {
     model_compare("ref", "mlp:width=0.25");
 }
-static void mlp_on_cpu(void **state) {
-    (void)state;
+TEST(mlp_on_cpu) {
     model_compare("cpu", "mlp:width=0.25");
 }
-static void lenet5_on_cpu(void **state) {
-    (void)state;
+TEST(lenet5_on_cpu) {
     model_compare("cpu", "lenet5");
 }
-static void resnet8_on_cpu(void **state) {
-    (void)state;
+TEST(resnet8_on_cpu) {
     model_compare("cpu", "resnet8:width=0.5");
 }
 
@@ -77,18 +73,9 @@ static void mixes_reserve_as_predicted(void **state) {
     static const char *const models[] = {"mlp:width=0.25", "lenet5", "resnet8:width=0.5", "vgg11_bn:width=0.25"};
     const char *backend = backend_exists("cpu") ? "cpu" : "ref";
     (void)state;
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    for (size_t m = 0; m < COUNT_OF(models); m++)
         for (int first = 0; first < 3; first++)
             mix_compare(backend, models[m], first);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp_on_ref),
-        cmocka_unit_test(mlp_on_cpu),
-        cmocka_unit_test(lenet5_on_cpu),
-        cmocka_unit_test(resnet8_on_cpu),
-        cmocka_unit_test(mixes_reserve_as_predicted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(mlp_on_ref, mlp_on_cpu, lenet5_on_cpu, resnet8_on_cpu, mixes_reserve_as_predicted)

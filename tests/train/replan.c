@@ -2,6 +2,8 @@
 // labels: short
 /* Another plan in a running job: weights and everything else that lasts keep their bits, memory that is not needed any more leaves the
  * process, and what cannot be taken changes nothing. */
+#include "kit/kit.h"
+
 #include <sys/stat.h>
 
 #include "plan_support.h"
@@ -17,16 +19,8 @@ typedef struct watched {
     const char *text;           /* written at the same time as plan[1] would be, instead of it */
     int64_t shrink_after;       /* steps done when memory is looked at; again 20 steps later */
     int64_t resident[2];
-    int warnings;
-    char warning[512];
+    warnings heard;
 } watched;
-
-static void log_note(void *context, qs_log_level level, const char *line) {
-    watched *here = context;
-    if (level != QS_LOG_WARNING || strstr(line, "an iteration takes")) return;
-    here->warnings++;
-    snprintf(here->warning, sizeof here->warning, "%s", line);
-}
 
 static void step_note(void *context, int64_t step, double seconds) {
     watched *here = context;
@@ -58,7 +52,7 @@ static void watched_open(watched *here, const char *backend, const char *model, 
     here->bench.options.plan = &here->plan[0];
     snprintf(here->file, sizeof here->file, "%s/next.json", here->bench.folder);
     here->bench.options.watch_plan = here->file;
-    qs_log_set(log_note, here);
+    qs_log_set(warnings_hear, &here->heard);
 }
 
 static void watched_close(watched *here) {
@@ -106,8 +100,7 @@ static void replan_line_drop(char *metrics) {
     memmove(line, next, strlen(next) + 1);
 }
 
-static void equal_plans_change_no_bit(void **state) {
-    (void)state;
+TEST(equal_plans_change_no_bit) {
     watched here;
     watched_open(&here, "ref", "resnet8:width=0.25", 4, "int8/bf16", "int8/bf16");
     remains alone = watched_run(&here);
@@ -134,15 +127,14 @@ static remains there_and_back(void) {
     here.write_after[1] = 13;
     remains left = watched_run(&here);
     assert_int_equal(left.result.replans, 2);
-    assert_int_equal(here.warnings, 0);
+    assert_int_equal(here.heard.count, 0);
     assert_int_equal(left.result.reserved_bytes[0], here.plan[1].class_[0].predicted.arena_bytes);
     assert_int_equal(left.result.predicted_bytes[0], here.plan[1].class_[0].predicted.arena_bytes);
     watched_close(&here);
     return left;
 }
 
-static void equal_switches_give_equal_bytes(void **state) {
-    (void)state;
+TEST(equal_switches_give_equal_bytes) {
     watched here;
     remains first = there_and_back(), again = there_and_back();
     assert_string_equal(first.metrics, again.metrics);
@@ -159,8 +151,7 @@ static void equal_switches_give_equal_bytes(void **state) {
 }
 
 /* The files of a run tell which plan ran, and from where. */
-static void records_follow(void **state) {
-    (void)state;
+TEST(records_follow) {
     watched here;
     qs_plan effective = {0};
     char path[128], figure[64], *text = NULL;
@@ -202,8 +193,7 @@ static void records_follow(void **state) {
     watched_close(&here);
 }
 
-static void waits_as_told(void **state) {
-    (void)state;
+TEST(waits_as_told) {
     watched here;
     watched_open(&here, "ref", "lenet5", 4, "fp32", "int8/bf16");
     here.write_after[1] = 1;
@@ -228,8 +218,7 @@ static const bool watched_memory = true;
 
 /* What the process shrinks by is what the arena does, less what the new kernels hold beyond the old ones: at most 16 KiB (reordered
  * weights, generated code) a step of the schedule, and 1 MiB of code of the library that is seen for the first time. */
-static void memory_goes_back(void **state) {
-    (void)state;
+TEST(memory_goes_back) {
     const char *backend = backend_exists("cpu") ? "cpu" : "ref";
     const int64_t other = (1 << 20) + 100 * 16384;
     watched here;
@@ -258,26 +247,25 @@ static remains unwatched_run(watched *here) {
     here->bench.options.watch_plan = NULL;
     remains alone = watched_run(here);
     here->bench.options.watch_plan = file;
-    here->warnings = 0;
+    here->heard.count = 0;
     return alone;
 }
 
 /* Runs with the file: nothing may differ from `alone` but one warning that says `why`. */
 static void refused_changes_nothing(watched *here, const remains *alone, const char *why) {
-    here->warnings = 0;
+    here->heard.count = 0;
     remains watched_left = watched_run(here);
     assert_int_equal(watched_left.result.replans, 0);
-    assert_int_equal(here->warnings, 1);
-    if (!strstr(here->warning, why) || !strstr(here->warning, "refused") || !strstr(here->warning, "next.json"))
-        fail_msg("the warning \"%s\" does not say \"%s\"", here->warning, why);
+    assert_int_equal(here->heard.count, 1);
+    if (!strstr(here->heard.last, why) || !strstr(here->heard.last, "refused") || !strstr(here->heard.last, "next.json"))
+        fail_msg("the warning \"%s\" does not say \"%s\"", here->heard.last, why);
     assert_weights_equal(alone, &watched_left);
     assert_string_equal(alone->metrics, watched_left.metrics);
     assert_int_equal(alone->result.reserved_bytes[0], watched_left.result.reserved_bytes[0]);
     remains_free(&watched_left);
 }
 
-static void bad_files_change_nothing(void **state) {
-    (void)state;
+TEST(bad_files_change_nothing) {
     watched here;
     watched_open(&here, "ref", "lenet5", 4, "int8/bf16", "fp32");
     remains alone = unwatched_run(&here);
@@ -302,8 +290,7 @@ static void bad_files_change_nothing(void **state) {
 }
 
 /* A pipe is not opened: nobody may ever write to it. */
-static void pipes_and_folders_are_refused(void **state) {
-    (void)state;
+TEST(pipes_and_folders_are_refused) {
     watched here;
     watched_open(&here, "ref", "lenet5", 4, "int8/bf16", "fp32");
     remains alone = unwatched_run(&here);
@@ -317,8 +304,7 @@ static void pipes_and_folders_are_refused(void **state) {
     watched_close(&here);
 }
 
-static void limits_hold(void **state) {
-    (void)state;
+TEST(limits_hold) {
     watched here;
     char figure[64];
     watched_open(&here, "ref", "lenet5", 4, "int8/bf16", "fp32");
@@ -334,8 +320,7 @@ static void limits_hold(void **state) {
 }
 
 /* The present plan again is no news; nor is a file that is not there. */
-static void nothing_new_is_no_news(void **state) {
-    (void)state;
+TEST(nothing_new_is_no_news) {
     watched here;
     watched_open(&here, "ref", "lenet5", 4, "int8/bf16", "fp32");
     remains left = watched_run(&here);
@@ -344,22 +329,10 @@ static void nothing_new_is_no_news(void **state) {
     here.write_after[0] = 1;
     left = watched_run(&here);
     assert_int_equal(left.result.replans, 0);
-    assert_int_equal(here.warnings, 0);
+    assert_int_equal(here.heard.count, 0);
     remains_free(&left);
     watched_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_plans_change_no_bit),
-        cmocka_unit_test(equal_switches_give_equal_bytes),
-        cmocka_unit_test(records_follow),
-        cmocka_unit_test(waits_as_told),
-        cmocka_unit_test(memory_goes_back),
-        cmocka_unit_test(bad_files_change_nothing),
-        cmocka_unit_test(pipes_and_folders_are_refused),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(nothing_new_is_no_news),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(equal_plans_change_no_bit, equal_switches_give_equal_bytes, records_follow, waits_as_told, memory_goes_back,
+          bad_files_change_nothing, pipes_and_folders_are_refused, limits_hold, nothing_new_is_no_news)

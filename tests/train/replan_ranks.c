@@ -10,18 +10,10 @@ typedef struct pair {
     qs_cluster cluster;
     qs_plan start, next;
     char file[96];
-    int warnings;
-    char warning[512];
+    warnings heard;
 } pair;
 
 static const char *const class_names[2] = {"big", "weak"};
-
-static void log_note(void *context, qs_log_level level, const char *line) {
-    pair *here = context;
-    if (level != QS_LOG_WARNING || strstr(line, "an iteration takes")) return;
-    here->warnings++;
-    snprintf(here->warning, sizeof here->warning, "%s", line);
-}
 
 static void step_note(void *context, int64_t step, double seconds) {
     pair *here = context;
@@ -107,7 +99,7 @@ static void pair_open(pair *here) {
     /* As when all ranks are started alike; only the first one looks. */
     here->bench.options.watch_plan = here->file;
     here->bench.options.run_folder = here->bench.folder;
-    qs_log_set(log_note, here);
+    qs_log_set(warnings_hear, &here->heard);
 }
 
 static void pair_close(pair *here) {
@@ -125,7 +117,7 @@ static bool is_first(const pair *here) {
 
 static uint64_t pair_run(pair *here, int replans, char **metrics) {
     qs_train_result result;
-    here->warnings = 0;
+    here->heard.count = 0;
     assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &result));
     assert_int_equal(result.replans, replans);
     const uint64_t hash = result.weights_hash;
@@ -139,8 +131,7 @@ static const char *const fp32_int8[2] = {"fp32", "int8/bf16"}, *const bf16_fp32[
 static const int64_t even[2] = {4, 4}, uneven[2] = {5, 3};
 
 /* Rank 0 could; rank 1 lacks one byte. */
-static void none_switches_when_one_cannot(void **state) {
-    (void)state;
+TEST(none_switches_when_one_cannot) {
     pair here;
     char figure[64], *metrics = NULL, *alone_metrics = NULL;
     pair_open(&here);
@@ -148,11 +139,11 @@ static void none_switches_when_one_cannot(void **state) {
     plan_pair_fill(&here, "next", bf16_fp32, even, &here.next);
     here.cluster.class_[1].memory_limit = (int64_t)arena_of(&here, "fp32") - 1;
     const uint64_t hash = pair_run(&here, 0, &metrics);
-    assert_int_equal(here.warnings, is_first(&here) ? 1 : 0);
+    assert_int_equal(here.heard.count, is_first(&here) ? 1 : 0);
     if (is_first(&here)) {
         snprintf(figure, sizeof figure, "%lld bytes", (long long)here.cluster.class_[1].memory_limit);
-        if (!strstr(here.warning, "rank 1: ") || !strstr(here.warning, "weak") || !strstr(here.warning, figure))
-            fail_msg("the warning \"%s\" does not say rank, class and limit", here.warning);
+        if (!strstr(here.heard.last, "rank 1: ") || !strstr(here.heard.last, "weak") || !strstr(here.heard.last, figure))
+            fail_msg("the warning \"%s\" does not say rank, class and limit", here.heard.last);
     }
     here.bench.options.watch_plan = NULL;
     assert_true(pair_run(&here, 0, &alone_metrics) == hash);
@@ -163,15 +154,14 @@ static void none_switches_when_one_cannot(void **state) {
 }
 
 /* Each rank to its own class's part; weights are compared after every step. */
-static void all_switch(void **state) {
-    (void)state;
+TEST(all_switch) {
     pair here;
     char *metrics = NULL, figure[64];
     pair_open(&here);
     plan_pair_fill(&here, "", fp32_int8, even, &here.start);
     plan_pair_fill(&here, "next", bf16_fp32, even, &here.next);
     (void)pair_run(&here, 1, &metrics);
-    assert_int_equal(here.warnings, 0);
+    assert_int_equal(here.heard.count, 0);
     if (is_first(&here)) {
         assert_non_null(strstr(metrics, "\"type\":\"replan\",\"epoch\":1,\"step\":11,\"planner\":\"next\""));
         snprintf(figure, sizeof figure, "\"arena_bytes_before.1\":%zu,\"arena_bytes.1\":%zu", arena_of(&here, "int8/bf16"),
@@ -191,8 +181,7 @@ static double loss_behind(const char *metrics) {
 }
 
 /* The same 8 samples, dealt 5 and 3 instead of 4 and 4: one step behind the switch their loss is a sum of 8 numbers in another order. */
-static void batches_shift_between_ranks(void **state) {
-    (void)state;
+TEST(batches_shift_between_ranks) {
     pair here;
     char *metrics = NULL, *even_metrics = NULL;
     static const char *const fp32[2] = {"fp32", "fp32"};
@@ -211,21 +200,10 @@ static void batches_shift_between_ranks(void **state) {
     here.bench.options.watch_plan = here.file;
     here.next.class_[1].batch = 4; /* 9 samples instead of 8 */
     (void)pair_run(&here, 0, &metrics);
-    assert_int_equal(here.warnings, is_first(&here) ? 1 : 0);
-    if (is_first(&here)) assert_non_null(strstr(here.warning, "sum to 9 samples"));
+    assert_int_equal(here.heard.count, is_first(&here) ? 1 : 0);
+    if (is_first(&here)) assert_non_null(strstr(here.heard.last, "sum to 9 samples"));
     free(metrics);
     pair_close(&here);
 }
 
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_switches_when_one_cannot),
-        cmocka_unit_test(all_switch),
-        cmocka_unit_test(batches_shift_between_ranks),
-    };
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(none_switches_when_one_cannot, all_switch, batches_shift_between_ranks)

@@ -4,10 +4,6 @@
  * steps that loss scaling skips; and states that are refused. */
 #include "train_support.h"
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
 /* 16 steps an epoch. */
 static void small_open(bench *here, const char *model, const char *optimizer, int epochs) {
     bench_open(here, fast_backend(), "self", model, 16);
@@ -76,8 +72,7 @@ static void goes_on(const char *model, const char *optimizer, double scale) {
     free(resumed.metrics);
 }
 
-static void every_optimizer_goes_on(void **state) {
-    (void)state;
+TEST(every_optimizer_goes_on) {
     const char *name;
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++) {
         goes_on("lenet5", name, 0);
@@ -87,8 +82,7 @@ static void every_optimizer_goes_on(void **state) {
 }
 
 /* A stop in the second epoch; what evaluation finds on the way does not matter to training. */
-static void within_an_epoch(void **state) {
-    (void)state;
+TEST(within_an_epoch) {
     bench whole, first, second;
     small_open(&whole, "resnet8:width=0.25", "adam", 2);
     small_open(&first, "resnet8:width=0.25", "adam", 2);
@@ -181,8 +175,7 @@ static int64_t low_arena(void) {
 }
 
 /* For good is also behind a stop: what the last step called for, what stands promoted, and what had no room. */
-static void promotions_are_for_good(void **state) {
-    (void)state;
+TEST(promotions_are_for_good) {
     promotions_go_on(1, 0, "\"promotion\",", 2, false);
     promotions_go_on(16, 0, "\"promotion\",", 2, false);
     promotions_go_on(16, 0, "\"promotion\",", 2, true);
@@ -200,8 +193,7 @@ static void parameters_read(const bench *here, const qs_graph *graph, float *wei
 
 /* Adam's first update moves every weight that has a gradient by the rate, corrected for the moments' start at 0. Had the steps that loss
  * scaling skipped before counted, the correction would be another: after one of them already 0.74 of it. */
-static void skipped_steps_do_not_count(void **state) {
-    (void)state;
+TEST(skipped_steps_do_not_count) {
     bench here;
     qs_graph *graph = NULL;
     small_open(&here, "lenet5", "adam", 8);
@@ -241,8 +233,7 @@ static void refuse(const bench *from, bench *here, qs_status status, const char 
     bench_close(here);
 }
 
-static void others_are_refused(void **state) {
-    (void)state;
+TEST(others_are_refused) {
     bench first, next;
     small_open(&first, "lenet5", "adam", 1);
     free(run(&first).metrics);
@@ -265,9 +256,4 @@ static void others_are_refused(void **state) {
     bench_close(&first);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_optimizer_goes_on), cmocka_unit_test(within_an_epoch),
-                                       cmocka_unit_test(promotions_are_for_good), cmocka_unit_test(skipped_steps_do_not_count),
-                                       cmocka_unit_test(others_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(every_optimizer_goes_on, within_an_epoch, promotions_are_for_good, skipped_steps_do_not_count, others_are_refused)

@@ -6,10 +6,6 @@
  * ranks alike and learns. */
 #include "train_support.h"
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
 /* The folder is rank 0's. */
 static void two_open(bench *here, const char *model, const char *wire, int epochs) {
     bench_open(here, fast_backend(), NULL, model, 16);
@@ -63,15 +59,13 @@ static void goes_on(const char *model, const char *wire, const qs_plan *plan) {
     two_close(&whole);
 }
 
-static void bits_of_one_piece(void **state) {
-    (void)state;
+TEST(bits_of_one_piece) {
     goes_on("resnet8:width=0.25", "fp32", NULL);
     goes_on("resnet8:width=0.25", "int8", NULL);
 }
 
 /* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
-static void promotions_of_the_last_step(void **state) {
-    (void)state;
+TEST(promotions_of_the_last_step) {
     static const char text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
                                "\"input\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.3},"
                                "\"conv2\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.01}}}}}";
@@ -81,11 +75,4 @@ static void promotions_of_the_last_step(void **state) {
     qs_plan_release(&plan);
 }
 
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bits_of_one_piece), cmocka_unit_test(promotions_of_the_last_step)};
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(bits_of_one_piece, promotions_of_the_last_step)

@@ -263,12 +263,10 @@ static void step_compare(const char *backend) {
     bench_close(&here);
 }
 
-static void step_ref(void **state) {
-    (void)state;
+TEST(step_ref) {
     step_compare("ref");
 }
-static void step_cpu(void **state) {
-    (void)state;
+TEST(step_cpu) {
     step_compare("cpu");
 }
 
@@ -283,8 +281,7 @@ static int64_t saved_bytes(const qs_schedule *schedule, const char *name) {
 }
 
 /* One byte an element in fp(4,3,4), two in fp(6,9,0), 7 bits in fp(4,2,4); nothing for outputs that no backward pass reads. */
-static void packed_bytes(void **state) {
-    (void)state;
+TEST(packed_bytes) {
     bench here;
     stepped one;
     bench_open(&here, "ref", "self", "lenet5", BATCH);
@@ -318,8 +315,7 @@ static void refuse(const char *tensor, const char *why) {
     free(text);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("\"conv9\":{\"value\":\"bf16\"}", "class single: tensor conv9: model resnet8 has no operator and no parameter of that name");
     refuse("\"loss\":{\"value\":\"bf16\"}", "tensor loss: the loss stays in fp32");
     refuse("\"stem.bn.running_mean\":{\"value\":\"bf16\"}", "running statistics stay in fp32");
@@ -327,8 +323,7 @@ static void refusals(void **state) {
 }
 
 /* A recipe that stores a value in bf16, or has the weights in int8, leaves nothing to round. */
-static void recipes_contradict(void **state) {
-    (void)state;
+TEST(recipes_contradict) {
     static const char *const plans[][2] = {
         {"{\"conv2\":\"bf16\"},\"tensors\":{\"conv2\":{\"value\":\"fp(4,3,4)\"}}", "tensor conv2: the plan gives it a format of its own"},
         {"{\"conv2\":\"bf16\"},\"tensors\":{\"conv2.weights\":{\"value\":\"fp(4,3,4)\"}}", "tensor conv2.weights: the plan gives it"}};
@@ -364,8 +359,4 @@ static void recipes_contradict(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(step_ref), cmocka_unit_test(step_cpu), cmocka_unit_test(packed_bytes),
-                                       cmocka_unit_test(refusals), cmocka_unit_test(recipes_contradict)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(step_ref, step_cpu, packed_bytes, refusals, recipes_contradict)

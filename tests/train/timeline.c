@@ -83,8 +83,7 @@ static void planned_close(planned *here) {
     bench_close(&here->bench);
 }
 
-static void audit_measures(void **state) {
-    (void)state;
+TEST(audit_measures) {
     planned here;
     qs_train_result result;
     planned_open(&here);
@@ -103,8 +102,7 @@ static void audit_measures(void **state) {
 
 /* A plan that is wrong by design: the warning names the phase that is furthest off on the slow side, and the prediction of the process is
  * the sum of its parts. */
-static void warning_names_the_phase(void **state) {
-    (void)state;
+TEST(warning_names_the_phase) {
     planned here;
     qs_train_result result;
     char *text = NULL;
@@ -134,8 +132,7 @@ static void warning_names_the_phase(void **state) {
 }
 
 /* A last step of another size has a program of its own, which holds as much again. */
-static void partial_steps_count(void **state) {
-    (void)state;
+TEST(partial_steps_count) {
     planned here;
     qs_train_result result;
     planned_open(&here);
@@ -147,16 +144,14 @@ static void partial_steps_count(void **state) {
     planned_close(&here);
 }
 
-static void errors_are_relative(void **state) {
-    (void)state;
+TEST(errors_are_relative) {
     assert_true(fabs(qs_audit_error(110, 100) - 10) < 1e-9);
     assert_true(fabs(qs_audit_error(90, 100) + 10) < 1e-9);
     assert_true(isnan(qs_audit_error(0, 100)) && isnan(qs_audit_error(100, 0)) && isnan(qs_audit_error(-1, 100)));
 }
 
 /* What is touched is resident, what is given back is not; other memory of this process moves by less than a quarter of it. */
-static void resident_bytes_follow(void **state) {
-    (void)state;
+TEST(resident_bytes_follow) {
     const size_t bytes = (size_t)32 << 20;
     qs_arena arena;
     const int64_t before = qs_resident_bytes();

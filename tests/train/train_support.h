@@ -3,31 +3,10 @@
 #ifndef QSYNC_TRAIN_SUPPORT_H
 #define QSYNC_TRAIN_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "kit/folder.h"
+#include "kit/run.h"
 
 #include "qsync/train.h"
-
-#define assert_ok(call)                                               \
-    do {                                                              \
-        if ((call) != QS_OK) fail_msg("%s: %s", #call, qs_message()); \
-    } while (0)
-
-/* Fails with status and text when a call is not refused as it should be. */
-#define assert_refused(call, wanted, why)                                                                  \
-    do {                                                                                                   \
-        assert_int_equal((call), wanted);                                                                  \
-        if (!strstr(qs_message(), why)) fail_msg("message \"%s\" does not say \"%s\"", qs_message(), why); \
-    } while (0)
 
 typedef struct bench {
     const char *backend;
@@ -36,26 +15,8 @@ typedef struct bench {
     qs_job job;
     qs_cluster cluster;
     qs_train_options options;
-    char folder[64];
+    char folder[FOLDER_PATH];
 } bench;
-
-static inline bool backend_exists(const char *backend) {
-    for (size_t i = 0; qs_device_backend_at(i); i++) {
-        if (strcmp(qs_device_backend_at(i), backend) == 0) return true;
-    }
-    return false;
-}
-
-static inline void job_fill(qs_job *job, const char *model, int64_t batch) {
-    qs_job_default(job);
-    snprintf(job->model, sizeof job->model, "%s", model);
-    snprintf(job->dataset, sizeof job->dataset, "shapes");
-    job->batch = batch;
-    job->epochs = 1;
-    job->rate.base = 0.05;
-    job->augmentation = false;
-    job->bucket_bytes = 16384;
-}
 
 /* A backend on one rank ("self"), or under the launcher when comm_name is NULL. */
 static inline void bench_open(bench *out, const char *backend, const char *comm_name, const char *model, int64_t batch) {
@@ -66,20 +27,8 @@ static inline void bench_open(bench *out, const char *backend, const char *comm_
     assert_ok(qs_cluster_single(backend, 1, &out->cluster));
     out->cluster.class_[0].count = qs_comm_size(out->comm);
     assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = 1, .speed = 1}, &out->device));
-    strcpy(out->folder, "/tmp/qsync-train-XXXXXX");
-    assert_non_null(mkdtemp(out->folder));
+    folder_make(out->folder);
     out->options = (qs_train_options){.job = &out->job, .cluster = &out->cluster, .training_limit = 256, .test_limit = 64};
-}
-
-static inline void folder_remove(const char *folder) {
-    static const char *const names[] = {"config.json",   "metrics.jsonl", "plan.json",  "timing.json",
-                                        "weights.qsync", "audit.json",    "trace.json", "state.qsync"};
-    char path[128];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
 }
 
 static inline void bench_close(bench *here) {

@@ -4,10 +4,6 @@
  * says and the class allows, and a run that breaks down says where. */
 #include "train_support.h"
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
 static void small_open(bench *here, const char *model) {
     bench_open(here, fast_backend(), "self", model, 16);
     here->job.rate.base = 0.01;
@@ -41,8 +37,7 @@ static void curve_note(void *context, int epoch, double training_loss, double te
     here->loss[here->epochs++] = training_loss;
 }
 
-static void losses_fall(void **state) {
-    (void)state;
+TEST(losses_fall) {
     bench here;
     curve seen = {.epochs = 0};
     qs_train_result result;
@@ -82,8 +77,7 @@ static char *metrics_of(const char *model, uint64_t seed, bool augmentation, uin
     return metrics;
 }
 
-static void equal_runs_give_equal_bytes(void **state) {
-    (void)state;
+TEST(equal_runs_give_equal_bytes) {
     uint64_t hash[3];
     char *first = metrics_of("lenet5", 3, true, &hash[0]), *again = metrics_of("lenet5", 3, true, &hash[1]);
     char *other = metrics_of("lenet5", 4, true, &hash[2]);
@@ -97,8 +91,7 @@ static void equal_runs_give_equal_bytes(void **state) {
 }
 
 /* Batch norm's running statistics must travel with the weights. */
-static void saved_weights_evaluate_as_they_did(void **state) {
-    (void)state;
+TEST(saved_weights_evaluate_as_they_did) {
     bench here;
     qs_train_result result;
     qs_evaluation evaluation;
@@ -122,8 +115,7 @@ static void saved_weights_evaluate_as_they_did(void **state) {
     bench_close(&here);
 }
 
-static void starts_from_weights(void **state) {
-    (void)state;
+TEST(starts_from_weights) {
     bench here, next;
     qs_train_result result, resumed;
     char path[128];
@@ -145,8 +137,7 @@ static void starts_from_weights(void **state) {
 }
 
 /* 58 samples are three batches of 16 and one of 10; each is seen once. */
-static void last_batch_may_be_smaller(void **state) {
-    (void)state;
+TEST(last_batch_may_be_smaller) {
     bench here;
     qs_train_result result;
     small_open(&here, "lenet5");
@@ -162,8 +153,7 @@ static void last_batch_may_be_smaller(void **state) {
 }
 
 /* Evaluation shares the memory of training and leaves nothing behind. */
-static void evaluation_leaves_no_trace(void **state) {
-    (void)state;
+TEST(evaluation_leaves_no_trace) {
     uint64_t hash[2];
     for (int evaluated = 0; evaluated < 2; evaluated++) {
         bench here;
@@ -202,8 +192,7 @@ static size_t arena_bytes(const bench *here) {
     return bytes;
 }
 
-static void memory_is_the_schedules(void **state) {
-    (void)state;
+TEST(memory_is_the_schedules) {
     bench here;
     qs_train_result result;
     char figure[32];
@@ -221,12 +210,11 @@ static void memory_is_the_schedules(void **state) {
     snprintf(figure, sizeof figure, "%zu bytes", bytes);
     assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_INFEASIBLE, figure);
     snprintf(figure, sizeof figure, "%zu bytes", bytes - 1);
-    assert_non_null(strstr(qs_message(), figure));
+    assert_message(figure);
     bench_close(&here);
 }
 
-static void divergence_is_named(void **state) {
-    (void)state;
+TEST(divergence_is_named) {
     bench here;
     qs_train_result result;
     small_open(&here, "mlp:width=0.25");
@@ -240,8 +228,7 @@ static void divergence_is_named(void **state) {
 }
 
 /* A scale near the end of fp32's range: gradients overflow, the update is skipped, the scale halves until they do not. */
-static void overflow_skips_and_halves(void **state) {
-    (void)state;
+TEST(overflow_skips_and_halves) {
     bench here;
     qs_train_result result;
     small_open(&here, "mlp:width=0.25");
@@ -264,8 +251,7 @@ static void overflow_skips_and_halves(void **state) {
 }
 
 /* Powers of two scale without rounding: the same bits with and without. */
-static void scaling_changes_nothing_else(void **state) {
-    (void)state;
+TEST(scaling_changes_nothing_else) {
     uint64_t hash[2];
     for (int scaled = 0; scaled < 2; scaled++) {
         bench here;
@@ -282,8 +268,7 @@ static void scaling_changes_nothing_else(void **state) {
     assert_true(hash[0] == hash[1]);
 }
 
-static void bad_options_are_refused(void **state) {
-    (void)state;
+TEST(bad_options_are_refused) {
     bench here;
     qs_train_result result;
     small_open(&here, "mlp:width=0.25");
@@ -295,7 +280,7 @@ static void bad_options_are_refused(void **state) {
     here.cluster.class_[0].accumulator.adder = NULL;
     here.options.start_weights = "/nonexistent/weights.qsync";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
-    assert_non_null(strstr(qs_message(), "/nonexistent/weights.qsync"));
+    assert_message("/nonexistent/weights.qsync");
     here.options.start_weights = NULL;
     here.options.run_folder = "/proc/nowhere";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
@@ -304,19 +289,6 @@ static void bad_options_are_refused(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_fall),
-        cmocka_unit_test(equal_runs_give_equal_bytes),
-        cmocka_unit_test(saved_weights_evaluate_as_they_did),
-        cmocka_unit_test(starts_from_weights),
-        cmocka_unit_test(last_batch_may_be_smaller),
-        cmocka_unit_test(evaluation_leaves_no_trace),
-        cmocka_unit_test(memory_is_the_schedules),
-        cmocka_unit_test(divergence_is_named),
-        cmocka_unit_test(overflow_skips_and_halves),
-        cmocka_unit_test(scaling_changes_nothing_else),
-        cmocka_unit_test(bad_options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(losses_fall, equal_runs_give_equal_bytes, saved_weights_evaluate_as_they_did, starts_from_weights, last_batch_may_be_smaller,
+          evaluation_leaves_no_trace, memory_is_the_schedules, divergence_is_named, overflow_skips_and_halves, scaling_changes_nothing_else,
+          bad_options_are_refused)

@@ -5,10 +5,6 @@
  * outlive a change of plans, overflows that all skip, and what is refused. */
 #include "train_support.h"
 
-static const char *fast_backend(void) {
-    return backend_exists("cpu") ? "cpu" : "ref";
-}
-
 static void wire_open(bench *here, const char *wire) {
     bench_open(here, fast_backend(), NULL, "lenet5", 16);
     snprintf(here->job.wire, sizeof here->job.wire, "%s", wire);
@@ -44,8 +40,7 @@ static outcome run_on(const char *wire, const char *algorithm, int epochs) {
 }
 
 /* hash_every compares weights after every step. The library's sums and the window's are the same bits on a narrow wire. */
-static void algorithms_agree(void **state) {
-    (void)state;
+TEST(algorithms_agree) {
     static const char *const wires[] = {"bf16", "int8"};
     const uint64_t plain = run_on("fp32", "shared", 1).hash;
     for (int w = 0; w < 2; w++) {
@@ -58,8 +53,7 @@ static void algorithms_agree(void **state) {
 /* What is left out is bounded by half a step of the wire, 1/254 of a block's largest gradient, whatever the number of steps: on top of
  * those of fp32, weights lag by the rate times that (over 1 - momentum). Over 192 steps at a small rate the loss has fallen from ln 10 by
  * half, and is that of fp32 within 2 % (measured: 0.5 % in either wire). */
-static void loss_is_that_of_fp32(void **state) {
-    (void)state;
+TEST(loss_is_that_of_fp32) {
     const outcome plain = run_on("fp32", "shared", 6);
     static const char *const wires[] = {"bf16", "int8"};
     assert_true(plain.training_loss < 1.5); /* of ln 10 = 2.3 before */
@@ -71,8 +65,7 @@ static void loss_is_that_of_fp32(void **state) {
 }
 
 /* One fp32 value for each trained element, in whole lines of 64 bytes; reserved is what the schedule says, which qs_train promises. */
-static void memory_is_predicted(void **state) {
-    (void)state;
+TEST(memory_is_predicted) {
     qs_graph *graph = NULL;
     bench here;
     wire_open(&here, "int8");
@@ -111,8 +104,7 @@ static void plan_fill(const bench *here, const char *planner, qs_plan *out) {
 }
 
 /* The same arithmetic under another plan: the same bits, since residuals stay. */
-static void residuals_outlive_plans(void **state) {
-    (void)state;
+TEST(residuals_outlive_plans) {
     bench here;
     char file[96];
     offer next = {.file = file};
@@ -144,8 +136,7 @@ static void residuals_outlive_plans(void **state) {
 
 /* A scale near the end of fp32's range: gradients or their sums overflow on the wire, all ranks skip, the scale halves until they do
  * not. */
-static void all_skip_overflows(void **state) {
-    (void)state;
+TEST(all_skip_overflows) {
     static const char *const wires[] = {"bf16", "int8"};
     for (int w = 0; w < 2; w++) {
         bench here;
@@ -173,8 +164,7 @@ static void all_skip_overflows(void **state) {
 }
 
 /* Residuals are kept without the loss scale, and powers of two scale without rounding: the same bits at any scale. */
-static void scale_changes_nothing(void **state) {
-    (void)state;
+TEST(scale_changes_nothing) {
     uint64_t hash[2];
     for (int scaled = 0; scaled < 2; scaled++) {
         bench here;
@@ -188,8 +178,7 @@ static void scale_changes_nothing(void **state) {
     assert_true(hash[0] == hash[1]);
 }
 
-static void what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     bench here;
     qs_plan plan;
     qs_train_result result;
@@ -207,15 +196,5 @@ static void what_is_refused(void **state) {
     bench_close(&here);
 }
 
-int main(void) {
-    qs_comm *world = NULL;
-    if (qs_comm_open(NULL, &world) != QS_OK) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(algorithms_agree),        cmocka_unit_test(loss_is_that_of_fp32), cmocka_unit_test(memory_is_predicted),
-        cmocka_unit_test(residuals_outlive_plans), cmocka_unit_test(all_skip_overflows),   cmocka_unit_test(scale_changes_nothing),
-        cmocka_unit_test(what_is_refused),
-    };
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    qs_comm_close(world);
-    return failures;
-}
+TEST_MAIN_RANKS(algorithms_agree, loss_is_that_of_fp32, memory_is_predicted, residuals_outlive_plans, all_skip_overflows,
+                scale_changes_nothing, what_is_refused)

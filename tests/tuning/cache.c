@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The user's cache: what is kept apart, what is replaced, where it lies, many processes at once, and files that are none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kit/folder.h"
 
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "qsync/tuning.h"
 
-#define assert_ok(call)                                               \
-    do {                                                              \
-        if ((call) != QS_OK) fail_msg("%s: %s", #call, qs_message()); \
-    } while (0)
-
-static char folder[64], file[96];
+static char folder[FOLDER_PATH], file[FOLDER_PATH + 32];
 static int warnings;
 static char last_warning[1024];
 
@@ -33,8 +22,7 @@ static void note(void *context, qs_log_level level, const char *line) {
 
 static int start(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/qsync-tuning-XXXXXX");
-    if (!mkdtemp(folder)) return 1;
+    folder_make(folder);
     snprintf(file, sizeof file, "%s/cache.sqlite", folder);
     warnings = 0;
     qs_log_set(note, NULL);
@@ -97,8 +85,7 @@ static bool can_write(void) {
 }
 
 /* A choice holds for the processor, ceiling, library, kernels and threads that it was measured with. */
-static void devices_are_kept_apart(void **state) {
-    (void)state;
+TEST(devices_are_kept_apart) {
     const qs_device_info one = device();
     if (!can_write()) skip();
     assert_int_equal(count_of(&one, "first"), 3);
@@ -120,8 +107,7 @@ static void devices_are_kept_apart(void **state) {
     assert_int_equal(warnings, 0);
 }
 
-static void later_ones_replace(void **state) {
-    (void)state;
+TEST(later_ones_replace) {
     const qs_device_info one = device();
     qs_tuning tuning;
     if (!can_write()) skip();
@@ -134,8 +120,7 @@ static void later_ones_replace(void **state) {
     qs_tuning_release(&tuning);
 }
 
-static void text_round_trip(void **state) {
-    (void)state;
+TEST(text_round_trip) {
     for (int count = 0; count < 10; count++) {
         qs_tuning one, back;
         char *text = NULL, *again = NULL;
@@ -164,8 +149,7 @@ static void path_is(const char *expected) {
     free(path);
 }
 
-static void places(void **state) {
-    (void)state;
+TEST(places) {
     setenv("HOME", "/home/of", 1);
     setenv("XDG_CACHE_HOME", "/var/caches", 1);
     setenv("QSYNC_CACHE", "some/file", 1);
@@ -248,8 +232,7 @@ static void bad_files(void **state) {
     assert_int_equal(count_of(&one, "mine"), 3);
 }
 
-static void no_regular_file(void **state) {
-    (void)state;
+TEST(no_regular_file) {
     const qs_device_info one = device();
     qs_tuning tuning;
     char *path = NULL;
@@ -298,8 +281,7 @@ static void read_often(void) {
     }
 }
 
-static void many_processes(void **state) {
-    (void)state;
+TEST(many_processes) {
     pid_t child[WRITERS + READERS];
     const qs_device_info one = device();
     if (!can_write()) skip();

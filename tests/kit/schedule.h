@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Schedules under test: lowering without a device (every case has a kernel), a memory that remembers which value lies where, and a run of
- * all steps by the reference kernels on plain memory. Include after cmocka.h. */
-#ifndef QSYNC_TESTS_SCHEDULE_SUPPORT_H
-#define QSYNC_TESTS_SCHEDULE_SUPPORT_H
+ * all steps by the reference kernels on plain memory. */
+#ifndef QSYNC_TESTS_KIT_SCHEDULE
+#define QSYNC_TESTS_KIT_SCHEDULE
 
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit.h"
 #include "qsync/schedule.h"
-
-#define assert_ok(expression)                                                     \
-    do {                                                                          \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
-    } while (0)
 
 /* ---- Lowering ---- */
 

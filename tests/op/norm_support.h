@@ -4,7 +4,8 @@
 #ifndef QSYNC_TESTS_NORM_SUPPORT_H
 #define QSYNC_TESTS_NORM_SUPPORT_H
 
-#include "op_support.h"
+#include "kit/cases.h"
+#include "kit/vectors.h"
 
 /* ---- The relu behind ---- */
 
@@ -289,8 +290,61 @@ static inline void check_positions_apart(const char *name) {
 static inline void check_layer_refused(const char *text, const char *reason) {
     qs_case one;
     assert_ok(qs_case_parse(text, &one));
-    assert_int_equal(qs_case_check(&one), QS_USAGE);
-    if (!strstr(qs_message(), reason)) fail_msg("%s: %s", text, qs_message());
+    assert_refused(qs_case_check(&one), QS_USAGE, reason);
+}
+
+/* ---- Reference values of L1 normalisations ---- */
+
+static inline void operand_set(bound *b, qs_role role, double value) {
+    for (int64_t i = 0; i < bound_count(b, role); i++)
+        bound_fp32(b, role)[i] = (float)value;
+}
+
+static inline double operand_sum(bound *b, qs_role role) {
+    double sum = 0;
+    for (int64_t i = 0; i < bound_count(b, role); i++)
+        sum += (double)bound_fp32(b, role)[i];
+    return sum;
+}
+
+/* One entry of l1bn.json: a set of values that are normalised together, which `make` binds to a pass: a channel of a batch norm, a position
+ * of a layer norm. dx_numeric comes from central differences in double: good to about 1e-9 of values of order 1; fp32 operands cost
+ * 2^-22. */
+static inline void check_l1_vector(const json_t *entry, void (*make)(bound *b, const char *pass, int64_t count)) {
+    enum { LONGEST = 64 };
+    const int64_t count = (int64_t)json_array_size(json_object_get(entry, "x"));
+    float expected[LONGEST];
+    bound forward, backward;
+    assert_true(count <= LONGEST && vectors_number(entry, "eps") == 1e-5);
+    make(&forward, "forward", count);
+    make(&backward, "backward", count);
+    vectors_list(entry, "x", bound_fp32(&forward, QS_SRC));
+    vectors_list(entry, "dy", bound_fp32(&backward, QS_DIFF_DST));
+    operand_set(&forward, QS_SCALE, vectors_number(entry, "gamma"));
+    operand_set(&forward, QS_SHIFT, vectors_number(entry, "beta"));
+    bound_run(&forward);
+    bound_share(&backward, &forward);
+    bound_run(&backward);
+    assert_within((double)bound_fp32(&forward, QS_MEAN)[0], vectors_number(entry, "mean"), 0x1p-21);
+    assert_within((double)bound_fp32(&forward, QS_DEVIATION)[0], vectors_number(entry, "mean_abs_dev"), 0x1p-21);
+    vectors_list(entry, "y", expected);
+    assert_close(count, bound_fp32(&forward, QS_DST), expected, 0x1p-20, 0x1p-20, "y");
+    vectors_list(entry, "dx_numeric", expected);
+    assert_close(count, bound_fp32(&backward, QS_DIFF_SRC), expected, 0x1p-20, 0x1p-20, "dx");
+    assert_within(operand_sum(&backward, QS_DIFF_SCALE), vectors_number(entry, "dgamma"), 0x1p-18);
+    assert_within(operand_sum(&backward, QS_DIFF_SHIFT), vectors_number(entry, "dbeta"), 0x1p-18);
+    bound_release(&forward);
+    bound_release(&backward);
+}
+
+/* All entries; skips where no vectors are at hand. */
+static inline void check_l1_vectors(void (*make)(bound *b, const char *pass, int64_t count)) {
+    json_t *root = vectors_load("l1bn.json"), *entry;
+    size_t index;
+    if (!root) skip();
+    assert_true(json_array_size(root) > 0);
+    json_array_foreach(root, index, entry) check_l1_vector(entry, make);
+    json_decref(root);
 }
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counts what the process allocates: the entry points of glibc, under the names that a program may replace. For one file of a program.
  * COUNTING 0: another C library, or an allocator that a sanitizer has replaced; nothing is counted there. */
-#ifndef QSYNC_TESTS_ALLOCATIONS_H
-#define QSYNC_TESTS_ALLOCATIONS_H
+#ifndef QSYNC_TESTS_KIT_ALLOCATIONS
+#define QSYNC_TESTS_KIT_ALLOCATIONS
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include <stdatomic.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTING 0

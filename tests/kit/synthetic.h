@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Made-up clusters and profiles for tests of the DECIDE side: every case that plans can contain, priced by a roofline (the
- * larger of operations over speed and bytes over bandwidth), conversions by the line they follow, plausible statistics. Include after
- * cmocka.h. */
-#ifndef QSYNC_TESTS_SYNTHETIC_H
-#define QSYNC_TESTS_SYNTHETIC_H
+ * larger of operations over speed and bytes over bandwidth), conversions by the line they follow, plausible statistics. */
+#ifndef QSYNC_TESTS_KIT_SYNTHETIC
+#define QSYNC_TESTS_KIT_SYNTHETIC
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "kit.h"
 #include "qsync/costmodel.h"
-#include "schedule_support.h"
+#include "schedule.h"
 
 typedef struct synthetic_device {
     const char *name;

@@ -5,7 +5,7 @@
 #ifndef QSYNC_TESTS_SCHEDULE_CHECK_H
 #define QSYNC_TESTS_SCHEDULE_CHECK_H
 
-#include "schedule_support.h"
+#include "kit/schedule.h"
 
 typedef struct value {
     size_t begin, end, origin; /* bytes of the arena; origin: where the value began when it was written */
@@ -213,7 +213,7 @@ static inline void memory_play(const qs_schedule *schedule, const qs_graph *grap
     map.reducing = calloc((size_t)schedule->buckets + 1, sizeof *map.reducing);
     map.written = calloc((size_t)graph->parameters + 1, sizeof *map.written);
     const int host[] = {schedule->masters, schedule->running, schedule->state[0], schedule->images, schedule->labels, schedule->flag};
-    for (size_t i = 0; i < sizeof host / sizeof *host; i++)
+    for (size_t i = 0; i < COUNT_OF(host); i++)
         host_writes(&map, host[i]);
     for (int s = 0; s < schedule->steps; s++)
         step_play(&map, s);
@@ -285,6 +285,20 @@ static inline void schedule_check(const qs_schedule *schedule, const qs_graph *g
     for (int c = 0; c < QS_CATEGORY_COUNT; c++)
         sum += schedule->category_bytes[c];
     assert_int_equal(sum, schedule->live_bytes);
+}
+
+/* Bytes of the arena for one recipe everywhere, of kernels without scratch. */
+static inline size_t arena_bytes_of(const qs_graph *graph, const qs_job *job, const char *recipe_name, const char *half) {
+    const qs_recipe recipe = recipe_of(recipe_name);
+    const qs_recipe **list = recipes_uniform(graph, &recipe);
+    qs_lowering lowering = lowering_of(graph, job, QS_MODE_TRAIN, list);
+    lowering.half = qs_format_of(half);
+    lowering.context = NO_SCRATCH;
+    qs_schedule *schedule = lower(&lowering);
+    const size_t bytes = schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    free(list);
+    return bytes;
 }
 
 #endif

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products of codes, in all passes, with and without shift groups: what op checks by its definition and devices against the reference. */
-#ifndef QSYNC_TESTS_INTEGER_CASES_H
-#define QSYNC_TESTS_INTEGER_CASES_H
+#ifndef QSYNC_TESTS_KIT_INTEGER_CASES
+#define QSYNC_TESTS_KIT_INTEGER_CASES
+
+#include "kit.h"
 
 /* All passes in codes of format C, K steps of weights forward, J in the input gradient. */
 #define CODES(F, X, C, S, W, D, K, J, O, A)                                                                                      \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the processor reports, so that a test need not believe what was chosen for it. */
-#ifndef QSYNC_TESTS_PROCESSOR_H
-#define QSYNC_TESTS_PROCESSOR_H
+#ifndef QSYNC_TESTS_KIT_PROCESSOR
+#define QSYNC_TESTS_KIT_PROCESSOR
 
 #include <stdbool.h>
 

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cases at work, for tests of operators and devices: a case bound to memory with guard bytes around each operand and values that suit
- * the operand's role; and the properties every operator's own case list must have. Include after cmocka.h. */
-#ifndef QSYNC_TESTS_OP_SUPPORT_H
-#define QSYNC_TESTS_OP_SUPPORT_H
+ * the operand's role; and the properties every operator's own case list must have. */
+#ifndef QSYNC_TESTS_KIT_CASES
+#define QSYNC_TESTS_KIT_CASES
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "beside.h"
-#include "kit/compare.h"
-#include "kit/hadamard.h"
+#include "kit.h"
+#include "compare.h"
+#include "hadamard.h"
 #include "qsync/op.h"
-
-/* Fails the test with the library's message. */
-#define assert_ok(expression)                                                     \
-    do {                                                                          \
-        if ((expression) != QS_OK) fail_msg("%s: %s", #expression, qs_message()); \
-    } while (0)
 
 enum { GUARD = 64 }; /* bytes before and behind each operand, filled with GUARD_BYTE */
 #define GUARD_BYTE 0xA5
@@ -248,6 +237,40 @@ static inline void bound_share(bound *to, bound *from) {
         tensor_store(&to->operands[i], values);
         free(values);
     }
+}
+
+/* ---- The absmax that passes write beside a result ---- */
+
+static inline bool is_absmax_beside(const qs_case *one, int position) {
+    return one->operand[position].role == QS_ABSMAX && one->op->kind != QS_AUXILIARY;
+}
+
+/* Where a case has it, it must be the largest magnitude of what the pass stored, whatever that is. */
+static inline void check_absmax_beside(const qs_case *one, const qs_tensor *operands, const char *what) {
+    const int absmax = qs_case_position(one, QS_ABSMAX), dst = qs_case_position(one, QS_DST);
+    if (absmax < 0 || !one->operand[absmax].format || !is_absmax_beside(one, absmax)) return;
+    const qs_tensor *stored = &operands[dst >= 0 ? dst : qs_case_position(one, QS_DIFF_SRC)];
+    const int64_t count = qs_shape_count(&stored->shape);
+    float *values = malloc((size_t)count * sizeof *values), largest = 0;
+    assert_non_null(values);
+    qs_convert_to_fp32(stored->format, count, stored->data, values);
+    for (int64_t i = 0; i < count; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    free(values);
+    const float found = *(const float *)operands[absmax].data;
+    if (found != largest) fail_msg("%s: absmax is %.9g, of what is stored %.9g", what, (double)found, (double)largest);
+}
+
+/* ---- Values by hand ---- */
+
+/* The case, of fp32 alone, makes of the values `from` of one operand the values `to` of another, bit for bit. */
+static inline void check_by_hand(const char *text, qs_role source, const float *from, qs_role result, const float *to) {
+    bound b;
+    bound_parse(&b, text, 61);
+    memcpy(bound_fp32(&b, source), from, tensor_bytes(bound_tensor(&b, source)));
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, result), to, tensor_bytes(bound_tensor(&b, result)));
+    bound_release(&b);
 }
 
 /* ---- Properties of a case list ---- */

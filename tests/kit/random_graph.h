@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small random models for property tests: convolutions, batch norms, ReLU, dropout, sums and joined channels of any two values of a stage,
- * pooling between stages, and a random recipe for each operator. The same number gives the same model. Include after cmocka.h. */
-#ifndef QSYNC_TESTS_RANDOM_GRAPH_H
-#define QSYNC_TESTS_RANDOM_GRAPH_H
+ * pooling between stages, and a random recipe for each operator. The same number gives the same model. */
+#ifndef QSYNC_TESTS_KIT_RANDOM_GRAPH
+#define QSYNC_TESTS_KIT_RANDOM_GRAPH
 
-#include "schedule_support.h"
+#include "kit.h"
+#include "schedule.h"
 
 typedef struct dice {
     uint64_t key, counter;
