@@ -7,11 +7,12 @@
 #   circles   files of a room that call each other, directly or through others
 #   small     functions of at most five lines that stand at one place only
 #   internal  functions that files of one room share (qs__)
-# Compiles without optimisation into build/house (gcc: -fcallgraph-info). --json prints the figures as JSON.
+# Compiles without optimisation into build/house (gcc: -fcallgraph-info). --json prints the figures as JSON; --table prints those of the
+# usual ways as the table of ARCHITECTURE.md, beside the figures of commit 54c6408, before the rooms were redesigned from within.
 set -eu
 cd "$(dirname "$0")/.."
-json=0
-[ "${1:-}" != --json ] || { json=1; shift; }
+form=text
+case ${1:-} in --json | --table) form=${1#--}; shift ;; esac
 [ $# -gt 0 ] || set -- qs_schedule_lower qs_plan_make qs__trainer_step qs_executor_run
 build=${QS_HOUSE_BUILD:-build/house}
 mkdir -p "$(dirname "$build")"
@@ -39,7 +40,7 @@ find "$build" -name '*.ci' -exec cat {} + | awk -v root="$PWD/src/" '
 
 find src -name '*.[ch]' -o -name '*.inc' -o -name '*.def' | sort > "$build/files.txt"
 # shellcheck disable=SC2046
-awk -v json=$json -v roots="$*" '
+awk -v form="$form" -v roots="$*" '
     FNR == 1 { path = FILENAME; sub(/^src\//, "", path) }
     FILENAME ~ /calls.txt$/ && $1 == "d" { split($0, part, "\t"); file[part[2]] = part[3]; line[part[2]] = part[4]; next }
     FILENAME ~ /calls.txt$/ { split($0, part, "\t"); callees[part[2]] = callees[part[2]] "\t" part[3]; next }
@@ -56,6 +57,19 @@ awk -v json=$json -v roots="$*" '
             if (end_of[file[name], i] >= line[name]) return end_of[file[name], i] - line[name] + 1
         return 1
     }
+    function table_head() {
+        before["qs_schedule_lower"] = "312 · 46 · 2893 · 161"
+        before["qs_plan_make"] = "817 · 94 · 7606 · 393"
+        before["qs__trainer_step"] = "226 · 50 · 1873 · 110"
+        before["qs_executor_run"] = "49 · 14 · 385 · 19"
+        before["circles"] = "15; 64"
+        before["functions"] = 4481
+        before["small"] = 318
+        before["internal"] = 741
+        before["lines"] = 67423
+        print "| | before | now |\n|---|---|---|"
+    }
+    function table_row(text, key, now) { printf "| %s | %s | %s |\n", text, key in before ? before[key] : "", now }
     function room_of(name,    room) { room = file[name]; sub(/\/.*/, "", room); return room }
     function way(start,    queue, first, last, name, part, i, count, on, in_file, places) {
         functions = files = length_ = changes = 0
@@ -96,14 +110,23 @@ awk -v json=$json -v roots="$*" '
             for (j in node) if ((i, j) in reach && (j, i) in reach) member[j] = circles
         }
         count = split(roots, root, " ")
+        if (form == "json") printf "{\"ways\": {"
+        if (form == "table") table_head()
         for (i = 1; i <= count; i++) {
             if (!(root[i] in file)) { print "no function " root[i] > "/dev/stderr"; exit 2 }
             way(root[i])
-            if (json) printf "%s\"%s\": {\"functions\": %d, \"files\": %d, \"lines\": %d, \"room_changes\": %d}", i == 1 ? "{\"ways\": {" : ", ", root[i], functions, files, length_, changes
+            if (form == "json") printf "%s\"%s\": {\"functions\": %d, \"files\": %d, \"lines\": %d, \"room_changes\": %d}", i == 1 ? "" : ", ", root[i], functions, files, length_, changes
+            else if (form == "table") table_row("way of `" root[i] "`: functions · files · lines · calls from room to room", root[i], functions " · " files " · " length_ " · " changes)
             else printf "%-20s %4d functions in %3d files, %5d lines; %4d calls from room to room\n", root[i], functions, files, length_, changes
         }
-        if (json) printf "},\n \"circles\": %d, \"files_in_circles\": %d, \"functions\": %d, \"small\": %d, \"internal\": %d, \"lines\": %d}\n", circles, circled, all, small, internal, total
-        else {
+        if (form == "json") printf "},\n \"circles\": %d, \"files_in_circles\": %d, \"functions\": %d, \"small\": %d, \"internal\": %d, \"lines\": %d}\n", circles, circled, all, small, internal, total
+        else if (form == "table") {
+            table_row("circles of files that call each other; files in them", "circles", circles + 0 "; " circled + 0)
+            table_row("functions", "functions", all)
+            table_row("functions of at most five lines that are used at one place", "small", small)
+            table_row("functions that files of one room share (`qs__`)", "internal", internal)
+            table_row("lines of source", "lines", total)
+        } else {
             printf "circles of files: %d, with %d files\n", circles, circled
             for (j in member) print "  circle " member[j] ": " j | "sort"
             close("sort")
