@@ -187,9 +187,9 @@ typedef struct qs_fit_piece {
     double us_per_element, us, r2, worst_residual, mean_residual;
 } qs_fit_piece;
 
-/* Steps of a conversion to or from integers: one; one for each index of axis 0 (output channels of weights) or of axis 1 (input
- * channels); shift groups of channels. Maxima of channels for the latter are columns. One step of transformed values: in blocks along
- * axis 1, or across the rows of axis 0. Output channels while the maxima of columns fall off. */
+/* Steps of a conversion to or from integers: one for the tensor; one for each index of axis 0 (output channels of weights) or of axis 1
+ * (input channels: a column); shift groups of channels, whose maxima a pass over columns finds; one step of transformed values, in blocks
+ * along axis 1 or across the rows of axis 0; steps of output channels by a pass that notes the maxima of columns as well. */
 typedef enum qs_conversion_steps {
     QS_STEPS_TENSOR,
     QS_STEPS_CHANNEL,

@@ -178,7 +178,7 @@ typedef struct qs_train_result {
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
     int64_t promotions_refused;
     int64_t promotion_bytes;  /* by which the arena grew through promotions, on the rank where most */
-    double promotion_share;   /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most (§6) */
+    double promotion_share;   /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
     double seconds;           /* of training steps, without evaluation */
     double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
     double images_per_second; /* global batch / median step */
@@ -243,7 +243,7 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back
  * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
 
-/* Promotion (fp-assignment.md §6). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
+/* Promotion (docs/method.md §7.5). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
  * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above:
  * lowered again, held against the memory limits, all or none; where all together do not fit, one by one, those that overflow most first.
  * Overflows and elements are those of ranks where it stands below that format: classes need not be alike. What any rank refuses is logged
@@ -281,8 +281,8 @@ QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char 
 /* A slice through the loss around trained weights w, along one random direction d: the loss at w + alpha d for alpha from -range to range.
  *
  * The direction is normal, then each filter of it (the weights of one output channel of a convolution or linear operator) is scaled to the
- * norm of that filter of w, so that slices of differently scaled networks compare; biases, scales and shifts stay (Li et al. 2018,
- * "Visualizing the loss landscape of neural nets", §4).
+ * norm of that filter of w, so that slices of differently scaled networks compare; biases, scales and shifts stay
+ * (docs/method.md eq. (12.1)).
  *
  * The loss is the one that training sees, over the first batches of its first epoch without augmentation: in the arithmetic of the plan,
  * normalised by the batch's statistics, draws keyed by seed and step, so the same at every point. At alpha = 0 it is, bit for bit, the
