@@ -10,6 +10,9 @@
 #undef QS_BENCH
 
 /* Reads the command line of a benchmark, which takes no plain arguments. */
-qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done);
+static inline qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done) {
+    int first = 0;
+    return options_parse(table, usage, argc, argv, &first, done);
+}
 
 #endif

@@ -47,7 +47,7 @@ static qs_status node_add(qs_graph *graph, const char *op, int first, int second
     const int input[2] = {first, second};
     char name[32];
     snprintf(name, sizeof name, "n%d", graph->nodes);
-    return qs_graph_add(graph, name, op, strcmp(op, "conv2d") == 0 ? &conv : NULL, second < 0 ? 1 : 2, input, outputs, false, at);
+    return qs_graph_add(graph, name, op, qs_op_of(op) == qs_op_of("conv2d") ? &conv : NULL, second < 0 ? 1 : 2, input, outputs, false, at);
 }
 
 /* All values so far may be read; the oldest falls out of sight once it has been. */

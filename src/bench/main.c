@@ -8,11 +8,6 @@ static const program_command benches[] = {
 #undef QS_BENCH
 };
 
-qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done) {
-    int first = 0;
-    return options_parse(table, usage, argc, argv, &first, done);
-}
-
 int main(int argc, char **argv) {
     static const program bench = {
         .name = "qsync-bench",

@@ -69,12 +69,12 @@ static bool is_value(qs_role role) {
 
 static const qs_format *operand_format(const qs_case *one, qs_role role, const qs_format *format) {
     const bool fixed = one->op->norm && one->op->norm->quantized && role == QS_SRC;
-    if (fixed || (role == QS_DST && strcmp(one->op->name, "quantize") == 0)) return qs_format_of("int8");
+    if (fixed || (role == QS_DST && one->op->converts)) return qs_format_of("int8");
     return is_value(role) ? format : qs_format_of("fp32");
 }
 
 static qs_case case_of(const shape *of, const char *op, const char *pass, const char *format) {
-    qs_case one = qs_case_make(op, pass, &(qs_attributes){.batched = strcmp(op, "quantize") == 0});
+    qs_case one = qs_case_make(op, pass, &(qs_attributes){.batched = qs_op_of(op)->converts});
     const bool quantized = one.op->norm && one.op->norm->quantized;
     for (int i = 0; i < one.operands; i++) {
         const qs_role role = one.operand[i].role;

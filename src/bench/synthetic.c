@@ -36,7 +36,7 @@ qs_status synthetic_lookup(void *context, const qs_case *one, const char *case_t
     synthetic_costs *costs = context;
     qs_class_profile *profile = &costs->profile;
     *out = (qs_kernel_row){.kernel = "synthetic", .scratch_bytes = one->op->kind == QS_ADJUSTABLE ? SCRATCH : 0};
-    if (one->op->kind == QS_AUXILIARY || strcmp(one->op->name, "add") == 0) QS_TRY(conversion_note(costs, one));
+    if (one->op->kind == QS_AUXILIARY || one->op == qs_op_of("add")) QS_TRY(conversion_note(costs, one));
     QS_TRY(qs_grow(&profile->kernel, &costs->kernels, (size_t)profile->kernels + 1, sizeof *profile->kernel));
     qs_kernel_cost *row = &profile->kernel[profile->kernels];
     row->us = row->us_low = row->us_high = case_us(costs->device, one);

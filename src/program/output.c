@@ -106,7 +106,25 @@ double median(double *numbers, int count) {
     return quantile(numbers, count, 0.5);
 }
 
+static const char *name_of_program;
+static bool told;
 static double last_line;
+
+void program_name_set(const char *name) {
+    name_of_program = name;
+}
+
+const char *program_name(void) {
+    return name_of_program;
+}
+
+bool failure_is_told(void) {
+    return told;
+}
+
+void failure_told_set(void) {
+    told = true;
+}
 
 void progress_show(double fraction, const char *format, ...) {
     char text[160];

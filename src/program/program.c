@@ -11,19 +11,6 @@
 #endif
 
 static const program *running;
-static bool told;
-
-const char *program_name(void) {
-    return running->name;
-}
-
-bool failure_is_told(void) {
-    return told;
-}
-
-void failure_told_set(void) {
-    told = true;
-}
 
 static bool is_silent_rank(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -47,7 +34,7 @@ static void help_print(void) {
 
 static void log_line(void *context, qs_log_level level, const char *line) {
     const int *lowest = context;
-    if ((int)level < *lowest || (level == QS_LOG_INFO && told)) return;
+    if ((int)level < *lowest || (level == QS_LOG_INFO && failure_is_told())) return;
     progress_end();
     fprintf(stderr, "%s: %s%s\n", running->name, level == QS_LOG_WARNING ? "warning: " : "", line);
 }
@@ -70,7 +57,8 @@ static qs_status command_run(int argc, char **argv) {
 int program_run(const program *one, int argc, char **argv) {
     static int lowest = QS_LOG_INFO;
     running = one;
-    told = is_silent_rank();
+    program_name_set(one->name);
+    if (is_silent_rank()) failure_told_set();
     if (getenv("QSYNC_DEBUG")) lowest = QS_LOG_DEBUG;
     signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is a failed write like any other */
     qs_log_set(log_line, &lowest);
@@ -78,6 +66,6 @@ int program_run(const program *one, int argc, char **argv) {
     /* An earlier flush may have failed: the stream remembers. */
     if (status == QS_OK && (fflush(stdout) != 0 || ferror(stdout))) status = qs_fail(QS_FAILED, "standard output could not be written");
     if (status != QS_OK) progress_end();
-    if (status != QS_OK && !told) fprintf(stderr, "%s: %s\n", running->name, qs_message());
+    if (status != QS_OK && !failure_is_told()) fprintf(stderr, "%s: %s\n", running->name, qs_message());
     return qs_status_exit_code(status);
 }

@@ -105,6 +105,8 @@ qs_status names_each(const char *list, qs_status (*visit)(void *context, const c
 
 /* ---- Output (output.c) --------------------------------------------------------------------------------------------------- */
 
+/* Sets the name under which the program speaks. */
+void program_name_set(const char *name);
 /* Prints a JSON value on stdout and releases it; a NULL value is QS_OUT_OF_MEMORY. */
 qs_status json_print(json_t *value);
 /* A number, or null where it is not finite (no epoch was run, nothing was measured). */
