@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Milliseconds to plan for 32 devices on graphs of the size of resnet50 and BERT-base with made-up costs: from scratch, and again for
+# Milliseconds to plan for 32 devices on graphs of the size of resnet50 and BERT-base with synthetic costs: from scratch, and again for
 # another memory budget or other devices. Several runs, the median of each figure is kept. BENCH_ROUNDS (5). And per cent of sum of Omega by
 # which planner qsync lies above the proven optimum on random models of up to 12 operators (gap.median, gap.worst), beside qsync-heap
 # (gap.heap_median, gap.heap_worst) and uniform (gap.uniform_median, gap.uniform_worst), over the gap.nontrivial of gap.scenes in which

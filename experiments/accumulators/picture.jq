@@ -17,9 +17,11 @@ def style: if .[0] == "formula" then {"0": {title: "PP = 0", color: "#1b9e77"}, 
     | .[0].seed as $seed | map(select(.seed == $seed)) | smooth;
   {title: "training loss, first seed; what leaves the picture diverges", width: 1100, height: (360 * ($settings | length) + 30),
    columns: ($adders | length), panels: [$settings[] as $setting | series($setting; ["baseline", "0"]; "nearest-even") as $baseline
-   | $adders[] as $adder | ($runs | map(select(setting == $setting and .adder == $adder and .widths != "baseline") | widths) | unique) as $tried
+   | $adders[] as $adder | ($runs | map(select(setting == $setting and .adder == $adder and .widths != "baseline") | widths)
+       | unique) as $tried
    | if $tried == [] then {} else
      {title: "\($setting[0]), \($setting[2]) images: \($adder)", x: {label: "step"},
       y: {low: (0.94 * ($baseline | map(.[1]) | min)), high: (1.2 * $baseline[0][1])},
       series: ([{title: "baseline", color: "#999999", width: 3, data: $baseline}]
-               + [$tried[] as $one | series($setting; $one; $adder) as $data | select($data != []) | ($one | style) + {width: 2, $data}])} end]}
+               + [$tried[] as $one | series($setting; $one; $adder) as $data | select($data != []) | ($one | style) + {width: 2,
+                   $data}])} end]}

@@ -10,6 +10,8 @@ include "csv";
 | {title: "Rank correlation of indicators with the measured gradient noise, all operators and recipes", width: 1080, height: 440,
    panels: [{y: {label: "Spearman", low: 0, high: 1}, legend: "right",
              x: {ticks: [range($models | length) as $m | [$m * (($bars | length) + 1.5) + (($bars | length) - 1) / 2, $models[$m]]]},
-             series: [range($bars | length) as $b | {title: $bars[$b], color: $colors[$b % ($colors | length)], draw: "bars", width: 1, data:
-                [range($models | length) as $m | ($rows | map(select(model_of == $models[$m] and bar_of == $bars[$b])) | numbers("spearman") | mean) as $mean
+             series: [range($bars | length) as $b | {title: $bars[$b], color: $colors[$b % ($colors | length)], draw: "bars", width: 1,
+                 data:
+                [range($models | length) as $m | ($rows | map(select(model_of == $models[$m] and bar_of == $bars[$b]))
+                    | numbers("spearman") | mean) as $mean
                  | select($mean != null) | [$m * (($bars | length) + 1.5) + $b, $mean]]}]}]}

@@ -13,5 +13,6 @@ csv_rows as $rows | ($rows | first_seen(.model)) as $models
    | ($mine | first_seen(.operator)) as $operators
    | {title: "\($model): ranks of operators by omega in \($mine[0].recipe)", legend: "none",
       x: {label: "iteration"}, y: {label: "rank (1: most sensitive)", low: (($operators | length) + 0.5), high: 0.5},
-      series: [$operators[] as $operator | ($mine | map(select(.operator == $operator) | [(.iteration | tonumber), (.rank | tonumber)])) as $data
+      series: [$operators[] as $operator | ($mine | map(select(.operator == $operator) | [(.iteration | tonumber), (.rank
+          | tonumber)])) as $data
                | {title: $operator, at_end: true, color: (($data[-1][1] - 1) / ([($operators | length) - 1, 1] | max) | palette), $data}]}]}

@@ -13,6 +13,7 @@ csv_rows as $rows | ($rows | first_seen(.model)) as $models
       x: {label: "sum of omega by the qsync indicator", low: 0, high: ($right * 1.15)},
       y: {label: "test accuracy, per cent", low: ($all[0] - 2 * $room), high: ($all[1] + $room)},
       marks: [{y: ($fp32 | min), to: ($fp32 | max), color: "#cfe8df"}],
-      series: ([$indicators[] as [$name, $color] | ($mine | map(select(.indicator == $name) | [(.sum_omega | tonumber), 100 * (.test_accuracy | tonumber)])) as $data
+      series: ([$indicators[] as [$name, $color] | ($mine | map(select(.indicator == $name) | [(.sum_omega | tonumber),
+          100 * (.test_accuracy | tonumber)])) as $data
                 | select($data != []) | {title: $name, $color, draw: "points", $data}]
                + [{title: "fp32, no limit: range over seeds", color: "#cfe8df", draw: "boxes", data: []}])}]}

@@ -8,4 +8,5 @@ csv_rows as $rows | ($rows | first_seen(.variant)) as $variants
    height: 340, columns: ($variants | length), panels: [$variants[] as $variant | ($rows | map(select(.variant == $variant))) as $mine
    | {title: "\($mine[0].recipe), \($mine[0].norm)", legend: "none", x: {label: "along the direction"},
       y: {label: (if $variant == $variants[0] then "loss" else "" end), low: ($all[0] - $edge), high: ($all[1] + $edge)},
-      series: ($mine | group_by([.seed, .direction]) | map({width: 2, data: map([(.alpha | tonumber), (if .loss == "" then null else .loss | tonumber end)])}))}]}
+      series: ($mine | group_by([.seed, .direction]) | map({width: 2, data: map([(.alpha | tonumber),
+          (if .loss == "" then null else .loss | tonumber end)])}))}]}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
 # ranks: 2
-# Gradients on a narrow wire, from profile to report: the profile measures it, the plan follows the profile, the run follows the plan.
+# Gradients on a compressed wire, from profile to report: the profile measures it, the plan follows the profile, the run follows the plan.
 . "$(dirname "$0")/check.inc"
 folder=$(dirname "$0")
 
