@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the verbs share beside program.h: job and cluster options, and the session (communicator and device). */
+/* What the verbs share beside program.h: job and cluster options, and the worker: one rank with its communicator and device. */
 #ifndef QSYNC_CLI_H
 #define QSYNC_CLI_H
 
@@ -8,7 +8,7 @@
 #include "qsync/planner.h"
 #include "qsync/profiler.h"
 
-/* ---- Job, cluster, session ------------------------------------------------------------------------------------------------ */
+/* ---- Job, cluster, worker ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_SETTINGS = 12 }; /* of all optimisers, equal names once */
 
@@ -36,33 +36,33 @@ const char *optimizer_names(void); /* "sgd or adam" */
  * refuses a contradiction instead of ignoring it. */
 void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
 
-typedef struct session_options {
+typedef struct worker_options {
     const char *cluster, *backend;
     int threads;
     const char *class_name; /* of the cluster, this class alone on one rank; NULL: all of them */
     bool unpinned;          /* threads go where the system likes */
     const char *command;    /* what all ranks must have in common */
     const qs_job *job;
-} session_options;
-void session_options_add(session_options *options, const char *command, const qs_job *job, option_table *table);
+} worker_options;
+void worker_options_add(worker_options *options, const char *command, const qs_job *job, option_table *table);
 
 /* One process of a run: its communicator, cluster, class and device. */
-typedef struct session {
+typedef struct worker {
     qs_comm *comm;
     qs_cluster cluster;
     int class_index;
     qs_device *device;
     bool pinned; /* every thread of this rank has a core of its own */
-} session;
+} worker;
 /* Opens communicator, cluster (file, or a single rank), and this rank's device, pins its threads where cores suffice, and has all ranks
  * of a class take the kernels that its first one finds in the user's cache, so that they run alike; `before` is
  * what came of this rank's options and files, so that what fails on one rank alone is told and stops all. QS_USAGE when the number of
  * ranks does not match. */
-qs_status session_open(const session_options *options, qs_status before, session *out);
-/* Ends a session after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one that the
- * others cannot know of is told here and ends the whole run at once. */
-qs_status session_end(session *one, qs_status status);
-bool session_is_first(const session *one);
+qs_status worker_open(const worker_options *options, qs_status before, worker *out);
+/* Closes a worker after `status`, which it returns. A failure that all ranks agreed on ("rank N: ...") is told by rank N alone; one
+ * that the others cannot know of is told here and ends the whole run at once. */
+qs_status worker_end(worker *one, qs_status status);
+bool worker_is_first(const worker *one);
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);
 

@@ -4,18 +4,18 @@
 
 typedef struct eval_work {
     job_options job;
-    session_options where;
+    worker_options where;
     const char *weights;
     char model[QS_NAME]; /* of the weights */
     int64_t test_limit;
     bool json;
 } eval_work;
 
-static qs_status evaluated(const eval_work *work, const session *here) {
+static qs_status evaluated(const eval_work *work, const worker *here) {
     qs_evaluation result = {0};
     const int64_t limit = here->cluster.class_[here->class_index].memory_limit;
     QS_TRY(qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm, &result));
-    if (!session_is_first(here)) return QS_OK;
+    if (!worker_is_first(here)) return QS_OK;
     if (work->json)
         return json_print(
             json_pack("{s:f,s:f,s:I}", "accuracy", result.accuracy, "loss", result.loss, "samples", (json_int_t)result.samples));
@@ -38,7 +38,7 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);
-    session_options_add(&work->where, "eval", &work->job.job, &table);
+    worker_options_add(&work->where, "eval", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_SET | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
@@ -51,10 +51,10 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
 
 qs_status verb_eval(int argc, char **argv) {
     eval_work work = {0};
-    session here;
+    worker here;
     bool done = false;
     const qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
-    QS_TRY(session_open(&work.where, status, &here));
-    return session_end(&here, evaluated(&work, &here));
+    QS_TRY(worker_open(&work.where, status, &here));
+    return worker_end(&here, evaluated(&work, &here));
 }

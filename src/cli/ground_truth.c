@@ -22,7 +22,7 @@ typedef struct comparison {
     qs_cluster cluster;
     const qs_class *class_;
     qs_device *device;
-    session here;                   /* without a cluster file */
+    worker here;                    /* without a cluster file */
     qs_recipe recipe[MOST_RECIPES]; /* fp32, then those of the truth from the highest to the lowest */
     int recipes;
     qs_graph *graph;
@@ -48,7 +48,7 @@ static const option_row option_rows[] = {
 void ground_truth_options_add(ground_truth_options *o, option_table *table) {
     job_options_start(&o->job);
     job_options_add(&o->job, table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_PROFILED);
-    session_options_add(&o->where, "indicator", &o->job.job, table);
+    worker_options_add(&o->where, "indicator", &o->job.job, table);
     OPTIONS_ADD(table, option_rows, o);
 }
 
@@ -73,7 +73,7 @@ static qs_status class_find(comparison *one) {
 static qs_status device_open(comparison *one) {
     if (!one->options->where.cluster) {
         if (one->options->class_name) return qs_fail(QS_USAGE, "--class %s: it is a class of --cluster FILE", one->options->class_name);
-        QS_TRY(session_open(&one->options->where, QS_OK, &one->here));
+        QS_TRY(worker_open(&one->options->where, QS_OK, &one->here));
         one->class_ = &one->here.cluster.class_[one->here.class_index];
         one->device = one->here.device;
         return QS_OK;
@@ -333,5 +333,5 @@ qs_status ground_truth_run(ground_truth_options *options, const option_table *ta
     if (options->out) QS_TRY(output_check(options->out));
     qs_status status = compare(&one, recipes, recipe, json);
     comparison_release(&one);
-    return one.here.comm ? session_end(&one.here, status) : status;
+    return one.here.comm ? worker_end(&one.here, status) : status;
 }

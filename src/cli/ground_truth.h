@@ -7,7 +7,7 @@
 
 typedef struct ground_truth_options {
     job_options job;
-    session_options where;
+    worker_options where;
     const char *class_name; /* of --cluster; NULL: its only class */
     int seeds, warm_up;
     bool stochastic_floats;

@@ -6,7 +6,7 @@
 
 typedef struct landscape_work {
     job_options job;
-    session_options where;
+    worker_options where;
     qs_landscape_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
@@ -40,7 +40,7 @@ static void landscape_print(const landscape_work *work, const qs_landscape *land
     }
 }
 
-static qs_status measured(landscape_work *work, const session *here) {
+static qs_status measured(landscape_work *work, const worker *here) {
     qs_landscape landscape = {0};
     qs_landscape_options *options = &work->options;
     options->job = &work->job.job;
@@ -50,7 +50,7 @@ static qs_status measured(landscape_work *work, const session *here) {
     options->progress = progress;
     QS_TRY(qs_landscape_measure(options, here->device, here->comm, &landscape));
     qs_status status = QS_OK;
-    if (session_is_first(here)) {
+    if (worker_is_first(here)) {
         progress_end();
         if (work->json)
             status = landscape_json(work, &landscape);
@@ -87,7 +87,7 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);
-    session_options_add(&work->where, "landscape", &work->job.job, &table);
+    worker_options_add(&work->where, "landscape", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_SET | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
@@ -105,12 +105,12 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
 
 qs_status verb_landscape(int argc, char **argv) {
     landscape_work work = {0};
-    session here;
+    worker here;
     bool done = false;
     qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
-    status = session_open(&work.where, status, &here);
-    if (status == QS_OK) status = session_end(&here, measured(&work, &here));
+    status = worker_open(&work.where, status, &here);
+    if (status == QS_OK) status = worker_end(&here, measured(&work, &here));
     qs_plan_release(&work.plan);
     return status;
 }

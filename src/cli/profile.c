@@ -169,7 +169,7 @@ static qs_status profile_out(const qs_profile *profile, const char *out, bool js
 typedef struct profile_work {
     qs_profile_options options;
     job_options job;
-    session_options where;
+    worker_options where;
     const char *out, *class_name, *context, *batches, *recipes;
     const char *check;
     profile_checks checks;
@@ -261,7 +261,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     option_table table = {0};
     qs_profile_options_default(options);
     job_options_start(&work->job);
-    session_options_add(&work->where, "profile", &work->job.job, &table);
+    worker_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
@@ -275,7 +275,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
 }
 
 /* Nothing is kept beside a device or a pipe. */
-static qs_status partial_prepare(profile_work *work, const session *here) {
+static qs_status partial_prepare(profile_work *work, const worker *here) {
     struct stat facts;
     if (stat(work->out, &facts) == 0 && !S_ISREG(facts.st_mode)) return QS_OK;
     if (qs_comm_size(here->comm) == 1) return qs_format_text(&work->partial, "%s.partial", work->out);
@@ -291,8 +291,8 @@ static qs_status old_read(profile_work *work) {
     return batches_take(work->out, &work->old, &work->options);
 }
 
-static qs_status work_prepare(profile_work *work, const session *here) {
-    if (session_is_first(here)) QS_TRY(output_check(work->out));
+static qs_status work_prepare(profile_work *work, const worker *here) {
+    if (worker_is_first(here)) QS_TRY(output_check(work->out));
     QS_TRY(partial_prepare(work, here));
     QS_TRY(profile_checks_read(work->check, &work->checks));
     return old_read(work);
@@ -305,9 +305,9 @@ static qs_status profile_keep(profile_work *work, qs_profile *profile) {
     return profile_out(&work->old, work->out, work->json);
 }
 
-static qs_status profiled(profile_work *work, const session *here, qs_profile *profile) {
+static qs_status profiled(profile_work *work, const worker *here, qs_profile *profile) {
     QS_TRY(qs_comm_agree(here->comm, work_prepare(work, here)));
-    interruption_prepare(work->partial, session_is_first(here));
+    interruption_prepare(work->partial, worker_is_first(here));
     work->options.partial = work->partial;
     work->options.checks = work->checks.count;
     work->options.check = work->checks.plan;
@@ -316,11 +316,11 @@ static qs_status profiled(profile_work *work, const session *here, qs_profile *p
     work->options.job = &work->job.job;
     work->options.cluster = &here->cluster;
     work->options.data_folder = work->job.data_folder;
-    work->options.progress = session_is_first(here) ? progress : NULL;
+    work->options.progress = worker_is_first(here) ? progress : NULL;
     QS_TRY(qs_profile_measure(&work->options, here->device, here->comm, profile));
     if (work->hessian) QS_TRY(qs_profile_hessian(&work->options, here->device, here->comm, profile));
     qs_status status = QS_OK;
-    if (session_is_first(here)) {
+    if (worker_is_first(here)) {
         progress_end();
         status = profile_checks_predict(&work->checks, &here->cluster, &work->job.job, profile);
         if (status == QS_OK) status = profile_keep(work, profile);
@@ -389,18 +389,18 @@ done:
 
 qs_status verb_profile(int argc, char **argv) {
     profile_work work = {0};
-    session here;
+    worker here;
     qs_profile profile = {0};
     bool done = false;
     qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
     if (status == QS_OK && work.estimate) return estimated(&work);
-    QS_TRY(session_open(&work.where, status, &here));
+    QS_TRY(worker_open(&work.where, status, &here));
     status = profiled(&work, &here, &profile);
     qs_profile_release(&profile);
     qs_profile_release(&work.old);
     profile_checks_release(&work.checks);
-    status = session_end(&here, status);
+    status = worker_end(&here, status);
     kept_file = NULL;
     free(work.partial);
     return status;

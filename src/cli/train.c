@@ -122,7 +122,7 @@ static qs_status result_out(const qs_cluster *cluster, const qs_train_result *re
 
 typedef struct train_work {
     job_options job;
-    session_options where;
+    worker_options where;
     qs_train_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
@@ -183,7 +183,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);
-    session_options_add(&work->where, "train", &work->job.job, &table);
+    worker_options_add(&work->where, "train", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
@@ -202,19 +202,19 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     return QS_OK;
 }
 
-static qs_status trained(train_work *work, const session *here) {
+static qs_status trained(train_work *work, const worker *here) {
     qs_train_options *options = &work->options;
     qs_train_result result = {0};
     options->job = &work->job.job;
     options->cluster = &here->cluster;
     options->plan = work->plan_path ? &work->plan : NULL;
     options->data_folder = work->job.data_folder;
-    if (session_is_first(here)) {
+    if (worker_is_first(here)) {
         options->progress = progress;
         options->epoch_done = epoch_done;
     }
     qs_status status = qs_train(options, here->device, here->comm, &result);
-    if (status == QS_OK && session_is_first(here)) {
+    if (status == QS_OK && worker_is_first(here)) {
         progress_end();
         status = result_out(&here->cluster, &result, options->run_folder, work->json);
     }
@@ -224,12 +224,12 @@ static qs_status trained(train_work *work, const session *here) {
 
 qs_status verb_train(int argc, char **argv) {
     train_work work = {0};
-    session here;
+    worker here;
     bool done = false;
     qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
-    status = session_open(&work.where, status, &here);
-    if (status == QS_OK) status = session_end(&here, trained(&work, &here));
+    status = worker_open(&work.where, status, &here);
+    if (status == QS_OK) status = worker_end(&here, trained(&work, &here));
     qs_plan_release(&work.plan);
     return status;
 }

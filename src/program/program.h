@@ -29,8 +29,7 @@ int program_run(const program *one, int argc, char **argv);
 /* The name of the program that runs. */
 const char *program_name(void);
 
-/* Under a launcher rank 0 speaks for all, until a session knows better: true when the failure at hand has been told, or is another rank's
- * to tell. */
+/* Under a launcher rank 0 speaks for all: true when the failure at hand has been told, or is another rank's to tell. */
 bool failure_is_told(void);
 void failure_told_set(void);
 

@@ -7,26 +7,26 @@
 #include "cli.h"
 #include "qsync/tuning.h"
 
-static const option_row session_rows[] = {
-    {OPTION(session_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
-    {OPTION(session_options, backend, "backend", "NAME", "device without a cluster file: cpu or ref"), .standard = "cpu"},
-    {OPTION(session_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
-    {OPTION(session_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},
+static const option_row worker_rows[] = {
+    {OPTION(worker_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
+    {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu or ref"), .standard = "cpu"},
+    {OPTION(worker_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
+    {OPTION(worker_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},
 };
 
-void session_options_add(session_options *o, const char *command, const qs_job *job, option_table *table) {
-    *o = (session_options){.command = command, .job = job};
-    OPTIONS_ADD(table, session_rows, o);
+void worker_options_add(worker_options *o, const char *command, const qs_job *job, option_table *table) {
+    *o = (worker_options){.command = command, .job = job};
+    OPTIONS_ADD(table, worker_rows, o);
 }
 
-static qs_status ranks_check(const session_options *options, const session *one) {
+static qs_status ranks_check(const worker_options *options, const worker *one) {
     const int wanted = qs_cluster_ranks(&one->cluster), have = qs_comm_size(one->comm);
     if (wanted == have) return QS_OK;
     return qs_fail(QS_USAGE, "%s wants %d ranks, this run has %d: start it with mpirun -n %d",
                    options->cluster ? options->cluster : "a run without --cluster", wanted, have, wanted);
 }
 
-static qs_status device_open(session *one) {
+static qs_status device_open(worker *one) {
     const qs_class *class_ = &one->cluster.class_[one->class_index];
     const qs_device_options options = {.backend = class_->backend, .threads = class_->threads, .isa = class_->isa, .speed = class_->speed};
     return qs_device_open(&options, &one->device);
@@ -64,7 +64,7 @@ static qs_status class_keep(const char *name, qs_cluster *cluster) {
     return QS_OK;
 }
 
-static qs_status session_start(const session_options *options, session *one) {
+static qs_status worker_start(const worker_options *options, worker *one) {
     if (options->cluster)
         QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
     else
@@ -79,15 +79,15 @@ static qs_status session_start(const session_options *options, session *one) {
     return QS_OK;
 }
 
-static void session_close(session *one) {
+static void worker_close(worker *one) {
     qs_device_close(one->device);
     qs_cluster_release(&one->cluster);
     qs_comm_close(one->comm);
-    *one = (session){0};
+    *one = (worker){0};
 }
 
 /* The message goes out before any rank ends: a launcher kills the others as soon as one has failed. */
-static void failure_tell(const session *one, qs_status status) {
+static void failure_tell(const worker *one, qs_status status) {
     int rank = -1;
     const bool agreed = sscanf(qs_message(), "rank %d:", &rank) == 1;
     progress_end();
@@ -98,14 +98,14 @@ static void failure_tell(const session *one, qs_status status) {
     (void)qs_comm_barrier(one->comm);
 }
 
-qs_status session_end(session *one, qs_status status) {
+qs_status worker_end(worker *one, qs_status status) {
     if (status != QS_OK && qs_comm_size(one->comm) > 1) failure_tell(one, status);
-    session_close(one);
+    worker_close(one);
     return status;
 }
 
 /* Ranks with different commands would wait for one another for ever. */
-static qs_status session_compare(const session_options *options, const session *one) {
+static qs_status worker_compare(const worker_options *options, const worker *one) {
     char cluster[32], job[32];
     qs_cluster_signature(&one->cluster, cluster);
     qs_job_signature(options->job, job);
@@ -115,7 +115,7 @@ static qs_status session_compare(const session_options *options, const session *
 }
 
 /* All ranks learn what each may run on; every rank deals the cores of its machine in the same way. */
-static qs_status session_pin(bool unpinned, session *one) {
+static qs_status worker_pin(bool unpinned, worker *one) {
     const int ranks = qs_comm_size(one->comm), rank = qs_comm_rank(one->comm), threads = one->cluster.class_[one->class_index].threads;
     qs_cores mine, *all = NULL;
     int core[QS_MOST_CORES];
@@ -137,7 +137,7 @@ done:
 }
 
 /* The kernels of a class, from the cache that its first rank reads, as text to all ranks of it. */
-static qs_status class_kernels_share(session *one, int class_index, int root) {
+static qs_status class_kernels_share(worker *one, int class_index, int root) {
     qs_tuning tuning = {0};
     qs_device_info info;
     char *path = NULL, *text = NULL;
@@ -162,22 +162,22 @@ static qs_status class_kernels_share(session *one, int class_index, int root) {
     return qs_comm_agree(one->comm, status);
 }
 
-static qs_status kernels_share(session *one) {
+static qs_status kernels_share(worker *one) {
     for (int i = 0, root = 0; i < one->cluster.classes; root += one->cluster.class_[i++].count)
         QS_TRY(class_kernels_share(one, i, root));
     return QS_OK;
 }
 
-qs_status session_open(const session_options *options, qs_status before, session *out) {
-    *out = (session){0};
+qs_status worker_open(const worker_options *options, qs_status before, worker *out) {
+    *out = (worker){0};
     QS_TRY(qs_comm_open(NULL, &out->comm));
-    qs_status status = qs_comm_agree(out->comm, before == QS_OK ? session_start(options, out) : before);
-    if (status == QS_OK) status = session_compare(options, out);
-    if (status == QS_OK) status = session_pin(options->unpinned, out);
+    qs_status status = qs_comm_agree(out->comm, before == QS_OK ? worker_start(options, out) : before);
+    if (status == QS_OK) status = worker_compare(options, out);
+    if (status == QS_OK) status = worker_pin(options->unpinned, out);
     if (status == QS_OK) status = kernels_share(out);
-    return status == QS_OK ? QS_OK : session_end(out, status);
+    return status == QS_OK ? QS_OK : worker_end(out, status);
 }
 
-bool session_is_first(const session *one) {
+bool worker_is_first(const worker *one) {
     return qs_comm_rank(one->comm) == 0;
 }
