@@ -25,29 +25,24 @@ static qs_status checks_hash(const qs_profile_options *options, uint64_t *hash) 
         *hash = qs_hash(options->check_name[i], strlen(options->check_name[i]), *hash);
         free(text);
     }
+    for (int i = 0; i < options->recipes; i++)
+        *hash = qs_hash(options->recipe[i].name, strlen(options->recipe[i].name), *hash);
     return QS_OK;
 }
 
 /* Everything that a figure depends on: a file of other options is of no use. */
-static qs_status signature_text(const qs__profiler *profiler, char **out) {
-    const qs_profile_options *options = profiler->options;
+static qs_status signature_of(const qs__found *found, uint64_t *out) {
+    const qs__setting *setting = found->setting;
+    const qs_profile_options *options = setting->options;
     qs_device_info info;
-    char cluster[32], job[32], graph[32];
+    char cluster[32], job[32], graph[32], *text = NULL;
     uint64_t checks = 0;
-    qs_device_describe(profiler->device, &info);
+    qs_device_describe(setting->device, &info);
     QS_TRY(checks_hash(options, &checks));
-    for (int i = 0; i < options->recipes; i++)
-        checks = qs_hash(options->recipe[i].name, strlen(options->recipe[i].name), checks);
-    return qs_format_text(out, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu %" PRIx64, qs_cluster_signature(options->cluster, cluster),
-                          qs_job_signature(profiler->job, job), qs_graph_signature(profiler->graph, graph), info.cpu, info.isa,
-                          info.library, __VERSION__, info.threads, options->repetitions, (int)options->context,
-                          options->statistics_iterations, options->conversion_seconds, profiler->rank, profiler->planned,
-                          sizeof(qs_quality), checks);
-}
-
-static qs_status signature_of(const qs__profiler *profiler, uint64_t *out) {
-    char *text = NULL;
-    QS_TRY(signature_text(profiler, &text));
+    QS_TRY(qs_format_text(&text, "%s %s %s %s %s %s %s %d %d %d %d %a %d %d %zu %" PRIx64, qs_cluster_signature(options->cluster, cluster),
+                          qs_job_signature(setting->job, job), qs_graph_signature(setting->graph, graph), info.cpu, info.isa, info.library,
+                          __VERSION__, info.threads, options->repetitions, (int)options->context, options->statistics_iterations,
+                          options->conversion_seconds, setting->rank, found->cases->count, sizeof(qs_quality), checks));
     *out = qs_hash(text, strlen(text), 0);
     free(text);
     return QS_OK;
@@ -127,29 +122,28 @@ static qs_status entry_walk(walk *one, qs__entry *entry) {
     return samples_walk(one, "alone", &entry->alone);
 }
 
-static qs_status state_walk(walk *one, qs__profiler *profiler) {
-    QS_TRY(samples_walk(one, "whole_us", &profiler->whole_us));
-    QS_TRY(samples_walk(one, "overhead_us", &profiler->overhead_us));
-    QS_TRY(samples_walk(one, "data_us", &profiler->data_us));
-    QS_TRY(samples_walk(one, "jitter", &profiler->jitter));
-    QS_TRY(samples_walk(one, "checked", &profiler->checked));
-    if (!one->wrong && !profiler->measured)
-        QS_TRY(qs_allocate((size_t)profiler->whole_us.count, sizeof *profiler->measured, &profiler->measured));
-    bytes_walk(one, "measured", profiler->measured, (size_t)profiler->whole_us.count * sizeof *profiler->measured);
-    bytes_walk(one, "rounds", &profiler->rounds, sizeof profiler->rounds);
-    bytes_walk(one, "quality", &profiler->quality, sizeof profiler->quality);
-    for (int i = 0; i < profiler->planned && !one->wrong; i++)
-        QS_TRY(entry_walk(one, &profiler->cases.entry[i]));
+static qs_status state_walk(walk *one, qs__found *found) {
+    qs__step_figures *figures = found->figures;
+    QS_TRY(samples_walk(one, "whole_us", &figures->whole_us));
+    QS_TRY(samples_walk(one, "overhead_us", &figures->overhead_us));
+    QS_TRY(samples_walk(one, "data_us", &figures->data_us));
+    QS_TRY(samples_walk(one, "jitter", &figures->jitter));
+    QS_TRY(samples_walk(one, "checked", &figures->checked));
+    if (!one->wrong && !figures->measured)
+        QS_TRY(qs_allocate((size_t)figures->whole_us.count, sizeof *figures->measured, &figures->measured));
+    bytes_walk(one, "measured", figures->measured, (size_t)figures->whole_us.count * sizeof *figures->measured);
+    bytes_walk(one, "rounds", &found->kinds_done, sizeof found->kinds_done);
+    bytes_walk(one, "quality", &figures->quality, sizeof figures->quality);
+    for (int i = 0; i < found->cases->count && !one->wrong; i++)
+        QS_TRY(entry_walk(one, &found->cases->entry[i]));
     return QS_OK;
 }
 
-static void state_drop(qs__profiler *profiler) {
-    profiler->whole_us.count = profiler->overhead_us.count = profiler->data_us.count = profiler->jitter.count = profiler->checked.count = 0;
-    free(profiler->measured);
-    profiler->measured = NULL;
-    profiler->rounds = 0;
-    for (int i = 0; i < profiler->cases.count; i++) {
-        qs__entry *entry = &profiler->cases.entry[i];
+static void state_drop(qs__found *found) {
+    qs__step_figures_release(found->figures);
+    found->kinds_done = 0;
+    for (int i = 0; i < found->cases->count; i++) {
+        qs__entry *entry = &found->cases->entry[i];
         entry->kernel_us.count = entry->conversion_us.count = entry->alone.count = 0;
         for (int c = 0; c < QS__CACHES; c++)
             entry->cold[c].count = 0;
@@ -159,24 +153,24 @@ static void state_drop(qs__profiler *profiler) {
 /* ---- Saving ------------------------------------------------------------------------------------------------------------------------ */
 
 /* A record of what the other stages gave: the class without its kernels, borrowed. */
-static qs_status record_text(const qs__profiler *profiler, char **json) {
-    qs_profile record = *profiler->mine;
-    record.collectives = profiler->all->collectives;
-    record.collective = profiler->all->collective;
-    record.statistics = profiler->all->statistics;
+static qs_status record_text(const qs__found *found, char **json) {
+    qs_profile record = *found->mine;
+    record.collectives = found->all->collectives;
+    record.collective = found->all->collective;
+    record.statistics = found->all->statistics;
     return qs_profile_text(&record, json);
 }
 
-static qs_status text_make(const qs__profiler *profiler, qs__stage stage, char **text, size_t *bytes) {
+static qs_status text_make(const qs__found *found, qs__stage stage, char **text, size_t *bytes) {
     uint64_t signature = 0;
     char *json = NULL;
-    QS_TRY(signature_of(profiler, &signature));
-    QS_TRY(record_text(profiler, &json));
+    QS_TRY(signature_of(found, &signature));
+    QS_TRY(record_text(found, &json));
     walk one = {.out = open_memstream(text, bytes)};
     qs_status status = one.out ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "a partial profile: out of memory");
     if (one.out) {
         fprintf(one.out, "%s %016" PRIx64 " %d\n", kind_line, signature, (int)stage);
-        status = state_walk(&one, (qs__profiler *)profiler);
+        status = state_walk(&one, (qs__found *)found);
         fprintf(one.out, "%s", json);
         if (fclose(one.out) != 0 && status == QS_OK) status = qs_fail(QS_OUT_OF_MEMORY, "a partial profile: out of memory");
     }
@@ -196,12 +190,12 @@ static qs_status text_write(const char *path, const char *text, size_t bytes) {
     return status;
 }
 
-void qs__resume_save(const qs__profiler *profiler, qs__stage stage) {
-    const char *path = profiler->options->partial;
+void qs__resume_save(const qs__found *found, qs__stage stage) {
+    const char *path = found->setting->options->partial;
     char *text = NULL;
     size_t bytes = 0;
     if (!path) return;
-    qs_status status = text_make(profiler, stage, &text, &bytes);
+    qs_status status = text_make(found, stage, &text, &bytes);
     if (status == QS_OK) status = text_write(path, text, bytes);
     if (status != QS_OK) qs_log(QS_LOG_WARNING, "profile: cannot be resumed from here: %s", qs_message());
     free(text);
@@ -231,41 +225,43 @@ static qs_status record_take(const char *json, qs_profile *mine, qs_profile *all
 }
 
 /* QS_MISMATCH when it belongs to other options, QS_BAD_FILE when it is not what was written. */
-static qs_status text_take(qs__profiler *profiler, const char *text, qs_profile *mine, qs_profile *all, qs__stage *stage) {
+static qs_status text_take(qs__found *found, const char *text, qs__stage *stage) {
     uint64_t signature = 0, theirs = 0;
     int last = 0, length = 0;
-    QS_TRY(signature_of(profiler, &signature));
+    QS_TRY(signature_of(found, &signature));
     if (strncmp(text, kind_line, strlen(kind_line)) != 0 ||
         sscanf(text + strlen(kind_line), " %" SCNx64 " %d%n", &theirs, &last, &length) != 2)
         return qs_fail(QS_BAD_FILE, "it is no partial profile");
     if (theirs != signature) return qs_fail(QS_MISMATCH, "it was measured with other options");
     walk one = {.at = text + strlen(kind_line) + length};
     (void)word_read(&one, "\n");
-    const qs_status status = state_walk(&one, profiler);
+    const qs_status status = state_walk(&one, found);
     if (status == QS_OK && (one.wrong || last < QS__STAGE_PLANS || last > QS__STAGE_STATISTICS))
         (void)qs_fail(QS_BAD_FILE, "it is damaged");
-    else if (status == QS_OK && record_take(one.at, mine, all) == QS_OK)
+    else if (status == QS_OK && record_take(one.at, found->mine, found->all) == QS_OK)
         *stage = (qs__stage)last;
-    if (*stage == QS__STAGE_NONE) state_drop(profiler);
+    if (*stage == QS__STAGE_NONE) state_drop(found);
     return *stage == QS__STAGE_NONE ? QS_BAD_FILE : QS_OK;
 }
 
-static void file_take(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
-    const char *path = profiler->options->partial;
+static void file_take(qs__found *found, qs__stage *stage) {
+    const char *path = found->setting->options->partial;
     char *text = NULL;
     size_t bytes = 0;
     if (access(path, F_OK) != 0) return;
     qs_status status = qs_file_read(path, most_bytes, &text, &bytes);
-    if (status == QS_OK) status = text_take(profiler, text, mine, all, stage);
-    if (status != QS_OK && profiler->rank == 0) qs_log(QS_LOG_WARNING, "profile: %s is left aside: %s", path, qs_message());
+    if (status == QS_OK) status = text_take(found, text, stage);
+    if (status != QS_OK && found->setting->rank == 0) qs_log(QS_LOG_WARNING, "profile: %s is left aside: %s", path, qs_message());
     free(text);
 }
 
 /* Ranks that have more than the others forget it: they measure together. */
-static void stage_cut(qs__profiler *profiler, qs__stage stage, int rounds, qs_profile *mine, qs_profile *all) {
-    if (stage < QS__STAGE_PLANS) state_drop(profiler);
-    if (rounds < profiler->rounds) profiler->rounds = rounds;
-    if (mine->class_[0].conversions > profiler->rounds) mine->class_[0].conversions = profiler->rounds;
+static void stage_cut(qs__found *found, qs__stage stage, int kinds_done) {
+    qs_profile *all = found->all;
+    qs_class_profile *mine = &found->mine->class_[0];
+    if (stage < QS__STAGE_PLANS) state_drop(found);
+    if (kinds_done < found->kinds_done) found->kinds_done = kinds_done;
+    if (mine->conversions > found->kinds_done) mine->conversions = found->kinds_done;
     if (stage < QS__STAGE_STATISTICS) {
         qs_profile statistics = {.statistics = all->statistics};
         qs_profile_release(&statistics);
@@ -278,16 +274,16 @@ static void stage_cut(qs__profiler *profiler, qs__stage stage, int rounds, qs_pr
     }
 }
 
-qs_status qs__resume_load(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage) {
+qs_status qs__resume_load(qs__found *found, qs__stage *stage) {
+    const qs_profile_options *options = found->setting->options;
     *stage = QS__STAGE_NONE;
-    profiler->planned = profiler->cases.count;
-    if (!profiler->options->partial) return QS_OK;
-    if (!profiler->options->fresh) file_take(profiler, mine, all, stage);
-    double least[2] = {-(double)*stage, -(double)profiler->rounds};
-    QS_TRY(qs_comm_max(profiler->comm, least, 2)); /* the least of all ranks */
+    if (!options->partial) return QS_OK;
+    if (!options->fresh) file_take(found, stage);
+    double least[2] = {-(double)*stage, -(double)found->kinds_done};
+    QS_TRY(qs_comm_max(found->setting->comm, least, 2)); /* the least of all ranks */
     *stage = (qs__stage)-least[0];
-    stage_cut(profiler, *stage, (int)-least[1], mine, all);
-    if (*stage > QS__STAGE_NONE && profiler->rank == 0)
-        qs_log(QS_LOG_INFO, "profile: resumed from %s: %d of 4 stages were done", profiler->options->partial, (int)*stage);
+    stage_cut(found, *stage, (int)-least[1]);
+    if (*stage > QS__STAGE_NONE && found->setting->rank == 0)
+        qs_log(QS_LOG_INFO, "profile: resumed from %s: %d of 4 stages were done", options->partial, (int)*stage);
     return QS_OK;
 }

@@ -3,15 +3,24 @@
 #ifndef QSYNC_PROFILER_RESUME_H
 #define QSYNC_PROFILER_RESUME_H
 
-#include "profiler_internal.h"
+#include "timing/timing.h"
 
 /* Finished stages, in order. */
 typedef enum qs__stage { QS__STAGE_NONE, QS__STAGE_PLANS, QS__STAGE_CONVERSIONS, QS__STAGE_COLLECTIVES, QS__STAGE_STATISTICS } qs__stage;
 
-/* Takes over what an interrupted measurement of the same options left: into profiler, and conversions, all-reduces and statistics into
- * `mine` and `all`. *stage receives the last stage that all ranks have finished. Collective. */
-qs_status qs__resume_load(qs__profiler *profiler, qs_profile *mine, qs_profile *all, qs__stage *stage);
+/* Where a measurement has what it found. */
+typedef struct qs__found {
+    const qs__setting *setting;
+    qs__cases *cases;
+    qs__step_figures *figures;
+    int kinds_done;         /* of conversions */
+    qs_profile *mine, *all; /* this rank's class; all-reduces and statistics */
+} qs__found;
+
+/* Takes over what an interrupted measurement of the same options left. *stage receives the last stage that all ranks have finished.
+ * Collective. */
+qs_status qs__resume_load(qs__found *found, qs__stage *stage);
 /* Keeps what is there; a file that cannot be written is a warning, the measurement goes on. Not collective. */
-void qs__resume_save(const qs__profiler *profiler, qs__stage stage);
+void qs__resume_save(const qs__found *found, qs__stage stage);
 
 #endif

@@ -3,7 +3,7 @@
 /* The cache that explains how times differ from place to place is found again in constructed times, and what a cold byte costs with it. */
 #include "profiler_support.h"
 
-#include "../../src/profiler/profiler_internal.h"
+#include "../../src/profiler/timing/timing.h"
 
 enum { PLACES = 12, TRUE_CACHE = 3 };
 static const double us_per_byte = 1.25e-4;

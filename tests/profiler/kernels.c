@@ -3,7 +3,7 @@
 /* The room's own parts: kernels timed by themselves, on every operator's case list; quartiles; the choice of plans. */
 #include "profiler_support.h"
 
-#include "../../src/profiler/profiler_internal.h"
+#include "../../src/profiler/timing/timing.h"
 
 static void quartiles_lie_between_neighbours(void **state) {
     double odd[] = {5, 1, 3, 2, 4}, even[] = {4, 1, 3, 2}, one[] = {7};
@@ -37,18 +37,18 @@ static void every_kernel_runs_alone(const char *backend) {
     bench b;
     if (!backend_exists(backend)) skip();
     bench_open(&b, NULL, backend, "mlp:width=0.125", 4);
-    qs__profiler profiler = {
-        .options = &b.options, .job = &b.job, .device = b.device, .comm = b.comm, .ranks = 1, .cases = {.device = b.device}};
-    const int count = cases_collect(&profiler.cases);
+    const qs__setting setting = {.options = &b.options, .job = &b.job, .device = b.device, .comm = b.comm, .ranks = 1};
+    qs__cases cases = {.device = b.device};
+    const int count = cases_collect(&cases);
     assert_true(count > 100);
-    assert_ok(qs__alone_measure(&profiler));
+    assert_ok(qs__alone_measure(&setting, &cases));
     for (int i = 0; i < count; i++) {
-        const qs__samples *samples = &profiler.cases.entry[i].kernel_us;
+        const qs__samples *samples = &cases.entry[i].kernel_us;
         assert_true(samples->count >= 3);
         for (int s = 0; s < samples->count; s++)
             assert_true(samples->value[s] > 0);
     }
-    qs__cases_release(&profiler.cases);
+    qs__cases_release(&cases);
     bench_close(&b);
 }
 
@@ -64,31 +64,26 @@ static void chosen_plans_cover(void **state) {
     (void)state;
     if (!backend_exists("ref")) skip();
     bench_open(&b, NULL, "ref", "resnet8:width=0.5", 2);
-    qs__profiler profiler = {.options = &b.options,
-                             .job = &b.job,
-                             .device = b.device,
-                             .comm = b.comm,
-                             .ranks = 1,
-                             .class_ = &b.cluster.class_[0],
-                             .graph = b.graph,
-                             .cases = {.device = b.device}};
-    assert_ok(qs_class_recipes(profiler.class_, QS__MOST_RECIPES, profiler.recipe, &profiler.recipes));
-    assert_ok(qs__mixes_enumerate(&profiler));
-    assert_ok(qs__mixes_cover(&profiler, MOST, chosen, &count));
-    assert_true(count >= profiler.recipes && count <= MOST);
-    bool *covered = calloc((size_t)profiler.cases.count, sizeof *covered);
+    qs__setting setting = {.job = &b.job, .class_ = &b.cluster.class_[0], .graph = b.graph};
+    qs__cases cases = {.device = b.device};
+    qs__mixes mixes = {0};
+    assert_ok(qs_class_recipes(setting.class_, QS__MOST_RECIPES, setting.recipe, &setting.recipes));
+    assert_ok(qs__mixes_list(&setting, &cases, &mixes));
+    assert_ok(qs__mixes_cover(&setting, &cases, &mixes, MOST, chosen, &count));
+    assert_true(count >= setting.recipes && count <= MOST);
+    bool *covered = calloc((size_t)cases.count, sizeof *covered);
     for (int i = 0; i < count; i++) {
-        const qs__mix *mix = &profiler.mixes.mix[chosen[i]];
-        if (i < profiler.recipes) assert_int_equal(chosen[i], i);
+        const qs__mix *mix = &mixes.mix[chosen[i]];
+        if (i < setting.recipes) assert_int_equal(chosen[i], i);
         for (int k = 0; k < mix->kernels; k++)
             covered[mix->kernel[k]] = true;
     }
-    for (int i = 0; i < profiler.cases.count; i++)
-        covered_cases += covered[i] == profiler.cases.entry[i].as_kernel;
-    assert_int_equal(covered_cases, profiler.cases.count);
+    for (int i = 0; i < cases.count; i++)
+        covered_cases += covered[i] == cases.entry[i].as_kernel;
+    assert_int_equal(covered_cases, cases.count);
     free(covered);
-    qs__mixes_release(&profiler.mixes);
-    qs__cases_release(&profiler.cases);
+    qs__mixes_release(&mixes);
+    qs__cases_release(&cases);
     bench_close(&b);
 }
 

@@ -4,7 +4,7 @@
  * only where it surely took less, and a device that is told runs what was chosen. */
 #include "profiler_support.h"
 
-#include "../../src/profiler/profiler_internal.h"
+#include "../../src/profiler/timing/timing.h"
 
 static qs_device *device_open(const char *backend) {
     qs_device *device;

@@ -1,10 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. */
-#include "kernel_times.h"
+/* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. Kernels are timed by an observer of the
+ * executor, each in its place in the step. Passes that dequantize run there as well, behind the product whose sums they would read; all
+ * threads write the sums just before, as the product would have left them. */
+#include "timing/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PIECE = 1 << 16 };
+
+/* The product that a step of a schedule is: its operands' format; NULL: it is none. */
+static const qs_format *product_format(const qs_step *step) {
+    const bool product = step->kind == QS_STEP_KERNEL && !step->conversion && step->case_.op->kind == QS_ADJUSTABLE;
+    return product ? step->case_.operand[0].format : NULL; /* its first factor's, as the second's */
+}
+
+/* ---- Times of kernels ---- */
+
+/* Times of the kernels of one schedule in so many runs. */
+typedef struct kernel_times {
+    const qs_schedule *schedule;
+    int runs, run; /* room for, and the one at hand */
+    double *us;    /* (schedule->steps × runs) */
+} kernel_times;
+
+static qs_status kernel_times_create(const qs_schedule *schedule, int runs, kernel_times *out) {
+    *out = (kernel_times){.schedule = schedule, .runs = runs};
+    return qs_allocate((size_t)schedule->steps * (size_t)runs, sizeof *out->us, &out->us);
+}
+
+static void kernel_times_release(kernel_times *times) {
+    free(times->us);
+    *times = (kernel_times){0};
+}
+
+static void kernel_times_add(void *context, const qs_schedule *schedule, int step, double seconds) {
+    const kernel_times *times = context;
+    (void)schedule;
+    times->us[(size_t)step * (size_t)times->runs + (size_t)times->run] = seconds * 1e6;
+}
+
+static double kernel_times_median(const kernel_times *times, int step) {
+    return qs__quartiles_of(times->runs, times->us + (size_t)step * (size_t)times->runs).median;
+}
+
+/* ---- Passes that dequantize ----------------------------------------------------------------------------------------------------- */
+
+/* Passes that would dequantize the results of integer products, run behind each of them and timed. */
+typedef struct dequantizing {
+    qs_kernel **kernel; /* (schedule->steps) NULL behind all else */
+    size_t *bytes;      /* (schedule->steps) of the sums */
+    qs_arena arena;     /* sums, then values */
+    kernel_times times;
+    qs_status status; /* the first failure of a pass */
+} dequantizing;
+
+/* What an integer product writes; NULL: the step is none. */
+static const qs_operand *integer_result(const qs_step *step) {
+    const qs_format *format = product_format(step);
+    if (!format || format->kind != QS_KIND_INTEGER) return NULL;
+    for (int i = 0; i < step->case_.operands; i++)
+        if (qs_pass_writes(step->case_.pass, i)) return &step->case_.operand[i];
+    return NULL;
+}
+
+static size_t sums_bytes(const qs_operand *result) {
+    return (size_t)qs_shape_count(&result->shape) * sizeof(float);
+}
+
+static qs_status pass_make(dequantizing *passes, size_t most, int step, const qs_operand *result, qs_device *device) {
+    qs_case one = qs_case_make("cast", "forward", NULL);
+    char *memory = passes->arena.memory;
+    passes->bytes[step] = sums_bytes(result);
+    qs_case_bind(&one, QS_SRC, result->shape, qs_format_of("fp32"));
+    qs_case_bind(&one, QS_DST, result->shape, result->format);
+    return qs_device_prepare(device, &one, NULL, (void *[]){memory, memory + most}, NULL, &passes->kernel[step]);
+}
+
+static qs_status passes_make(const qs_schedule *schedule, qs_device *device, dequantizing *passes) {
+    size_t most = 0;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_operand *result = integer_result(&schedule->step[s]);
+        if (result && sums_bytes(result) > most) most = sums_bytes(result);
+    }
+    most = (most + 63) / 64 * 64;
+    QS_TRY(qs_arena_reserve(2 * most, &passes->arena));
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_operand *result = integer_result(&schedule->step[s]);
+        if (result) QS_TRY(pass_make(passes, most, s, result, device));
+    }
+    return QS_OK;
+}
+
+static qs_status dequantizing_create(const qs_schedule *schedule, int runs, qs_device *device, dequantizing *out) {
+    *out = (dequantizing){.status = QS_OK};
+    QS_TRY(kernel_times_create(schedule, runs, &out->times));
+    QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *out->kernel, &out->kernel));
+    QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *out->bytes, &out->bytes));
+    return passes_make(schedule, device, out);
+}
+
+static void dequantizing_release(dequantizing *passes) {
+    for (int s = 0; passes->kernel && s < passes->times.schedule->steps; s++)
+        qs_kernel_release(passes->kernel[s]);
+    free(passes->kernel);
+    free(passes->bytes);
+    qs_arena_release(&passes->arena);
+    kernel_times_release(&passes->times);
+}
+
+static void sums_write(void *memory, int64_t begin, int64_t end) {
+    memset((char *)memory + begin, 1, (size_t)(end - begin)); /* ordinary numbers */
+}
+
+static void dequantizing_kernel(void *context, const qs_schedule *schedule, int step, double seconds) {
+    dequantizing *passes = context;
+    const qs_run run = {.seed = 1, .samples = schedule->batch, .global_samples = schedule->batch, .loss_scale = 1};
+    (void)seconds;
+    if (!passes->kernel[step] || passes->status != QS_OK) return;
+    qs_parallel((int64_t)passes->bytes[step], PIECE, sums_write, passes->arena.memory);
+    const double begin = qs_clock();
+    passes->status = qs_kernel_run(passes->kernel[step], &run);
+    kernel_times_add(&passes->times, schedule, step, qs_clock() - begin);
+}
+
+/* ---- The step ---- */
 
 typedef struct bench {
     qs_job job;
@@ -18,8 +139,8 @@ typedef struct bench {
     qs_device *device;
     int step;   /* run so far, warm-up included */
     double *us; /* (question->steps) */
-    qs__kernel_times times;
-    qs__dequantizing passes;
+    kernel_times times;
+    dequantizing passes;
 } bench;
 
 /* What is stored between operators: the recipe's float format; where all its products are integer, the 16-bit one that the device computes
@@ -68,15 +189,15 @@ static qs_status bench_start(const qs_bench_question *question, bench *one) {
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
     QS_TRY(qs_executor_create(one->schedule, one->device, one->self, one->arena.memory, &one->executor));
     QS_TRY(qs_allocate((size_t)question->steps, sizeof *one->us, &one->us));
-    if (question->parts) QS_TRY(qs__kernel_times_create(one->schedule, question->steps, &one->times));
-    if (question->dequantize) QS_TRY(qs__dequantizing_create(one->schedule, question->steps, one->device, &one->passes));
+    if (question->parts) QS_TRY(kernel_times_create(one->schedule, question->steps, &one->times));
+    if (question->dequantize) QS_TRY(dequantizing_create(one->schedule, question->steps, one->device, &one->passes));
     QS_TRY(qs_executor_initialize(one->executor, one->graph, one->job.seed));
     return QS_OK;
 }
 
 static void bench_end(bench *one) {
-    qs__dequantizing_release(&one->passes);
-    qs__kernel_times_release(&one->times);
+    dequantizing_release(&one->passes);
+    kernel_times_release(&one->times);
     qs_executor_release(one->executor);
     qs_schedule_release(one->schedule);
     qs_arena_release(&one->arena);
@@ -111,11 +232,11 @@ static qs_status steps_run(bench *one, const qs_bench_question *question) {
     for (int s = 0; s < question->steps; s++) {
         QS_TRY(step_run(one, NULL, NULL, &one->us[s]));
         one->times.run = s;
-        if (question->parts) QS_TRY(step_run(one, qs__kernel_times_add, &one->times, &unused));
+        if (question->parts) QS_TRY(step_run(one, kernel_times_add, &one->times, &unused));
     }
     for (int s = 0; question->dequantize && s < question->steps; s++) {
         one->passes.times.run = s;
-        QS_TRY(step_run(one, qs__dequantizing_kernel, &one->passes, &unused));
+        QS_TRY(step_run(one, dequantizing_kernel, &one->passes, &unused));
         QS_TRY(one->passes.status);
     }
     return QS_OK;
@@ -180,7 +301,7 @@ static double peak_of(peaks *known, const qs_format *format) {
 
 /* What a product takes at the peak; NAN where that is not known, 0 where the step is no product. A multiply-add is two operations. */
 static double roof_of(peaks *known, const qs_step *step) {
-    const qs_format *format = qs__product_format(step);
+    const qs_format *format = product_format(step);
     const double peak = format ? peak_of(known, format) : 0;
     return !format ? 0 : peak > 0 ? qs_case_flops(&step->case_) / 2 / peak * 1e6 : NAN;
 }
@@ -217,7 +338,7 @@ static qs_status parts_fill(const bench *one, peaks *known, qs_bench_figure *out
         qs_bench_part *row = part_find(out, step);
         const double roof = roof_of(known, step);
         row->count++;
-        row->us += qs__kernel_times_median(&one->times, s);
+        row->us += kernel_times_median(&one->times, s);
         row->flops += qs_case_flops(&step->case_);
         row->bytes += qs_case_bytes(&step->case_);
         row->roof_us += isnan(roof) ? 0 : roof;
@@ -252,7 +373,7 @@ static qs_status figure_fill(bench *one, const qs_bench_question *question, qs_b
     out->images_per_second = (double)question->batch / us * 1e6;
     work_sum(one->schedule, &known, out);
     for (int s = 0; question->dequantize && s < one->schedule->steps; s++)
-        out->dequantize_us += one->passes.kernel[s] ? qs__kernel_times_median(&one->passes.times, s) : 0;
+        out->dequantize_us += one->passes.kernel[s] ? kernel_times_median(&one->passes.times, s) : 0;
     QS_TRY(kernels_visit(one->schedule, one->device, kernel_count, out));
     return question->parts ? parts_fill(one, &known, out) : QS_OK;
 }

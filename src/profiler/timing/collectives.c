@@ -3,7 +3,7 @@
  * link: over all ranks, and over a pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of
  * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. All on the job's wire: packing is
  * part of the time. */
-#include "profiler_internal.h"
+#include "timing/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -268,16 +268,16 @@ static void narrow_describe(const char *wire, const char *algorithm, qs_collecti
 
 /* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured).
  * */
-static void row_describe(const qs__profiler *profiler, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
+static void row_describe(const qs__setting *setting, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
     *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1, .cpu_share = 1};
     if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;
     if (strcmp(algorithm, "shared") == 0) {
         row->temporary_per_byte = row->hosts > 1 ? 1.0 / row->hosts : 0;
         row->window_bytes = qs_comm_window_bytes((row->ranks + row->hosts - 1) / row->hosts);
     }
-    narrow_describe(profiler->job->wire, algorithm, row);
+    narrow_describe(setting->job->wire, algorithm, row);
     snprintf(row->algorithm, sizeof row->algorithm, "%s", algorithm);
-    snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(profiler->options->cluster) : "shared-memory");
+    snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(setting->options->cluster) : "shared-memory");
 }
 
 /* ---- Parts of the ranks -------------------------------------------------------------------------------------------------------------- */
@@ -325,28 +325,28 @@ static qs_status others_wait(qs_comm *comm, bool member) {
 }
 
 typedef struct collectives {
-    qs__profiler *profiler;
+    const qs__setting *setting;
     group group; /* at hand */
     qs_profile *out;
 } collectives;
 
 /* Rank 0 keeps all rows; a pair that it is not in tells it through all ranks. */
 static qs_status row_share(collectives *one, bool first, qs_collective_cost *row) {
-    int teller = first ? one->profiler->rank : one->profiler->ranks;
+    int teller = first ? one->setting->rank : one->setting->ranks;
     double least = -teller;
-    QS_TRY(qs_comm_max(one->profiler->comm, &least, 1));
-    return qs_comm_broadcast(one->profiler->comm, row, sizeof *row, (int)-least);
+    QS_TRY(qs_comm_max(one->setting->comm, &least, 1));
+    return qs_comm_broadcast(one->setting->comm, row, sizeof *row, (int)-least);
 }
 
 static qs_status part_measure(collectives *one, int part_index, const char *algorithm) {
-    qs_comm *comm = one->profiler->comm, *part;
-    const bool member = is_member(comm, part_index, one->profiler->rank);
+    qs_comm *comm = one->setting->comm, *part;
+    const bool member = is_member(comm, part_index, one->setting->rank);
     qs_collective_cost row = {0};
     QS_TRY(qs_comm_split(comm, member ? 0 : -1, &part));
     qs_status status = QS_OK;
     if (member) {
         one->group.comm = part;
-        row_describe(one->profiler, part, algorithm, &row);
+        row_describe(one->setting, part, algorithm, &row);
         status = qs_comm_algorithm_set(part, algorithm);
         if (status == QS_OK) status = row_measure(&one->group, &row);
     }
@@ -360,18 +360,18 @@ static qs_status part_measure(collectives *one, int part_index, const char *algo
 
 static qs_status algorithm_measure(collectives *one, const char *algorithm) {
     for (int part = 0; part < PARTS; part++) {
-        if (has_part(one->profiler->comm, part)) QS_TRY(part_measure(one, part, algorithm));
+        if (has_part(one->setting->comm, part)) QS_TRY(part_measure(one, part, algorithm));
     }
     return QS_OK;
 }
 
 /* The job's own first: it is what predictions take without being told more. */
 static qs_status algorithms_measure(collectives *one) {
-    const char *own = one->profiler->job->algorithm;
+    const char *own = one->setting->job->algorithm;
     double took = -qs_clock();
     QS_TRY(algorithm_measure(one, own));
     took += qs_clock();
-    QS_TRY(qs_comm_max(one->profiler->comm, &took, 1));
+    QS_TRY(qs_comm_max(one->setting->comm, &took, 1));
     for (size_t i = 0; qs_comm_algorithm_at(i) && took < cheap_s; i++) {
         const char *other = qs_comm_algorithm_at(i);
         if (strcmp(other, own) == 0 || qs_comm_wire_check(one->group.wire, other) != QS_OK) continue;
@@ -388,23 +388,23 @@ static size_t algorithms_count(void) {
 }
 
 /* A bucket ends with the first gradient that fills it. */
-static int64_t longest_bytes(const qs__profiler *profiler) {
+static int64_t longest_bytes(const qs__setting *setting) {
     int64_t longest = 0;
-    for (int p = 0; p < profiler->graph->parameters; p++) {
-        const int64_t count = qs_shape_count(&profiler->graph->parameter[p].shape);
+    for (int p = 0; p < setting->graph->parameters; p++) {
+        const int64_t count = qs_shape_count(&setting->graph->parameter[p].shape);
         if (count > longest) longest = count;
     }
-    const int64_t all = profiler->graph->trained_elements * (int64_t)sizeof(float), wanted = profiler->job->bucket_bytes;
+    const int64_t all = setting->graph->trained_elements * (int64_t)sizeof(float), wanted = setting->job->bucket_bytes;
     return (wanted < all ? wanted : all) + longest * (int64_t)sizeof(float);
 }
 
 static qs_status region_make(collectives *one, qs_arena *arena) {
-    const int64_t longest = longest_bytes(one->profiler);
+    const int64_t longest = longest_bytes(one->setting);
     int bits = USUAL_BITS;
     while (bits < LAST_BITS && (int64_t)1 << bits < longest)
         bits++;
     const int64_t bytes = (int64_t)1 << bits > least_region ? (int64_t)1 << bits : least_region;
-    one->group.wire = one->profiler->job->wire;
+    one->group.wire = one->setting->job->wire;
     const bool narrow = strcmp(one->group.wire, "fp32") != 0;
     QS_TRY(qs_arena_reserve((size_t)bytes * (narrow ? 2 : 1), arena));
     one->group.region = arena->memory;
@@ -414,15 +414,15 @@ static qs_status region_make(collectives *one, qs_arena *arena) {
     return QS_OK;
 }
 
-qs_status qs__collectives_measure(qs__profiler *profiler, qs_profile *out) {
-    collectives one = {.profiler = profiler, .out = out};
-    if (profiler->ranks < 2) return QS_OK;
-    QS_TRY(qs_comm_wire_check(profiler->job->wire, profiler->job->algorithm));
-    qs__progress(profiler, 0.65, "all-reduce");
+qs_status qs__collectives_measure(const qs__setting *setting, qs_profile *out) {
+    collectives one = {.setting = setting, .out = out};
+    if (setting->ranks < 2) return QS_OK;
+    QS_TRY(qs_comm_wire_check(setting->job->wire, setting->job->algorithm));
+    qs__progress(setting, 0.65, "all-reduce");
     qs_arena arena = {0};
     qs_status status = region_make(&one, &arena);
     if (status == QS_OK) status = qs_allocate(PARTS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
-    status = qs_comm_agree(profiler->comm, status);
+    status = qs_comm_agree(setting->comm, status);
     if (status == QS_OK) status = algorithms_measure(&one);
     qs_arena_release(&arena);
     free(one.group.quiet.value);

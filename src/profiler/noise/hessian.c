@@ -7,7 +7,7 @@
  * weight on few outputs and is aligned with their inputs: L is where one output's own weights, ‖w‖/√outputs, change by a root mean square
  * weight per input, that is ‖w‖/√count; more would carry many units over the kinks of their relu. Measured on a small mlp against exact
  * blocks: within 0.3 % of each other for factors of 2^-14 to 2^-6, beyond that rounding or kinks show; the default is 2^-8. */
-#include "probe.h"
+#include "noise/probe.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Monte-Carlo ground truth (docs/method.md §3.8): one operator alone in a recipe, many seeds, and what that does to the whole gradient.
  * Sums run along with the seeds (Welford), so that one mean gradient is all that is kept beside the fp32 one. */
-#include "probe.h"
+#include "noise/probe.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,8 +12,7 @@
  *
  * Time. All sizes are run once, then all again, so that a machine that drifts drifts under all of them, and small operands have left the
  * caches when their turn comes again. A size is done when its median is known (samples.c), a kind when its sizes are or its time is up. */
-#include "kinds.h"
-#include "resume.h"
+#include "timing/kinds.h"
 
 #include "qsync/costmodel.h"
 
@@ -44,7 +43,8 @@ typedef struct size_bench {
 } size_bench;
 
 typedef struct bench {
-    qs__profiler *profiler;
+    qs_device *device;
+    int64_t batch;
     const qs_case *pattern;
     int sizes;
     size_bench size[MOST_SIZES];
@@ -209,15 +209,15 @@ static qs_status size_start(bench *here, int index) {
     size_bench *one = &here->size[index];
     qs_kernel_row row;
     char text[QS_CASE_TEXT];
-    const qs_shape shape = shape_of(here->pattern, size_at(index), here->profiler->job->batch);
+    const qs_shape shape = shape_of(here->pattern, size_at(index), here->batch);
     *one = (size_bench){.one = case_of(here->pattern, shape), .elements = (double)qs_shape_count(&shape)};
     here->sizes = index + 1;
-    QS_TRY(qs_lookup_device(here->profiler->device, &one->one, qs_case_text(&one->one, text), &row));
+    QS_TRY(qs_lookup_device(here->device, &one->one, qs_case_text(&one->one, text), &row));
     if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
     operands_place(here, index);
     for (int i = 0; i < one->one.operands; i++)
         if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0) qs__operand_fill(&one->one.operand[i], one->data[i]);
-    return qs_device_prepare(here->profiler->device, &one->one, row.kernel, one->data, NULL, &one->kernel);
+    return qs_device_prepare(here->device, &one->one, row.kernel, one->data, NULL, &one->kernel);
 }
 
 /* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out: slow kernels are linear. */
@@ -302,28 +302,16 @@ static size_t traffic_within(size_t bytes) {
 }
 
 /* Ranks of a host take turns: two that stream at once slow each other down far more than a conversion and the kernels of another rank do in
- * training. What company costs a conversion was seen in whole steps (rows.c adds it). */
-static qs_status turns_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, int kind, double seconds, qs_conversion_cost *row) {
-    double turns = qs_comm_local_size(profiler->comm);
-    QS_TRY(qs_comm_max(profiler->comm, &turns, 1));
+ * training. What busy neighbours cost a conversion was seen in whole steps (rows.c adds it). */
+static qs_status turns_run(const qs__setting *setting, const qs__kinds *kinds, bench *here, int kind, double seconds,
+                           qs_conversion_cost *row) {
+    double turns = qs_comm_local_size(setting->comm);
+    QS_TRY(qs_comm_max(setting->comm, &turns, 1));
     for (int turn = 0; turn < (int)turns; turn++) {
         qs_status status = QS_OK;
-        if (turn == qs_comm_local_rank(profiler->comm) && kind < kinds->count)
+        if (turn == qs_comm_local_rank(setting->comm) && kind < kinds->count)
             status = kind_fit(here, &kinds->kind[kind], seconds / turns, row);
-        QS_TRY(qs_comm_agree(profiler->comm, status));
-    }
-    return QS_OK;
-}
-
-static qs_status rounds_run(qs__profiler *profiler, const qs__kinds *kinds, bench *here, qs_class_profile *out) {
-    double rounds = kinds->count;
-    QS_TRY(qs_comm_max(profiler->comm, &rounds, 1));
-    for (int i = profiler->rounds; i < (int)rounds; i++) {
-        qs__progress(profiler, 0.47 + 0.18 * i / rounds, "conversions");
-        QS_TRY(turns_run(profiler, kinds, here, i, profiler->options->conversion_seconds / rounds, out->conversion + i));
-        if (i < kinds->count) out->conversions = i + 1;
-        profiler->rounds = i + 1;
-        if (i + 1 < (int)rounds) qs__resume_save(profiler, QS__STAGE_PLANS);
+        QS_TRY(qs_comm_agree(setting->comm, status));
     }
     return QS_OK;
 }
@@ -339,23 +327,33 @@ static qs_status rows_allocate(int count, qs_class_profile *out) {
     return QS_OK;
 }
 
-qs_status qs__conversions_measure(qs__profiler *profiler, qs_class_profile *out) {
+qs_status qs__conversions_measure(const qs__setting *setting, const qs__cases *cases, size_t step_bytes, int *kinds_done,
+                                  void (*kind_done)(void *context), void *context, qs_class_profile *out) {
     qs__kinds kinds = {0};
     qs_arena arena = {0};
     bench *here = NULL;
-    qs_status status = qs__kinds_list(profiler, &kinds);
+    double rounds = 0; /* the most kinds of a rank */
+    qs_status status = qs__kinds_list(setting->class_, cases, &kinds);
     if (status == QS_OK) status = qs_allocate(1, sizeof *here, &here);
     if (status == QS_OK) status = rows_allocate(kinds.count, out);
     if (status == QS_OK && kinds.count > 0) status = qs_arena_reserve(arena_bytes(), &arena);
-    status = qs_comm_agree(profiler->comm, status);
-    if (status == QS_OK) {
-        here->profiler = profiler;
-        const size_t step = profiler->mixes.mix[0].arena_bytes;
-        here->traffic_bytes = traffic_within(step / traffic_part);
-        here->step_bytes = traffic_within(step);
-        regions_place(here, arena.memory);
-        status = rounds_run(profiler, &kinds, here, out);
+    QS_GOTO(qs_comm_agree(setting->comm, status));
+    here->device = setting->device;
+    here->batch = setting->job->batch;
+    here->traffic_bytes = traffic_within(step_bytes / traffic_part);
+    here->step_bytes = traffic_within(step_bytes);
+    regions_place(here, arena.memory);
+    rounds = kinds.count;
+    QS_GOTO(qs_comm_max(setting->comm, &rounds, 1));
+    while (*kinds_done < (int)rounds) {
+        const int i = *kinds_done;
+        qs__progress(setting, 0.47 + 0.18 * i / rounds, "conversions");
+        QS_GOTO(turns_run(setting, &kinds, here, i, setting->options->conversion_seconds / rounds, out->conversion + i));
+        if (i < kinds.count) out->conversions = i + 1;
+        *kinds_done = i + 1;
+        if (i + 1 < (int)rounds) kind_done(context);
     }
+done:
     qs_arena_release(&arena);
     free(kinds.kind);
     free(here);

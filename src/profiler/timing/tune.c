@@ -3,7 +3,7 @@
  *
  * Plans are run until every case that has a choice was in one of them. A plan is lowered once for each number of a candidate, all cases
  * taking theirs of that number, and these variants run in turn, a step each, round after round. Only times of one round are compared. */
-#include "profiler_internal.h"
+#include "timing/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const double worthwhile = 0.98; /* of the usual kernel's time */
 
 /* The candidates of one case. */
 typedef struct contest {
-    int entry;  /* in the profiler's cases */
+    int entry;  /* in the tuner's cases */
     int places; /* in all plans that were run */
     int candidates;
     qs_kernel_fact fact[QS_MOST_CANDIDATES];
@@ -30,7 +30,9 @@ typedef struct variant {
 
 typedef struct tuner {
     const qs_tune_options *options;
-    qs__profiler profiler;
+    qs__setting setting; /* job, device, class, recipes and graph */
+    qs__cases cases;
+    qs__mixes mixes;
     contest *contest;
     int contests, most; /* most: candidates that a case has */
     int *of_entry;      /* (cases) its contest; -1: it has no choice */
@@ -53,30 +55,30 @@ static qs_status model_make(const qs_job *job, qs_graph **out) {
 
 static qs_status start(tuner *all, qs_device *device) {
     const qs_tune_options *options = all->options;
-    qs__profiler *profiler = &all->profiler;
+    qs__setting *setting = &all->setting;
     if (options->rounds < 6) return qs_fail(QS_USAGE, "rounds %d: fewer than 6 tell no kernel from another", options->rounds);
     if (options->recipes > QS__MOST_RECIPES) return qs_fail(QS_USAGE, "%d recipes: at most %d", options->recipes, QS__MOST_RECIPES);
-    profiler->job = options->job;
-    profiler->device = device;
-    profiler->class_ = options->class_;
-    profiler->cases.device = device;
-    profiler->recipes = options->recipes;
-    if (options->recipes > 0) memcpy(profiler->recipe, options->recipe, (size_t)options->recipes * sizeof *options->recipe);
-    if (options->recipes == 0) QS_TRY(qs_class_recipes(options->class_, QS__MOST_RECIPES, profiler->recipe, &profiler->recipes));
-    QS_TRY(model_make(options->job, &profiler->graph));
-    QS_TRY(qs_comm_open("self", &profiler->self));
-    return qs__mixes_enumerate(profiler);
+    setting->job = options->job;
+    setting->device = device;
+    setting->class_ = options->class_;
+    all->cases.device = device;
+    setting->recipes = options->recipes;
+    if (options->recipes > 0) memcpy(setting->recipe, options->recipe, (size_t)options->recipes * sizeof *options->recipe);
+    if (options->recipes == 0) QS_TRY(qs_class_recipes(options->class_, QS__MOST_RECIPES, setting->recipe, &setting->recipes));
+    QS_TRY(model_make(options->job, &setting->graph));
+    QS_TRY(qs_comm_open("self", &setting->self));
+    return qs__mixes_list(setting, &all->cases, &all->mixes);
 }
 
 static qs_status contests_list(tuner *all) {
-    const qs__cases *cases = &all->profiler.cases;
+    const qs__cases *cases = &all->cases;
     QS_TRY(qs_allocate((size_t)cases->count, sizeof *all->contest, &all->contest));
     QS_TRY(qs_allocate((size_t)cases->count, sizeof *all->of_entry, &all->of_entry));
     for (int i = 0; i < cases->count; i++) {
         contest *one = &all->contest[all->contests];
         all->of_entry[i] = -1;
         if (!cases->entry[i].as_kernel) continue;
-        QS_TRY(qs_device_candidates(all->profiler.device, &cases->entry[i].case_, one->fact, &one->candidates));
+        QS_TRY(qs_device_candidates(all->setting.device, &cases->entry[i].case_, one->fact, &one->candidates));
         if (one->candidates < 2) continue;
         one->entry = i;
         if (one->candidates > all->most) all->most = one->candidates;
@@ -98,7 +100,7 @@ static void candidates_set(tuner *all, int number) {
     for (int k = 0; k < all->contests; k++) {
         const contest *one = &all->contest[k];
         const qs_kernel_fact *fact = &one->fact[number % one->candidates];
-        qs_kernel_row *row = &all->profiler.cases.entry[one->entry].row;
+        qs_kernel_row *row = &all->cases.entry[one->entry].row;
         *row = (qs_kernel_row){.scratch_bytes = fact->scratch_bytes, .allocates = fact->allocates};
         memcpy(row->kernel, fact->kernel, sizeof row->kernel);
     }
@@ -110,7 +112,7 @@ static qs_status steps_sort(tuner *all, const qs_schedule *schedule) {
     for (int s = 0; s < schedule->steps; s++) {
         const qs_step *step = &schedule->step[s];
         const bool counts = step->kind == QS_STEP_KERNEL && !step->conversion;
-        const int index = counts ? all->of_entry[qs__cases_find(&all->profiler.cases, step->case_text)] : -1;
+        const int index = counts ? all->of_entry[qs__cases_find(&all->cases, step->case_text)] : -1;
         all->contest_of_step[s] = index;
         if (index >= 0) all->places[index]++;
     }
@@ -121,7 +123,7 @@ static qs_status variants_lower(tuner *all, const qs__mix *mix, size_t *bytes) {
     for (int number = 0; number < all->most; number++) {
         qs_schedule **schedule = &all->variant[number].schedule;
         candidates_set(all, number);
-        QS_TRY(qs__mix_lower(&all->profiler, mix->choice, QS_MODE_TRAIN, all->options->job->batch, schedule));
+        QS_TRY(qs__mix_lower(&all->setting, &all->cases, mix->choice, QS_MODE_TRAIN, all->options->job->batch, schedule));
         if ((*schedule)->arena_bytes > *bytes) *bytes = (*schedule)->arena_bytes;
     }
     return steps_sort(all, all->variant[0].schedule);
@@ -132,11 +134,11 @@ static qs_status variants_bind(tuner *all) {
         variant *one = &all->variant[number];
         one->contest = all->contest_of_step;
         QS_TRY(qs_allocate((size_t)all->contests, sizeof *one->us, &one->us));
-        QS_TRY(qs_executor_create(one->schedule, all->profiler.device, all->profiler.self, all->arena.memory, &one->executor));
+        QS_TRY(qs_executor_create(one->schedule, all->setting.device, all->setting.self, all->arena.memory, &one->executor));
         qs_executor_observe(one->executor, observe, one);
     }
     const variant *first = &all->variant[0];
-    QS_TRY(qs_executor_initialize(first->executor, all->profiler.graph, all->options->job->seed));
+    QS_TRY(qs_executor_initialize(first->executor, all->setting.graph, all->options->job->seed));
     return QS_OK;
 }
 
@@ -161,7 +163,7 @@ static qs_status variant_run(tuner *all, variant *one) {
     const qs_run run = {
         .seed = all->options->job->seed, .step = (uint64_t)all->steps++, .samples = batch, .global_samples = batch, .loss_scale = 1};
     memset(one->us, 0, (size_t)all->contests * sizeof *one->us);
-    QS_TRY(qs__inputs_fill(all->profiler.graph, one->schedule, one->executor));
+    QS_TRY(qs__inputs_fill(all->setting.graph, one->schedule, one->executor));
     return qs_executor_run(one->executor, &run);
 }
 
@@ -203,7 +205,7 @@ static qs_status plan_time(tuner *all, const qs__mix *mix) {
 
 /* Those with a case that no plan before has; uniform ones come first. */
 static int plans_choose(const tuner *all, bool *met, int *chosen) {
-    const qs__mixes *mixes = &all->profiler.mixes;
+    const qs__mixes *mixes = &all->mixes;
     int count = 0;
     for (int m = 0; m < mixes->count; m++) {
         bool fresh = false;
@@ -223,11 +225,11 @@ static qs_status plans_time(tuner *all) {
     int *chosen = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)all->contests, sizeof *met, &met));
-    QS_GOTO(qs_allocate((size_t)all->profiler.mixes.count, sizeof *chosen, &chosen));
+    QS_GOTO(qs_allocate((size_t)all->mixes.count, sizeof *chosen, &chosen));
     const int plans = plans_choose(all, met, chosen);
     for (int p = 0; p < plans; p++) {
         if (options->progress) options->progress(options->progress_context, options->job->model, (double)p / plans);
-        QS_GOTO(plan_time(all, &all->profiler.mixes.mix[chosen[p]]));
+        QS_GOTO(plan_time(all, &all->mixes.mix[chosen[p]]));
     }
 done:
     free(met);
@@ -251,7 +253,7 @@ int qs__fastest_of(int candidates, qs__samples *ratio) {
 
 static qs_status row_fill(tuner *all, contest *one, qs_tune_result *result) {
     qs_tune_row *row = &result->row[result->rows];
-    QS_TRY(qs_format_text(&row->case_text, "%s", all->profiler.cases.entry[one->entry].text));
+    QS_TRY(qs_format_text(&row->case_text, "%s", all->cases.entry[one->entry].text));
     result->rows++;
     row->candidates = one->candidates;
     for (int c = 0; c < one->candidates; c++) {
@@ -293,10 +295,10 @@ static void end(tuner *all) {
     }
     free(all->contest);
     free(all->of_entry);
-    qs__mixes_release(&all->profiler.mixes);
-    qs__cases_release(&all->profiler.cases);
-    qs_graph_release(all->profiler.graph);
-    qs_comm_close(all->profiler.self);
+    qs__mixes_release(&all->mixes);
+    qs__cases_release(&all->cases);
+    qs_graph_release(all->setting.graph);
+    qs_comm_close(all->setting.self);
 }
 
 qs_status qs_tune_measure(const qs_tune_options *options, qs_device *device, qs_tune_result *out) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operands for kernels that run outside a step: where they lie and what they hold. Values are ordinary: no denormals or NaN, which some
- * units handle slowly, and nothing that a kernel could take for an index out of range. */
-#include "profiler_internal.h"
+/* Kernels that run outside a step: where their operands lie and what they hold; and those timed by themselves: kernels that no plan
+ * reached, with their operands out of cache, and, to show what that is worth, all of them, out of cache or in a hot loop. Values are
+ * ordinary: no denormals or NaN, which some units handle slowly, and nothing that a kernel could take for an index out of range. */
+#include "timing/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,4 +125,63 @@ void qs__cache_flush(char *memory, size_t bytes) {
 void qs__cache_read(const char *memory, size_t bytes) {
     for (size_t at = 0; at < bytes; at += CACHE_LINE)
         (void)((const volatile char *)memory)[at];
+}
+
+/* ---- Timing ---- */
+
+enum { RUNS = 5 };
+static const size_t flush_bytes = (size_t)48 << 20; /* beyond the last-level cache's share of a core */
+
+static qs_status runs_time(const qs__setting *setting, qs__entry *entry, qs_kernel *kernel, char *flush) {
+    const qs_run run = {.samples = setting->job->batch, .global_samples = setting->ranks * setting->job->batch, .loss_scale = 1};
+    QS_TRY(qs_kernel_run(kernel, &run));
+    for (int i = 0; i < RUNS; i++) {
+        if (setting->options->context != QS_CONTEXT_HOT) qs__cache_flush(flush, flush_bytes);
+        const double begin = qs_clock();
+        QS_TRY(qs_kernel_run(kernel, &run));
+        QS_TRY(qs__samples_add(&entry->kernel_us, (qs_clock() - begin) * 1e6));
+    }
+    return QS_OK;
+}
+
+static qs_status entry_time(const qs__setting *setting, qs__entry *entry) {
+    const qs_case *one = &entry->case_;
+    const size_t bytes = qs__operands_place(one, entry->row.scratch_bytes, NULL, NULL, NULL);
+    qs_arena arena = {0};
+    void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
+    qs_kernel *kernel = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_arena_reserve(bytes + flush_bytes, &arena));
+    qs__operands_place(one, entry->row.scratch_bytes, arena.memory, data, &scratch);
+    qs__operands_fill(one, data);
+    QS_GOTO(qs_device_prepare(setting->device, one, entry->row.kernel, data, scratch, &kernel));
+    status = runs_time(setting, entry, kernel, (char *)arena.memory + bytes);
+done:
+    qs_kernel_release(kernel);
+    qs_arena_release(&arena);
+    return status;
+}
+
+/* What steps showed of kernels is forgotten, where that was asked for. */
+static void contexts_forget(const qs__setting *setting, qs__cases *cases) {
+    for (int i = 0; i < cases->count && setting->options->context != QS_CONTEXT_STEPS; i++) {
+        qs__entry *entry = &cases->entry[i];
+        entry->kernel_us.count = 0;
+        for (int c = 0; c < QS__CACHES; c++)
+            entry->cold[c].count = 0;
+    }
+}
+
+qs_status qs__alone_measure(const qs__setting *setting, qs__cases *cases) {
+    qs_status status = QS_OK;
+    int left = 0;
+    contexts_forget(setting, cases);
+    for (int i = 0; i < cases->count; i++)
+        left += cases->entry[i].as_kernel && cases->entry[i].kernel_us.count == 0;
+    if (left > 0) qs__progress(setting, 0.45, "kernels by themselves");
+    for (int i = 0; i < cases->count && status == QS_OK; i++) {
+        qs__entry *entry = &cases->entry[i];
+        if (entry->as_kernel && entry->kernel_us.count == 0) status = entry_time(setting, entry);
+    }
+    return qs_comm_agree(setting->comm, status);
 }

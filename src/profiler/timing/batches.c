@@ -1,18 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows for every batch that the profile shall know. One and the same plan has the same kernels at all batches, only with other shapes: so
- * the plans are lowered once more at each batch, beside the measured ones. What the device says of a case is taken from there, times
+/* Kernels at other local batches than the job's. For each of some batches the plans of the job's batch are lowered, covered and timed once
+ * more; then the profile gets rows for every batch that it shall know. One and the same plan has the same kernels at all batches, only with
+ * other shapes: so the plans are lowered at each batch, beside the measured ones. What the device says of a case is taken from there, times
  * from the measured batches on both sides. Conversions may differ (whether converted weights are kept depends on sizes): one without a
  * counterpart has its fit. */
-#include "batches.h"
+#include "timing/timing.h"
 
 #include "qsync/costmodel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* The batches that a profile knows lie so close: the job's over this. */
+enum { GRID = 16 };
+
+/* The class at one more batch: a measurement of its own. */
+struct qs__batch {
+    qs_job job; /* the job with this batch */
+    qs_profile_options options;
+    qs__setting setting;
+    qs__cases cases;
+    qs__mixes mixes;
+    qs__step_figures figures;
+    qs_class_profile rows; /* of its kernels; conversions are borrowed from the class */
+};
+
+/* ---- Measuring ------------------------------------------------------------------------------------------------------------------- */
+
+static int by_batch(const void *left, const void *right) {
+    const qs__batch *a = left, *b = right;
+    return (a->job.batch > b->job.batch) - (a->job.batch < b->job.batch);
+}
+
+static qs_status batch_open(const qs__setting *from, const qs__mixes *mixes, int index, qs__batch *one) {
+    one->options = *from->options;
+    one->options.checks = 0; /* they are of the job's batch */
+    one->cases.device = from->device;
+    QS_TRY(qs__setting_at_batch(from, &one->options, &one->job, index, &one->setting));
+    return qs_fail_within(qs__mixes_repeat(&one->setting, mixes, &one->cases, &one->mixes), "batch %lld", (long long)one->job.batch);
+}
+
+qs_status qs__batches_measure(const qs__setting *setting, const qs__mixes *mixes, qs__batches *out) {
+    const qs_profile_options *options = setting->options;
+    QS_TRY(qs_comm_agree(setting->comm, qs_allocate((size_t)options->batches, sizeof *out->at, &out->at)));
+    for (; out->count < options->batches; out->count++) {
+        out->at[out->count].job = *setting->job;
+        out->at[out->count].job.batch = options->batch[out->count];
+    }
+    qsort(out->at, (size_t)out->count, sizeof *out->at, by_batch);
+    for (int i = 0; i < out->count; i++) {
+        qs__batch *one = &out->at[i];
+        QS_TRY(qs_comm_agree(setting->comm, batch_open(setting, mixes, i, one)));
+        QS_TRY(qs_fail_within(qs__steps_measure(&one->setting, &one->mixes, &one->cases, &one->figures), "batch %lld",
+                              (long long)one->job.batch));
+        QS_TRY(qs__alone_measure(&one->setting, &one->cases));
+    }
+    return QS_OK;
+}
+
+void qs__batches_release(qs__batches *batches) {
+    for (int i = 0; i < batches->count; i++) {
+        qs__batch *one = &batches->at[i];
+        for (int k = 0; k < one->rows.kernels; k++)
+            free(one->rows.kernel[k].case_text);
+        free(one->rows.kernel);
+        qs__mixes_release(&one->mixes);
+        qs__cases_release(&one->cases);
+        qs__step_figures_release(&one->figures);
+        free(one->setting.indices);
+    }
+    free(batches->at);
+    *batches = (qs__batches){0};
+}
+
 /* One plan at every batch. */
 typedef struct grid {
-    qs__profiler *profiler;
+    const qs__setting *setting;
+    const qs__memory *memory;
+    const qs__mixes *mixes;
+    qs__cases *own; /* of the job's batch */
     const qs__batches *batches;
     const qs_profile *all;
     qs_class_profile *out;
@@ -22,7 +88,7 @@ typedef struct grid {
     bool **made;        /* (all->batches × cases) rows that are there */
     size_t *made_size;  /* (all->batches) */
     qs_schedule **plan; /* (all->batches) the plan at hand */
-    bool *needed;       /* (cases of the profiler) not met in a plan before */
+    bool *needed;       /* (own cases) in no plan before */
 } grid;
 
 /* ---- Times ------------------------------------------------------------------------------------------------------------------------ */
@@ -51,7 +117,7 @@ static const qs_kernel_cost *row_find(const grid *one, int measured, int batch, 
     const int64_t samples = one->all->batch_row[measured].samples;
     const qs_class_profile own = {.kernels = one->own_rows, .kernel = one->out->kernel};
     if (!found) return NULL;
-    if (samples == one->profiler->job->batch) return qs_class_profile_kernel(&own, found->case_text);
+    if (samples == one->setting->job->batch) return qs_class_profile_kernel(&own, found->case_text);
     for (int i = 0; i < one->batches->count; i++)
         if (one->batches->at[i].job.batch == samples) return qs_class_profile_kernel(&one->batches->at[i].rows, found->case_text);
     return NULL;
@@ -100,10 +166,10 @@ static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost
 /* What the process holds for a kernel does not depend on the batch: it is taken from the case at the job's. */
 static void held_fill(const grid *one, int batch, int own, int step, qs_kernel_cost *out) {
     const qs_kernel_cost *like = row_find(one, own, batch, step);
-    const qs__held *usual = qs__held_of(&one->profiler->memory, one->plan[batch]->step[step].case_text);
+    const qs__held *usual = qs__held_of(one->memory, one->plan[batch]->step[step].case_text);
     out->held_bytes = like ? like->held_bytes : (int64_t)usual->held_bytes;
     out->shared_bytes = like ? like->shared_bytes : (int64_t)usual->shared_bytes;
-    out->code_bytes = (int64_t)qs__code_of(&one->profiler->memory, out->kernel);
+    out->code_bytes = (int64_t)qs__code_of(one->memory, out->kernel);
 }
 
 static qs_status row_add(grid *one, int batch, int own, int step) {
@@ -131,17 +197,9 @@ static qs_status step_add(grid *one, int batch, int own, int step) {
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status plan_lower(grid *one, const unsigned char *choice, int batch) {
-    qs__profiler at = *one->profiler; /* lowers with cases of the batch's own */
-    at.cases = one->cases[batch];
-    const qs_status status = qs__mix_lower(&at, choice, QS_MODE_TRAIN, one->all->batch_row[batch].samples, &one->plan[batch]);
-    one->cases[batch] = at.cases;
-    return status;
-}
-
 static qs_status plan_rows(grid *one, const unsigned char *choice, int own) {
     for (int b = 0; b < one->all->batches; b++)
-        QS_TRY(plan_lower(one, choice, b));
+        QS_TRY(qs__mix_lower(one->setting, &one->cases[b], choice, QS_MODE_TRAIN, one->all->batch_row[b].samples, &one->plan[b]));
     for (int b = 0; b < one->all->batches; b++)
         for (int s = 0; b != own && s < one->plan[b]->steps; s++)
             if (one->plan[b]->step[s].kind == QS_STEP_KERNEL) QS_TRY(step_add(one, b, own, s));
@@ -158,11 +216,11 @@ static void plans_forget(grid *one) {
 /* Does a plan of the job's batch meet a case that no plan before it had? */
 static qs_status plan_is_needed(grid *one, const unsigned char *choice, bool *needed) {
     qs_schedule *schedule = NULL;
-    QS_TRY(qs__mix_lower(one->profiler, choice, QS_MODE_TRAIN, one->profiler->job->batch, &schedule));
+    QS_TRY(qs__mix_lower(one->setting, one->own, choice, QS_MODE_TRAIN, one->setting->job->batch, &schedule));
     *needed = false;
     for (int s = 0; s < schedule->steps; s++) {
         if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
-        bool *fresh = &one->needed[qs__cases_find(&one->profiler->cases, schedule->step[s].case_text)];
+        bool *fresh = &one->needed[qs__cases_find(one->own, schedule->step[s].case_text)];
         *needed = *needed || *fresh;
         *fresh = false;
     }
@@ -172,12 +230,12 @@ static qs_status plan_is_needed(grid *one, const unsigned char *choice, bool *ne
 
 static qs_status plans_walk(grid *one) {
     int own = 0;
-    while (one->all->batch_row[own].samples != one->profiler->job->batch)
+    while (one->all->batch_row[own].samples != one->setting->job->batch)
         own++;
-    for (int i = 0; i < one->profiler->cases.count; i++)
+    for (int i = 0; i < one->own->count; i++)
         one->needed[i] = true;
-    for (int m = 0; m < one->profiler->mixes.count; m++) {
-        const unsigned char *choice = one->profiler->mixes.mix[m].choice;
+    for (int m = 0; m < one->mixes->count; m++) {
+        const unsigned char *choice = one->mixes->mix[m].choice;
         bool needed = false;
         QS_TRY(plan_is_needed(one, choice, &needed));
         if (!needed) continue;
@@ -197,8 +255,8 @@ static qs_status grid_start(grid *one) {
     QS_TRY(qs_allocate(batches, sizeof *one->made_size, &one->made_size));
     QS_TRY(qs_allocate(batches, sizeof *one->plan, &one->plan));
     for (size_t b = 0; b < batches; b++)
-        one->cases[b].device = one->profiler->device;
-    return qs_allocate((size_t)one->profiler->cases.count, sizeof *one->needed, &one->needed);
+        one->cases[b].device = one->setting->device;
+    return qs_allocate((size_t)one->own->count, sizeof *one->needed, &one->needed);
 }
 
 static void grid_end(grid *one) {
@@ -213,9 +271,49 @@ static void grid_end(grid *one) {
     free(one->needed);
 }
 
-qs_status qs__grid_fill(qs__profiler *profiler, const qs__batches *batches, const qs_profile *all, qs_class_profile *out) {
-    grid one = {
-        .profiler = profiler, .batches = batches, .all = all, .out = out, .capacity = (size_t)out->kernels, .own_rows = out->kernels};
+static bool is_measured(const qs__batches *batches, int64_t own, int64_t samples) {
+    for (int i = 0; i < batches->count; i++)
+        if (batches->at[i].job.batch == samples) return true;
+    return samples == own;
+}
+
+/* Every batch of the grid and every measured one, from the least to the greatest measured one. */
+static qs_status list_fill(const qs__batches *batches, int64_t own, qs_profile *all) {
+    const int64_t step = own / GRID > 0 ? own / GRID : 1;
+    int64_t least = batches->at[0].job.batch, most = batches->at[batches->count - 1].job.batch;
+    if (least > own) least = own;
+    if (most < own) most = own;
+    size_t capacity = 0;
+    for (int64_t samples = least; samples <= most; samples++) {
+        const bool measured = is_measured(batches, own, samples);
+        if (!measured && (samples - own) % step != 0) continue;
+        QS_TRY(qs_grow(&all->batch_row, &capacity, (size_t)all->batches + 1, sizeof *all->batch_row));
+        all->batch_row[all->batches++] = (qs_profile_batch){samples, measured};
+    }
+    return QS_OK;
+}
+
+qs_status qs__batches_fill(const qs__setting *setting, const qs__memory *memory, const qs__mixes *mixes, qs__cases *cases,
+                           qs__batches *batches, qs_class_profile *out, qs_profile *all) {
+    if (batches->count == 0) return QS_OK;
+    QS_TRY(list_fill(batches, setting->job->batch, all));
+    for (int i = 0; i < batches->count; i++) {
+        qs__batch *at = &batches->at[i];
+        at->rows = *out;
+        at->rows.kernels = 0;
+        at->rows.kernel = NULL;
+        QS_TRY(qs__kernels_fill(&at->setting, memory, &at->cases, &at->rows));
+        qs__kernels_finish(&at->cases, &at->rows);
+    }
+    grid one = {.setting = setting,
+                .memory = memory,
+                .mixes = mixes,
+                .own = cases,
+                .batches = batches,
+                .all = all,
+                .out = out,
+                .capacity = (size_t)out->kernels,
+                .own_rows = out->kernels};
     qs_status status = grid_start(&one);
     if (status == QS_OK) status = plans_walk(&one);
     grid_end(&one);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples of times and their quartiles. */
-#include "profiler_internal.h"
+#include "timing/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +9,13 @@ qs_status qs__samples_add(qs__samples *samples, double value) {
     QS_TRY(qs_grow(&samples->value, &samples->capacity, (size_t)samples->count + 1, sizeof *samples->value));
     samples->value[samples->count++] = value;
     return QS_OK;
+}
+
+double qs__mean_of(const qs__samples *samples) {
+    double sum = 0;
+    for (int i = 0; i < samples->count; i++)
+        sum += samples->value[i];
+    return samples->count > 0 ? sum / samples->count : 0;
 }
 
 static int by_value(const void *left, const void *right) {
@@ -27,6 +34,15 @@ qs__quartiles qs__quartiles_of(int count, double *value) {
     if (count < 1) return (qs__quartiles){0};
     qsort(value, (size_t)count, sizeof *value, by_value);
     return (qs__quartiles){quantile(count, value, 0.25), quantile(count, value, 0.5), quantile(count, value, 0.75)};
+}
+
+/* Ranks n/2 ± 0.98 sqrt(n). */
+double qs__confidence_of(int count, double *value) {
+    const double median = qs__quartiles_of(count, value).median;
+    const int reach = (int)ceil(0.98 * sqrt(count));
+    const int low = (count - 1) / 2 - reach, high = count / 2 + reach;
+    if (low < 0 || high >= count) return INFINITY;
+    return (value[high] - value[low]) / 2 / median;
 }
 
 /* How many of the smallest of `count` samples may be left out so that the rest still begins below the true median with 97.5 %: the largest

@@ -2,7 +2,7 @@
 /* Raw statistics of what quantization would touch (docs/method.md §3.6): input, weights and output gradient of every adjustable operator in
  * the first iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss
  * scale is divided out of gradients. */
-#include "profiler_internal.h"
+#include "noise/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum { SUMS = 7, EXTREMA = 3, TENSORS = 3, LEAST_BATCH = 4 }; /* smaller batches are not halved: batch norm needs two values */
 
 typedef struct collection {
-    qs__profiler *profiler;
+    const qs__setting *setting;
     qs_schedule *schedule;
     qs_executor *executor;
     qs_arena arena;
@@ -85,7 +85,7 @@ static void tensor_keep(const double *sum, const double *extremum, int ranks, in
  */
 
 static qs_status iteration_read(const collection *one) {
-    const qs_graph *graph = one->profiler->graph;
+    const qs_graph *graph = one->setting->graph;
     int at = 0;
     for (int n = 1; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
@@ -107,17 +107,17 @@ static qs_status iteration_read(const collection *one) {
 
 static qs_status iteration_keep(const collection *one, int iteration) {
     const int tensors = one->out->operators * TENSORS;
-    QS_TRY(qs_comm_sum(one->profiler->comm, one->sum, tensors * SUMS));
-    QS_TRY(qs_comm_max(one->profiler->comm, one->extremum, tensors * EXTREMA));
+    QS_TRY(qs_comm_sum(one->setting->comm, one->sum, tensors * SUMS));
+    QS_TRY(qs_comm_max(one->setting->comm, one->extremum, tensors * EXTREMA));
     for (int at = 0; at < tensors; at++)
-        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->profiler->ranks, iteration, at % TENSORS == 1,
+        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->setting->ranks, iteration, at % TENSORS == 1,
                     tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS));
     return QS_OK;
 }
 
 static qs_status histograms_keep(const collection *one) {
-    const int tensors = one->out->operators * TENSORS, over = one->out->iterations * one->profiler->ranks;
-    QS_TRY(qs_comm_sum(one->profiler->comm, one->histogram, tensors * QS_EXPONENTS));
+    const int tensors = one->out->operators * TENSORS, over = one->out->iterations * one->setting->ranks;
+    QS_TRY(qs_comm_sum(one->setting->comm, one->histogram, tensors * QS_EXPONENTS));
     for (int at = 0; at < tensors; at++)
         for (int i = 0; i < QS_EXPONENTS; i++)
             tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS)->range_histogram[i] = one->histogram[at * QS_EXPONENTS + i] / over;
@@ -129,24 +129,24 @@ static qs_status loss_check(const collection *one, int iteration) {
     QS_TRY(qs_executor_read(one->executor, one->schedule->loss, 0, sizeof loss, &loss));
     if (isfinite(loss)) return QS_OK;
     return qs_fail(QS_NUMERIC, "the training loss is not finite in iteration %d of the statistics: lower the learning rate (%g)", iteration,
-                   one->profiler->job->rate.base);
+                   one->setting->job->rate.base);
 }
 
 static qs_status iteration_run(collection *one, int iteration) {
-    qs__profiler *profiler = one->profiler;
-    const qs_run run = {.seed = profiler->job->seed,
+    const qs__setting *setting = one->setting;
+    const qs_run run = {.seed = setting->job->seed,
                         .step = (uint64_t)iteration,
                         .samples = one->batch,
-                        .first_sample = profiler->rank * one->batch,
-                        .global_samples = profiler->ranks * one->batch,
+                        .first_sample = setting->rank * one->batch,
+                        .global_samples = setting->ranks * one->batch,
                         .loss_scale = one->scale.value,
-                        .learning_rate = qs_learning_rate(profiler->job, iteration, one->steps_per_epoch),
+                        .learning_rate = qs_learning_rate(setting->job, iteration, one->steps_per_epoch),
                         .updates = one->updates};
-    qs_status status = qs__profile_batch(profiler, one->executor, iteration, one->batch);
+    qs_status status = qs__batch_fill(setting, one->executor, iteration, one->batch);
     if (status == QS_OK) status = qs_executor_run(one->executor, &run);
     if (status == QS_OK) status = loss_check(one, iteration);
     if (status == QS_OK) status = iteration_read(one);
-    QS_TRY(qs_comm_agree(profiler->comm, status));
+    QS_TRY(qs_comm_agree(setting->comm, status));
     QS_TRY(iteration_keep(one, iteration));
     float flag = 1;
     if (one->schedule->flag >= 0) {
@@ -161,7 +161,7 @@ static qs_status iteration_run(collection *one, int iteration) {
  */
 
 static qs_status operators_create(collection *one) {
-    const qs_graph *graph = one->profiler->graph;
+    const qs_graph *graph = one->setting->graph;
     qs_statistics *out = one->out;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
     for (int n = 1; n < graph->nodes; n++) {
@@ -182,17 +182,27 @@ static qs_status operators_create(collection *one) {
 }
 
 static qs_status collection_start(collection *one) {
-    qs__profiler *profiler = one->profiler;
-    unsigned char *fp32 = NULL;
+    const qs__setting *setting = one->setting;
+    const qs_graph *graph = setting->graph;
+    const qs_recipe **recipe = NULL;
     QS_TRY(operators_create(one));
-    QS_TRY(qs_allocate((size_t)profiler->graph->nodes, 1, &fp32));
-    const qs_status status = qs__mix_lower(profiler, fp32, QS_MODE_STATISTICS, one->batch, &one->schedule);
-    free(fp32);
-    QS_TRY(qs_fail_within(status, "statistics at batch %lld", (long long)one->batch));
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof(const qs_recipe *), &recipe));
+    for (int n = 1; n < graph->nodes; n++)
+        if (graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = &setting->recipe[0]; /* fp32 */
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = one->batch,
+                                  .mode = QS_MODE_STATISTICS,
+                                  .job = setting->job,
+                                  .recipe = recipe,
+                                  .half = qs_class_half(setting->class_),
+                                  .lookup = qs_lookup_device,
+                                  .context = setting->device};
+    const qs_status status = qs_schedule_lower(&lowering, &one->schedule);
+    free(recipe);
+    QS_TRY(qs_fail_within(status, "class %s: statistics at batch %lld", setting->class_->name, (long long)one->batch));
     QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
-    QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->comm, one->arena.memory, &one->executor));
-    QS_TRY(qs_executor_initialize(one->executor, profiler->graph, profiler->job->seed));
-    return QS_OK;
+    QS_TRY(qs_executor_create(one->schedule, setting->device, setting->comm, one->arena.memory, &one->executor));
+    return qs_executor_initialize(one->executor, graph, setting->job->seed);
 }
 
 static void collection_end(collection *one) {
@@ -204,18 +214,18 @@ static void collection_end(collection *one) {
     free(one->histogram);
 }
 
-qs_status qs__statistics_measure(qs__profiler *profiler, qs_statistics *out) {
-    const int64_t batch = profiler->job->batch < LEAST_BATCH ? profiler->job->batch : profiler->job->batch / 2;
-    const int64_t global = profiler->ranks * profiler->job->batch;
-    collection one = {.profiler = profiler,
+qs_status qs__statistics_measure(const qs__setting *setting, qs_statistics *out) {
+    const int64_t batch = setting->job->batch < LEAST_BATCH ? setting->job->batch : setting->job->batch / 2;
+    const int64_t global = setting->ranks * setting->job->batch;
+    collection one = {.setting = setting,
                       .batch = batch,
-                      .scale = qs_loss_scale_start(profiler->job),
+                      .scale = qs_loss_scale_start(setting->job),
                       .out = out,
-                      .steps_per_epoch = (profiler->training.count + global - 1) / global};
-    *out = (qs_statistics){.batch = batch, .iterations = profiler->options->statistics_iterations, .ranks = profiler->ranks};
-    qs_status status = qs_comm_agree(profiler->comm, collection_start(&one));
+                      .steps_per_epoch = (setting->training.count + global - 1) / global};
+    *out = (qs_statistics){.batch = batch, .iterations = setting->options->statistics_iterations, .ranks = setting->ranks};
+    qs_status status = qs_comm_agree(setting->comm, collection_start(&one));
     for (int i = 0; i < out->iterations && status == QS_OK; i++) {
-        qs__progress(profiler, 0.68 + 0.31 * i / out->iterations, "tensor statistics");
+        qs__progress(setting, 0.68 + 0.31 * i / out->iterations, "tensor statistics");
         status = iteration_run(&one, i);
     }
     if (status == QS_OK && out->iterations > 0) status = histograms_keep(&one);

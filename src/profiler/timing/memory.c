@@ -7,7 +7,7 @@
  * the heap keeps and what code was generated, a process pays once for each case (shared). The latter two are spread evenly over the cases
  * that a plan brought, so that a mix of plans is priced by its kernels. The heap is read by what is in use in it, since what one plan freed
  * the next one reuses; everything else by its pages. */
-#include "profiler_internal.h"
+#include "timing/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,49 +52,50 @@ static reading read_now(void) {
 
 /* ---- Kernels by name -------------------------------------------------------------------------------------------------------------- */
 
-static double *code_of(qs__memory *memory, const char *kernel) {
+static qs__code *code_of(const qs__memory *memory, const char *kernel) {
     for (int i = 0; i < memory->codes; i++)
-        if (strcmp(memory->code[i].kernel, kernel) == 0) return &memory->code[i].bytes;
+        if (strcmp(memory->code[i].kernel, kernel) == 0) return &memory->code[i];
     return NULL;
 }
 
 double qs__code_of(const qs__memory *memory, const char *kernel) {
-    for (int i = 0; i < memory->codes; i++)
-        if (strcmp(memory->code[i].kernel, kernel) == 0) return memory->code[i].bytes;
-    return 0;
-}
-
-static qs_status code_add(qs__memory *memory, const char *kernel) {
-    QS_TRY(qs_grow(&memory->code, &memory->code_capacity, (size_t)memory->codes + 1, sizeof *memory->code));
-    memory->code[memory->codes] = (qs__code){0};
-    snprintf(memory->code[memory->codes].kernel, sizeof memory->code->kernel, "%s", kernel);
-    memory->codes++;
-    return QS_OK;
+    const qs__code *found = code_of(memory, kernel);
+    return found ? found->bytes : 0;
 }
 
 /* What grew in the files' pages since the last time goes to this kernel. */
 static qs_status code_grown(qs__memory *memory, const char *kernel) {
     const double files = read_now().files;
-    if (!code_of(memory, kernel)) QS_TRY(code_add(memory, kernel));
-    *code_of(memory, kernel) += fmax(files - memory->files, 0);
+    if (!code_of(memory, kernel)) {
+        QS_TRY(qs_grow(&memory->code, &memory->code_capacity, (size_t)memory->codes + 1, sizeof *memory->code));
+        memory->code[memory->codes] = (qs__code){0};
+        snprintf(memory->code[memory->codes].kernel, sizeof memory->code->kernel, "%s", kernel);
+        memory->codes++;
+    }
+    code_of(memory, kernel)->bytes += fmax(files - memory->files, 0);
     memory->files = files;
     return QS_OK;
 }
 
+typedef struct watched_lookup {
+    qs_device *device;
+    qs__memory *memory;
+} watched_lookup;
+
 /* As qs_lookup_device, with the pages that the answer and a first binding bring. */
 static qs_status lookup(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
-    qs__profiler *profiler = context;
+    const watched_lookup *with = context;
     void *data[QS_MAX_OPERANDS];
     static _Alignas(64) char nowhere[64]; /* bound to, never run on */
     qs_kernel *kernel = NULL;
-    QS_TRY(qs_lookup_device(profiler->device, one, case_text, out));
-    if (!code_of(&profiler->memory, out->kernel)) {
+    QS_TRY(qs_lookup_device(with->device, one, case_text, out));
+    if (!code_of(with->memory, out->kernel)) {
         for (int i = 0; i < QS_MAX_OPERANDS; i++)
             data[i] = i < one->operands && one->operand[i].format ? nowhere : NULL;
-        QS_TRY(qs_device_prepare(profiler->device, one, out->kernel, data, nowhere, &kernel));
+        QS_TRY(qs_device_prepare(with->device, one, out->kernel, data, nowhere, &kernel));
         qs_kernel_release(kernel);
     }
-    return code_grown(&profiler->memory, out->kernel);
+    return code_grown(with->memory, out->kernel);
 }
 
 /* ---- Programs -------------------------------------------------------------------------------------------------------------------- */
@@ -112,38 +113,39 @@ static void program_release(program *one) {
     *one = (program){0};
 }
 
-/* recipe NULL: fp32. */
-static qs_status program_lower(qs__profiler *profiler, const qs_recipe *recipe, qs_mode mode, program *out) {
-    const qs_graph *graph = profiler->graph;
+/* recipe NULL: fp32. `memory` learns what the kernels of a training program bring. */
+static qs_status program_lower(const qs__setting *setting, const qs_recipe *recipe, qs_mode mode, qs__memory *memory, program *out) {
+    const qs_graph *graph = setting->graph;
+    const bool evaluates = mode == QS_MODE_EVALUATION;
+    watched_lookup watched = {setting->device, memory};
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->bound, &out->bound));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) out->bound[n] = recipe;
     const qs_lowering lowering = {.graph = graph,
-                                  .batch = profiler->job->batch,
+                                  .batch = setting->job->batch,
                                   .mode = mode,
-                                  .job = profiler->job,
+                                  .job = setting->job,
                                   .recipe = out->bound,
-                                  .half = mode == QS_MODE_EVALUATION ? qs_format_of("fp32") : qs_class_half(profiler->class_),
-                                  .lookup = mode == QS_MODE_EVALUATION ? qs_lookup_device : lookup,
-                                  .context = mode == QS_MODE_EVALUATION ? (void *)profiler->device : (void *)profiler};
+                                  .half = evaluates ? qs_format_of("fp32") : qs_class_half(setting->class_),
+                                  .lookup = evaluates ? qs_lookup_device : lookup,
+                                  .context = evaluates ? (void *)setting->device : (void *)&watched};
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 
-/* One step, so that code which only runs can touch is touched; the rate is 0. */
-static qs_status program_run(qs__profiler *profiler, program *one) {
-    const int64_t batch = profiler->job->batch;
-    const qs_run run = {.seed = profiler->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
-    QS_TRY(qs_executor_create(one->schedule, profiler->device, profiler->self, profiler->arena.memory, &one->executor));
-    QS_TRY(qs_executor_initialize(one->executor, profiler->graph, profiler->job->seed));
-    QS_TRY(qs__profile_batch(profiler, one->executor, 0, batch));
-    return qs_executor_run(one->executor, &run);
-}
-
-/* An arena for this program alone: the mapping is gone when the base is read. */
-static qs_status program_try(qs__profiler *profiler, program *one) {
-    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &profiler->arena));
-    const qs_status status = program_run(profiler, one);
-    qs_arena_release(&profiler->arena);
+/* One step, so that code which only runs can touch is touched; the rate is 0. In an arena for this program alone: the mapping is gone when
+ * the base is read. */
+static qs_status program_try(const qs__setting *setting, program *one) {
+    const int64_t batch = setting->job->batch;
+    const qs_run run = {.seed = setting->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
+    qs_arena arena = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_arena_reserve(one->schedule->arena_bytes, &arena));
+    QS_GOTO(qs_executor_create(one->schedule, setting->device, setting->self, arena.memory, &one->executor));
+    QS_GOTO(qs_executor_initialize(one->executor, setting->graph, setting->job->seed));
+    QS_GOTO(qs__batch_fill(setting, one->executor, 0, batch));
+    status = qs_executor_run(one->executor, &run);
+done:
+    qs_arena_release(&arena);
     return status;
 }
 
@@ -155,20 +157,16 @@ static qs__held *held_find(const qs__memory *memory, const char *text) {
     return NULL;
 }
 
-static qs_status held_add(qs__memory *memory, const char *text) {
-    QS_TRY(qs_grow(&memory->held, &memory->capacity, (size_t)memory->count + 1, sizeof *memory->held));
-    memory->held[memory->count] = (qs__held){0};
-    QS_TRY(qs_format_text(&memory->held[memory->count].text, "%s", text));
-    memory->count++;
-    return QS_OK;
-}
-
 static qs_status cases_add(qs__memory *memory, const qs_schedule *schedule, int *kernels) {
     *kernels = 0;
     for (int s = 0; s < schedule->steps; s++) {
         if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
         ++*kernels;
-        if (!held_find(memory, schedule->step[s].case_text)) QS_TRY(held_add(memory, schedule->step[s].case_text));
+        if (held_find(memory, schedule->step[s].case_text)) continue;
+        QS_TRY(qs_grow(&memory->held, &memory->capacity, (size_t)memory->count + 1, sizeof *memory->held));
+        memory->held[memory->count] = (qs__held){0};
+        QS_TRY(qs_format_text(&memory->held[memory->count].text, "%s", schedule->step[s].case_text));
+        memory->count++;
     }
     return QS_OK;
 }
@@ -200,14 +198,6 @@ const qs__held *qs__held_of(const qs__memory *memory, const char *text) {
 
 /* ---- All of it --------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status base_read(qs__profiler *profiler, program *evaluation) {
-    QS_TRY(program_lower(profiler, NULL, QS_MODE_EVALUATION, evaluation));
-    QS_TRY(program_try(profiler, evaluation));
-    qs_heap_trim();
-    profiler->memory.base_bytes = fmax((double)qs_resident_bytes() - profiler->memory.data_bytes, 0);
-    return QS_OK;
-}
-
 /* Code that only runs brought in: no name tells of it. */
 static void code_rest(qs__memory *memory, int from, double files) {
     const int added = memory->codes - from;
@@ -216,15 +206,14 @@ static void code_rest(qs__memory *memory, int from, double files) {
     memory->files = files;
 }
 
-static qs_status recipe_read(qs__profiler *profiler, const qs_recipe *recipe) {
-    qs__memory *memory = &profiler->memory;
+static qs_status recipe_read(const qs__setting *setting, const qs_recipe *recipe, qs__memory *memory) {
     const int cases = memory->count, codes = memory->codes;
     program one = {0};
     int kernels = 1;
     const reading before = read_now();
     memory->files = before.files;
-    qs_status status = program_lower(profiler, recipe, QS_MODE_TRAIN, &one);
-    if (status == QS_OK) status = program_try(profiler, &one);
+    qs_status status = program_lower(setting, recipe, QS_MODE_TRAIN, memory, &one);
+    if (status == QS_OK) status = program_try(setting, &one);
     const reading alive = read_now();
     if (status == QS_OK) status = cases_add(memory, one.schedule, &kernels);
     const double noted = heap_bytes() - alive.heap; /* by the lists, which only profiling has */
@@ -236,13 +225,18 @@ static qs_status recipe_read(qs__profiler *profiler, const qs_recipe *recipe) {
     return status;
 }
 
-qs_status qs__memory_measure(qs__profiler *profiler) {
+qs_status qs__memory_measure(const qs__setting *setting, qs__memory *out) {
     program evaluation = {0};
-    qs_status status = base_read(profiler, &evaluation);
-    for (int r = 0; r < profiler->recipes && status == QS_OK; r++)
-        status = recipe_read(profiler, &profiler->recipe[r]);
+    qs_status status = QS_OK;
+    QS_GOTO(program_lower(setting, NULL, QS_MODE_EVALUATION, out, &evaluation));
+    QS_GOTO(program_try(setting, &evaluation));
+    qs_heap_trim();
+    out->base_bytes = fmax((double)qs_resident_bytes() - setting->data_bytes, 0);
+    for (int r = 0; r < setting->recipes; r++)
+        QS_GOTO(recipe_read(setting, &setting->recipe[r], out));
+    mean_set(out);
+done:
     program_release(&evaluation);
-    mean_set(&profiler->memory);
     return status;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The fixed batch and its gradient. Gradients lie in the gradient buffer when a step has ended: the update only reads them, and with
  * learning rate 0 it changes momentum but no weight. */
-#include "probe.h"
+#include "noise/probe.h"
 
 #include <math.h>
 #include <stdlib.h>

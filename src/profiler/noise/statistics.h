@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Statistics of tensors in a real training, a stage of a measurement (statistics.c). */
+#ifndef QSYNC_PROFILER_STATISTICS_H
+#define QSYNC_PROFILER_STATISTICS_H
+
+#include "../setting.h"
+
+/* Collective. out is released with the profile that it is of, also after a failure. */
+qs_status qs__statistics_measure(const qs__setting *setting, qs_statistics *out);
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is measured: the class of this rank with its recipes, the model, the data; and how far the whole work is. */
+#include "setting.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plans, the part of the work below `plans`, take most of the time, and they alone are measured anew for each other batch. */
+static const double plans = 0.45, their_time = 0.75;
+
+void qs__progress(const qs__setting *setting, double fraction, const char *what) {
+    char text[128];
+    if (setting->rank > 0 || !setting->options->progress) return;
+    fraction = fraction < plans ? fraction * their_time / plans : 1 - (1 - fraction) * (1 - their_time) / (1 - plans);
+    snprintf(text, sizeof text, "%s%s", what, setting->part);
+    setting->options->progress(setting->options->progress_context, text, setting->part_from + setting->part_share * fraction);
+}
+
+qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch) {
+    const qs_dataset *set = &setting->training;
+    const int64_t first = (step * setting->ranks + setting->rank) * batch;
+    const qs_augmentation augmentation = {
+        .enabled = setting->job->augmentation, .pad = set->height < 32 ? 2 : 4, .seed = setting->job->seed, .epoch = first / set->count};
+    for (int64_t i = 0; i < batch; i++)
+        setting->indices[i] = setting->order[(first + i) % set->count];
+    return qs_executor_load(executor, setting->graph, set, &augmentation, setting->indices, batch);
+}
+
+static qs_status batches_check(const qs_profile_options *options) {
+    if (options->batches < 0 || options->batches > QS_PROFILE_BATCHES)
+        return qs_fail(QS_USAGE, "%d other batches: at most %d can be measured", options->batches, QS_PROFILE_BATCHES);
+    for (int i = 0; i < options->batches; i++) {
+        if (options->batch[i] < 1) return qs_fail(QS_USAGE, "batch %lld: must be at least 1", (long long)options->batch[i]);
+        for (int k = 0; k < i; k++)
+            if (options->batch[k] == options->batch[i]) return qs_fail(QS_USAGE, "batch %lld stands twice", (long long)options->batch[i]);
+        if (options->batch[i] == options->job->batch)
+            return qs_fail(QS_USAGE, "batch %lld is the job's own: it is measured anyway", (long long)options->batch[i]);
+    }
+    return QS_OK;
+}
+
+static qs_status options_check(const qs__setting *setting) {
+    const qs_profile_options *options = setting->options;
+    const int wanted = qs_cluster_ranks(options->cluster);
+    QS_TRY(batches_check(options));
+    if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
+    if (options->statistics_iterations < 0)
+        return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
+    if (wanted == setting->ranks) return QS_OK;
+    return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
+                   setting->ranks, wanted);
+}
+
+static qs_status data_load(qs__setting *setting) {
+    const qs_profile_options *options = setting->options;
+    const qs_shape *input = &setting->graph->node[0].shape;
+    const double before = (double)qs_resident_bytes();
+    QS_TRY(qs_dataset_load(setting->job->dataset, options->data_folder, QS_PART_TRAINING, 0, &setting->training));
+    QS_TRY(qs_dataset_load(setting->job->dataset, options->data_folder, QS_PART_TEST, 0, &setting->test));
+    QS_TRY(qs_dataset_fit(&setting->training, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], setting->graph->classes));
+    QS_TRY(qs_allocate((size_t)setting->training.count, sizeof *setting->order, &setting->order));
+    QS_TRY(qs_allocate((size_t)setting->job->batch, sizeof *setting->indices, &setting->indices));
+    qs_random_permutation(qs_random_key(setting->job->seed, 0, 0, 0), setting->training.count, setting->order);
+    qs_heap_trim();
+    setting->data_bytes = fmax((double)qs_resident_bytes() - before, 0);
+    return QS_OK;
+}
+
+/* The class's own recipes, which planners choose from, and those that were asked for. */
+static qs_status recipes_list(qs__setting *setting) {
+    const qs_profile_options *options = setting->options;
+    QS_TRY(qs_class_recipes(setting->class_, QS__MOST_RECIPES, setting->recipe, &setting->recipes));
+    for (int i = 0; i < options->recipes; i++) {
+        int known = 0;
+        while (known < setting->recipes && strcmp(setting->recipe[known].name, options->recipe[i].name) != 0)
+            known++;
+        if (known < setting->recipes) continue;
+        if (setting->recipes == QS__MOST_RECIPES)
+            return qs_fail(QS_UNSUPPORTED, "class %s: at most %d recipes with those that were asked for: name fewer", setting->class_->name,
+                           QS__MOST_RECIPES);
+        setting->recipe[setting->recipes++] = options->recipe[i];
+    }
+    return QS_OK;
+}
+
+qs_status qs__setting_open(qs__setting *setting) {
+    const qs_profile_options *options = setting->options;
+    setting->job = options->job;
+    setting->rank = qs_comm_rank(setting->comm);
+    setting->ranks = qs_comm_size(setting->comm);
+    setting->part_share = 1 / (1 + options->batches * their_time);
+    QS_TRY(options_check(setting));
+    setting->class_ = &options->cluster->class_[qs_cluster_class_of(options->cluster, setting->rank)];
+    QS_TRY(qs_job_model(setting->job, &setting->graph));
+    QS_TRY(recipes_list(setting));
+    QS_TRY(qs_comm_open("self", &setting->self));
+    return data_load(setting);
+}
+
+void qs__setting_release(qs__setting *setting) {
+    qs_dataset_release(&setting->training);
+    qs_dataset_release(&setting->test);
+    qs_graph_release(setting->graph);
+    qs_comm_close(setting->self);
+    free(setting->order);
+    free(setting->indices);
+}
+
+qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out) {
+    const int batches = from->options->batches;
+    *out = *from;
+    out->options = options;
+    out->job = job;
+    out->indices = NULL;
+    out->part_share = 1 / (1 + batches * their_time);
+    out->part_from = out->part_share * (1 + index * their_time);
+    snprintf(out->part, sizeof out->part, " at batch %lld (%d of %d)", (long long)job->batch, index + 1, batches);
+    return qs_allocate((size_t)job->batch, sizeof *out->indices, &out->indices);
+}

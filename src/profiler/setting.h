@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is measured, and on what: set once when a measurement begins, and only read by its stages. Every rank measures its own class; ranks
+ * wait for each other before each stage and agree on every failure. */
+#ifndef QSYNC_PROFILER_SETTING_H
+#define QSYNC_PROFILER_SETTING_H
+
+#include "qsync/profiler.h"
+
+enum { QS__MOST_RECIPES = QS_MAX_FORMATS };
+
+typedef struct qs__setting {
+    const qs_profile_options *options;
+    const qs_job *job;
+    qs_device *device;
+    qs_comm *comm; /* all ranks */
+    qs_comm *self; /* steps are timed without waiting for others: all-reduces are priced on their own */
+    int rank, ranks;
+    const qs_class *class_; /* of this rank */
+    qs_graph *graph;
+    qs_recipe recipe[QS__MOST_RECIPES];
+    int recipes;
+    qs_dataset training, test;
+    int64_t *order;               /* (training.count) permutation */
+    int64_t *indices;             /* (batch) scratch of qs__batch_fill */
+    double data_bytes;            /* that the process grew by when it read its sample sets; what the heap rounds up included */
+    char part[64];                /* " at batch 96 (1 of 2)": what other batches than the job's add to what is told */
+    double part_from, part_share; /* of the whole work */
+} qs__setting;
+
+/* options, device and communicator are set; the rest is found. Release also after a failure. */
+qs_status qs__setting_open(qs__setting *setting);
+void qs__setting_release(qs__setting *setting);
+/* The same at another batch: the `index`-th of options->batches. Only `indices` is its own; the rest belongs to `from`, job and options to
+ * the caller. */
+qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out);
+/* Tells rank 0's caller how far things are; fraction of this setting's own work. */
+void qs__progress(const qs__setting *setting, double fraction, const char *what);
+/* Fills images and labels of an executor with the samples of (step, rank); `batch` samples a rank. */
+qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch);
+
+#endif

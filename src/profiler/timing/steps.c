@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Kernels timed inside whole training steps, in the caches that real neighbours leave behind.
+ *
+ * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them
+ * alike. A visit is a few timed steps; with several ranks it lasts an agreed time, so that all of them compute all the while, as in
+ * training. A plan so small that caches hold much of the one before begins with a step that is not timed; a large one throws that out
+ * itself within a few kernels. Rounds go on until kernels are known well enough. A round in which the whole machine was slower than in the
+ * others is left out and made up for; so is, in the end, a step that was slower than its plan's others.
+ *
+ * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. Checks are the exception: plans that are
+ * timed beside the profile's own and give it nothing but what its predictions are worth. All ranks run them together, all-reduces and
+ * waiting included, as training would. */
+#include "timing/timing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_PER_VISIT = 2, MOST_PER_VISIT = 8, CHECK_STEPS = 50, ALONE_VISITS = 2 };
+enum { ALONE_ROUND = -1, NO_ROUND = -2 };
+static const double wanted_confidence = 0.01; /* of kernels' times in a step: half the 95 % interval */
+/* What takes so many times its median was disturbed: neighbours of a shared machine slow a core down for tenths of a second. */
+static const double disturbed = 1.05;
+
+/* One plan under measurement. */
+typedef struct plan_run {
+    qs_schedule *schedule;
+    qs_executor *executor;
+    bool recording;
+    int timed, capacity;  /* steps */
+    double *step;         /* (capacity × schedule steps) microseconds */
+    double *whole, *data; /* (capacity) microseconds */
+    double *busy;         /* (capacity) of checks: what kernels took of it */
+    int *round;           /* (capacity) in which it was timed; ALONE_ROUND: while the other ranks waited */
+    double median_us;     /* of whole steps */
+    double confidence;    /* of that median, relative */
+    double busy_us;       /* of checks: of the step at hand so far */
+} plan_run;
+
+typedef struct campaign {
+    const qs__setting *setting;
+    const qs__mixes *mixes;
+    qs__cases *cases;
+    qs__step_figures *out;
+    qs_arena arena; /* of all plans and checks, one at a time */
+    plan_run *plan, *check;
+    int plans, visits;       /* of this rank; of a round: the most plans of any rank */
+    int checks, check_every; /* a check is visited in every so-manieth round, each in its own */
+    qs_comm *together;       /* of all ranks, for checks; NULL with one */
+    bool again;              /* visits go on for the others' sake */
+    int round, most_rounds, good_rounds, dropped_rounds;
+    int64_t steps;            /* run so far */
+    double quantum;           /* seconds of a visit; 0: a count of steps */
+    double confidence, drift; /* worst plan's, worst round's */
+    double disturbed;         /* part of the steps that were left out one by one */
+    double pooled;            /* confidence of kernels, which several plans hold */
+    qs__samples *scratch;
+} campaign;
+
+static void observe(void *context, const qs_schedule *schedule, int step, double seconds) {
+    plan_run *run = context;
+    if (run->recording) run->step[(size_t)run->timed * (size_t)schedule->steps + (size_t)step] = seconds * 1e6;
+}
+
+/* ---- One plan ---------------------------------------------------------------------------------------------------------------------- */
+
+static void run_release(plan_run *run) {
+    qs_executor_release(run->executor);
+    qs_schedule_release(run->schedule);
+    free(run->step);
+    free(run->whole);
+    free(run->data);
+    free(run->busy);
+    free(run->round);
+}
+
+static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacity, plan_run *run) {
+    run->capacity = capacity;
+    QS_TRY(qs__mix_lower(all->setting, all->cases, mix->choice, QS_MODE_TRAIN, all->setting->job->batch, &run->schedule));
+    QS_TRY(qs_executor_create(run->schedule, all->setting->device, all->setting->self, all->arena.memory, &run->executor));
+    QS_TRY(qs_allocate((size_t)capacity * (size_t)run->schedule->steps, sizeof *run->step, &run->step));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
+    qs_executor_observe(run->executor, observe, run);
+    return QS_OK;
+}
+
+/* A training step with learning rate 0: weights stay ordinary however often it runs, and all plans may share them. */
+static qs_status step_run(campaign *all, plan_run *run, bool timed) {
+    const qs__setting *setting = all->setting;
+    const qs_run one = {.seed = setting->job->seed,
+                        .step = (uint64_t)all->steps,
+                        .samples = setting->job->batch,
+                        .first_sample = setting->rank * setting->job->batch,
+                        .global_samples = setting->ranks * setting->job->batch,
+                        .loss_scale = qs_loss_scale_start(setting->job).value};
+    run->recording = timed && !all->again && run->timed < run->capacity;
+    run->busy_us = 0;
+    const double begin = qs_clock();
+    QS_TRY(qs__batch_fill(setting, run->executor, all->steps++, setting->job->batch));
+    const double loaded = qs_clock();
+    QS_TRY(qs_executor_run(run->executor, &one));
+    if (!run->recording) return QS_OK;
+    run->data[run->timed] = (loaded - begin) * 1e6;
+    run->whole[run->timed] = (qs_clock() - begin) * 1e6;
+    if (run->busy) run->busy[run->timed] = run->busy_us;
+    run->round[run->timed++] = all->round;
+    return QS_OK;
+}
+
+/* Caches that hold half of a step do. */
+static bool remembers_another(const plan_run *run) {
+    return (int64_t)run->schedule->arena_bytes < 2 * qs__cache_bytes[QS__CACHES - 1];
+}
+
+/* With neighbours, steps go on until the agreed time is over, recorded or not: the others are still at work. */
+static qs_status visit(campaign *all, plan_run *run) {
+    const double begin = qs_clock();
+    if (remembers_another(run)) QS_TRY(step_run(all, run, false));
+    for (int i = 0; i < STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
+        QS_TRY(step_run(all, run, i < MOST_PER_VISIT));
+    return QS_OK;
+}
+
+/* ---- Checks ------------------------------------------------------------------------------------------------------------------------ */
+
+static qs_status plan_check(const qs__setting *setting, const qs_plan *plan) {
+    char signature[32];
+    qs_graph_signature(setting->graph, signature);
+    if (plan->graph[0] && strcmp(plan->graph, signature) != 0)
+        return qs_fail(QS_MISMATCH, "it is a plan for another model (%s) than %s (%s)", plan->graph, setting->graph->name, signature);
+    for (int i = 0; i < plan->classes; i++)
+        if (plan->class_[i].batch > 0 && plan->class_[i].batch != setting->job->batch)
+            return qs_fail(QS_USAGE, "class %s: its batch is %lld, checks are timed at the profile's %lld", plan->class_[i].class_name,
+                           (long long)plan->class_[i].batch, (long long)setting->job->batch);
+    return QS_OK;
+}
+
+/* Cases are asked of the device itself: those of the profile stay the ones that its own plans may need. */
+static qs_status check_lower(const qs__setting *setting, const qs_plan *plan, qs_schedule **out) {
+    const qs_recipe **recipe = NULL;
+    qs_tensor_table tensors = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(plan_check(setting, plan));
+    QS_GOTO(qs_plan_bind(plan, setting->class_->name, setting->graph, &recipe));
+    QS_GOTO(qs_tensors_bind(qs_plan_class(plan, setting->class_->name), setting->graph, &tensors));
+    const qs_lowering lowering = {.graph = setting->graph,
+                                  .batch = setting->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = setting->job,
+                                  .recipe = recipe,
+                                  .half = qs_class_half(setting->class_),
+                                  .tensors = &tensors,
+                                  .lookup = qs_lookup_device,
+                                  .context = setting->device};
+    QS_GOTO(qs_schedule_lower(&lowering, out));
+done:
+    qs_tensor_table_release(&tensors);
+    free(recipe);
+    return status;
+}
+
+static qs_status checks_lower(campaign *all, size_t *arena_bytes) {
+    const qs_profile_options *options = all->setting->options;
+    QS_TRY(qs_allocate((size_t)options->checks, sizeof *all->check, &all->check));
+    for (; all->checks < options->checks; all->checks++) {
+        qs_schedule **schedule = &all->check[all->checks].schedule;
+        QS_TRY(qs_fail_within(check_lower(all->setting, &options->check[all->checks], schedule), "check %s",
+                              options->check_name[all->checks]));
+        if ((*schedule)->arena_bytes > *arena_bytes) *arena_bytes = (*schedule)->arena_bytes;
+    }
+    return QS_OK;
+}
+
+static void check_observe(void *context, const qs_schedule *schedule, int step, double seconds) {
+    plan_run *run = context;
+    if (schedule->step[step].kind == QS_STEP_KERNEL) run->busy_us += seconds * 1e6;
+}
+
+/* Long visits are few: at least two of each plan, spread over the rounds. */
+static int most_steps(const campaign *all) {
+    return (all->most_rounds / all->check_every + 1) * CHECK_STEPS;
+}
+
+static qs_status checks_bind(campaign *all) {
+    const qs__setting *setting = all->setting;
+    const int capacity = most_steps(all);
+    qs_comm *comm = all->together ? all->together : setting->self;
+    for (int c = 0; c < all->checks; c++) {
+        plan_run *run = &all->check[c];
+        run->capacity = capacity;
+        QS_TRY(qs_executor_create(run->schedule, setting->device, comm, all->arena.memory, &run->executor));
+        QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
+        QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
+        QS_TRY(qs_allocate((size_t)capacity, sizeof *run->busy, &run->busy));
+        QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
+        qs_executor_observe(run->executor, check_observe, run);
+    }
+    return QS_OK;
+}
+
+/* Ranks wait for each other in a step, so whatever stops one before it is agreed upon first. */
+static qs_status check_run(campaign *all, plan_run *run, int timed) {
+    QS_TRY(qs_comm_barrier(all->setting->comm));
+    qs_status status = step_run(all, run, false);
+    for (int i = 0; i < timed && status == QS_OK; i++)
+        status = step_run(all, run, true);
+    return qs_comm_agree(all->setting->comm, status);
+}
+
+/* ---- Medians of checks ---- */
+
+/* A step is disturbed when the kernels of any rank took longer than they usually do there: on a machine that others use, one rank or the
+ * other often is. What is predicted on top of kernels, waiting and all-reduces, does not decide about it. flag[i] becomes 0 or 1. */
+static qs_status disturbed_find(const campaign *all, const plan_run *run, double *flag) {
+    memcpy(flag, run->busy, (size_t)run->timed * sizeof *flag);
+    const double most = disturbed * qs__quartiles_of(run->timed, flag).median;
+    for (int i = 0; i < run->timed; i++)
+        flag[i] = run->busy[i] > most;
+    return qs_comm_max(all->setting->comm, flag, run->timed);
+}
+
+/* Every rank has timed the same steps. */
+static void figures_take(const plan_run *run, double *value, double *figure) {
+    int undisturbed = 0;
+    for (int i = 0; i < run->timed; i++)
+        if (value[i] == 0) value[undisturbed++] = run->whole[i];
+    figure[0] = run->timed;
+    figure[1] = qs__quartiles_of(run->timed, run->whole).median;
+    figure[2] = undisturbed;
+    figure[3] = undisturbed > 0 ? qs__quartiles_of(undisturbed, value).median : figure[1];
+    figure[4] = undisturbed > 0 ? fmin(qs__confidence_of(undisturbed, value), 1) : 1;
+}
+
+/* The slowest rank's; every rank learns them. */
+static qs_status checks_keep(campaign *all) {
+    qs__samples *kept = &all->out->checked;
+    double *value = NULL;
+    qs_status status = qs_allocate((size_t)most_steps(all), sizeof *value, &value);
+    if (status == QS_OK)
+        status = qs_grow(&kept->value, &kept->capacity, (size_t)QS__CHECK_FIGURES * (size_t)all->checks, sizeof *kept->value);
+    QS_GOTO(qs_comm_agree(all->setting->comm, status));
+    for (int c = 0; c < all->checks; c++, kept->count += QS__CHECK_FIGURES) {
+        QS_GOTO(disturbed_find(all, &all->check[c], value));
+        figures_take(&all->check[c], value, kept->value + kept->count);
+    }
+    QS_GOTO(qs_comm_max(all->setting->comm, kept->value, kept->count));
+done:
+    free(value);
+    return status;
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Collective: agreement is where ranks meet. One with fewer plans than another visits its own again, to keep the host as busy as it is in
+ * training; what counts is the first visit, so that no round is more than one of many. */
+static qs_status round_run(campaign *all) {
+    qs_status status = QS_OK;
+    for (int i = 0; i < all->visits; i++) {
+        QS_TRY(qs_comm_agree(all->setting->comm, status));
+        all->again = i >= all->plans;
+        status = visit(all, &all->plan[i % all->plans]);
+    }
+    QS_TRY(qs_comm_agree(all->setting->comm, status));
+    all->again = false;
+    for (int c = all->round % all->check_every; c < all->checks; c += all->check_every)
+        QS_TRY(check_run(all, &all->check[c], CHECK_STEPS));
+    return QS_OK;
+}
+
+/* Every kernel once, unrecorded: code and tables are made. With several ranks a second step tells how long a visit takes. */
+static qs_status plan_warm_up(campaign *all, plan_run *run, double *longest) {
+    QS_TRY(step_run(all, run, false));
+    if (all->setting->ranks == 1) return QS_OK;
+    const double begin = qs_clock();
+    QS_TRY(step_run(all, run, false));
+    *longest = fmax(*longest, (STEPS_PER_VISIT + remembers_another(run)) * (qs_clock() - begin));
+    return QS_OK;
+}
+
+/* The longest visit of all ranks is how long each has to be. */
+static qs_status warm_up(campaign *all) {
+    const qs__setting *setting = all->setting;
+    qs_status status = QS_OK;
+    all->quantum = 0;
+    QS_TRY(qs_executor_initialize(all->plan[0].executor, setting->graph, setting->job->seed));
+    for (int i = 0; i < all->plans && status == QS_OK; i++)
+        status = plan_warm_up(all, &all->plan[i], &all->quantum);
+    QS_TRY(qs_comm_agree(setting->comm, status));
+    for (int c = 0; c < all->checks; c++)
+        QS_TRY(check_run(all, &all->check[c], 0));
+    return qs_comm_max(setting->comm, &all->quantum, 1);
+}
+
+/* ---- How well is it known? ---------------------------------------------------------------------------------------------------------- */
+
+/* The pace of a round: over all plans, the median of (a step of this round) / (the plan's median step). */
+static double round_pace(const campaign *all, int round) {
+    qs__samples *scratch = all->scratch;
+    scratch->count = 0;
+    for (int p = 0; p < all->plans; p++) {
+        const plan_run *run = &all->plan[p];
+        for (int i = 0; i < run->timed; i++)
+            if (run->round[i] == round) scratch->value[scratch->count++] = run->whole[i] / run->median_us;
+    }
+    return qs__quartiles_of(scratch->count, scratch->value).median;
+}
+
+static void medians_update(const campaign *all) {
+    for (int p = 0; p < all->plans; p++) {
+        plan_run *run = &all->plan[p];
+        memcpy(all->scratch->value, run->whole, (size_t)run->timed * sizeof *run->whole);
+        run->confidence = qs__confidence_of(run->timed, all->scratch->value);
+        run->median_us = qs__quartiles_of(run->timed, all->scratch->value).median;
+    }
+}
+
+/* Takes out what was timed in a round, or took longer than most_us. */
+static void steps_drop(plan_run *run, int round, double most_us) {
+    int kept = 0;
+    const size_t steps = (size_t)run->schedule->steps;
+    for (int i = 0; i < run->timed; i++) {
+        if (run->round[i] == round || run->whole[i] > most_us) continue;
+        if (run->step) memmove(run->step + (size_t)kept * steps, run->step + (size_t)i * steps, steps * sizeof *run->step);
+        if (run->busy) run->busy[kept] = run->busy[i];
+        run->whole[kept] = run->whole[i];
+        run->data[kept] = run->data[i];
+        run->round[kept++] = run->round[i];
+    }
+    run->timed = kept;
+}
+
+/* Steps of another round. */
+static bool has_others(const plan_run *run, int round) {
+    for (int i = 0; i < run->timed; i++)
+        if (run->round[i] != round) return true;
+    return false;
+}
+
+/* At most half of a plan's steps: medians stay in the middle of what is left. */
+static void disturbed_steps_drop(campaign *all) {
+    int before = 0, after = 0;
+    for (int p = 0; p < all->plans; p++) {
+        before += all->plan[p].timed;
+        steps_drop(&all->plan[p], NO_ROUND, disturbed * all->plan[p].median_us);
+        after += all->plan[p].timed;
+    }
+    all->disturbed = 1 - (double)after / before;
+    medians_update(all);
+}
+
+/* All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what counts. */
+static qs_status disturbed_rounds_drop(campaign *all) {
+    all->drift = 0;
+    all->good_rounds = 0;
+    for (int round = 0; round < all->round; round++) {
+        double pace = round_pace(all, round);
+        QS_TRY(qs_comm_max(all->setting->comm, &pace, 1));
+        if (pace == 0) continue;
+        if (pace > disturbed && 2 * (all->dropped_rounds + 1) <= all->round) {
+            all->dropped_rounds++;
+            qs_log(QS_LOG_INFO, "profile: round %d was %.0f %% slower than the others: left out", round + 1, (pace - 1) * 100);
+            for (int p = 0; p < all->plans; p++)
+                steps_drop(&all->plan[p], round, INFINITY);
+            for (int c = 0; c < all->checks; c++)
+                if (has_others(&all->check[c], round)) steps_drop(&all->check[c], round, INFINITY);
+            continue;
+        }
+        all->good_rounds++;
+        all->drift = fmax(all->drift, fabs(pace - 1));
+    }
+    return QS_OK;
+}
+
+/* A kernel has its time from all plans that hold it, QS__WANTED_PLANS at least, whose errors are their own. */
+static qs_status confidences_update(campaign *all) {
+    double worst_and_pooled[2] = {0};
+    for (int p = 0; p < all->plans; p++) {
+        const double one = fmin(all->plan[p].confidence, 1);
+        worst_and_pooled[0] = fmax(worst_and_pooled[0], one);
+        worst_and_pooled[1] += one * one / all->plans;
+    }
+    worst_and_pooled[1] = sqrt(worst_and_pooled[1] / (all->plans < QS__WANTED_PLANS ? all->plans : QS__WANTED_PLANS));
+    QS_TRY(qs_comm_max(all->setting->comm, worst_and_pooled, 2));
+    all->confidence = worst_and_pooled[0];
+    all->pooled = worst_and_pooled[1];
+    return QS_OK;
+}
+
+static int least_rounds(const qs__setting *setting) {
+    return (setting->options->repetitions + STEPS_PER_VISIT - 1) / STEPS_PER_VISIT;
+}
+
+static qs_status rounds_run(campaign *all) {
+    QS_TRY(warm_up(all));
+    bool done = false;
+    for (all->round = 0; !done && all->round < all->most_rounds;) {
+        qs__progress(all->setting, 0.05 + 0.35 * all->round / all->most_rounds, "kernels in training steps");
+        QS_TRY(round_run(all));
+        all->round++;
+        medians_update(all);
+        QS_TRY(disturbed_rounds_drop(all));
+        medians_update(all);
+        QS_TRY(confidences_update(all));
+        done = all->good_rounds >= least_rounds(all->setting) && all->pooled <= wanted_confidence;
+    }
+    disturbed_steps_drop(all);
+    qs_log(QS_LOG_INFO, "profile: %d rounds, %lld steps: kernels' part of a step is known to %.1f %%%s", all->round, (long long)all->steps,
+           all->pooled * 100, all->pooled > wanted_confidence ? " only" : "");
+    return QS_OK;
+}
+
+/* ---- Alone --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Ranks of a host take turns: what a kernel takes when the others wait for an all-reduce. The first plans are enough, for what differs is
+ * how much memory traffic a kernel has. */
+static qs_status turns_run(campaign *all) {
+    const qs_comm *comm = all->setting->comm;
+    const int plans = all->plans < all->setting->recipes + 3 ? all->plans : all->setting->recipes + 3;
+    double turns = qs_comm_local_size(comm);
+    QS_TRY(qs_comm_max(all->setting->comm, &turns, 1));
+    if (turns < 2) return QS_OK;
+    all->quantum = 0;
+    all->again = false;
+    for (int turn = 0; turn < (int)turns; turn++) {
+        qs_status status = QS_OK;
+        qs__progress(all->setting, 0.40 + 0.05 * turn / turns, "kernels while the others wait");
+        for (int i = 0; i < ALONE_VISITS * plans && turn == qs_comm_local_rank(comm) && status == QS_OK; i++) {
+            plan_run *run = &all->plan[i % plans];
+            all->round = ALONE_ROUND;
+            status = visit(all, run);
+        }
+        QS_TRY(qs_comm_agree(all->setting->comm, status));
+    }
+    return QS_OK;
+}
+
+/* ---- From steps to samples of cases ---- */
+
+/* Median over the plan's samples of one array, with or without the neighbours at work; 0 when there are none. */
+static double place_median(const plan_run *run, qs__samples *scratch, const double *value, size_t stride, bool alone) {
+    scratch->count = 0;
+    for (int i = 0; i < run->timed; i++)
+        if ((run->round[i] == ALONE_ROUND) == alone) scratch->value[scratch->count++] = value[(size_t)i * stride];
+    return qs__quartiles_of(scratch->count, scratch->value).median;
+}
+
+/* Robust standard deviation of single steps, from neighbours in time: slow drift is not a step's noise. For normal differences the median
+ * of |x - y| is 0.6745 √2 σ. */
+static double jitter_of(const plan_run *run, qs__samples *scratch) {
+    scratch->count = 0;
+    for (int i = 1; i < run->timed; i++)
+        if (run->round[i] == run->round[i - 1]) scratch->value[scratch->count++] = fabs(run->whole[i] - run->whole[i - 1]);
+    return fmin(qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us, 1);
+}
+
+static qs_status place_keep(qs__cases *cases, const qs_step *step, const int64_t *cold, double us, double alone_us) {
+    qs__entry *entry = &cases->entry[qs__cases_find(cases, step->case_text)];
+    /* Company never makes a kernel faster: a ratio above 1 is noise. */
+    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, fmin(alone_us / us, 1)));
+    if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
+    for (int c = 0; c < QS__CACHES; c++)
+        QS_TRY(qs__samples_add(&entry->cold[c], (double)cold[c]));
+    return qs__samples_add(&entry->kernel_us, us);
+}
+
+/* (steps × QS__CACHES) bytes that each step of a plan finds cold. */
+static qs_status cold_bytes(const qs_schedule *schedule, int64_t *cold) {
+    int64_t *one = NULL;
+    qs_status status = qs_allocate((size_t)schedule->steps, sizeof *one, &one);
+    for (int c = 0; c < QS__CACHES && status == QS_OK; c++) {
+        status = qs_schedule_cold_bytes(schedule, qs__cache_bytes[c], one);
+        for (int s = 0; s < schedule->steps; s++)
+            cold[s * QS__CACHES + c] = one[s];
+    }
+    free(one);
+    return status;
+}
+
+static qs_status places_keep(const campaign *all, const plan_run *run, const int64_t *cold, double *sum) {
+    const size_t steps = (size_t)run->schedule->steps;
+    for (size_t s = 0; s < steps; s++) {
+        const double us = place_median(run, all->scratch, run->step + s, steps, false);
+        const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
+        *sum += us;
+        if (run->schedule->step[s].kind == QS_STEP_KERNEL)
+            QS_TRY(place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, us, alone_us));
+    }
+    return QS_OK;
+}
+
+static qs_status plan_keep(const campaign *all, const plan_run *run) {
+    const double data = place_median(run, all->scratch, run->data, 1, false);
+    const double whole = place_median(run, all->scratch, run->whole, 1, false);
+    double sum = data;
+    int64_t *cold = NULL;
+    QS_TRY(qs_allocate((size_t)run->schedule->steps * QS__CACHES, sizeof *cold, &cold));
+    qs_status status = cold_bytes(run->schedule, cold);
+    if (status == QS_OK) status = places_keep(all, run, cold, &sum);
+    free(cold);
+    QS_TRY(status);
+    QS_TRY(qs__samples_add(&all->out->data_us, data));
+    QS_TRY(qs__samples_add(&all->out->whole_us, whole));
+    QS_TRY(qs__samples_add(&all->out->jitter, jitter_of(run, all->scratch)));
+    return qs__samples_add(&all->out->overhead_us, whole - sum);
+}
+
+/* ---- All of it ----------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status campaign_start(campaign *all, const int *chosen, int count) {
+    const qs__setting *setting = all->setting;
+    const int per_visit = setting->ranks > 1 ? MOST_PER_VISIT : STEPS_PER_VISIT;
+    size_t bytes = 0;
+    QS_TRY(checks_lower(all, &bytes));
+    for (int i = 0; i < count; i++)
+        if (all->mixes->mix[chosen[i]].arena_bytes > bytes) bytes = all->mixes->mix[chosen[i]].arena_bytes;
+    QS_TRY(qs_fail_within(qs_arena_reserve(bytes, &all->arena), "class %s: profiling runs every precision", setting->class_->name));
+    QS_TRY(qs_allocate((size_t)count, sizeof *all->plan, &all->plan));
+    all->most_rounds = setting->options->repetitions;
+    const int capacity = all->most_rounds * per_visit + ALONE_VISITS * STEPS_PER_VISIT;
+    QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
+    for (; all->plans < count; all->plans++)
+        QS_TRY(plan_start(all, &all->mixes->mix[chosen[all->plans]], capacity, &all->plan[all->plans]));
+    all->check_every = least_rounds(setting) > 1 ? least_rounds(setting) / 2 : 1;
+    return checks_bind(all);
+}
+
+static void campaign_end(campaign *all, int count) {
+    for (int p = 0; all->plan && p < count; p++)
+        run_release(&all->plan[p]);
+    free(all->plan);
+    for (int c = 0; all->check && c < all->setting->options->checks; c++)
+        run_release(&all->check[c]);
+    free(all->check);
+    qs_comm_close(all->together);
+    free(all->scratch->value);
+    qs_arena_release(&all->arena);
+}
+
+static qs_status campaign_run(campaign *all) {
+    double visits = all->plans;
+    qs_status status = QS_OK;
+    QS_TRY(qs_comm_max(all->setting->comm, &visits, 1));
+    all->visits = (int)visits;
+    QS_TRY(rounds_run(all));
+    QS_TRY(turns_run(all));
+    for (int p = 0; p < all->plans && status == QS_OK; p++)
+        status = plan_keep(all, &all->plan[p]);
+    all->out->quality = (qs_quality){.known = true,
+                                     .plans = all->plans,
+                                     .steps = all->good_rounds * 2,
+                                     .confidence = all->confidence,
+                                     .drift = all->drift,
+                                     .disturbed = all->disturbed};
+    QS_TRY(qs_comm_agree(all->setting->comm, status));
+    return checks_keep(all);
+}
+
+qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, qs__step_figures *out) {
+    const int most = 4 * setting->recipes + 4;
+    int *chosen = NULL, count = 0;
+    qs__samples scratch = {0};
+    campaign all = {.setting = setting, .mixes = mixes, .cases = cases, .out = out, .scratch = &scratch};
+    qs_status status = QS_OK;
+    if (setting->options->checks > 0 && setting->ranks > 1) {
+        QS_GOTO(qs_comm_split(setting->comm, 0, &all.together));
+        QS_GOTO(qs_comm_algorithm_set(all.together, setting->job->algorithm));
+    }
+    status = qs_allocate((size_t)most, sizeof *chosen, &chosen);
+    if (status == QS_OK) status = qs__mixes_cover(setting, cases, mixes, most, chosen, &count);
+    if (status == QS_OK) status = campaign_start(&all, chosen, count);
+    QS_GOTO(qs_comm_agree(setting->comm, status));
+    QS_GOTO(campaign_run(&all));
+    out->measured = chosen;
+    chosen = NULL;
+done:
+    campaign_end(&all, count);
+    free(chosen);
+    return status;
+}
+
+void qs__step_figures_release(qs__step_figures *figures) {
+    free(figures->measured);
+    free(figures->whole_us.value);
+    free(figures->overhead_us.value);
+    free(figures->data_us.value);
+    free(figures->jitter.value);
+    free(figures->checked.value);
+    *figures = (qs__step_figures){0};
+}
