@@ -8,7 +8,7 @@
 /* All rows of a device. QS_BAD_FILE with the reason when the file cannot be used. */
 qs_status qs__store_read(const char *path, const qs_device_info *device, qs_tuning *out);
 qs_status qs__store_write(const char *path, const qs_device_info *device, const qs_tuning *tuning);
-/* Appends a copy. */
+/* choices.c: appends a copy. */
 qs_status qs__choice_add(qs_tuning *tuning, const char *case_text, const char *kernel);
 
 #endif
