@@ -41,23 +41,10 @@ static qs_status side_add(block *one, double sign) {
     return QS_OK;
 }
 
-static qs_status product(block *one) {
-    memset(one->hv, 0, (size_t)one->count * sizeof *one->hv);
-    QS_TRY(side_add(one, 1));
-    return side_add(one, -1);
-}
-
 static void direction_set(block *one, const double *from) {
     const double norm = norm_of(one->count, from);
     for (int64_t i = 0; i < one->count; i++)
         one->v[i] = from[i] / norm;
-}
-
-static void direction_start(block *one, int node) {
-    const uint64_t key = qs_random_key(one->probe.job.seed, 0, (uint64_t)node, 2);
-    for (int64_t i = 0; i < one->count; i++)
-        one->hv[i] = (double)qs_random_normal(key, (uint64_t)i);
-    direction_set(one, one->hv);
 }
 
 static qs_status power_iterate(block *one, int iterations, double tolerance, double *top) {
@@ -65,7 +52,9 @@ static qs_status power_iterate(block *one, int iterations, double tolerance, dou
     for (int i = 0; i < iterations; i++) {
         const double before = value;
         value = 0;
-        QS_TRY(product(one));
+        memset(one->hv, 0, (size_t)one->count * sizeof *one->hv);
+        QS_TRY(side_add(one, 1));
+        QS_TRY(side_add(one, -1));
         for (int64_t e = 0; e < one->count; e++)
             value += one->v[e] * one->hv[e];
         const double norm = norm_of(one->count, one->hv);
@@ -86,21 +75,13 @@ static qs_status node_measure(block *one, const qs_hessian_options *options, int
         norm2 += (double)one->probe.weights[one->first + i] * (double)one->probe.weights[one->first + i];
     const double typical = norm2 > 0 ? sqrt(norm2 / (double)one->count) : 1;
     one->step = typical * (options->relative_step > 0 ? options->relative_step : cbrt((double)FLT_EPSILON / 2));
-    direction_start(one, node);
+    const uint64_t key = qs_random_key(one->probe.job.seed, 0, (uint64_t)node, 2);
+    for (int64_t i = 0; i < one->count; i++)
+        one->hv[i] = (double)qs_random_normal(key, (uint64_t)i);
+    direction_set(one, one->hv);
     qs_status status = power_iterate(one, options->iterations, options->tolerance, top);
     if (status == QS_OK) status = qs__probe_weights_set(&one->probe, one->first, one->count, one->probe.weights + one->first);
     return qs_fail_within(status, "Hessian of %s", one->probe.graph->node[node].name);
-}
-
-static qs_status nodes_measure(block *one, const qs_hessian_options *options, double *top) {
-    const qs_graph *graph = one->probe.graph;
-    int adjustable = 0;
-    for (int n = 1; n < graph->nodes; n++) {
-        if (graph->node[n].op->kind != QS_ADJUSTABLE || adjustable++ % options->parts != options->part) continue;
-        if (options->progress) options->progress(options->progress_context, graph->node[n].name, (double)n / graph->nodes);
-        QS_TRY(node_measure(one, options, n, &top[n]));
-    }
-    return QS_OK;
 }
 
 static qs_status measure(block *one, const qs_hessian_options *options, qs_device *device, double *top) {
@@ -113,7 +94,13 @@ static qs_status measure(block *one, const qs_hessian_options *options, qs_devic
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->moved, &one->moved));
     QS_TRY(qs__probe_program(&one->probe));
     memset(top, 0, (size_t)one->probe.graph->nodes * sizeof *top);
-    return nodes_measure(one, options, top);
+    const qs_graph *graph = one->probe.graph;
+    for (int n = 1, adjustable = 0; n < graph->nodes; n++) {
+        if (graph->node[n].op->kind != QS_ADJUSTABLE || adjustable++ % options->parts != options->part) continue;
+        if (options->progress) options->progress(options->progress_context, graph->node[n].name, (double)n / graph->nodes);
+        QS_TRY(node_measure(one, options, n, &top[n]));
+    }
+    return QS_OK;
 }
 
 void qs_hessian_options_default(qs_hessian_options *out) {
@@ -131,13 +118,6 @@ qs_status qs_hessian_measure(const qs_hessian_options *options, qs_device *devic
 }
 
 /* ---- Into a profile ------------------------------------------------------------------------------------------------------------------ */
-
-static void profile_fill(const qs_graph *graph, const double *top, qs_statistics *out) {
-    for (int i = 0; i < out->operators; i++) {
-        const int node = qs_graph_find(graph, out->operator_[i].name);
-        if (node > 0) out->operator_[i].hessian_top = top[node];
-    }
-}
 
 /* Every operator is some rank's; the others add 0. */
 static qs_status parts_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, const qs_graph *graph,
@@ -158,7 +138,11 @@ static qs_status parts_measure(const qs_profile_options *options, qs_device *dev
     status = qs_comm_agree(comm, status);
     if (status == QS_OK) status = qs_comm_agree(comm, qs_hessian_measure(&mine, device, top));
     if (status == QS_OK) status = qs_comm_sum(comm, top, graph->nodes);
-    if (status == QS_OK && first) profile_fill(graph, top, &profile->statistics);
+    for (int i = 0; status == QS_OK && first && i < profile->statistics.operators; i++) {
+        qs_operator_statistics *one = &profile->statistics.operator_[i];
+        const int node = qs_graph_find(graph, one->name);
+        if (node > 0) one->hessian_top = top[node];
+    }
     free(top);
     return status;
 }

@@ -64,12 +64,6 @@ static void program_drop(qs__probe *probe) {
     probe->schedule = NULL;
 }
 
-static qs_status arena_fit(qs__probe *probe) {
-    if (probe->schedule->arena_bytes <= probe->arena.bytes) return QS_OK;
-    qs_arena_release(&probe->arena);
-    return qs_arena_reserve(probe->schedule->arena_bytes, &probe->arena);
-}
-
 qs_status qs__probe_program(qs__probe *probe) {
     const qs_lowering lowering = {.graph = probe->graph,
                                   .batch = probe->batch,
@@ -81,7 +75,10 @@ qs_status qs__probe_program(qs__probe *probe) {
                                   .context = probe->device};
     program_drop(probe);
     QS_TRY(qs_schedule_lower(&lowering, &probe->schedule));
-    QS_TRY(arena_fit(probe));
+    if (probe->schedule->arena_bytes > probe->arena.bytes) {
+        qs_arena_release(&probe->arena);
+        QS_TRY(qs_arena_reserve(probe->schedule->arena_bytes, &probe->arena));
+    }
     memset(probe->arena.memory, 0, probe->schedule->persistent_bytes);
     QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->arena.memory, &probe->executor));
     QS_TRY(qs_executor_initialize(probe->executor, probe->graph, probe->job.seed));
@@ -89,11 +86,6 @@ qs_status qs__probe_program(qs__probe *probe) {
 }
 
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
-
-static void dropout_stop(qs_graph *graph) {
-    for (int n = 1; n < graph->nodes; n++)
-        if (graph->node[n].op->training_only) graph->node[n].attributes.probability = 0;
-}
 
 static qs_status data_load(qs__probe *probe, const char *data_folder) {
     const qs_shape *input = &probe->graph->node[0].shape;
@@ -105,21 +97,20 @@ static qs_status data_load(qs__probe *probe, const char *data_folder) {
     return QS_OK;
 }
 
-static qs_status recipes_start(qs__probe *probe) {
-    const qs_graph *graph = probe->graph;
+/* All operators in fp32, the weights as the seed says. Dropout is switched off. */
+static qs_status model_start(qs__probe *probe) {
+    qs_graph *graph = probe->graph;
+    float *statistics = NULL;
     QS_TRY(qs_recipe_builtin("fp32", &probe->fp32));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *probe->recipe, &probe->recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = 1; n < graph->nodes; n++) {
         if (graph->node[n].op->kind == QS_ADJUSTABLE) probe->recipe[n] = &probe->fp32;
-    return QS_OK;
-}
-
-static qs_status weights_start(qs__probe *probe) {
-    float *statistics = NULL;
-    QS_TRY(qs_allocate((size_t)probe->graph->trained_elements, sizeof *probe->weights, &probe->weights));
-    QS_TRY(qs_allocate((size_t)probe->graph->trained_elements, sizeof *probe->gradient, &probe->gradient));
-    QS_TRY(qs_allocate((size_t)probe->graph->statistics_elements, sizeof *statistics, &statistics));
-    qs_graph_initialize(probe->graph, probe->job.seed, probe->weights, statistics);
+        if (graph->node[n].op->training_only) graph->node[n].attributes.probability = 0;
+    }
+    QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->weights, &probe->weights));
+    QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->gradient, &probe->gradient));
+    QS_TRY(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
+    qs_graph_initialize(graph, probe->job.seed, probe->weights, statistics);
     free(statistics);
     return QS_OK;
 }
@@ -145,10 +136,8 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
     out->at = warm_up;
     QS_TRY(qs_comm_open("self", &out->self));
     QS_TRY(qs_job_model(job, &out->graph));
-    dropout_stop(out->graph);
     QS_TRY(data_load(out, data_folder));
-    QS_TRY(recipes_start(out));
-    QS_TRY(weights_start(out));
+    QS_TRY(model_start(out));
     return qs_fail_within(train(out, warm_up), "%s at batch %lld", job->model, (long long)out->batch);
 }
 

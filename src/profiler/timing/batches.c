@@ -88,7 +88,7 @@ typedef struct grid {
     bool **made;        /* (all->batches × cases) rows that are there */
     size_t *made_size;  /* (all->batches) */
     qs_schedule **plan; /* (all->batches) the plan at hand */
-    bool *needed;       /* (own cases) in no plan before */
+    bool *seen;         /* (own cases) in a plan before */
 } grid;
 
 /* ---- Times ------------------------------------------------------------------------------------------------------------------------ */
@@ -104,16 +104,17 @@ static bool is_like(const qs_step *a, const qs_step *b) {
            qs_conversion_steps_of(&a->case_) == qs_conversion_steps_of(&b->case_);
 }
 
-static const qs_step *step_like(const qs_schedule *in, const qs_schedule *of, int step) {
-    if (step < in->steps && is_like(&in->step[step], &of->step[step])) return &in->step[step];
+/* Most often it stands at the same place. */
+static const qs_step *step_find(const qs_schedule *in, const qs_step *like, int place) {
+    if (place < in->steps && is_like(&in->step[place], like)) return &in->step[place];
     for (int s = 0; s < in->steps; s++)
-        if (is_like(&in->step[s], &of->step[step])) return &in->step[s];
+        if (is_like(&in->step[s], like)) return &in->step[s];
     return NULL;
 }
 
 /* The row that a step of one batch has at another, measured batch; NULL: no such step there. */
 static const qs_kernel_cost *row_find(const grid *one, int measured, int batch, int step) {
-    const qs_step *found = step_like(one->plan[measured], one->plan[batch], step);
+    const qs_step *found = step_find(one->plan[measured], &one->plan[batch]->step[step], step);
     const int64_t samples = one->all->batch_row[measured].samples;
     const qs_class_profile own = {.kernels = one->own_rows, .kernel = one->out->kernel};
     if (!found) return NULL;
@@ -134,7 +135,20 @@ static double between(double a, double b, double share) {
     return a + (b - a) * share;
 }
 
-static void times_mix(const qs_kernel_cost *a, const qs_kernel_cost *b, double share, qs_kernel_cost *out) {
+/* On the straight line between the measured batches on both sides. */
+static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost *out) {
+    const int low = measured_beside(one, batch, -1), high = measured_beside(one, batch, 1);
+    const qs_kernel_cost *a = row_find(one, low, batch, step), *b = row_find(one, high, batch, step);
+    const qs_profile_batch *row = one->all->batch_row;
+    const qs_step *at = &one->plan[batch]->step[step];
+    if (!a || !b) {
+        if (!at->conversion) return qs_fail(QS_FAILED, "no time was measured for %s at another batch", at->case_text);
+        QS_TRY(qs_cost_step(one->out, at, &out->us));
+        out->us_low = out->us_high = out->us;
+        return QS_OK;
+    }
+    const double width = (double)(row[high].samples - row[low].samples);
+    const double share = width > 0 ? (double)(row[batch].samples - row[low].samples) / width : 0;
     out->us = between(a->us, b->us, share);
     out->us_low = between(a->us_low, b->us_low, share);
     out->us_high = between(a->us_high, b->us_high, share);
@@ -142,140 +156,76 @@ static void times_mix(const qs_kernel_cost *a, const qs_kernel_cost *b, double s
     out->cold_bytes = between(a->cold_bytes, b->cold_bytes, share);
     out->us_per_cold_byte = between(a->us_per_cold_byte, b->us_per_cold_byte, share);
     out->samples = a == b ? a->samples : 0;
-}
-
-static qs_status fit_take(const grid *one, const qs_step *step, qs_kernel_cost *out) {
-    if (!step->conversion) return qs_fail(QS_FAILED, "no time was measured for %s at another batch", step->case_text);
-    QS_TRY(qs_cost_step(one->out, step, &out->us));
-    out->us_low = out->us_high = out->us;
-    return QS_OK;
-}
-
-static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost *out) {
-    const int low = measured_beside(one, batch, -1), high = measured_beside(one, batch, 1);
-    const qs_kernel_cost *a = row_find(one, low, batch, step), *b = row_find(one, high, batch, step);
-    const qs_profile_batch *row = one->all->batch_row;
-    if (!a || !b) return fit_take(one, &one->plan[batch]->step[step], out);
-    const double width = (double)(row[high].samples - row[low].samples);
-    times_mix(a, b, width > 0 ? (double)(row[batch].samples - row[low].samples) / width : 0, out);
     return QS_OK;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------------------------- */
 
-/* What the process holds for a kernel does not depend on the batch: it is taken from the case at the job's. */
-static void held_fill(const grid *one, int batch, int own, int step, qs_kernel_cost *out) {
-    const qs_kernel_cost *like = row_find(one, own, batch, step);
-    const qs__held *usual = qs__held_of(one->memory, one->plan[batch]->step[step].case_text);
-    out->held_bytes = like ? like->held_bytes : (int64_t)usual->held_bytes;
-    out->shared_bytes = like ? like->shared_bytes : (int64_t)usual->shared_bytes;
-    out->code_bytes = (int64_t)qs__code_of(one->memory, out->kernel);
-}
-
+/* A row for the case of a step at a batch, unless it is there. Cases without a batch in their shapes are those of the job's batch, `own`.
+ * What the process holds for a kernel does not depend on the batch: it is taken from the case at the job's. */
 static qs_status row_add(grid *one, int batch, int own, int step) {
-    const qs__entry *entry = &one->cases[batch].entry[qs__cases_find(&one->cases[batch], one->plan[batch]->step[step].case_text)];
-    qs_kernel_cost row = {.scratch_bytes = (int64_t)entry->row.scratch_bytes, .allocates = entry->row.allocates};
-    memcpy(row.kernel, entry->row.kernel, sizeof row.kernel);
-    held_fill(one, batch, own, step, &row);
+    const char *text = one->plan[batch]->step[step].case_text;
+    const qs_class_profile own_rows = {.kernels = one->own_rows, .kernel = one->out->kernel};
+    const int at = qs__cases_find(&one->cases[batch], text);
+    QS_TRY(qs_grow(&one->made[batch], &one->made_size[batch], (size_t)at + 1, sizeof **one->made));
+    if (one->made[batch][at] || qs_class_profile_kernel(&own_rows, text)) return QS_OK;
+    one->made[batch][at] = true;
+    const qs_kernel_row *fact = &one->cases[batch].entry[at].row;
+    const qs_kernel_cost *like = row_find(one, own, batch, step);
+    const qs__held *usual = qs__held_of(one->memory, text);
+    qs_kernel_cost row = {.scratch_bytes = (int64_t)fact->scratch_bytes,
+                          .allocates = fact->allocates,
+                          .held_bytes = like ? like->held_bytes : (int64_t)usual->held_bytes,
+                          .shared_bytes = like ? like->shared_bytes : (int64_t)usual->shared_bytes,
+                          .code_bytes = (int64_t)qs__code_of(one->memory, fact->kernel)};
+    memcpy(row.kernel, fact->kernel, sizeof row.kernel);
     QS_TRY(times_fill(one, batch, step, &row));
     QS_TRY(qs_grow(&one->out->kernel, &one->capacity, (size_t)one->out->kernels + 1, sizeof *one->out->kernel));
-    QS_TRY(qs_format_text(&row.case_text, "%s", entry->text));
+    QS_TRY(qs_format_text(&row.case_text, "%s", text));
     one->out->kernel[one->out->kernels++] = row;
     return QS_OK;
 }
 
-/* Cases without a batch in their shapes are those of the job's batch. */
-static qs_status step_add(grid *one, int batch, int own, int step) {
-    const char *text = one->plan[batch]->step[step].case_text;
-    const qs_class_profile own_rows = {.kernels = one->own_rows, .kernel = one->out->kernel};
-    const size_t at = (size_t)qs__cases_find(&one->cases[batch], text);
-    QS_TRY(qs_grow(&one->made[batch], &one->made_size[batch], at + 1, sizeof **one->made));
-    if (one->made[batch][at] || qs_class_profile_kernel(&own_rows, text)) return QS_OK;
-    one->made[batch][at] = true;
-    return row_add(one, batch, own, step);
-}
-
 /* ---- Plans ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Lowers a plan at every batch, and makes the rows of its steps. */
 static qs_status plan_rows(grid *one, const unsigned char *choice, int own) {
     for (int b = 0; b < one->all->batches; b++)
         QS_TRY(qs__mix_lower(one->setting, &one->cases[b], choice, QS_MODE_TRAIN, one->all->batch_row[b].samples, &one->plan[b]));
     for (int b = 0; b < one->all->batches; b++)
         for (int s = 0; b != own && s < one->plan[b]->steps; s++)
-            if (one->plan[b]->step[s].kind == QS_STEP_KERNEL) QS_TRY(step_add(one, b, own, s));
+            if (one->plan[b]->step[s].kind == QS_STEP_KERNEL) QS_TRY(row_add(one, b, own, s));
     return QS_OK;
 }
 
-static void plans_forget(grid *one) {
-    for (int b = 0; b < one->all->batches; b++) {
-        qs_schedule_release(one->plan[b]);
-        one->plan[b] = NULL;
-    }
-}
-
-/* Does a plan of the job's batch meet a case that no plan before it had? */
-static qs_status plan_is_needed(grid *one, const unsigned char *choice, bool *needed) {
-    qs_schedule *schedule = NULL;
-    QS_TRY(qs__mix_lower(one->setting, one->own, choice, QS_MODE_TRAIN, one->setting->job->batch, &schedule));
-    *needed = false;
-    for (int s = 0; s < schedule->steps; s++) {
-        if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
-        bool *fresh = &one->needed[qs__cases_find(one->own, schedule->step[s].case_text)];
-        *needed = *needed || *fresh;
-        *fresh = false;
-    }
-    qs_schedule_release(schedule);
-    return QS_OK;
-}
-
+/* Plans of the job's batch that contain a case which no plan before has. */
 static qs_status plans_walk(grid *one) {
     int own = 0;
     while (one->all->batch_row[own].samples != one->setting->job->batch)
         own++;
-    for (int i = 0; i < one->own->count; i++)
-        one->needed[i] = true;
     for (int m = 0; m < one->mixes->count; m++) {
         const unsigned char *choice = one->mixes->mix[m].choice;
-        bool needed = false;
-        QS_TRY(plan_is_needed(one, choice, &needed));
-        if (!needed) continue;
-        const qs_status status = plan_rows(one, choice, own);
-        plans_forget(one);
+        qs_schedule *schedule = NULL;
+        bool is_needed = false;
+        QS_TRY(qs__mix_lower(one->setting, one->own, choice, QS_MODE_TRAIN, one->setting->job->batch, &schedule));
+        for (int s = 0; s < schedule->steps; s++) {
+            if (schedule->step[s].kind != QS_STEP_KERNEL) continue;
+            bool *seen = &one->seen[qs__cases_find(one->own, schedule->step[s].case_text)];
+            is_needed = is_needed || !*seen;
+            *seen = true;
+        }
+        qs_schedule_release(schedule);
+        const qs_status status = is_needed ? plan_rows(one, choice, own) : QS_OK;
+        for (int b = 0; b < one->all->batches; b++) {
+            qs_schedule_release(one->plan[b]);
+            one->plan[b] = NULL;
+        }
         QS_TRY(status);
     }
     return QS_OK;
 }
 
 /* ---- All of it ---------------------------------------------------------------------------------------------------------------------- */
-
-static qs_status grid_start(grid *one) {
-    const size_t batches = (size_t)one->all->batches;
-    QS_TRY(qs_allocate(batches, sizeof *one->cases, &one->cases));
-    QS_TRY(qs_allocate(batches, sizeof *one->made, &one->made));
-    QS_TRY(qs_allocate(batches, sizeof *one->made_size, &one->made_size));
-    QS_TRY(qs_allocate(batches, sizeof *one->plan, &one->plan));
-    for (size_t b = 0; b < batches; b++)
-        one->cases[b].device = one->setting->device;
-    return qs_allocate((size_t)one->own->count, sizeof *one->needed, &one->needed);
-}
-
-static void grid_end(grid *one) {
-    for (int b = 0; one->cases && b < one->all->batches; b++)
-        qs__cases_release(&one->cases[b]);
-    for (int b = 0; one->made && b < one->all->batches; b++)
-        free(one->made[b]);
-    free(one->cases);
-    free(one->made);
-    free(one->made_size);
-    free(one->plan);
-    free(one->needed);
-}
-
-static bool is_measured(const qs__batches *batches, int64_t own, int64_t samples) {
-    for (int i = 0; i < batches->count; i++)
-        if (batches->at[i].job.batch == samples) return true;
-    return samples == own;
-}
 
 /* Every batch of the grid and every measured one, from the least to the greatest measured one. */
 static qs_status list_fill(const qs__batches *batches, int64_t own, qs_profile *all) {
@@ -285,7 +235,9 @@ static qs_status list_fill(const qs__batches *batches, int64_t own, qs_profile *
     if (most < own) most = own;
     size_t capacity = 0;
     for (int64_t samples = least; samples <= most; samples++) {
-        const bool measured = is_measured(batches, own, samples);
+        bool measured = samples == own;
+        for (int i = 0; i < batches->count; i++)
+            measured = measured || batches->at[i].job.batch == samples;
         if (!measured && (samples - own) % step != 0) continue;
         QS_TRY(qs_grow(&all->batch_row, &capacity, (size_t)all->batches + 1, sizeof *all->batch_row));
         all->batch_row[all->batches++] = (qs_profile_batch){samples, measured};
@@ -314,9 +266,26 @@ qs_status qs__batches_fill(const qs__setting *setting, const qs__memory *memory,
                 .out = out,
                 .capacity = (size_t)out->kernels,
                 .own_rows = out->kernels};
-    qs_status status = grid_start(&one);
-    if (status == QS_OK) status = plans_walk(&one);
-    grid_end(&one);
+    const size_t count = (size_t)all->batches;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(count, sizeof *one.cases, &one.cases));
+    QS_GOTO(qs_allocate(count, sizeof *one.made, &one.made));
+    QS_GOTO(qs_allocate(count, sizeof *one.made_size, &one.made_size));
+    QS_GOTO(qs_allocate(count, sizeof *one.plan, &one.plan));
+    QS_GOTO(qs_allocate((size_t)cases->count, sizeof *one.seen, &one.seen));
+    for (size_t b = 0; b < count; b++)
+        one.cases[b].device = setting->device;
+    status = plans_walk(&one);
+done:
+    for (size_t b = 0; one.cases && b < count; b++)
+        qs__cases_release(&one.cases[b]);
+    for (size_t b = 0; one.made && b < count; b++)
+        free(one.made[b]);
+    free(one.cases);
+    free(one.made);
+    free(one.made_size);
+    free(one.plan);
+    free(one.seen);
     qs_class_profile_sort(out);
     return status;
 }

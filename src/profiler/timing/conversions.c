@@ -58,10 +58,6 @@ typedef struct bench {
 
 /* ---- A case of a size ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t whole_blocks(int64_t rows, int64_t block) {
-    return rows < block ? block : rows / block * block;
-}
-
 /* Samples × features, or channels × what feeds one of them; rows are whole vectors long, as in models. Columns are channels of images. */
 static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch) {
     const qs_conversion_steps steps = qs_conversion_steps_of(pattern);
@@ -69,7 +65,8 @@ static qs_shape shape_of(const qs_case *pattern, double elements, int64_t batch)
     if (steps == QS_STEPS_CHANNEL || steps == QS_STEPS_CHANNEL_AND_COLUMN) rows = (int64_t)fmin(fmax(sqrt(elements) / 4, 8), 1024);
     while (rows > 1 && elements / (double)rows < 64)
         rows /= 2;
-    if (steps == QS_STEPS_HADAMARD_ROWS) rows = whole_blocks(rows, pattern->attributes.hadamard);
+    const int64_t block = pattern->attributes.hadamard;
+    if (steps == QS_STEPS_HADAMARD_ROWS) rows = rows < block ? block : rows / block * block;
     const int64_t columns = (int64_t)(elements / (double)rows) / 16 * 16;
     if (steps == QS_STEPS_TENSOR || steps == QS_STEPS_CHANNEL || steps == QS_STEPS_HADAMARD_ROWS) return qs_shape_of(2, rows, columns);
     const int64_t pixels = columns < COLUMNS ? 1 : columns / COLUMNS;
@@ -163,43 +160,32 @@ static bool is_fresh(const qs_case *one, qs_role role) {
     return role == (qs_case_position(one, QS_SRC2) >= 0 ? QS_SRC2 : QS_SRC);
 }
 
-/* In pieces: large copies pass the caches by, which kernels do not. */
-static void produce(char *to, const char *from, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += COPY_BYTES)
-        memcpy(to + at, from + at, bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES);
-}
-
 /* What the steps before leave in the caches. */
 static void caches_prepare(const bench *here, const size_bench *one) {
     qs__cache_flush(here->traffic, qs_conversion_of_weights(&one->one) ? here->step_bytes : here->traffic_bytes);
     for (int i = 0; i < one->one.operands; i++) {
         const qs_operand *operand = &one->one.operand[i];
         if (whole_index(operand->role) < 0 || !is_fresh(&one->one, operand->role)) continue;
-        produce(one->data[i], here->input, bytes_of(operand));
-        if (qs_case_position(&one->one, QS_DST_STEP) >= 0) qs__cache_read(one->data[i], bytes_of(operand));
+        /* In pieces: large copies pass the caches by, which kernels do not. */
+        const size_t bytes = bytes_of(operand);
+        for (size_t at = 0; at < bytes; at += COPY_BYTES)
+            memcpy((char *)one->data[i] + at, here->input + at, bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES);
+        if (qs_case_position(&one->one, QS_DST_STEP) >= 0) qs__cache_read(one->data[i], bytes);
     }
 }
 
-static qs_status kernel_time(const bench *here, const size_bench *one, double *us) {
+/* Weights are cold: they were used a step ago. Activations come in rows of equal ones, so that their neighbours' memory is warm. */
+static qs_status size_run(const bench *here, size_bench *one) {
+    const bool row = !qs_conversion_of_weights(&one->one) && one->elements >= row_from && one->elements <= row_to;
     const qs_run run = {
         .seed = 1, .step = (uint64_t)one->us.count, .samples = one->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
-    caches_prepare(here, one);
-    const double begin = qs_clock();
-    QS_TRY(qs_kernel_run(one->kernel, &run));
-    *us = (qs_clock() - begin) * 1e6;
-    return QS_OK;
-}
-
-/* Weights are cold: they were used a step ago. Activations come in rows of equal ones, so that their neighbours' memory is warm. */
-static int rounds_of(const size_bench *one) {
-    const bool row = !qs_conversion_of_weights(&one->one) && one->elements >= row_from && one->elements <= row_to;
-    return row ? 1 + WARM_UPS : 1;
-}
-
-static qs_status size_run(const bench *here, size_bench *one) {
     double us = 0;
-    for (int i = 0; i < rounds_of(one); i++)
-        QS_TRY(kernel_time(here, one, &us));
+    for (int i = 0; i < (row ? 1 + WARM_UPS : 1); i++) {
+        caches_prepare(here, one);
+        const double begin = qs_clock();
+        QS_TRY(qs_kernel_run(one->kernel, &run));
+        us = (qs_clock() - begin) * 1e6;
+    }
     QS_TRY(qs__samples_add(&one->us, us));
     one->done = one->us.count >= LEAST_SWEEPS && qs__median_is_known(&one->us, tolerance);
     return QS_OK;
@@ -220,18 +206,14 @@ static qs_status size_start(bench *here, int index) {
     return qs_device_prepare(here->device, &one->one, row.kernel, one->data, NULL, &one->kernel);
 }
 
-/* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out: slow kernels are linear. */
-static qs_status sizes_start(bench *here, double until) {
+/* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out, since slow kernels are linear. */
+static qs_status sweeps_run(bench *here, double until) {
     const double begin = qs_clock(), enough = begin + (until - begin) / 4;
     for (int i = 0; size_at(i) > 0 && (i < LEAST_SIZES || qs_clock() < enough); i++) {
         QS_TRY(size_start(here, i));
         QS_TRY(size_run(here, &here->size[i]));
         here->size[i].us.count = 0;
     }
-    return QS_OK;
-}
-
-static qs_status sweeps_run(bench *here, double until) {
     bool done = false;
     for (int sweep = 0; sweep < MOST_SWEEPS && !done && (sweep < LEAST_SWEEPS || qs_clock() < until); sweep++) {
         done = true;
@@ -242,14 +224,6 @@ static qs_status sweeps_run(bench *here, double until) {
         }
     }
     return QS_OK;
-}
-
-static void sizes_end(bench *here) {
-    for (int i = 0; i < here->sizes; i++) {
-        qs_kernel_release(here->size[i].kernel);
-        free(here->size[i].us.value);
-    }
-    here->sizes = 0;
 }
 
 static qs_status fit_make(bench *here, qs_conversion_cost *out) {
@@ -276,10 +250,13 @@ static qs_status kind_fit(bench *here, const qs_case *pattern, double seconds, q
     const double until = qs_clock() + seconds;
     here->pattern = pattern;
     regions_fill(here);
-    qs_status status = sizes_start(here, until);
-    if (status == QS_OK) status = sweeps_run(here, until);
+    qs_status status = sweeps_run(here, until);
     if (status == QS_OK) status = fit_make(here, out);
-    sizes_end(here);
+    for (int i = 0; i < here->sizes; i++) {
+        qs_kernel_release(here->size[i].kernel);
+        free(here->size[i].us.value);
+    }
+    here->sizes = 0;
     return status;
 }
 

@@ -49,10 +49,6 @@ void qs_tune_options_default(qs_tune_options *out) {
 
 /* ---- Cases with a choice ---- */
 
-static qs_status model_make(const qs_job *job, qs_graph **out) {
-    return job->dataset[0] ? qs_job_model(job, out) : qs_model_build(job->model, NULL, out);
-}
-
 static qs_status start(tuner *all, qs_device *device) {
     const qs_tune_options *options = all->options;
     qs__setting *setting = &all->setting;
@@ -65,7 +61,8 @@ static qs_status start(tuner *all, qs_device *device) {
     setting->recipes = options->recipes;
     if (options->recipes > 0) memcpy(setting->recipe, options->recipe, (size_t)options->recipes * sizeof *options->recipe);
     if (options->recipes == 0) QS_TRY(qs_class_recipes(options->class_, QS__MOST_RECIPES, setting->recipe, &setting->recipes));
-    QS_TRY(model_make(options->job, &setting->graph));
+    QS_TRY(options->job->dataset[0] ? qs_job_model(options->job, &setting->graph)
+                                    : qs_model_build(options->job->model, NULL, &setting->graph));
     QS_TRY(qs_comm_open("self", &setting->self));
     return qs__mixes_list(setting, &all->cases, &all->mixes);
 }
@@ -129,19 +126,6 @@ static qs_status variants_lower(tuner *all, const qs__mix *mix, size_t *bytes) {
     return steps_sort(all, all->variant[0].schedule);
 }
 
-static qs_status variants_bind(tuner *all) {
-    for (int number = 0; number < all->most; number++) {
-        variant *one = &all->variant[number];
-        one->contest = all->contest_of_step;
-        QS_TRY(qs_allocate((size_t)all->contests, sizeof *one->us, &one->us));
-        QS_TRY(qs_executor_create(one->schedule, all->setting.device, all->setting.self, all->arena.memory, &one->executor));
-        qs_executor_observe(one->executor, observe, one);
-    }
-    const variant *first = &all->variant[0];
-    QS_TRY(qs_executor_initialize(first->executor, all->setting.graph, all->options->job->seed));
-    return QS_OK;
-}
-
 static void plan_end(tuner *all) {
     for (int number = 0; number < QS_MOST_CANDIDATES; number++) {
         qs_executor_release(all->variant[number].executor);
@@ -157,16 +141,6 @@ static void plan_end(tuner *all) {
 
 /* ---- Rounds ---- */
 
-/* Learning rate 0: weights stay ordinary, and the same for all. */
-static qs_status variant_run(tuner *all, variant *one) {
-    const int64_t batch = all->options->job->batch;
-    const qs_run run = {
-        .seed = all->options->job->seed, .step = (uint64_t)all->steps++, .samples = batch, .global_samples = batch, .loss_scale = 1};
-    memset(one->us, 0, (size_t)all->contests * sizeof *one->us);
-    QS_TRY(qs__inputs_fill(all->setting.graph, one->schedule, one->executor));
-    return qs_executor_run(one->executor, &run);
-}
-
 static qs_status round_keep(tuner *all) {
     for (int k = 0; k < all->contests; k++) {
         contest *one = &all->contest[k];
@@ -178,11 +152,19 @@ static qs_status round_keep(tuner *all) {
     return QS_OK;
 }
 
-/* To and fro: what the variant before left in caches is not always the same. The first round makes code and tables. */
+/* To and fro: what the variant before left in caches is not always the same. The first round makes code and tables. Learning rate 0:
+ * weights stay ordinary, and the same for all. */
 static qs_status rounds_run(tuner *all) {
+    const int64_t batch = all->options->job->batch;
+    qs_run run = {.seed = all->options->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
     for (int round = -1; round < all->options->rounds; round++) {
-        for (int i = 0; i < all->most; i++)
-            QS_TRY(variant_run(all, &all->variant[round & 1 ? all->most - 1 - i : i]));
+        for (int i = 0; i < all->most; i++) {
+            variant *one = &all->variant[round & 1 ? all->most - 1 - i : i];
+            run.step = (uint64_t)all->steps++;
+            memset(one->us, 0, (size_t)all->contests * sizeof *one->us);
+            QS_TRY(qs__inputs_fill(all->setting.graph, one->schedule, one->executor));
+            QS_TRY(qs_executor_run(one->executor, &run));
+        }
         if (round >= 0) QS_TRY(round_keep(all));
     }
     for (int k = 0; k < all->contests; k++)
@@ -193,10 +175,19 @@ static qs_status rounds_run(tuner *all) {
 
 static qs_status plan_time(tuner *all, const qs__mix *mix) {
     size_t bytes = 0;
-    qs_status status = variants_lower(all, mix, &bytes);
-    if (status == QS_OK) status = qs_arena_reserve(bytes, &all->arena);
-    if (status == QS_OK) status = variants_bind(all);
-    if (status == QS_OK) status = rounds_run(all);
+    qs_status status = QS_OK;
+    QS_GOTO(variants_lower(all, mix, &bytes));
+    QS_GOTO(qs_arena_reserve(bytes, &all->arena));
+    for (int number = 0; number < all->most; number++) {
+        variant *one = &all->variant[number];
+        one->contest = all->contest_of_step;
+        QS_GOTO(qs_allocate((size_t)all->contests, sizeof *one->us, &one->us));
+        QS_GOTO(qs_executor_create(one->schedule, all->setting.device, all->setting.self, all->arena.memory, &one->executor));
+        qs_executor_observe(one->executor, observe, one);
+    }
+    QS_GOTO(qs_executor_initialize(all->variant[0].executor, all->setting.graph, all->options->job->seed));
+    status = rounds_run(all);
+done:
     plan_end(all);
     return status;
 }
@@ -271,14 +262,6 @@ static int by_case(const void *left, const void *right) {
     return strcmp(a->case_text, b->case_text);
 }
 
-static qs_status result_fill(tuner *all, qs_tune_result *out) {
-    QS_TRY(qs_allocate((size_t)all->contests, sizeof *out->row, &out->row));
-    for (int k = 0; k < all->contests; k++)
-        QS_TRY(row_fill(all, &all->contest[k], out));
-    qsort(out->row, (size_t)out->rows, sizeof *out->row, by_case);
-    return QS_OK;
-}
-
 void qs_tune_release(qs_tune_result *result) {
     for (int i = 0; i < result->rows; i++)
         free(result->row[i].case_text);
@@ -286,35 +269,34 @@ void qs_tune_release(qs_tune_result *result) {
     *result = (qs_tune_result){0};
 }
 
-static void end(tuner *all) {
-    for (int k = 0; k < all->contests; k++) {
+qs_status qs_tune_measure(const qs_tune_options *options, qs_device *device, qs_tune_result *out) {
+    tuner *all = NULL;
+    qs_tune_result result = {0};
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate(1, sizeof *all, &all));
+    all->options = options;
+    QS_GOTO(start(all, device));
+    QS_GOTO(contests_list(all));
+    QS_GOTO(plans_time(all));
+    QS_GOTO(qs_allocate((size_t)all->contests, sizeof *result.row, &result.row));
+    for (int k = 0; k < all->contests; k++)
+        QS_GOTO(row_fill(all, &all->contest[k], &result));
+    qsort(result.row, (size_t)result.rows, sizeof *result.row, by_case);
+    *out = result;
+    result = (qs_tune_result){0};
+done:
+    qs_tune_release(&result);
+    for (int k = 0; k < all->contests; k++)
         for (int c = 0; c < QS_MOST_CANDIDATES; c++) {
             free(all->contest[k].us[c].value);
             free(all->contest[k].ratio[c].value);
         }
-    }
     free(all->contest);
     free(all->of_entry);
     qs__mixes_release(&all->mixes);
     qs__cases_release(&all->cases);
     qs_graph_release(all->setting.graph);
     qs_comm_close(all->setting.self);
-}
-
-qs_status qs_tune_measure(const qs_tune_options *options, qs_device *device, qs_tune_result *out) {
-    tuner *all = NULL;
-    qs_tune_result result = {0};
-    QS_TRY(qs_allocate(1, sizeof *all, &all));
-    all->options = options;
-    qs_status status = start(all, device);
-    if (status == QS_OK) status = contests_list(all);
-    if (status == QS_OK) status = plans_time(all);
-    if (status == QS_OK) status = result_fill(all, &result);
-    if (status == QS_OK)
-        *out = result;
-    else
-        qs_tune_release(&result);
-    end(all);
     free(all);
     return status;
 }
