@@ -213,7 +213,7 @@ static void cover(const qs__mix *mix, int *covered) {
         covered[mix->kernel[i]]++;
 }
 
-/* What a plan adds: a case that was never met counts most. */
+/* What a plan adds: a case that no chosen plan contains counts most. */
 static double gain(const qs__mix *mix, const int *covered) {
     double sum = 0;
     for (int i = 0; i < mix->kernels; i++)

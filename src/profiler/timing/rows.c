@@ -15,7 +15,7 @@
 
 /* ---- Cold bytes ---- */
 
-/* Weight of the operator's common slope: as if the case itself had been met once with half a MiB more. */
+/* Weight of the operator's common slope: as if the case itself had one more place, with half a MiB more. */
 static const double prior_weight = (512.0 * 1024) * (512.0 * 1024);
 
 typedef struct line {
@@ -149,7 +149,7 @@ qs_status qs__kernels_fill(const qs__setting *setting, const qs__memory *memory,
 
 /* ---- While the others wait ----------------------------------------------------------------------------------------------------------- */
 
-/* Over all cases that were met in both ways, weighted by their time. */
+/* Over all cases that were timed in both ways, weighted by their time. */
 static double alone_share(const qs__cases *cases) {
     double both = 0, alone = 0;
     for (int i = 0; i < cases->count; i++) {
@@ -162,17 +162,17 @@ static double alone_share(const qs__cases *cases) {
     return both > 0 ? alone / both : 0;
 }
 
-/* Of a kind of conversion, over the cases that were met in both ways; the class's where there is none. */
+/* Of a kind of conversion, over the cases that were timed in both ways; the class's where there is none. */
 static double conversion_share(const qs__cases *cases, const qs_class_profile *profile, const qs_conversion_cost *row, double share) {
     double sum = 0;
-    int met = 0;
+    int cases_timed = 0;
     for (int c = 0; c < cases->count; c++) {
         const qs__entry *entry = &cases->entry[c];
         if (entry->alone.count == 0 || !entry->as_conversion || qs_cost_conversion(profile, &entry->case_) != row) continue;
         sum += qs__mean_of(&entry->alone);
-        met++;
+        cases_timed++;
     }
-    return met > 0 ? sum / met : share;
+    return cases_timed > 0 ? sum / cases_timed : share;
 }
 
 /* Fits were made while the other ranks of the host waited; what they cost beside busy ones follows by the share. */

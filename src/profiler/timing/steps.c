@@ -45,7 +45,7 @@ typedef struct campaign {
     qs_arena arena; /* of all plans and checks, one at a time */
     plan_run *plan, *check;
     int plans, visits;       /* of this rank; of a round: the most plans of any rank */
-    int checks, check_every; /* a check is visited in every so-manieth round, each in its own */
+    int checks, check_every; /* checks take turns: each is visited once in so many rounds */
     qs_comm *together;       /* of all ranks, for checks; NULL with one */
     bool again;              /* visits go on for the others' sake */
     int round, most_rounds, good_rounds, dropped_rounds;

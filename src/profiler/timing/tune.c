@@ -195,15 +195,15 @@ done:
 /* ---- All plans ---- */
 
 /* Those with a case that no plan before has; uniform ones come first. */
-static int plans_choose(const tuner *all, bool *met, int *chosen) {
+static int plans_choose(const tuner *all, bool *contained, int *chosen) {
     const qs__mixes *mixes = &all->mixes;
     int count = 0;
     for (int m = 0; m < mixes->count; m++) {
         bool fresh = false;
         for (int i = 0; i < mixes->mix[m].kernels; i++) {
             const int index = all->of_entry[mixes->mix[m].kernel[i]];
-            if (index < 0 || met[index]) continue;
-            met[index] = fresh = true;
+            if (index < 0 || contained[index]) continue;
+            contained[index] = fresh = true;
         }
         if (fresh) chosen[count++] = m;
     }
@@ -212,18 +212,18 @@ static int plans_choose(const tuner *all, bool *met, int *chosen) {
 
 static qs_status plans_time(tuner *all) {
     const qs_tune_options *options = all->options;
-    bool *met = NULL;
+    bool *contained = NULL;
     int *chosen = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)all->contests, sizeof *met, &met));
+    QS_GOTO(qs_allocate((size_t)all->contests, sizeof *contained, &contained));
     QS_GOTO(qs_allocate((size_t)all->mixes.count, sizeof *chosen, &chosen));
-    const int plans = plans_choose(all, met, chosen);
+    const int plans = plans_choose(all, contained, chosen);
     for (int p = 0; p < plans; p++) {
         if (options->progress) options->progress(options->progress_context, options->job->model, (double)p / plans);
         QS_GOTO(plan_time(all, &all->mixes.mix[chosen[p]]));
     }
 done:
-    free(met);
+    free(contained);
     free(chosen);
     return status;
 }
