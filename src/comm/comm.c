@@ -196,6 +196,18 @@ qs_status qs_comm_wait(qs_comm *comm, qs_request *request) {
 }
 
 /* The non-blocking form and nothing else: both give the same bits. */
+qs_status qs_comm_wire_check(const char *wire, const char *algorithm) {
+    size_t wires = 0;
+    if (strcmp(wire, "fp32") == 0) return QS_OK;
+    while (qs_comm_wire_at(wires))
+        wires++;
+    if (!qs__wire_named(wire)) return qs_fail(QS_UNSUPPORTED, "wire %s: there are %s", wire, qs_names_join(wires, qs_comm_wire_at));
+    const qs__algorithm *one = qs__algorithm_named(algorithm);
+    if (!one || one->way != QS__ROUNDS) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "wire %s: all-reduce %s passes on partial sums, in fp32 only; choose shared or library, or wire fp32",
+                   wire, algorithm);
+}
+
 qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count) {
     qs_request *request;
     QS_TRY(qs_comm_all_reduce_start(comm, values, count, &request));

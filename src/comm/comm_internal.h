@@ -8,7 +8,7 @@
 
 typedef enum qs__fold { QS__SUM, QS__MAXIMUM } qs__fold;
 
-/* wire.c: a narrow wire packs values in blocks, each for itself. */
+/* wire.c: a compressed wire packs values in blocks, each for itself. */
 enum { QS__WIRE_BLOCK = 1024 };
 typedef struct qs__wire {
     const char *name;

@@ -104,11 +104,11 @@ const char *qs_comm_algorithm(const qs_comm *comm) {
 
 qs_comm_facts qs_comm_all_reduce_facts(const char *algorithm, const char *wire, int ranks) {
     const qs__algorithm *one = qs__algorithm_named(algorithm);
-    const qs__wire *narrow = one && one->way == QS__ROUNDS ? NULL : qs__wire_named(wire);
+    const qs__wire *compressed = one && one->way == QS__ROUNDS ? NULL : qs__wire_named(wire);
     qs_comm_facts facts = {.shared = one && one->way == QS__WINDOW, .by_host = one && one->way != QS__LIBRARY, .alike = true};
-    if (narrow) { /* by the library's messages of packed bytes (comm.h) */
-        const double width = (double)narrow->bytes(QS__WIRE_BLOCK) / (QS__WIRE_BLOCK * sizeof(float));
-        const bool gathers = qs__wire_gathers(narrow, ranks);
+    if (compressed) { /* by the library's messages of packed bytes (comm.h) */
+        const double width = (double)compressed->bytes(QS__WIRE_BLOCK) / (QS__WIRE_BLOCK * sizeof(float));
+        const bool gathers = qs__wire_gathers(compressed, ranks);
         facts.messages = gathers ? ranks - 1 : 2 * (ranks - 1);
         facts.share = gathers ? 1 / width : 2 * ranks / (width + 1);
     } else if (one && one->rounds == doubling_rounds) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Narrow wires: how values are packed for their way to other ranks, what a rank keeps of what that leaves out, and sums of packed values
- * (comm.h says what is promised). Blocks are packed and added up while they are in the first cache. */
+/* Compressed wires: how values are packed for their way to other ranks, what a rank keeps of what that leaves out, and sums of packed
+ * values (comm.h says what is promised). Blocks are packed and added up while they are in the first cache. */
 #include "comm_internal.h"
 
 #include <math.h>
@@ -62,18 +62,9 @@ const qs__wire *qs__wire_named(const char *name) {
     return NULL;
 }
 
-qs_status qs_comm_wire_check(const char *wire, const char *algorithm) {
-    if (strcmp(wire, "fp32") == 0) return QS_OK;
-    if (!qs__wire_named(wire)) return qs_fail(QS_UNSUPPORTED, "wire %s: there are %s", wire, qs_names_join(WIRES, qs_comm_wire_at));
-    const qs__algorithm *one = qs__algorithm_named(algorithm);
-    if (!one || one->way != QS__ROUNDS) return QS_OK;
-    return qs_fail(QS_UNSUPPORTED, "wire %s: all-reduce %s passes on partial sums, in fp32 only; choose shared or library, or wire fp32",
-                   wire, algorithm);
-}
-
 bool qs__wire_gathers(const qs__wire *wire, int ranks) {
-    const int64_t narrow = wire->bytes(QS__WIRE_BLOCK), plain = QS__WIRE_BLOCK * (int64_t)sizeof(float);
-    return ranks * narrow <= narrow + plain;
+    const int64_t compressed = wire->bytes(QS__WIRE_BLOCK), plain = QS__WIRE_BLOCK * (int64_t)sizeof(float);
+    return ranks * compressed <= compressed + plain;
 }
 
 int64_t qs_comm_wire_memory(const char *name, int ranks, int64_t count) {

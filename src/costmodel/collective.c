@@ -166,15 +166,15 @@ static void measured_list(const qs_profile *profile, char *text, size_t capacity
 }
 
 static qs_status missing(const qs_profile *profile, const layout *one, const char *link) {
-    const bool narrow = strcmp(one->wire, "fp32") != 0;
+    const bool compressed = strcmp(one->wire, "fp32") != 0;
     char have[256];
     measured_list(profile, have, sizeof have);
     return qs_fail(
         QS_MISMATCH,
         "the profile has no all-reduce \"%s\"%s%s over %s of 2 ranks or more (it has %s): profile with --all-reduce %s%s%s under "
         "the launcher, with two ranks of each kind of link",
-        one->algorithm, narrow ? " in " : "", narrow ? one->wire : "", link, have, one->algorithm, narrow ? " --wire " : "",
-        narrow ? one->wire : "");
+        one->algorithm, compressed ? " in " : "", compressed ? one->wire : "", link, have, one->algorithm, compressed ? " --wire " : "",
+        compressed ? one->wire : "");
 }
 
 /* The slower of what a round has. Messages that leave a host together share its network's bytes, not its latency. */
@@ -222,8 +222,8 @@ static int fullest(const layout *one) {
     return most;
 }
 
-/* The fullest host adds up, then one rank of each host meets the others in a ring, or by `library` on a narrow wire: by rows of one rank a
- * host, or rows of that algorithm. */
+/* The fullest host adds up, then one rank of each host meets the others in a ring, or by `library` on a compressed wire: by rows of one
+ * rank a host, or rows of that algorithm. */
 static qs_status shared_cost(const qs_profile *profile, const layout *one, int64_t bytes, qs_all_reduce_cost *out) {
     const char *between = strcmp(one->wire, "fp32") == 0 ? "ring" : "library";
     const qs_comm_facts facts = qs_comm_all_reduce_facts(between, one->wire, one->hosts);

@@ -120,7 +120,7 @@ TEST(facts_are_those_of_the_rounds) {
 }
 
 /* A rank receives (n - 1) w bytes a value where all send all, else (w + 4) (n - 1) / n (comm.h), where fp32 takes 8 (n - 1) / n. */
-TEST(facts_of_narrow_wires) {
+TEST(facts_of_compressed_wires) {
     for (int size = 2; size <= MOST; size++) {
         const qs_comm_facts plain = qs_comm_all_reduce_facts("library", "fp32", size),
                             bf16 = qs_comm_all_reduce_facts("library", "bf16", size);
@@ -131,4 +131,4 @@ TEST(facts_of_narrow_wires) {
     }
 }
 
-TEST_MAIN(ring, recursive_doubling, numbers_of_messages, names, order_of_hosts, facts_are_those_of_the_rounds, facts_of_narrow_wires)
+TEST_MAIN(ring, recursive_doubling, numbers_of_messages, names, order_of_hosts, facts_are_those_of_the_rounds, facts_of_compressed_wires)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 // ranks: 2
-/* Narrow wires between two ranks: all send all. */
+/* Compressed wires between two ranks: all send all. */
 #include "wire.h"
 
 /* One rank sends nothing: values and residuals stay. */

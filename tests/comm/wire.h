@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Narrow wires among any number of ranks; run by wire.c (2), wire_four_ranks.c and wire_six_ranks.c: as few as send all to all, and as many
- * as take parts. */
+/* Compressed wires among any number of ranks; run by wire.c (2), wire_four_ranks.c and wire_six_ranks.c: as few as send all to all, and as
+ * many as take parts. */
 #ifndef QSYNC_TESTS_COMM_WIRE_H
 #define QSYNC_TESTS_COMM_WIRE_H
 
 #include "comm_test.h"
 
 enum { BLOCK = 1024 };
-static const char *const narrow_wires[] = {"bf16", "int8"};
+static const char *const compressed_wires[] = {"bf16", "int8"};
 static const char *wire; /* under test */
 
 /* ---- What is promised, value by value ---------------------------------------------------------------------------------------------- */
@@ -226,8 +226,8 @@ static void mean_is_unbiased(void) {
  * ------------------------------------------------------------------------------------------------------------------------ */
 
 static void with_every_wire(void (*test)(void)) {
-    for (size_t w = 0; w < COUNT_OF(narrow_wires); w++) {
-        wire = narrow_wires[w];
+    for (size_t w = 0; w < COUNT_OF(compressed_wires); w++) {
+        wire = compressed_wires[w];
         test();
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: medium
 // ranks: 4
-/* Narrow wires among four ranks: all send all in int8, each adds up a part in bf16. */
+/* Compressed wires among four ranks: all send all in int8, each adds up a part in bf16. */
 #include "wire.h"
 
 int main(void) {

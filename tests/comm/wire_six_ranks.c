@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: medium
 // ranks: 6
-/* Narrow wires among six ranks: each adds up a part on every wire, and in the window too. */
+/* Compressed wires among six ranks: each adds up a part on every wire, and in the window too. */
 #include "wire.h"
 
 int main(void) {

@@ -16,7 +16,7 @@ static MPI_Request *pieces_of(qs__mpi_request *request) {
     return request->pieces > 1 ? request->piece : &request->one;
 }
 
-static qs_status library_start(qs_comm *comm, float *values, int64_t count, qs__mpi_request *request) {
+qs_status qs__mpi_library_start(qs_comm *comm, float *values, int64_t count, qs__mpi_request *request) {
     int64_t pieces = count / qs__comm_piece + (count % qs__comm_piece != 0);
     if (pieces > 1) QS_TRY(qs_grow(&request->piece, &request->capacity, (size_t)pieces, sizeof(MPI_Request)));
     request->pieces = (int)pieces;
@@ -33,14 +33,14 @@ static qs_status library_start(qs_comm *comm, float *values, int64_t count, qs__
     return QS_OK;
 }
 
-static qs_status library_test(qs__mpi_request *request) {
+qs_status qs__mpi_library_test(qs__mpi_request *request) {
     int done = 0;
     QS_TRY(qs__mpi_check(MPI_Testall(request->pieces, pieces_of(request), &done, MPI_STATUSES_IGNORE), "all-reduce"));
     request->base.done = done;
     return QS_OK;
 }
 
-static qs_status library_wait(qs__mpi_request *request) {
+qs_status qs__mpi_library_wait(qs__mpi_request *request) {
     request->base.done = true; /* after a failure as well: there is nothing more to wait for */
     return qs__mpi_check(MPI_Waitall(request->pieces, pieces_of(request), MPI_STATUSES_IGNORE), "all-reduce");
 }
@@ -122,7 +122,7 @@ static qs_status rounds_progress(qs__mpi_comm *comm, const qs__mpi_request *unti
     return status;
 }
 
-static qs_status rounds_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request) {
+qs_status qs__mpi_rounds_start(qs__mpi_comm *comm, float *values, int64_t count, qs__mpi_request *request) {
     request->values = values;
     request->left = count;
     request->round = 0;
@@ -145,49 +145,6 @@ qs_status qs__mpi_rounds_test(qs__mpi_comm *comm) {
     return rounds_progress(comm, NULL);
 }
 
-qs_status qs__mpi_others_end(qs__mpi_comm *comm, const qs__mpi_request *beginning) {
-    for (qs_request *other = comm->base.under_way; other; other = other->next) {
-        if (other != &beginning->base && !other->done) QS_TRY(comm->base.kind->wait(&comm->base, other));
-    }
-    return QS_OK;
-}
-
-/* ---- By algorithm ------------------------------------------------------------------------------------------------------------ */
-
-qs_status qs__mpi_all_reduce_start(qs_comm *base, float *values, int64_t count, qs_request *base_request) {
-    qs__mpi_comm *comm = (qs__mpi_comm *)base;
-    qs__mpi_request *request = (qs__mpi_request *)base_request;
-    request->algorithm = base->algorithm;
-    switch (request->algorithm->way) {
-    case QS__LIBRARY:
-        return request->base.wire ? qs__mpi_narrow_start(comm, values, count, request) : library_start(base, values, count, request);
-    case QS__WINDOW:
-        return qs__mpi_window_start(comm, values, count, request);
-    default:
-        return rounds_start(comm, values, count, request);
-    }
-}
-
-qs_status qs__mpi_all_reduce_test(qs_comm *comm, qs_request *base) {
-    qs__mpi_request *request = (qs__mpi_request *)base;
-    switch (request->algorithm->way) {
-    case QS__LIBRARY:
-        return request->base.wire ? qs__mpi_narrow_test((qs__mpi_comm *)comm) : library_test(request);
-    case QS__WINDOW:
-        return qs__mpi_window_test((qs__mpi_comm *)comm);
-    default:
-        return qs__mpi_rounds_test((qs__mpi_comm *)comm);
-    }
-}
-
-qs_status qs__mpi_all_reduce_wait(qs_comm *comm, qs_request *base) {
-    qs__mpi_request *request = (qs__mpi_request *)base;
-    switch (request->algorithm->way) {
-    case QS__LIBRARY:
-        return request->base.wire ? qs__mpi_narrow_wait((qs__mpi_comm *)comm, request) : library_wait(request);
-    case QS__WINDOW:
-        return qs__mpi_window_wait((qs__mpi_comm *)comm, request);
-    default:
-        return rounds_progress((qs__mpi_comm *)comm, request);
-    }
+qs_status qs__mpi_rounds_wait(qs__mpi_comm *comm, const qs__mpi_request *request) {
+    return rounds_progress(comm, request);
 }

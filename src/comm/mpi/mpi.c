@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-qs_status qs__mpi_check(int code, const char *what) {
-    if (code == MPI_SUCCESS) return QS_OK;
-    char text[MPI_MAX_ERROR_STRING] = "unknown error";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    return qs_fail(QS_PEER_LOST, "MPI %s: %s", what, text);
-}
-
 /* ---- Opening --------------------------------------------------------------------------------------------------------------- */
 
 /* For "library": Open MPI's own choice for a non-blocking all-reduce in place is a binomial tree: 770 us for 4 MB between two processes of
@@ -37,12 +29,6 @@ static qs_status start_library(bool *started) {
     if (provided >= MPI_THREAD_FUNNELED) return QS_OK;
     MPI_Finalize();
     return qs_fail(QS_UNSUPPORTED, "this MPI library does not allow threads beside it (MPI_THREAD_FUNNELED)");
-}
-
-qs_status qs__mpi_host_split(const qs__mpi_comm *comm, MPI_Comm *out) {
-    const int rank = comm->base.rank;
-    if (qs__comm_ranks_per_host > 0) return qs__mpi_check(MPI_Comm_split(comm->ranks, rank / qs__comm_ranks_per_host, rank, out), "hosts");
-    return qs__mpi_check(MPI_Comm_split_type(comm->ranks, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out), "hosts");
 }
 
 /* Every rank tells the lowest rank with which it shares memory; hosts are counted in that order. */
@@ -96,7 +82,7 @@ static void close_mpi(qs_comm *base) {
         free(((qs__mpi_request *)request)->piece);
     free(comm->incoming);
     qs__mpi_window_release(comm);
-    qs__mpi_narrow_release(comm);
+    qs__mpi_compressed_release(comm);
     MPI_Comm_free(&comm->ranks);
     if (comm->started) MPI_Finalize();
 }
@@ -171,6 +157,47 @@ static const char *library(void) {
     return text;
 }
 
+/* ---- All-reduces, by algorithm ------------------------------------------------------------------------------------------------------- */
+
+static qs_status all_reduce_start(qs_comm *base, float *values, int64_t count, qs_request *base_request) {
+    qs__mpi_comm *comm = (qs__mpi_comm *)base;
+    qs__mpi_request *request = (qs__mpi_request *)base_request;
+    request->algorithm = base->algorithm;
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return request->base.wire ? qs__mpi_compressed_start(comm, values, count, request)
+                                  : qs__mpi_library_start(base, values, count, request);
+    case QS__WINDOW:
+        return qs__mpi_window_start(comm, values, count, request);
+    default:
+        return qs__mpi_rounds_start(comm, values, count, request);
+    }
+}
+
+static qs_status all_reduce_test(qs_comm *comm, qs_request *base) {
+    qs__mpi_request *request = (qs__mpi_request *)base;
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return request->base.wire ? qs__mpi_compressed_test((qs__mpi_comm *)comm) : qs__mpi_library_test(request);
+    case QS__WINDOW:
+        return qs__mpi_window_test((qs__mpi_comm *)comm);
+    default:
+        return qs__mpi_rounds_test((qs__mpi_comm *)comm);
+    }
+}
+
+static qs_status all_reduce_wait(qs_comm *comm, qs_request *base) {
+    qs__mpi_request *request = (qs__mpi_request *)base;
+    switch (request->algorithm->way) {
+    case QS__LIBRARY:
+        return request->base.wire ? qs__mpi_compressed_wait((qs__mpi_comm *)comm, request) : qs__mpi_library_wait(request);
+    case QS__WINDOW:
+        return qs__mpi_window_wait((qs__mpi_comm *)comm, request);
+    default:
+        return qs__mpi_rounds_wait((qs__mpi_comm *)comm, request);
+    }
+}
+
 const qs__comm_kind qs__comm_mpi = {
     .name = "mpi",
     .library = library,
@@ -179,9 +206,9 @@ const qs__comm_kind qs__comm_mpi = {
     .open = open_mpi,
     .close = close_mpi,
     .split = split_mpi,
-    .start = qs__mpi_all_reduce_start,
-    .test = qs__mpi_all_reduce_test,
-    .wait = qs__mpi_all_reduce_wait,
+    .start = all_reduce_start,
+    .test = all_reduce_test,
+    .wait = all_reduce_wait,
     .fold = fold_values,
     .broadcast = broadcast,
     .gather_sizes = gather_sizes,

@@ -9,7 +9,7 @@
  * On several hosts a message passes twice: first the sums of a host go to its leader, the leaders add them up by the ring, then the leader
  * spreads the result.
  *
- * On a narrow wire slots hold packed values, more of them; what is spread, and the parts that ranks add up for others, are fp32.
+ * On a compressed wire slots hold packed values, more of them; what is spread, and the parts that ranks add up for others, are fp32.
  *
  * Memory order. A counter is written by one rank alone: released after the reads and writes of slots that it tells of, acquired by others
  * before they touch the same slots. WRITE and SUM counters so publish what a slot holds; the TAKE counter publishes that its reads are over
@@ -29,7 +29,7 @@ enum { LINE = 128 };                  /* bytes; counters that different ranks wr
 enum { PART = LINE / sizeof(float) }; /* parts of a chunk end at such multiples, so that no two ranks write to one line */
 enum { PAGE = 4096 };
 enum { CHUNK = QS__WINDOW_CHUNK / sizeof(float) };
-enum { PARTS_AT = CHUNK / 2 }; /* on a narrow wire: where a slot has sums of parts, behind the half chunk that was sent */
+enum { PARTS_AT = CHUNK / 2 }; /* on a compressed wire: where a slot has sums of parts, behind the half chunk that was sent */
 enum { SPINS = 200, ROUND_OF_YIELDS = 16, NO_TAG = 2 /* of messages that nobody sends */ };
 
 typedef struct segment {
@@ -55,7 +55,7 @@ typedef struct qs__window {
     int slots;
     segment **segment;   /* (ranks) */
     const float **term;  /* (ranks) of a sum at hand */
-    qs__wire_term *sent; /* (ranks) the same on a narrow wire */
+    qs__wire_term *sent; /* (ranks) the same on a compressed wire */
     int passes;          /* 1, or 2 on several hosts */
     qs_comm *leaders;    /* the first rank of every host; NULL: one host, or not a leader */
     cursor cursor[CURSORS];
@@ -240,7 +240,7 @@ static bool sum_step(qs__window *window, const cursor *at) {
     return true;
 }
 
-/* Everyone adds up everything: in the same order, so with equal bits. On a narrow wire what was sent counts, also one's own, unless it
+/* Everyone adds up everything: in the same order, so with equal bits. On a compressed wire what was sent counts, also one's own, unless it
  * never left: a leader's. */
 static bool direct_take(qs__window *window, const cursor *at) {
     if (!have_passed(window, WRITE, 0, window->ranks, at->index)) return false;
@@ -352,7 +352,7 @@ static void append(qs__window *window, qs__mpi_request *request) {
         if (!window->cursor[which].request) window->cursor[which].request = request;
 }
 
-/* On a narrow wire whole blocks, and so few that packed values, and behind them sums where these are shared out, fit a slot. */
+/* On a compressed wire whole blocks, and so few that packed values, and behind them sums where these are shared out, fit a slot. */
 static int64_t chunk_of(const qs__mpi_request *request) {
     const qs__wire *wire = request->base.wire;
     int64_t most = CHUNK;
@@ -390,7 +390,7 @@ static qs_status rest(qs__mpi_comm *comm, int64_t idle) {
     sched_yield();
     if (idle % ROUND_OF_YIELDS != 0) return QS_OK;
     QS_TRY(qs__mpi_check(MPI_Iprobe(MPI_ANY_SOURCE, NO_TAG, comm->ranks, &there, MPI_STATUS_IGNORE), "all-reduce"));
-    QS_TRY(qs__mpi_narrow_test(comm));
+    QS_TRY(qs__mpi_compressed_test(comm));
     return qs__mpi_rounds_test(comm);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* comm: collectives between the ranks of a run (comms.def: `self`, `mpi`).
  *
- * All-reduce sums fp32 in place and delivers equal bits to every rank; what travels may be narrower. Collectives are started in the same
+ * All-reduce sums fp32 in place and delivers equal bits to every rank; what travels may be rounded. Collectives are started in the same
  * order on all ranks. `self` is one process without a launcher; `mpi` starts MPI at open and ends it at close. Buffers stay the caller's
  * and must not move while in use. */
 #ifndef QSYNC_COMM_H
@@ -58,20 +58,20 @@ QS_API const char *qs_comm_algorithm(const qs_comm *comm);
  *   fp32   the value itself
  *   bf16   rounded to nearest even
  *   int8   in blocks of 1024 values from the message's start: a code each, to nearest even, and a step a block, the largest magnitude / 127
- * Narrow wires (all but fp32) keep what they leave out (error feedback: Seide et al., 1-Bit SGD, 2014; Karimireddy et al., 2019). Rank k
- * adds its residual r_k to its values g_k, sends Q(v_k) of v_k = g_k + r_k and keeps r_k = v_k - Q(v_k), which fp32 holds exactly: all that
- * was ever sent, and the residuals, make up all gradients, up to the rounding of the addition. All ranks get the sum of what was sent,
+ * Compressed wires (all but fp32) keep what they leave out (error feedback: Seide et al., 1-Bit SGD, 2014; Karimireddy et al., 2019). Rank
+ * k adds its residual r_k to its values g_k, sends Q(v_k) of v_k = g_k + r_k and keeps r_k = v_k - Q(v_k), which fp32 holds exactly: all
+ * that was ever sent, and the residuals, make up all gradients, up to the rounding of the addition. All ranks get the sum of what was sent,
  * added up in fp32 in order of ranks: the same bits, by every algorithm on one host. On several hosts `shared` adds up what ranks of a host
  * sent (a leader's own values as they are), and leaders send these sums in the same way, with their residuals. A value that is not finite
- * makes all sums of its block so, on all ranks, and leaves the block's residuals as they were. `shared` carries narrow wires through its
- * window, in no memory beyond it; `library` by MPI calls on bytes: to few ranks all send all (a rank receives (n - 1) w bytes a value, w on
- * the wire), from 5 on in int8 and 4 in bf16 each adds up a part and the fp32 sums are gathered ((w + 4) (n - 1) / n, where fp32 takes 8 (n
- * - 1) / n); these run one after the other, as rings do, and all ranks wait when the first starts. Rings and recursive doubling, which pass
- * on partial sums, would round at every rank: they take fp32 alone. */
+ * makes all sums of its block so, on all ranks, and leaves the block's residuals as they were. `shared` carries compressed wires through
+ * its window, in no memory beyond it; `library` by MPI calls on bytes: to few ranks all send all (a rank receives (n - 1) w bytes a value,
+ * w on the wire), from 5 on in int8 and 4 in bf16 each adds up a part and the fp32 sums are gathered ((w + 4) (n - 1) / n, where fp32 takes
+ * 8 (n - 1) / n); these run one after the other, as rings do, and all ranks wait when the first starts. Rings and recursive doubling, which
+ * pass on partial sums, would round at every rank: they take fp32 alone. */
 QS_API const char *qs_comm_wire_at(size_t index);
 /* QS_UNSUPPORTED when there is no such wire or the algorithm does not carry it; lists what can be had. */
 QS_API qs_status qs_comm_wire_check(const char *wire, const char *algorithm);
-/* Bytes that a narrow message of `count` values takes of a process in `library` among so many ranks, once, for the longest. */
+/* Bytes that a compressed message of `count` values takes of a process in `library` among so many ranks, once, for the longest. */
 QS_API int64_t qs_comm_wire_memory(const char *wire, int ranks, int64_t count);
 
 /* ---- What an all-reduce takes, for predictions: no communicator is asked ------------------------------------------------------------- */
@@ -96,9 +96,9 @@ QS_API double qs_comm_shared_accesses(int ranks, bool hosts);
 QS_API qs_status qs_comm_all_reduce(qs_comm *comm, float *values, int64_t count);
 /* Non-blocking form; any number may be under way, all ranks start them in the same order. */
 QS_API qs_status qs_comm_all_reduce_start(qs_comm *comm, float *values, int64_t count, qs_request **out);
-/* The same on a wire that the communicator's algorithm carries (qs_comm_wire_check). Narrow ones read and write residual[count], zeros at
- * first, which is the caller's to keep from one message of the same values to the next and must not move meanwhile. Values come multiplied
- * by `unit` (loss scale), above 0; residuals are kept without it. One rank sends nothing: its values and residuals stay. */
+/* The same on a wire that the communicator's algorithm carries (qs_comm_wire_check). Compressed ones read and write residual[count], zeros
+ * at first, which is the caller's to keep from one message of the same values to the next and must not move meanwhile. Values come
+ * multiplied by `unit` (loss scale), above 0; residuals are kept without it. One rank sends nothing: its values and residuals stay. */
 QS_API qs_status qs_comm_all_reduce_wire_start(qs_comm *comm, const char *wire, float *values, float *residual, float unit, int64_t count,
                                                qs_request **out);
 /* Lets the library move data: call it between kernels. Nothing moves by itself; polled between kernels that leave the memory idle, a

@@ -78,7 +78,7 @@ typedef struct qs_all_reduce_cost {
  * each as slow as its slowest link; recursive doubling ceil(log2 n) messages of all bytes (two more than log2 rounded down where n is no
  * power of two), each round as slow as its slowest link, the ranks of a host sharing its network; `shared` of n ranks on a host takes n + 3
  * accesses to memory a byte, beyond four ranks 5 + 1/n, as if every rank kept the pace of memory that was measured, and on several hosts 4
- * more and the ring of one rank of each. A narrow wire has rows of its own; `library` then takes n - 1 messages of the packed bytes, or
+ * more and the ring of one rank of each. A compressed wire has rows of its own; `library` then takes n - 1 messages of the packed bytes, or
  * 2 (n - 1) of half the packed and half the fp32 bytes of a part (comm.h), and so do the hosts of `shared`. `bytes` are those of the values
  * in fp32. QS_MISMATCH names algorithm, wire and link that have no row. One rank costs 0. */
 QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out);
@@ -138,8 +138,8 @@ QS_API double qs_published_rate(const qs_published_device *device, const qs_form
  * No statistics: those are of data, and come from a measured profile of the same model.
  *
  * QS_USAGE for a class without a device or with one that is not published, and for batches that the job's is not among; QS_UNSUPPORTED for
- * a format that it has no rate for, for all-reduce `shared` and for narrow wires; QS_MISMATCH for more memory than it has, or several hosts
- * whose links do not tell their pace. Release with qs_profile_release. */
+ * a format that it has no rate for, for all-reduce `shared` and for compressed wires; QS_MISMATCH for more memory than it has, or several
+ * hosts whose links do not tell their pace. Release with qs_profile_release. */
 QS_API qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, int64_t least, int64_t most,
                                      qs_profile *out);
 
