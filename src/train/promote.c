@@ -54,19 +54,11 @@ static bool class_raise(const qs_graph *graph, const bool *raise, qs_class_plan 
     return raised;
 }
 
-static qs_status plan_copy(const qs_plan *plan, qs_plan *out) {
-    char *text = NULL;
-    QS_TRY(qs_plan_text(plan, &text));
-    const qs_status status = qs_plan_parse(text, "the present plan", out);
-    free(text);
-    return status;
-}
-
 /* The present plan as the trainer's own, which may be changed before it is bound to anything. */
 static qs_status plan_own(qs__trainer *trainer) {
     if (trainer->taken) return QS_OK;
     QS_TRY(qs_allocate(1, sizeof *trainer->taken, &trainer->taken));
-    QS_TRY(plan_copy(trainer->plan, trainer->taken));
+    QS_TRY(qs_plan_copy(trainer->plan, trainer->taken));
     trainer->plan = trainer->taken;
     return QS_OK;
 }
@@ -78,7 +70,7 @@ static void plan_raise(const qs_graph *graph, const bool *raise, qs_plan *plan) 
 
 static qs_status raised_text(const qs__trainer *trainer, const bool *raise, char **text) {
     qs_plan plan = {0};
-    QS_TRY(plan_copy(trainer->plan, &plan));
+    QS_TRY(qs_plan_copy(trainer->plan, &plan));
     plan_raise(trainer->graph, raise, &plan);
     const qs_status status = qs_plan_text(&plan, text);
     qs_plan_release(&plan);
