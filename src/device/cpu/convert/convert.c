@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Casts, quantization, absolute maxima, finite check and statistics: the array functions of number, row by row. Their bits are those of the
- * reference, which calls the same functions. Rows below ROW_LIMIT elements are dealt to threads; longer ones are split by number itself. */
+/* Casts, simulated formats, quantization, absolute maxima, finite check and statistics: the array functions of number, row by row. Their
+ * bits are those of the reference, which calls the same functions. Rows below ROW_LIMIT elements are dealt to threads; longer ones are
+ * split by number itself. */
 #include "cpu/convert/hadamard.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { ROW_LIMIT = 65536 };
@@ -18,16 +20,16 @@ typedef struct job {
     float *absmax;
 } job;
 
-static void for_rows(job *j, qs_parallel_body body) {
-    if (j->rows.per_row >= ROW_LIMIT) {
-        body(j, 0, j->rows.rows);
+static void for_rows(const qs_random_rows *rows, qs_parallel_body body, void *context) {
+    if (rows->per_row >= ROW_LIMIT) {
+        body(context, 0, rows->rows);
     } else {
-        qs_parallel(j->rows.rows, ROW_LIMIT / j->rows.per_row / 4 + 1, body, j);
+        qs_parallel(rows->rows, ROW_LIMIT / rows->per_row / 4 + 1, body, context);
     }
 }
 
-static qs_random_stream stream_of(const job *j, int64_t row) {
-    return (qs_random_stream){j->rows.key, j->rows.first + (uint64_t)row * j->rows.stride};
+static qs_random_stream stream_of(const qs_random_rows *rows, int64_t row) {
+    return (qs_random_stream){rows->key, rows->first + (uint64_t)row * rows->stride};
 }
 
 static const void *row_of(const job *j, int64_t row) {
@@ -43,7 +45,7 @@ static void narrow_row(const job *j, int64_t row, char *dst) {
     const qs_format *from = qs__cpu_format(j->one, QS_SRC), *to = qs__cpu_format(j->one, QS_DST);
     const qs_attributes *with = &j->one->attributes;
     const int64_t per_row = j->rows.per_row;
-    qs_random_stream stream = stream_of(j, row);
+    qs_random_stream stream = stream_of(&j->rows, row);
     float wide[PIECE];
     for (int64_t at = 0; at < per_row; at += PIECE, stream.first += PIECE) {
         const int64_t count = per_row - at < PIECE ? per_row - at : PIECE;
@@ -59,7 +61,7 @@ static void cast_rows(void *context, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
         char *dst = (char *)j->dst + qs_format_bytes(to, row * j->rows.per_row);
         if (from == qs_format_of("fp32"))
-            qs_convert_from_fp32(to, with->rounding, with->overflow, stream_of(j, row), j->rows.per_row, row_of(j, row), dst);
+            qs_convert_from_fp32(to, with->rounding, with->overflow, stream_of(&j->rows, row), j->rows.per_row, row_of(j, row), dst);
         else
             narrow_row(j, row, dst);
     }
@@ -76,7 +78,7 @@ static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
     if (qs__cpu_format(&chain->one, QS_DST) == qs_format_of("fp32")) /* exact */
         qs_convert_to_fp32(qs__cpu_format(&chain->one, QS_SRC), qs__cpu_count(&chain->one, QS_SRC), j.src.at, j.dst);
     else
-        for_rows(&j, cast_rows);
+        for_rows(&j.rows, cast_rows, &j);
     return QS_OK;
 }
 
@@ -90,6 +92,56 @@ qs_status qs__build_cast(qs__chain *chain) {
     return QS_OK;
 }
 
+/* ---- Simulated formats: rounded, packed and counted in one pass ---- */
+
+typedef struct rounding {
+    const qs_case *one;
+    qs_random_rows rows;
+    const float *src;
+    float *dst;
+    char *packed; /* NULL: not wanted */
+    atomic_llong overflows, underflows;
+} rounding;
+
+static void rows_round(void *context, int64_t begin, int64_t end) {
+    rounding *j = context;
+    const qs_attributes *with = &j->one->attributes;
+    const int64_t per_row = j->rows.per_row;
+    for (int64_t row = begin; row < end; row++) {
+        const qs_random_stream stream = stream_of(&j->rows, row);
+        const float *src = j->src + row * per_row;
+        float *dst = j->dst + row * per_row;
+        const qs_rounding_counts counts = j->packed ? qs_round_pack_array(with->to, with->rounding, with->overflow, stream, per_row, src,
+                                                                          dst, j->packed + qs_format_bytes(with->to, row * per_row))
+                                                    : qs_round_array(with->to, with->rounding, with->overflow, stream, per_row, src, dst);
+        atomic_fetch_add_explicit(&j->overflows, counts.overflows, memory_order_relaxed);
+        atomic_fetch_add_explicit(&j->underflows, counts.underflows, memory_order_relaxed);
+    }
+}
+
+static qs_status run_round(const qs__chain *chain, const qs_run *run) {
+    const qs_case *one = &chain->one;
+    const bool packs = qs_case_position(one, QS_PACKED) >= 0;
+    rounding j = {.one = one,
+                  .rows = qs_op_random_rows(one, run),
+                  .src = qs__cpu_data(chain, QS_SRC),
+                  .dst = qs__cpu_data(chain, QS_DST),
+                  .packed = packs ? qs__cpu_data(chain, QS_PACKED) : NULL};
+    atomic_init(&j.overflows, 0);
+    atomic_init(&j.underflows, 0);
+    for_rows(&j.rows, rows_round, &j);
+    const qs_rounding_counts counts = {atomic_load(&j.overflows), atomic_load(&j.underflows)};
+    if (qs__cpu_has(one, QS_COUNTS)) memcpy(qs__cpu_data(chain, QS_COUNTS), &counts, sizeof counts);
+    return QS_OK;
+}
+
+/* Own name: qs__own_build would widen the packed operand. */
+qs_status qs__build_round(qs__chain *chain) {
+    qs__chain_call(chain, run_round);
+    snprintf(chain->name, sizeof chain->name, "own:round:%s", chain->cpu->kernels->name);
+    return QS_OK;
+}
+
 /* ---- Fixed point ---- */
 
 static void quantize_rows(void *context, int64_t begin, int64_t end) {
@@ -98,9 +150,9 @@ static void quantize_rows(void *context, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
         int8_t *dst = (int8_t *)j->dst + row * count;
         if (j->src.type == QS__BF16) {
-            qs_quantizing_row_bf16(&j->quantizing, stream_of(j, row), row, count, row_of(j, row), dst);
+            qs_quantizing_row_bf16(&j->quantizing, stream_of(&j->rows, row), row, count, row_of(j, row), dst);
         } else {
-            qs_quantizing_row(&j->quantizing, stream_of(j, row), row, count, row_of(j, row), dst);
+            qs_quantizing_row(&j->quantizing, stream_of(&j->rows, row), row, count, row_of(j, row), dst);
         }
     }
 }
@@ -126,7 +178,7 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
     qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
                         &j.quantizing);
-    for_rows(&j, quantize_rows);
+    for_rows(&j.rows, quantize_rows, &j);
     return QS_OK;
 }
 
@@ -203,7 +255,7 @@ static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
              .src = qs__own_in(chain, QS_SRC),
              .dst = qs__own_out(chain, QS_DST).at,
              .steps = qs__cpu_data(chain, QS_SRC_STEP)};
-    for_rows(&j, dequantize_rows);
+    for_rows(&j.rows, dequantize_rows, &j);
     return QS_OK;
 }
 
@@ -244,7 +296,7 @@ static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
              .rows = rows_of(&chain->one, QS_ABSMAX),
              .src = qs__own_in(chain, QS_SRC),
              .absmax = qs__cpu_data(chain, QS_ABSMAX)};
-    for_rows(&j, absmax_rows);
+    for_rows(&j.rows, absmax_rows, &j);
     return QS_OK;
 }
 
@@ -257,7 +309,7 @@ static qs_status run_finite_check(const qs__chain *chain, const qs_run *run) {
     (void)run;
     float absmax, *flag = qs__cpu_data(chain, QS_FLAG);
     job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_FLAG), .src = qs__own_in(chain, QS_SRC), .absmax = &absmax};
-    for_rows(&j, absmax_rows);
+    for_rows(&j.rows, absmax_rows, &j);
     if (!isfinite(absmax)) *flag = 0;
     return QS_OK;
 }
