@@ -15,7 +15,7 @@ typedef struct job {
 
 static qs__geometry geometry_of(const qs_case *one) {
     qs__geometry out = qs__cpu_geometry(one);
-    if (strcmp(one->op->name, "global_average_pool") != 0) return out;
+    if (one->op != qs_op_of("global_average_pool")) return out;
     out.kernel[0] = out.height, out.kernel[1] = out.width;
     out.stride[0] = out.stride[1] = 1;
     out.padding[0] = out.padding[1] = 0;
@@ -58,7 +58,7 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
-    bool maximum = !strcmp(one->op->name, "max_pool");
+    bool maximum = one->op == qs_op_of("max_pool");
     job j = {.kernels = chain->cpu->kernels,
              .pool = geometry_of(one),
              .src = qs__own_in(chain, QS_SRC),
@@ -71,7 +71,7 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
-    bool maximum = !strcmp(one->op->name, "max_pool");
+    bool maximum = one->op == qs_op_of("max_pool");
     job j = {.kernels = chain->cpu->kernels,
              .pool = geometry_of(one),
              .src = qs__own_in(chain, QS_DIFF_DST),

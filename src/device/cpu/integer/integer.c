@@ -98,7 +98,7 @@ static bool is_behind(const qs__chain *chain, const qs__product *product) {
     const int64_t products = product->size.kernel[0] * product->size.kernel[1] * channels;
     const int64_t places = product->size.batch * product->size.out_height * product->size.out_width;
     if (strcmp(chain->cpu->products->name, "avx512_vnni") != 0 || channels < FEW) return true;
-    if (!strcmp(chain->one.op->name, "linear")) return products > SHORT;
+    if (chain->one.op == qs_op_of("linear")) return products > SHORT;
     return products > SHORT && places > (forward ? FEW_PLACES : 2 * FEW_PLACES) && (forward || !strided);
 }
 
