@@ -139,6 +139,133 @@ TEST(lower_precision) {
     }
 }
 
+/* ---- A product of two activations ---- */
+
+/* At each sample, dst[m][p] = Σ_k src[m][k] src2[p][k]: the positions of one activation with those of another, as in attention. Channels
+ * are last in memory. An operator of this test alone: what lowering does with it follows from what it declares. */
+static qs_status pairs_check(const qs_case *one) {
+    (void)one;
+    return QS_OK;
+}
+
+static float *pairs_read(const qs_case *one, const qs_tensor *operands, qs_role role) {
+    const qs_tensor *from = &operands[qs_case_position(one, role)];
+    const int64_t count = qs_shape_count(&from->shape);
+    float *values = malloc((size_t)count * sizeof *values);
+    qs_convert_to_fp32(from->format, count, from->data, values);
+    return values;
+}
+
+/* to[n][i][j] = Σ_l a[n][i][l] b[n][l][j], where either factor may stand transposed. */
+static qs_status pairs_multiply(const qs_case *one, const qs_tensor *operands, const qs_role factor[2], const bool transposed[2],
+                                qs_role result) {
+    const qs_tensor *to = &operands[qs_case_position(one, result)];
+    const int64_t samples = to->shape.dim[0], columns = to->shape.dim[1], rows = qs_shape_count(&to->shape) / samples / columns;
+    float *a = pairs_read(one, operands, factor[0]), *b = pairs_read(one, operands, factor[1]);
+    const int64_t inner = qs_shape_count(&operands[qs_case_position(one, factor[0])].shape) / samples / rows;
+    float *values = malloc((size_t)(samples * rows * columns) * sizeof *values);
+    for (int64_t at = 0; at < samples * rows * columns; at++) {
+        const int64_t n = at / columns / rows, i = at / columns % rows, j = at % columns;
+        double sum = 0;
+        for (int64_t l = 0; l < inner; l++)
+            sum += (double)a[n * rows * inner + (transposed[0] ? l * rows + i : i * inner + l)] *
+                   (double)b[n * inner * columns + (transposed[1] ? j * inner + l : l * columns + j)];
+        values[at] = (float)sum;
+    }
+    qs_convert_from_fp32(to->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, samples * rows * columns, values,
+                         to->data);
+    free(a);
+    free(b);
+    free(values);
+    return QS_OK;
+}
+
+static qs_status pairs_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    return pairs_multiply(one, operands, (qs_role[]){QS_SRC, QS_SRC2}, (bool[]){false, true}, QS_DST);
+}
+static qs_status pairs_first_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    return pairs_multiply(one, operands, (qs_role[]){QS_DIFF_DST, QS_SRC2}, (bool[]){false, false}, QS_DIFF_SRC);
+}
+static qs_status pairs_second_gradient(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    return pairs_multiply(one, operands, (qs_role[]){QS_DIFF_DST, QS_SRC}, (bool[]){true, false}, QS_DIFF_SRC2);
+}
+
+static const qs_pass pairs_passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .product = &(const qs_product){QS_GEMM_FORWARD, {QS_SRC, QS_SRC2}},
+     .reference = pairs_forward,
+     .check = pairs_check},
+    {.name = "input_gradient",
+     QS_OPERANDS({.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT},
+                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
+     .product = &(const qs_product){QS_GEMM_INPUT_GRADIENT, {QS_DIFF_DST, QS_SRC2}},
+     .reference = pairs_first_gradient,
+     .check = pairs_check},
+    {.name = "weight_gradient",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT},
+                 {.role = QS_DIFF_SRC2, .source = QS_TO_INPUT_GRADIENT, .of = 1}),
+     .product = &(const qs_product){QS_GEMM_WEIGHT_GRADIENT, {QS_SRC, QS_DIFF_DST}},
+     .reference = pairs_second_gradient,
+     .check = pairs_check}};
+static const qs_op pairs = {.name = "pairs", .kind = QS_ADJUSTABLE, .inputs = 2, .passes = 3, .pass = pairs_passes};
+
+/* Two convolutions of one input, four channels at four positions each; the product of all pairs of positions has their shape, that of a
+ * sum, whose place it takes. */
+static qs_graph *pairs_graph(void) {
+    qs_graph *graph = NULL;
+    int input = 0, first, second, at;
+    const qs_attributes one_pixel = {.kernel = {1, 1}};
+    assert_ok(qs_graph_create("pairs", 3, 2, 2, &graph));
+    assert_ok(qs_graph_add(graph, "first", "conv2d", &one_pixel, 1, &input, 4, true, &first));
+    assert_ok(qs_graph_add(graph, "second", "conv2d", &one_pixel, 1, &input, 4, true, &second));
+    assert_ok(qs_graph_add(graph, "pairs", "add", NULL, 2, (int[]){first, second}, 0, false, &at));
+    graph->node[at].op = &pairs;
+    assert_ok(qs_graph_add(graph, "flatten", "flatten", NULL, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "classes", "linear", NULL, 1, &at, 10, true, &at));
+    assert_ok(qs_graph_finish(graph, at));
+    return graph;
+}
+
+TEST(product_of_activations) {
+    finite_differences(pairs_graph());
+    model_run exact = model_start(pairs_graph(), "fp32"), rough = model_start(pairs_graph(), "bf16");
+    double dot = 0;
+    for (int64_t i = 0; i < exact.graph->trained_elements; i++)
+        dot += (double)exact.gradients[i] * (double)rough.gradients[i];
+    const int64_t elements = exact.graph->trained_elements;
+    assert_true(dot >= 0.999 * norm(exact.gradients, elements) * norm(rough.gradients, elements));
+    int products = 0;
+    for (int s = 0; s < rough.schedule->steps; s++) {
+        const qs_step *step = &rough.schedule->step[s];
+        if (step->kind != QS_STEP_KERNEL || step->case_.op != &pairs) continue;
+        for (int i = 0; i < step->case_.operands; i++)
+            assert_true(step->case_.operand[i].format == qs_format_of("bf16"));
+        products++;
+    }
+    assert_int_equal(products, 3);
+    model_end(&exact);
+    model_end(&rough);
+}
+
+/* It declares no operands for fixed-point steps. */
+TEST(product_without_steps) {
+    qs_graph *graph = pairs_graph();
+    const qs_job job = stub_job(BATCH);
+    const qs_recipe recipe = recipe_of("int8:tensor");
+    const qs_recipe **list = recipes_uniform(graph, &recipe);
+    const qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+    qs_schedule *schedule = NULL;
+    assert_int_equal(qs_schedule_lower(&lowering, &schedule), QS_UNSUPPORTED);
+    assert_non_null(strstr(qs_message(), "operator pairs: pairs/forward takes its src without a step"));
+    free(list);
+    qs_graph_release(graph);
+}
+
 /* A zero learning rate leaves the masters alone; a small one lowers the loss of the same batch. */
 TEST(a_step_lowers_the_loss) {
     model_run one = model_start(model_of("resnet8:width=0.5", &small), "bf16");
@@ -149,4 +276,4 @@ TEST(a_step_lowers_the_loss) {
     model_end(&one);
 }
 
-TEST_MAIN(mlp, lenet5, resnet8, random_graphs, lower_precision, a_step_lowers_the_loss)
+TEST_MAIN(mlp, lenet5, resnet8, random_graphs, lower_precision, product_of_activations, product_without_steps, a_step_lowers_the_loss)
