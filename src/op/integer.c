@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integer factors of the products of conv2d and linear: codes with steps, and shift groups of channels (shiftquant.md §1, §4). */
+/* Integer factors of the products of conv2d and linear: codes with steps, and shift groups of channels (docs/method.md §9.1, §9.2). */
 #include "internal.h"
 
 #include <math.h>

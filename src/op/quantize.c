@@ -10,12 +10,12 @@ static bool is_by_row(const qs_case *one) {
     return one->attributes.per_channel && one->attributes.axis == 0;
 }
 
-/* Rows are long, so what finds their maxima is what quantizes them; columns' maxima can fall off on the way. */
+/* Rows are long, so what finds their maxima is what quantizes them; columns' maxima are a by-product. */
 static qs_status check_absmax(const qs_case *one) {
     const bool by_row = is_by_row(one), columns = qs__present(one, QS_COLUMN_ABSMAX);
     if (by_row == qs__present(one, QS_ABSMAX))
         return qs__refuse(one, by_row ? "rows find their own maxima: leave absmax out" : "absmax must be given");
-    if (!by_row && columns) return qs__refuse(one, "column_absmax falls off where rows are quantized: per_channel axis=0");
+    if (!by_row && columns) return qs__refuse(one, "column_absmax is a by-product of quantizing rows: it needs per_channel axis=0");
     if (!by_row) return qs__need_steps(one, QS_ABSMAX, QS_SRC);
     QS_TRY(qs__need_steps(one, QS_DST_STEP, QS_SRC));
     if (!columns) return QS_OK;

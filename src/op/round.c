@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* round: values to those of a narrower float format, kept as fp32 (simulated precision: operators compute in fp32, their results are
- * rounded behind them; TMLR'23 "mixed-precision assignments", fp-assignment.md section 2), and in the same pass the packed storage that
+ * rounded behind them; docs/method.md §7.1), and in the same pass the packed storage that
  * the backward pass will read. Counts tell when a tensor's range is too small for its format. */
 #include "internal.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* statistics: what the indicator needs to know about one tensor, in one operand: qs_statistics_head, then the extremes of
- * each channel, all fp64, carried in fp32 slots. Variances are the exact ones of stochastic rounding (qsync.md §3). */
+ * each channel, all fp64, carried in fp32 slots. Variances are the exact ones of stochastic rounding (docs/method.md §3.1). */
 #include "internal.h"
 
 #include <math.h>

@@ -166,7 +166,7 @@ static const char *const impossible[][2] = {
     {"quantize/forward src=fp32[4,4] dst=int8[4,4] dst_step=fp32[1]", "absmax must be given"},
     {"quantize/forward src=fp32[4,4] dst=int8[4,4] dst_step=fp32[1] per_channel", "dst_step is [1]"},
     {"quantize/forward src=fp32[4,4] dst=int8[4,4] dst_step=fp32[4] column_absmax=fp32[3] per_channel", "column_absmax is [3]"},
-    {"quantize/forward src=fp32[4,4] absmax=fp32[1] dst=int8[4,4] dst_step=fp32[1] column_absmax=fp32[4]", "where rows are quantized"},
+    {"quantize/forward src=fp32[4,4] absmax=fp32[1] dst=int8[4,4] dst_step=fp32[1] column_absmax=fp32[4]", "by-product of quantizing rows"},
     {"quantize/forward src=fp32[4,4] dst=int8[4,4] dst_step=fp32[4] batched per_channel", "exclude"},
     {"absmax/forward src=fp32[4,4] absmax=fp32[4] per_channel", "where they are quantized"},
     {"dequantize/forward src=bf16[4,4] src_step=fp32[1] dst=fp32[4,4]", "integer"},

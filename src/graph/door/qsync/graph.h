@@ -58,7 +58,8 @@ QS_API qs_status qs_graph_finish(qs_graph *graph, int input);
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------------- */
 
-/* d_o: longest path from the input to each node, counted from 1 at the input's first reader (qsync.md §2), into depth[nodes]; input = 0. */
+/* d_o: longest path from the input to each node, counted from 1 at the input's first reader (docs/method.md §3.3), into depth[nodes];
+ * input = 0. */
 QS_API void qs_graph_depths(const qs_graph *graph, int *depth);
 /* Shape of a node's output for a batch. */
 QS_API qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch);
@@ -100,7 +101,7 @@ typedef struct qs_node_summary {
     int64_t saved_bytes;  /* kept from forward to backward */
 } qs_node_summary;
 /* Fills out[nodes]. Adjustable operators save their input in `compute`, dependent ones in `storage` (of an int8 plan: the class's half
- * storage format, qsync.md §4.3; of a float plan: the same as compute), fixed ones in fp32; masks are one bit (relu) or one byte (max
+ * storage format, docs/method.md §4.3; of a float plan: the same as compute), fixed ones in fp32; masks are one bit (relu) or one byte (max
  * pool) an element of the output; batch norm keeps mean and variance. A tensor that several nodes save in one format counts once, at
  * the first; so the input image counts once in fp32 where compute is fp32, and else as the stem's cast of it. */
 QS_API qs_status qs_graph_summarize(const qs_graph *graph, int64_t batch, const qs_format *compute, const qs_format *storage,
@@ -133,7 +134,7 @@ QS_API void qs_blocks_release(qs_blocks *blocks);
 
 /* ---- Tensors and their groups ------------------------------------------------------------------------------------------------ */
 
-/* A tensor of one gradient computation (fp-assignment.md §2) and, where one is formed, its gradient, which has its shape. The images and
+/* A tensor of one gradient computation (docs/method.md §7.1) and, where one is formed, its gradient, which has its shape. The images and
  * every operator's output are tensors, except what moves no data (flatten: its output is its input) and the loss; so are trained
  * parameters. A tensor counts once, however many operators read it. */
 typedef struct qs_graph_tensor {

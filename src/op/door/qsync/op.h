@@ -42,7 +42,7 @@
     X(QS_DST_GROUP, "dst_group")         /* int8 [C]: shift groups a quantize pass found */                              \
     X(QS_LOSS, "loss")                   /* fp32 [2]: sum of the losses, count of correct answers */                     \
     X(QS_ABSMAX, "absmax")               /* fp32 [1] or [channels]; beside a result: [1], the largest magnitude of it */ \
-    X(QS_COLUMN_ABSMAX, "column_absmax") /* fp32 [channels along axis 1]: falls off where rows are quantized */          \
+    X(QS_COLUMN_ABSMAX, "column_absmax") /* fp32 [channels along axis 1]: a by-product of quantizing rows */             \
     X(QS_DIFF_DST, "diff_dst")                                                                                           \
     X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                     \
     X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                  \
@@ -302,7 +302,7 @@ QS_API qs_role qs_optimizer_state(const qs_op *op, int index);
 /* Its kernel for "portable", "avx2" or "avx512". */
 QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa);
 
-/* Passes, operands in this order (? = optional):
+/* Passes, operands in this order (? = optional). Operators that are not listed here are defined at the head of their file.
  *   conv2d, linear
  *     forward            src src_step? src_group? weights weights_step? bias? dst
  *     input_gradient     weights weights_step? diff_dst diff_dst_step? diff_dst_group? diff_src
@@ -358,7 +358,7 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        scale + shift; running = (1 - momentum) running + momentum batch, where the batch variance enters unbiased,
  *                        times R/(R-1)
  *   l1_batch_norm        the same with deviation = mean |x - mean|: dst = (x - mean) / (deviation + epsilon) · scale + shift; the running
- *                        deviation takes the batch's as it is. Backward (shared spec, shiftquant.md §3), with n = (x - mean) / (deviation
+ *                        deviation takes the batch's as it is. Backward (docs/method.md §9.6), with n = (x - mean) / (deviation
  *                        + epsilon) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
  *                        epsilon), sign(0) = 0; the derivative wherever no x is its channel's mean
  *   layer_norm, l1_layer_norm

@@ -5,14 +5,14 @@
  * the steps, the cost model prices them, the replayer places them in time, and the arena both predict and reserve comes from the same
  * packing.
  *
- * Precision (qsync.md §4.2-4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the adjustable
- * consumers need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32 where no
- * adjustable consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the value's
- * format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value, quantizer)
- * and shared by its readers. A quantizer with one step for the tensor needs its absmax: the pass that writes the tensor delivers it where
- * it can (optional operand absmax), else a step looks for it.
+ * Precision (docs/method.md §4.2, §4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the
+ * adjustable consumers need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32
+ * where no adjustable consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the
+ * value's format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value,
+ * quantizer) and shared by its readers. A quantizer with one step for the tensor needs its absmax: the pass that writes the tensor
+ * delivers it where it can (optional operand absmax), else a step looks for it.
  *
- * Tensors (fp-assignment.md §2). A plan may say in which format each tensor of a gradient computation stands. Operators then compute in
+ * Tensors (docs/method.md §7.1). A plan may say in which format each tensor of a gradient computation stands. Operators then compute in
  * fp32 and a `round` step behind each rounds what it wrote, in place: outputs behind the forward pass, the finished gradient of an output
  * before the first backward pass that reads it, weight gradients before their all-reduce. Parameters are rounded from their masters into
  * the place of their gradient. An output with a `saved` format that a backward pass reads is packed there by the same step; the fp32 form
@@ -172,7 +172,7 @@ typedef struct qs_lowering {
 QS_API qs_status qs_schedule_lower(const qs_lowering *lowering, qs_schedule **out);
 QS_API void qs_schedule_release(qs_schedule *schedule);
 
-/* ---- Drafts: schedules that change (Algorithm 1, qsync.md §4.5) -------------------------------------------------------------- */
+/* ---- Drafts: schedules that change (Algorithm 1, docs/method.md §4.5) -------------------------------------------------------------- */
 
 /* A schedule in segments: the forward part of each node (segment n), the backward part of each (2 nodes - 1 - n), the update. A change of
  * one operator's recipe emits again only the segments whose steps may differ: its own, and those of neighbours whose formats, casts or
