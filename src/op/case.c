@@ -23,13 +23,10 @@ qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attr
     return qs_case_start(known, found, attributes);
 }
 
-static bool pairs_equal(const int *a, const int *b) {
-    return a[0] == b[0] && a[1] == b[1];
-}
-
 static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
-    return pairs_equal(a->kernel, b->kernel) && pairs_equal(a->stride, b->stride) && pairs_equal(a->padding, b->padding) &&
-           a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->hadamard == b->hadamard &&
+    for (int i = 0; i < 2; i++)
+        if (a->kernel[i] != b->kernel[i] || a->stride[i] != b->stride[i] || a->padding[i] != b->padding[i]) return false;
+    return a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->hadamard == b->hadamard &&
            a->epsilon == b->epsilon && a->momentum == b->momentum && a->probability == b->probability && a->ceiling == b->ceiling &&
            a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->weight_decay == b->weight_decay && a->rounding == b->rounding &&
            a->overflow == b->overflow && a->to == b->to && a->batched == b->batched && a->relu == b->relu &&
@@ -52,44 +49,47 @@ static uint64_t fold(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 32;
 }
 
-static uint64_t fold_pair(uint64_t hash, const int pair[2]) {
-    return fold(hash, (uint64_t)(uint32_t)pair[0] << 32 | (uint32_t)pair[1]);
-}
-
-static uint64_t fold_number(uint64_t hash, double number) {
-    const double positive = number + 0.0; /* no negative zero */
-    uint64_t word;
-    memcpy(&word, &positive, sizeof word);
-    return fold(hash, word);
-}
-
-static uint64_t fold_accumulator(uint64_t hash, const qs_narrow *narrow) {
-    if (!narrow->adder) return hash;
-    hash = fold(hash, (uint64_t)(uintptr_t)narrow->adder);
-    hash = fold(hash, (uint64_t)narrow->exponent_bits << 32 | (uint64_t)narrow->mantissa_bits << 16 | (uint64_t)narrow->product_bits);
-    return fold(hash, (uint64_t)narrow->chunk);
-}
-
 uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
+    const qs_narrow *narrow = &with->accumulator;
+    const int integer[] = {with->kernel[0],
+                           with->kernel[1],
+                           with->stride[0],
+                           with->stride[1],
+                           with->padding[0],
+                           with->padding[1],
+                           with->groups,
+                           with->offset,
+                           with->axis,
+                           with->shifts,
+                           with->hadamard,
+                           (int)with->rounding,
+                           (int)with->overflow,
+                           with->relu,
+                           with->batched,
+                           with->per_channel,
+                           0};
+    const double number[] = {with->epsilon, with->momentum, with->probability, with->ceiling, with->beta1, with->beta2, with->weight_decay};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
-    hash = fold_pair(fold_pair(fold_pair(hash, with->kernel), with->stride), with->padding);
-    hash = fold_number(fold_number(fold_number(hash, with->epsilon), with->momentum), with->ceiling);
-    hash = fold_number(fold_number(hash, with->probability), with->weight_decay);
-    hash = fold_number(fold_number(hash, with->beta1), with->beta2);
-    hash = fold(hash, (uint64_t)with->overflow << 32 | (uint32_t)with->offset);
-    hash = fold(hash, (uint64_t)(uint32_t)with->hadamard << 32 | (uint64_t)(uint32_t)with->shifts << 1 | (uint64_t)with->axis);
+    for (size_t i = 0; i + 1 < sizeof integer / sizeof *integer; i += 2)
+        hash = fold(hash, (uint64_t)(uint32_t)integer[i] << 32 | (uint32_t)integer[i + 1]);
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        const double positive = number[i] + 0.0; /* no negative zero */
+        uint64_t word;
+        memcpy(&word, &positive, sizeof word);
+        hash = fold(hash, word);
+    }
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);
-    hash = fold(hash, (uint64_t)(uint32_t)with->groups << 32 | (uint64_t)with->rounding << 3 | (uint64_t)with->relu << 2 |
-                          (uint64_t)with->batched << 1 | (uint64_t)with->per_channel);
-    hash = fold_accumulator(hash, &with->accumulator);
+    if (narrow->adder) {
+        hash = fold(hash, (uint64_t)(uintptr_t)narrow->adder ^ (uint64_t)narrow->chunk);
+        hash = fold(hash, (uint64_t)narrow->exponent_bits << 32 | (uint64_t)narrow->mantissa_bits << 16 | (uint64_t)narrow->product_bits);
+    }
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
         if (!operand->format) continue;
         hash = fold(hash, (uint64_t)(uintptr_t)operand->format + (uint64_t)i);
-        for (int axis = 0; axis < operand->shape.axes; axis++) {
+        for (int axis = 0; axis < operand->shape.axes; axis++)
             hash = fold(hash, (uint64_t)operand->shape.dim[axis]);
-        }
     }
     return hash;
 }

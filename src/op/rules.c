@@ -118,61 +118,25 @@ const qs_format *qs_role_format(qs_role role) {
     }
 }
 
-static qs_status check_format(const qs_case *one, int position) {
-    const qs_operand *operand = &one->operand[position];
-    const char *role = qs_role_name(operand->role);
-    const qs_format *needed = qs_role_format(operand->role);
-    if (needed && operand->format != needed) return qs__refuse(one, "%s is %s, it must be %s", role, operand->format->name, needed->name);
-    if (needed) return QS_OK;
-    if (operand->format->kind != QS_KIND_INTEGER) return QS_OK;
-    if (one->pass->operand[position].integer) return QS_OK;
-    return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
-}
-
 static qs_status check_operands(const qs_case *one) {
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
+        const char *role = qs_role_name(operand->role);
+        const qs_format *needed = qs_role_format(operand->role);
         if (!operand->format) {
             if (one->pass->operand[i].optional) continue;
-            return qs__refuse(one, "operand %s is missing", qs_role_name(operand->role));
+            return qs__refuse(one, "operand %s is missing", role);
         }
-        QS_TRY(qs_fail_within(qs_shape_check(&operand->shape, qs_role_name(operand->role)), "%s/%s", one->op->name, one->pass->name));
-        QS_TRY(check_format(one, i));
+        QS_TRY(qs_fail_within(qs_shape_check(&operand->shape, role), "%s/%s", one->op->name, one->pass->name));
+        if (needed && operand->format != needed)
+            return qs__refuse(one, "%s is %s, it must be %s", role, operand->format->name, needed->name);
+        if (!needed && operand->format->kind == QS_KIND_INTEGER && !one->pass->operand[i].integer)
+            return qs__refuse(one, "%s is %s, it must be a float format", role, operand->format->name);
     }
     return QS_OK;
 }
 
-/* A ceiling is a number that fp32 holds, and has a meaning in a relu, or behind `relu`, only. */
-static qs_status check_relu(const qs_case *one) {
-    const qs_attributes *with = &one->attributes;
-    if (with->relu && !one->op->norm) return qs__refuse(one, "relu: only normalisations do a relu behind them");
-    if (with->ceiling == 0) return QS_OK;
-    if (!with->relu && qs_op_setting(one->op, "ceiling") < 0)
-        return qs__refuse(one, "ceiling %g: it needs the attribute relu", with->ceiling);
-    if (with->ceiling > 0 && (double)(float)with->ceiling == with->ceiling) return QS_OK;
-    return qs__refuse(one, "ceiling is %g: it must be 0 (none) or a positive fp32 number", with->ceiling);
-}
-
-static qs_status check_settings(const qs_case *one) {
-    for (int i = 0; i < qs_op_settings(one->op); i++) {
-        const qs_setting *setting = &one->op->setting[i];
-        const double value = qs_op_value(one->op, &one->attributes, i);
-        if (!(isfinite(value) && value >= setting->least && value <= setting->most))
-            return qs__refuse(one, "%s is %g: it must lie in %g .. %.9g", setting->name, value, setting->least, setting->most);
-    }
-    return QS_OK;
-}
-
-static qs_status check_hadamard(const qs_case *one) {
-    const int block = one->attributes.hadamard;
-    if (block == 0) return QS_OK;
-    if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
-        return qs__refuse(one, "hadamard=%d: blocks are of 2, 4, 8 ... %d", block, QS_MOST_HADAMARD);
-    const bool quantizes = one->op->kind == QS_AUXILIARY && qs_case_position(one, QS_ABSMAX) >= 0;
-    if (quantizes || qs_case_position(one, QS_DIFF_WEIGHTS) >= 0) return QS_OK;
-    return qs__refuse(one, "hadamard=%d: absmax, quantize and weight gradients know transforms", block);
-}
-
+/* Attributes that belong to windows, channels and random draws. */
 static qs_status check_attributes(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     for (int i = 0; i < 2; i++) {
@@ -183,22 +147,43 @@ static qs_status check_attributes(const qs_case *one) {
     }
     if (with->groups < 1) return qs__refuse(one, "%d groups: at least 1", with->groups);
     if (with->offset < 0) return qs__refuse(one, "offset %d: it must not be negative", with->offset);
-    QS_TRY(check_settings(one));
-    QS_TRY(check_relu(one));
     if ((unsigned)with->rounding >= QS_ROUNDING_COUNT) return qs__refuse(one, "unknown rounding %d", (int)with->rounding);
     if ((unsigned)with->overflow >= QS_OVERFLOW_COUNT) return qs__refuse(one, "unknown overflow %d", (int)with->overflow);
     if (with->axis < 0 || with->axis > 1) return qs__refuse(one, "axis %d: channels lie along axis 0 or 1", with->axis);
     if (with->shifts < 0 || with->shifts > QS_MOST_SHIFT_GROUPS) {
         return qs__refuse(one, "%d shift groups: 1 to %d, or 0 for none", with->shifts, QS_MOST_SHIFT_GROUPS);
     }
-    QS_TRY(check_hadamard(one));
     if (with->accumulator.adder && one->op->kind != QS_ADJUSTABLE) return qs__refuse(one, "an accumulator is for conv2d and linear only");
     if (with->batched && with->per_channel && with->axis == 0) return qs__refuse(one, "batched and per_channel exclude each other");
-    return QS_OK;
+    const int block = with->hadamard;
+    if (block == 0) return QS_OK;
+    if (block < 2 || block > QS_MOST_HADAMARD || (block & (block - 1)))
+        return qs__refuse(one, "hadamard=%d: blocks are of 2, 4, 8 ... %d", block, QS_MOST_HADAMARD);
+    const bool quantizes = one->op->kind == QS_AUXILIARY && qs_case_position(one, QS_ABSMAX) >= 0;
+    if (quantizes || qs_case_position(one, QS_DIFF_WEIGHTS) >= 0) return QS_OK;
+    return qs__refuse(one, "hadamard=%d: absmax, quantize and weight gradients know transforms", block);
+}
+
+/* What the operator declares; and a ceiling, which is a number that fp32 holds and has a meaning in a relu, or behind `relu`, only. */
+static qs_status check_settings(const qs_case *one) {
+    const qs_attributes *with = &one->attributes;
+    for (int i = 0; i < qs_op_settings(one->op); i++) {
+        const qs_setting *setting = &one->op->setting[i];
+        const double value = qs_op_value(one->op, with, i);
+        if (!(isfinite(value) && value >= setting->least && value <= setting->most))
+            return qs__refuse(one, "%s is %g: it must lie in %g .. %.9g", setting->name, value, setting->least, setting->most);
+    }
+    if (with->relu && !one->op->norm) return qs__refuse(one, "relu: only normalisations do a relu behind them");
+    if (with->ceiling == 0) return QS_OK;
+    if (!with->relu && qs_op_setting(one->op, "ceiling") < 0)
+        return qs__refuse(one, "ceiling %g: it needs the attribute relu", with->ceiling);
+    if (with->ceiling > 0 && (double)(float)with->ceiling == with->ceiling) return QS_OK;
+    return qs__refuse(one, "ceiling is %g: it must be 0 (none) or a positive fp32 number", with->ceiling);
 }
 
 qs_status qs_case_check(const qs_case *one) {
     QS_TRY(check_attributes(one));
+    QS_TRY(check_settings(one));
     QS_TRY(check_operands(one));
     return one->pass->check(one);
 }

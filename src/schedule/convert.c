@@ -37,7 +37,7 @@ static bool can_deliver(const qs_pass *pass) {
 
 /* What lies in a node's buffer is what its forward pass wrote there. */
 bool qs__value_can_deliver(const qs_schedule_draft *draft, int node) {
-    return node > 0 && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__has_own_format(draft, node);
+    return node > 0 && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__value_tensor(draft, node);
 }
 
 /* By readers of the node, or of operators that hand its buffer on. */
@@ -55,15 +55,9 @@ bool qs__value_delivers(const qs_schedule_draft *draft, int node) {
     return qs__value_can_deliver(draft, node) && value_is_wanted(draft, node);
 }
 
-/* The buffer in which a quantizer of the output finds it; -1: a step must look for it. */
-static int value_absmax(const qs_schedule_draft *draft, int value, const qs_quantizer *quantizer) {
-    const int root = draft->topology.root[value];
-    return qs__takes_one_step(quantizer) && qs__value_can_deliver(draft, root) ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
-}
-
 bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node) {
     const int edge = draft->topology.last[node], reader = edge / QS_MAX_INPUTS;
-    if (edge < 0 || draft->topology.before[edge] >= 0 || qs__is_alias(&draft->in, reader) || qs__has_own_format(draft, node)) return false;
+    if (edge < 0 || draft->topology.before[edge] >= 0 || qs__is_alias(&draft->in, reader) || qs__value_tensor(draft, node)) return false;
     return edge % QS_MAX_INPUTS == 0 && can_deliver(qs_op_pass(draft->graph->node[reader].op, "backward"));
 }
 
@@ -90,20 +84,6 @@ bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node) {
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader) {
     const int value = draft->graph->node[reader].input[0];
     return draft->topology.last[value] == qs__edge(reader, 0) && gradient_can(draft, value) && qs__gradient_is_wanted(draft, value);
-}
-
-/* The same of a quantizer of the gradient. */
-static int gradient_absmax(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
-    if (!qs__takes_one_step(quantizer) || !gradient_can(draft, node)) return -1;
-    return qs__number(draft, draft->topology.last[node] / QS_MAX_INPUTS, QS_SLOT_DIFF_ABSMAX);
-}
-
-qs_status qs__absmax_bind(qs_schedule_draft *draft, qs_pending *pending, int slot, const char *what) {
-    const qs_shape one = qs_shape_of(1, (int64_t)1);
-    int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, slot, QS_CONVERTED, qs_tensor_bytes(&one, draft->fp32), draft->build.node, what, "absmax", &buffer));
-    qs__pending_bind(pending, QS_ABSMAX, one, draft->fp32, buffer, 0);
-    return QS_OK;
 }
 
 /* ---- Conversions ---- */
@@ -222,11 +202,13 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
     const qs_quantizer *want = &draft->facts[reader].want[input];
     if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
     int forms;
-    const int owner = copy_owner(draft, value, want, &forms), absmax = value_absmax(draft, value, want);
+    const int owner = copy_owner(draft, value, want, &forms), root = draft->topology.root[value];
     if (owner != qs__edge(reader, input) || draft->build.phase != QS_FORWARD) {
         *out = copy_at(want, qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS)));
         return QS_OK;
     }
+    const bool delivered = qs__takes_one_step(want) && qs__value_can_deliver(draft, root);
+    const int absmax = delivered ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
     const conversion one = {.node = value,
                             .slot = QS_SLOT_INPUT + QS_PARTS * input,
                             .stream = QS_STREAM_VALUE,
@@ -244,7 +226,8 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
 qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer *quantizer, qs_copy *out) {
     qs_build *build = &draft->build;
     const qs_quantizer form = qs__operand_form(draft, node, quantizer);
-    const int absmax = gradient_absmax(draft, node, &form);
+    const bool delivered = qs__takes_one_step(&form) && gradient_can(draft, node);
+    const int absmax = delivered ? qs__number(draft, draft->topology.last[node] / QS_MAX_INPUTS, QS_SLOT_DIFF_ABSMAX) : -1;
     const conversion one = {.node = node,
                             .slot = QS_SLOT_GRADIENT + QS_PARTS * build->gradient_copies,
                             .stream = QS_STREAM_GRADIENT,

@@ -59,8 +59,11 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
     qs_shape shape;
     if (operand->source == QS_ABSMAX_OF) {
         const bool wanted = forward ? qs__value_delivers(draft, n) : qs__gradient_delivers(draft, n);
-        const char *of = qs_role_name((qs_role)operand->of);
-        return wanted ? qs__absmax_bind(draft, pending, forward ? QS_SLOT_VALUE_ABSMAX : QS_SLOT_DIFF_ABSMAX, of) : QS_OK;
+        if (!wanted) return QS_OK;
+        QS_TRY(qs__buffer_make(draft, forward ? QS_SLOT_VALUE_ABSMAX : QS_SLOT_DIFF_ABSMAX, QS_CONVERTED, sizeof(float), n,
+                               qs_role_name((qs_role)operand->of), "absmax", &place.buffer));
+        qs__pending_bind(pending, role, qs_shape_of(1, (int64_t)1), format, place.buffer, 0);
+        return QS_OK;
     }
     if (!qs_graph_operand_shape(draft->graph, n, operand, draft->in.batch, &shape)) return QS_OK; /* a bias that the node has not */
     switch (operand->source) {

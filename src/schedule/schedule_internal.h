@@ -316,8 +316,6 @@ bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node);
  * input. */
 bool qs__value_delivers(const qs_schedule_draft *draft, int node);
 bool qs__gradient_delivers(const qs_schedule_draft *draft, int reader);
-/* The operand absmax of a pass of the segment's node; `what` it is of. */
-qs_status qs__absmax_bind(qs_schedule_draft *draft, qs_pending *pending, int slot, const char *what);
 
 /* ---- tensors.c: rounding and packing where the lowering says so; each does nothing for tensors that have no format ---- */
 
@@ -327,8 +325,8 @@ qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parame
 /* Where a pass reads a parameter: its master, or its rounded form. in_gradient: the forward pass' form still stands, or may be made, in the
  * place of the gradient. */
 qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out);
-/* The plan gives the output or its gradient a format of its own, to which a step behind its writer rounds. */
-bool qs__has_own_format(const qs_schedule_draft *draft, int node);
+/* The formats of its own that the plan gives the output or its gradient, to which a step behind its writer rounds; NULL: none. */
+const qs_tensor_choice *qs__value_tensor(const qs_schedule_draft *draft, int node);
 /* What rounds a parameter; NULL: nothing does. */
 const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, const qs_parameter *parameter);
 /* The buffer from which a backward pass reads an input that is stored in fp32: decoded where it was packed. */

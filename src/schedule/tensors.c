@@ -18,20 +18,13 @@ size_t qs_counts_offset_gradient(const qs_graph *graph, int node) {
     return ((size_t)graph->nodes + (size_t)graph->parameters + (size_t)node) * QS_COUNTS_PITCH;
 }
 
-static bool is_rounded(const qs_schedule_draft *draft) {
-    return draft->frame->counts >= 0; /* never in evaluation */
-}
-
-static const qs_tensor_choice *value_tensor(const qs_schedule_draft *draft, int node) {
-    return is_rounded(draft) ? draft->in.tensors->value[node] : NULL;
-}
-
-bool qs__has_own_format(const qs_schedule_draft *draft, int node) {
-    return value_tensor(draft, node) != NULL;
+/* Nothing is rounded in evaluation, which has no counts. */
+const qs_tensor_choice *qs__value_tensor(const qs_schedule_draft *draft, int node) {
+    return draft->frame->counts >= 0 ? draft->in.tensors->value[node] : NULL;
 }
 
 static const qs_tensor_choice *parameter_tensor(const qs_schedule_draft *draft, const qs_parameter *parameter) {
-    return is_rounded(draft) ? draft->in.tensors->parameter[parameter - draft->graph->parameter] : NULL;
+    return draft->frame->counts >= 0 ? draft->in.tensors->parameter[parameter - draft->graph->parameter] : NULL;
 }
 
 const qs_quantizer *qs__parameter_quantizer(const qs_schedule_draft *draft, const qs_parameter *parameter) {
@@ -90,35 +83,28 @@ static qs_status storage_cast(qs_schedule_draft *draft, int node, qs_shape shape
 
 /* ---- Outputs ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The node's backward pass reads this input as it is stored. */
-static bool reads_back(const qs_schedule_draft *draft, int reader, int input) {
-    const qs_node *node = &draft->graph->node[reader];
-    return draft->topology.needs_gradient[reader] && draft->facts[reader].want[input].format == draft->fp32 && qs_op_saves(node->op, input);
-}
-
-/* A backward pass reads the output, itself or through operators that hand its buffer on. */
+/* A backward pass reads the output as it is stored, itself or through operators that hand its buffer on. */
 static bool is_read_back(const qs_schedule_draft *draft, int node) {
     const qs_topology *topology = &draft->topology;
     for (int i = topology->first_reader[node]; i < topology->first_reader[node + 1]; i++) {
-        const int reader = topology->reader[i] / QS_MAX_INPUTS;
-        if (qs__is_alias(&draft->in, reader) ? is_read_back(draft, reader) : reads_back(draft, reader, topology->reader[i] % QS_MAX_INPUTS))
+        const int reader = topology->reader[i] / QS_MAX_INPUTS, input = topology->reader[i] % QS_MAX_INPUTS;
+        if (qs__is_alias(&draft->in, reader)) {
+            if (is_read_back(draft, reader)) return true;
+        } else if (topology->needs_gradient[reader] && draft->facts[reader].want[input].format == draft->fp32 &&
+                   qs_op_saves(draft->graph->node[reader].op, input)) {
             return true;
+        }
     }
     return false;
 }
 
 static const qs_format *packed_format(const qs_schedule_draft *draft, int node) {
-    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    const qs_tensor_choice *tensor = qs__value_tensor(draft, node);
     return tensor && tensor->saved && tensor->saved != draft->fp32 && is_read_back(draft, node) ? tensor->saved : NULL;
 }
 
-/* Rows of draws must start on whole bytes. */
-static bool packs_at_once(const qs_quantizer *value, const qs_format *saved) {
-    return saved == value->format && (value->rounding != QS_STOCHASTIC || saved->bits % 8 == 0);
-}
-
 qs_status qs__value_round(qs_schedule_draft *draft, int node) {
-    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    const qs_tensor_choice *tensor = qs__value_tensor(draft, node);
     const qs_format *saved = packed_format(draft, node);
     const qs_shape shape = qs_graph_shape(draft->graph, node, draft->in.batch);
     const int value = qs__value_number(draft, node);
@@ -128,7 +114,8 @@ qs_status qs__value_round(qs_schedule_draft *draft, int node) {
     if (saved)
         QS_TRY(qs__buffer_make(draft, QS_SLOT_PACKED, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, saved), node, "packed", saved->name,
                                &packed));
-    const bool at_once = saved && packs_at_once(&tensor->value, saved);
+    /* In one step where the formats are one; rows of draws must start on whole bytes. */
+    const bool at_once = saved && saved == tensor->value.format && (tensor->value.rounding != QS_STOCHASTIC || saved->bits % 8 == 0);
     const rounding one = {.node = node,
                           .stream = QS_STREAM_ROUND_VALUE,
                           .shape = shape,
@@ -155,7 +142,7 @@ qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int 
 
 /* Rounding twice to one format changes nothing. A gradient that others still read is rounded into a buffer of its own. */
 qs_status qs__gradient_round(qs_schedule_draft *draft, int node) {
-    const qs_tensor_choice *tensor = value_tensor(draft, node);
+    const qs_tensor_choice *tensor = qs__value_tensor(draft, node);
     const qs_gradient given = qs__gradient_of(draft, node);
     const qs_shape shape = qs_graph_shape(draft->graph, node, draft->in.batch);
     if (!tensor || !tensor->gradient.format || given.buffer < 0 || given.rounded == tensor->gradient.format) return QS_OK;

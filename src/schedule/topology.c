@@ -168,6 +168,7 @@ qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucke
 
 /* ---- The frame ---- */
 
+/* What lasts from step to step is persistent. */
 static qs_status buffer_add(qs_schedule *frame, size_t *capacity, qs_category category, size_t bytes, const char *name, int *out) {
     QS_TRY(qs_grow(&frame->buffer, capacity, (size_t)frame->buffers + 1, sizeof *frame->buffer));
     qs_buffer *buffer = &frame->buffer[frame->buffers];
