@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, and its signature. */
+/* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, which nodes need
+ * no kernel (other names of their input, and relus that the normalisation before them does), and its signature. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,6 +38,21 @@ const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role 
         if (parameter->role == role || (parameter->gradient == role && role != QS_ROLE_COUNT)) return parameter;
     }
     return NULL;
+}
+
+int qs_graph_fused_relu(const qs_graph *graph, int node) {
+    const qs_op *op = graph->node[node].op;
+    if (!op || !op->norm || !op->beside) return -1;
+    if (graph->node[node].consumers != 1) return -1;
+    for (int reader = node + 1; reader < graph->nodes; reader++) /* the first one found is the only one */
+        for (int i = 0; i < graph->node[reader].inputs; i++)
+            if (graph->node[reader].input[i] == node) return graph->node[reader].op->behind_norm ? reader : -1;
+    return -1;
+}
+
+bool qs_graph_is_name(const qs_graph *graph, int node) {
+    const qs_node *one = &graph->node[node];
+    return one->op && (one->op->alias || (one->inputs == 1 && qs_graph_fused_relu(graph, one->input[0]) == node));
 }
 
 /* ---- Signature -------------------------------------------------------------------------------------------------------------- */
