@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the plan said against what was measured: times by phase and memory, of every rank. */
+/* What the plan said against what was measured: times by phase and memory, of every rank; and audit.json. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -9,20 +9,7 @@
 enum { CLOCK_READINGS = 256 };
 static const double default_bound = 10;
 
-/* ---- Phases as a list ---------------------------------------------------------------------------------------------------------- */
-
-static const char *const phase_names[QS_PHASE_TIMES] = {"forward", "backward", "cast", "communication", "waiting", "optimizer", "data"};
 enum { COMMUNICATION = 3, WAITING = 4, DATA = 6 };
-
-const char *qs_phase_times_name(int index) {
-    return phase_names[index];
-}
-
-double qs_phase_times_at(const qs_phase_times *times, int index) {
-    const double all[QS_PHASE_TIMES] = {times->forward_us, times->backward_us,  times->cast_us, times->communication_us,
-                                        times->waiting_us, times->optimizer_us, times->data_us};
-    return all[index];
-}
 
 static bool is_predicted(const qs_phase_times *times) {
     for (int i = 0; i < QS_PHASE_TIMES; i++)
@@ -47,35 +34,28 @@ typedef struct rank_figures {
     int64_t programs; /* of training: a smaller last step has one of its own */
 } rank_figures;
 
-static qs_status figures_fill(const qs__trainer *trainer, rank_figures *out) {
-    *out = (rank_figures){.arena_bytes = (int64_t)trainer->arena.bytes, .resident_bytes = trainer->resident_bytes};
-    out->programs = trainer->partial.schedule ? 2 : 1;
-    out->data_bytes = trainer->data_bytes;
-    return qs__watch_medians(&trainer->watch, out->medians, &out->steps);
-}
-
 /* Readings of the clock in an iteration × what one costs. */
-static double observing_us(const qs__watch *watch) {
+static double observing_us(int steps) {
     const double begin = qs_clock();
     double end = begin;
     for (int i = 0; i < CLOCK_READINGS; i++)
         end = qs_clock();
-    return 1e6 * (end - begin) / CLOCK_READINGS * watch->schedule->steps;
+    return 1e6 * (end - begin) / CLOCK_READINGS * steps;
 }
 
 /* ---- Put together --------------------------------------------------------------------------------------------------------------- */
 
-static void rank_fill(const qs__trainer *trainer, int rank, const rank_figures *from, const qs_train_result *result, qs_audit_rank *out) {
-    const qs_class_plan *plan = qs__class_plan_of(trainer, rank);
+static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const rank_figures *from, int64_t predicted_arena,
+                      qs_audit_rank *out) {
     const double *m = from->medians;
     *out = (qs_audit_rank){.measured = {m[0], m[1], m[2], m[3], m[4], m[5], m[6]},
                            .iteration_us = m[QS_PHASE_TIMES],
-                           .predicted_arena = result->predicted_bytes[rank],
+                           .predicted_arena = predicted_arena,
                            .reserved_arena = from->arena_bytes,
                            .data_bytes = from->data_bytes,
                            .predicted_rss = -1,
                            .measured_rss = from->resident_bytes};
-    snprintf(out->class_name, sizeof out->class_name, "%s", qs__class_of(trainer, rank)->name);
+    snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
     if (!plan) return;
     out->predicted = plan->predicted.phases;
     out->base_bytes = plan->predicted.base_bytes;
@@ -131,46 +111,158 @@ static void warning_write(qs_audit *audit) {
     if (rank < 0)
         snprintf(rest, left, "; %s", advice(0));
     else
-        snprintf(rest, left, ": most is %s of rank %d (class %s), %.0f us instead of %.0f us; %s", phase_names[phase], rank,
+        snprintf(rest, left, ": most is %s of rank %d (class %s), %.0f us instead of %.0f us; %s", qs_phase_times_name(phase), rank,
                  audit->rank[rank].class_name, qs_phase_times_at(&audit->rank[rank].measured, phase),
                  qs_phase_times_at(&audit->rank[rank].predicted, phase), advice(phase));
 }
 
 /* ---- All together ----------------------------------------------------------------------------------------------------------------- */
 
-static qs_status audit_fill(const qs__trainer *trainer, const rank_figures *all, const qs_train_result *result, qs_audit *out) {
-    const double bound = trainer->options->audit_bound;
-    const qs_class_plan *plan = qs__class_plan_of(trainer, 0);
-    QS_TRY(qs_allocate((size_t)trainer->ranks, sizeof *out->rank, &out->rank));
-    out->ranks = trainer->ranks;
-    for (int r = 0; r < trainer->ranks; r++)
-        rank_fill(trainer, r, &all[r], result, &out->rank[r]);
+static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, const rank_figures *all, const qs_train_result *result,
+                            qs_audit *out) {
+    const double bound = setting->options->audit_bound;
+    const qs_class_plan *plan = qs__class_plan_of(setting, &plans->present, 0);
+    QS_TRY(qs_allocate((size_t)setting->ranks, sizeof *out->rank, &out->rank));
+    out->ranks = setting->ranks;
+    for (int r = 0; r < setting->ranks; r++)
+        rank_fill(qs__class_of(setting->options->cluster, r), qs__class_plan_of(setting, &plans->present, r), &all[r],
+                  result->predicted_bytes[r], &out->rank[r]);
     out->steps = all[0].steps;
-    out->first_step = trainer->plan_step;
+    out->first_step = plans->present.first_step;
     out->predicted_us = plan ? plan->predicted.iteration_us : 0;
     out->measured_us = result->median_step_us;
-    out->observing_us = observing_us(&trainer->watch);
+    out->observing_us = observing_us(plans->watch.schedule->steps);
     out->bound_percent = bound > 0 ? bound : default_bound;
     warning_write(out);
     return QS_OK;
 }
 
-qs_status qs__audit_make(qs__trainer *trainer, const qs_train_result *result, qs_audit *out) {
-    rank_figures mine, *all = NULL;
+qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, const qs_train_result *result, int64_t resident_bytes,
+                         qs_audit *out) {
+    qs_comm *comm = setting->comm;
+    rank_figures mine = {.arena_bytes = (int64_t)plans->arena.bytes,
+                         .data_bytes = setting->data_bytes,
+                         .resident_bytes = resident_bytes,
+                         .programs = plans->present.partial.schedule ? 2 : 1};
+    rank_figures *all = NULL;
     char *data = NULL;
     int64_t *sizes = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_comm_agree(trainer->comm, figures_fill(trainer, &mine)));
-    QS_GOTO(qs_comm_gather(trainer->comm, &mine, (int64_t)sizeof mine, &data, &sizes));
-    if (trainer->rank == 0) {
-        status = qs_allocate((size_t)trainer->ranks, sizeof *all, &all);
-        if (status == QS_OK) memcpy(all, data, (size_t)trainer->ranks * sizeof *all);
-        if (status == QS_OK) status = audit_fill(trainer, all, result, out);
+    QS_GOTO(qs_comm_agree(comm, qs__watch_medians(&plans->watch, mine.medians, &mine.steps)));
+    QS_GOTO(qs_comm_gather(comm, &mine, (int64_t)sizeof mine, &data, &sizes));
+    if (setting->rank == 0) {
+        status = qs_allocate((size_t)setting->ranks, sizeof *all, &all);
+        if (status == QS_OK) memcpy(all, data, (size_t)setting->ranks * sizeof *all);
+        if (status == QS_OK) status = audit_fill(setting, plans, all, result, out);
     }
-    status = qs_comm_agree(trainer->comm, status);
+    status = qs_comm_agree(comm, status);
 done:
     free(all);
     free(data);
     free(sizes);
     return status;
+}
+
+/* ---- audit.json: fields that the plan says nothing about are left out ---------------------------------------------------------------- */
+
+static void number_put(qs__text *text, const char *key, double value) {
+    fprintf(text->stream, "\"%s\": %.9g", key, value);
+}
+
+static void integer_put(qs__text *text, const char *key, int64_t value) {
+    fprintf(text->stream, "\"%s\": %lld", key, (long long)value);
+}
+
+static void error_put(qs__text *text, double predicted, double measured) {
+    const double error = qs_audit_error(predicted, measured);
+    if (!isfinite(error)) return;
+    fputs(", ", text->stream);
+    number_put(text, "error_percent", error);
+}
+
+static void time_put(qs__text *text, const char *key, bool known, double predicted, double measured) {
+    fprintf(text->stream, "\"%s\": {", key);
+    if (known) {
+        number_put(text, "predicted", predicted);
+        fputs(", ", text->stream);
+    }
+    number_put(text, "measured", measured);
+    if (known) error_put(text, predicted, measured);
+    putc('}', text->stream);
+}
+
+static void phases_put(qs__text *text, const qs_audit_rank *one) {
+    double sum = 0;
+    char key[32];
+    for (int i = 0; i < QS_PHASE_TIMES; i++)
+        sum += fabs(qs_phase_times_at(&one->predicted, i));
+    fputs("     \"phases\": {", text->stream);
+    for (int i = 0; i < QS_PHASE_TIMES; i++) {
+        snprintf(key, sizeof key, "%s_us", qs_phase_times_name(i));
+        fputs(i ? ",\n                " : "", text->stream);
+        time_put(text, key, sum > 0, qs_phase_times_at(&one->predicted, i), qs_phase_times_at(&one->measured, i));
+    }
+    fputs("},\n", text->stream);
+}
+
+static void memory_put(qs__text *text, const qs_audit_rank *one) {
+    fputs("     \"memory\": {\"arena\": {", text->stream);
+    if (one->predicted_arena >= 0) {
+        integer_put(text, "predicted", one->predicted_arena);
+        fputs(", ", text->stream);
+    }
+    integer_put(text, "reserved", one->reserved_arena);
+    fputs("}, ", text->stream);
+    integer_put(text, "data", one->data_bytes);
+    fputs(", ", text->stream);
+    if (one->predicted_rss >= 0) {
+        integer_put(text, "base", one->base_bytes);
+        fputs(", ", text->stream);
+        integer_put(text, "programs", one->program_bytes);
+        fputs(", ", text->stream);
+        integer_put(text, "communication", one->communication_bytes);
+        fputs(", \"rss\": {", text->stream);
+        integer_put(text, "predicted", one->predicted_rss);
+        fputs(", ", text->stream);
+    } else {
+        fputs("\"rss\": {", text->stream);
+    }
+    integer_put(text, "measured", one->measured_rss);
+    error_put(text, (double)one->predicted_rss, (double)one->measured_rss);
+    fputs("}}", text->stream);
+}
+
+static void rank_put(qs__text *text, int rank, const qs_audit_rank *one) {
+    fprintf(text->stream, "%s    {\"rank\": %d, \"class\": ", rank ? ",\n" : "", rank);
+    qs__text_quote(text, one->class_name);
+    fputs(", ", text->stream);
+    number_put(text, "iteration_us", one->iteration_us);
+    fputs(",\n", text->stream);
+    phases_put(text, one);
+    memory_put(text, one);
+    putc('}', text->stream);
+}
+
+qs_status qs_audit_text(const qs_audit *audit, char **json) {
+    qs__text text;
+    QS_TRY(qs__text_start(&text));
+    fputs("{\"schema\": \"qsync/audit/1\",\n ", text.stream);
+    integer_put(&text, "steps", audit->steps);
+    fputs(",\n ", text.stream);
+    integer_put(&text, "first_step", audit->first_step + 1);
+    fputs(",\n ", text.stream);
+    time_put(&text, "iteration_us", audit->predicted_us > 0, audit->predicted_us, audit->measured_us);
+    fputs(",\n ", text.stream);
+    number_put(&text, "observing_us", audit->observing_us);
+    fputs(",\n ", text.stream);
+    number_put(&text, "bound_percent", audit->bound_percent);
+    if (audit->warning[0]) {
+        fputs(",\n \"warning\": ", text.stream);
+        qs__text_quote(&text, audit->warning);
+    }
+    fputs(",\n \"ranks\": [\n", text.stream);
+    for (int r = 0; r < audit->ranks; r++)
+        rank_put(&text, r, &audit->rank[r]);
+    fputs("]}\n", text.stream);
+    return qs__text_finish(&text, json);
 }

@@ -60,13 +60,6 @@ typedef struct evaluator {
     qs_arena arena;
 } evaluator;
 
-static qs_status batches_set(evaluator *here, int64_t batch, int ranks) {
-    QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
-    for (int i = 0; i < ranks; i++)
-        here->batch[i] = batch;
-    return QS_OK;
-}
-
 /* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
 static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_limit, qs_device *device) {
     const qs__formats plain = {.half = qs_format_of("fp32")};
@@ -83,16 +76,19 @@ static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_
 
 static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
                                 int64_t memory_limit, qs_device *device, qs_comm *comm) {
+    const int ranks = qs_comm_size(comm);
     QS_TRY(qs_job_model(job, &here->graph));
     const qs_shape *input = &here->graph->node[0].shape;
     QS_TRY(qs_dataset_load(job->dataset, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_dataset_fit(&here->test, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], here->graph->classes));
-    QS_TRY(batches_set(here, job->batch, qs_comm_size(comm)));
-    QS_TRY(qs_sharding_create(here->test.count, qs_comm_size(comm), here->batch, job->seed, false, &here->sharding));
+    QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
+    for (int i = 0; i < ranks; i++)
+        here->batch[i] = job->batch;
+    QS_TRY(qs_sharding_create(here->test.count, ranks, here->batch, job->seed, false, &here->sharding));
     QS_TRY(program_fit(here, job, memory_limit, device));
     const qs_schedule *schedule = here->program.schedule;
     QS_TRY(qs_arena_reserve(schedule->arena_bytes, &here->arena));
-    QS_TRY(qs__program_bind(&here->program, device, comm, here->arena.memory));
+    QS_TRY(qs_executor_create(schedule, device, comm, here->arena.memory, &here->program.executor));
     return qs__weights_load(&here->program, here->graph, weights);
 }
 

@@ -25,9 +25,8 @@ struct qs_executor {
     qs_timeline *timeline; /* NULL: nobody asks */
 };
 
-static void *place_memory(const qs_executor *executor, qs_place place) {
-    if (place.buffer < 0) return NULL;
-    return executor->memory + executor->schedule->buffer[place.buffer].offset + place.offset;
+static void *memory_at(const qs_executor *executor, int buffer, size_t offset) {
+    return buffer < 0 ? NULL : executor->memory + executor->schedule->buffer[buffer].offset + offset;
 }
 
 void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context) {
@@ -46,10 +45,10 @@ static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index
     if (step->kind != QS_STEP_KERNEL) return QS_OK;
     void *data[QS_MAX_OPERANDS] = {0};
     for (int i = 0; i < step->case_.operands; i++) {
-        data[i] = step->case_.operand[i].format ? place_memory(executor, step->place[i]) : NULL;
+        data[i] = step->case_.operand[i].format ? memory_at(executor, step->place[i].buffer, step->place[i].offset) : NULL;
     }
-    qs_status status =
-        qs_device_prepare(device, &step->case_, step->kernel, data, place_memory(executor, step->scratch), &executor->kernel[index]);
+    qs_status status = qs_device_prepare(device, &step->case_, step->kernel, data,
+                                         memory_at(executor, step->scratch.buffer, step->scratch.offset), &executor->kernel[index]);
     return qs_fail_within(status, "step %d (%s)", index, step->case_text);
 }
 
@@ -92,11 +91,65 @@ void qs_executor_release(qs_executor *executor) {
     free(executor);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Timelines -------------------------------------------------------------------------------------------------------------- */
 
-static char *buffer_memory(const qs_executor *executor, int buffer) {
-    return place_memory(executor, (qs_place){buffer, 0});
+qs_status qs_timeline_create(const qs_schedule *schedule, qs_timeline *out) {
+    qs_timeline timeline = {.steps = schedule->steps, .buckets = schedule->buckets};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *timeline.end, &timeline.end));
+    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *timeline.polled, &timeline.polled));
+    QS_GOTO(qs_allocate((size_t)schedule->buckets, sizeof *timeline.complete, &timeline.complete));
+    *out = timeline;
+    return QS_OK;
+done:
+    qs_timeline_release(&timeline);
+    return status;
 }
+
+void qs_timeline_release(qs_timeline *timeline) {
+    free(timeline->end);
+    free(timeline->polled);
+    free(timeline->complete);
+    *timeline = (qs_timeline){0};
+}
+
+double qs__timeline_start_of(const qs_timeline *timeline, int step) {
+    return step > 0 ? timeline->end[step - 1] : timeline->begin;
+}
+
+static const char *const phase_names[QS_PHASE_TIMES] = {"forward", "backward", "cast", "communication", "waiting", "optimizer", "data"};
+
+const char *qs_phase_times_name(int index) {
+    return phase_names[index];
+}
+
+double qs_phase_times_at(const qs_phase_times *times, int index) {
+    const double all[QS_PHASE_TIMES] = {times->forward_us, times->backward_us,  times->cast_us, times->communication_us,
+                                        times->waiting_us, times->optimizer_us, times->data_us};
+    return all[index];
+}
+
+void qs_timeline_phases(const qs_timeline *timeline, const qs_schedule *schedule, qs_phase_times *sum) {
+    for (int s = 0; s < timeline->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        const double us = 1e6 * (timeline->end[s] - qs__timeline_start_of(timeline, s) - timeline->polled[s]);
+        sum->communication_us += 1e6 * timeline->polled[s];
+        if (step->kind == QS_STEP_REDUCE_START)
+            sum->communication_us += us;
+        else if (step->kind == QS_STEP_REDUCE_WAIT)
+            sum->waiting_us += us;
+        else if (step->conversion)
+            sum->cast_us += us;
+        else if (step->phase == QS_FORWARD)
+            sum->forward_us += us;
+        else if (step->phase == QS_BACKWARD)
+            sum->backward_us += us;
+        else
+            sum->optimizer_us += us;
+    }
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
 
 static qs_status range_check(const qs_executor *executor, int buffer, size_t offset, size_t bytes) {
     const qs_schedule *schedule = executor->schedule;
@@ -109,26 +162,25 @@ static qs_status range_check(const qs_executor *executor, int buffer, size_t off
 
 qs_status qs_executor_read(const qs_executor *executor, int buffer, size_t offset, size_t bytes, void *to) {
     QS_TRY(range_check(executor, buffer, offset, bytes));
-    memcpy(to, buffer_memory(executor, buffer) + offset, bytes);
+    memcpy(to, memory_at(executor, buffer, offset), bytes);
     return QS_OK;
 }
 
 qs_status qs_executor_write(qs_executor *executor, int buffer, size_t offset, size_t bytes, const void *from) {
     QS_TRY(range_check(executor, buffer, offset, bytes));
-    memcpy(buffer_memory(executor, buffer) + offset, from, bytes);
+    memcpy(memory_at(executor, buffer, offset), from, bytes);
     return QS_OK;
 }
 
 qs_status qs_executor_clear(qs_executor *executor, int buffer) {
     QS_TRY(range_check(executor, buffer, 0, 0));
-    memset(buffer_memory(executor, buffer), 0, executor->schedule->buffer[buffer].bytes);
+    memset(memory_at(executor, buffer, 0), 0, executor->schedule->buffer[buffer].bytes);
     return QS_OK;
 }
 
 qs_status qs_executor_initialize(qs_executor *executor, const qs_graph *graph, uint64_t seed) {
     const qs_schedule *schedule = executor->schedule;
-    qs_graph_initialize(graph, seed, (float *)(void *)buffer_memory(executor, schedule->masters),
-                        (float *)(void *)buffer_memory(executor, schedule->running));
+    qs_graph_initialize(graph, seed, memory_at(executor, schedule->masters, 0), memory_at(executor, schedule->running, 0));
     return QS_OK;
 }
 
@@ -138,19 +190,19 @@ qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const q
     const qs_schedule *schedule = executor->schedule;
     const qs_shape *input = &graph->node[0].shape;
     const size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
-    char *images = buffer_memory(executor, schedule->images), *labels = buffer_memory(executor, schedule->labels);
+    float *images = memory_at(executor, schedule->images, 0);
+    int32_t *labels = memory_at(executor, schedule->labels, 0);
     if (count > schedule->batch)
         return qs_fail(QS_USAGE, "%lld samples for a schedule of batch %lld", (long long)count, (long long)schedule->batch);
-    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], (float *)(void *)images,
-                  (int32_t *)(void *)labels);
+    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], images, labels);
     const size_t left = (size_t)(schedule->batch - count);
-    memset(images + (size_t)count * image_bytes, 0, left * image_bytes);
-    memset(labels + (size_t)count * sizeof(int32_t), 0, left * sizeof(int32_t));
+    memset((char *)images + (size_t)count * image_bytes, 0, left * image_bytes);
+    memset(labels + count, 0, left * sizeof *labels);
     return QS_OK;
 }
 
 uint64_t qs__executor_hash(const qs_executor *executor, int buffer, uint64_t seed) {
-    return qs_hash(buffer_memory(executor, buffer), executor->schedule->buffer[buffer].bytes, seed);
+    return qs_hash(memory_at(executor, buffer, 0), executor->schedule->buffer[buffer].bytes, seed);
 }
 
 qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out) {
@@ -172,17 +224,6 @@ qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step,
 
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
-static qs_status reduce_start(qs_executor *executor, int bucket, const qs_run *run) {
-    const qs_schedule *schedule = executor->schedule;
-    const qs_bucket *one = &schedule->bucket[bucket];
-    float *gradients = place_memory(executor, (qs_place){schedule->gradients, 0});
-    float *residuals = place_memory(executor, (qs_place){schedule->residuals, 0});
-    if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients + one->first));
-    executor->started[executor->starts++] = bucket;
-    return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients + one->first, residuals ? residuals + one->first : NULL,
-                                         (float)run->loss_scale, one->count, &executor->request[bucket]);
-}
-
 static qs_status reduce_wait(qs_executor *executor, int bucket) {
     qs_request *request = executor->request[bucket];
     executor->request[bucket] = NULL;
@@ -193,25 +234,18 @@ static qs_status reduce_wait(qs_executor *executor, int bucket) {
     return QS_OK;
 }
 
-/* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. */
-static qs_status poll(qs_executor *executor) {
-    while (executor->polled < executor->starts) {
-        qs_request *request = executor->request[executor->started[executor->polled]];
-        bool done = true;
-        if (request) QS_TRY(qs_comm_test(executor->comm, request, &done));
-        if (!done) return QS_OK;
-        executor->polled++;
-    }
-    return QS_OK;
-}
-
-/* The same with its time taken: it is communication's, not the kernel's that ended before. */
-static qs_status poll_timed(qs_executor *executor, int index) {
+/* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. With a timeline it notes how long that
+ * took: it is communication's time, not the kernel's that ended before. */
+static qs_status poll(qs_executor *executor, int index) {
     qs_timeline *timeline = executor->timeline;
     const int seen = executor->polled;
-    if (!timeline || seen == executor->starts) return poll(executor);
-    const double begin = qs_clock();
-    QS_TRY(poll(executor));
+    if (seen == executor->starts) return QS_OK;
+    const double begin = timeline ? qs_clock() : 0;
+    for (bool done = true; done && executor->polled < executor->starts; executor->polled += done) {
+        qs_request *request = executor->request[executor->started[executor->polled]];
+        if (request) QS_TRY(qs_comm_test(executor->comm, request, &done));
+    }
+    if (!timeline) return QS_OK;
     const double end = qs_clock();
     timeline->polled[index] = end - begin;
     for (int i = seen; i < executor->polled; i++)
@@ -219,31 +253,25 @@ static qs_status poll_timed(qs_executor *executor, int index) {
     return QS_OK;
 }
 
-static qs_status kernel_run(qs_executor *executor, int index, const qs_run *run) {
-    const qs_step *step = &executor->schedule->step[index];
-    qs_run here = *run;
-    here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)executor->schedule->nodes;
-    here.stream = step->stream;
-    qs_status status = qs_kernel_run(executor->kernel[index], &here);
-    if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
-    return poll_timed(executor, index);
-}
-
-static qs_status step_run(qs_executor *executor, int index, const qs_run *run) {
-    const qs_step *step = &executor->schedule->step[index];
-    switch (step->kind) {
-    case QS_STEP_REDUCE_START:
-        return reduce_start(executor, step->bucket, run);
-    case QS_STEP_REDUCE_WAIT:
-        return reduce_wait(executor, step->bucket);
-    default:
-        return kernel_run(executor, index, run);
+qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run) {
+    const qs_schedule *schedule = executor->schedule;
+    const qs_step *step = &schedule->step[index];
+    if (step->kind == QS_STEP_REDUCE_WAIT) return reduce_wait(executor, step->bucket);
+    if (step->kind == QS_STEP_REDUCE_START) {
+        const qs_bucket *one = &schedule->bucket[step->bucket];
+        float *gradients = (float *)memory_at(executor, schedule->gradients, 0) + one->first;
+        float *residuals = memory_at(executor, schedule->residuals, (size_t)one->first * sizeof *residuals);
+        if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients));
+        executor->started[executor->starts++] = step->bucket;
+        return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients, residuals, (float)run->loss_scale, one->count,
+                                             &executor->request[step->bucket]);
     }
-}
-
-/* Without samples there is nothing to compute, but the others count on this rank's part of the sums: zero. */
-static bool is_needed(const qs_step *step, const qs_run *run) {
-    return run->samples > 0 || step->kind != QS_STEP_KERNEL || step->phase == QS_UPDATE;
+    qs_run here = *run;
+    here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)schedule->nodes;
+    here.stream = step->stream;
+    const qs_status status = qs_kernel_run(executor->kernel[index], &here);
+    if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
+    return poll(executor, index);
 }
 
 int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {
@@ -253,64 +281,47 @@ int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {
     return steps;
 }
 
-static qs_status marks_reset(qs_executor *executor, const qs_run *run) {
-    const qs_schedule *schedule = executor->schedule;
-    const float finite = 1;
-    if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
-    if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof finite, &finite));
-    return run->samples == 0 && schedule->mode != QS_MODE_EVALUATION ? qs_executor_clear(executor, schedule->gradients) : QS_OK;
-}
-
-static qs_status observed_run(qs_executor *executor, int index, const qs_run *run) {
-    if (!executor->observer) return step_run(executor, index, run);
-    const double begin = qs_clock();
-    QS_TRY(step_run(executor, index, run));
-    executor->observer(executor->observer_context, executor->schedule, index, qs_clock() - begin);
-    return QS_OK;
-}
-
-static qs_status steps_run(qs_executor *executor, int first, int end, const qs_run *run) {
+qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite) {
     const qs_schedule *schedule = executor->schedule;
     qs_timeline *timeline = executor->timeline;
-    for (int s = first; s < end; s++) {
-        if (is_needed(&schedule->step[s], run)) QS_TRY(observed_run(executor, s, run));
-        if (timeline) timeline->end[s] = qs_clock();
+    qs_status status = QS_OK;
+    if (phase == QS_FORWARD) {
+        const float flag = 1;
+        executor->starts = executor->polled = 0;
+        if (timeline) {
+            memset(timeline->polled, 0, (size_t)timeline->steps * sizeof *timeline->polled);
+            memset(timeline->complete, 0, (size_t)timeline->buckets * sizeof *timeline->complete);
+            timeline->begin = qs_clock();
+        }
+        if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
+        if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof flag, &flag));
+        if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) QS_TRY(qs_executor_clear(executor, schedule->gradients));
     }
-    return QS_OK;
-}
-
-qs_status qs__executor_forward(qs_executor *executor, const qs_run *run) {
-    executor->starts = executor->polled = 0;
-    if (executor->timeline) qs__timeline_start(executor->timeline);
-    QS_TRY(marks_reset(executor, run));
-    return steps_run(executor, 0, qs__phase_end(executor->schedule, QS_FORWARD), run);
-}
-
-qs_status qs__executor_backward(qs_executor *executor, const qs_run *run, bool *finite) {
-    const qs_schedule *schedule = executor->schedule;
     if (finite) *finite = true;
     executor->finite = finite;
-    const qs_status status = steps_run(executor, qs__phase_end(schedule, QS_FORWARD), qs__phase_end(schedule, QS_BACKWARD), run);
+    for (int s = 0; s < schedule->steps && status == QS_OK; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->phase != phase) continue;
+        /* Without samples there is nothing to compute, but the others count on this rank's part of the sums: zero. */
+        if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) {
+            const double begin = executor->observer ? qs_clock() : 0;
+            status = qs__executor_step(executor, s, run);
+            if (executor->observer && status == QS_OK) executor->observer(executor->observer_context, schedule, s, qs_clock() - begin);
+        }
+        if (timeline) timeline->end[s] = qs_clock();
+    }
     executor->finite = NULL;
     return status;
 }
 
-qs_status qs__executor_update(qs_executor *executor, const qs_run *run) {
-    return steps_run(executor, qs__phase_end(executor->schedule, QS_BACKWARD), executor->schedule->steps, run);
-}
-
-qs_status qs__executor_settle(qs_executor *executor) {
+qs_status qs__executor_complete(qs_executor *executor) {
     for (int i = executor->polled; i < executor->starts; i++)
         QS_TRY(reduce_wait(executor, executor->started[i]));
     return QS_OK;
 }
 
-qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run) {
-    return step_run(executor, index, run);
-}
-
 qs_status qs_executor_run(qs_executor *executor, const qs_run *run) {
-    QS_TRY(qs__executor_forward(executor, run));
-    QS_TRY(qs__executor_backward(executor, run, NULL));
-    return qs__executor_update(executor, run);
+    for (qs_phase phase = QS_FORWARD; phase <= QS_UPDATE; phase++)
+        QS_TRY(qs__executor_phase(executor, phase, run, NULL));
+    return QS_OK;
 }

@@ -51,8 +51,8 @@ typedef struct slice {
 } slice;
 
 static qs_status weights_set(const slice *one, double alpha) {
-    const qs__program *program = &one->trainer->main;
-    const int64_t elements = one->trainer->graph->trained_elements;
+    const qs__program *program = &one->trainer->plans.present.main;
+    const int64_t elements = one->trainer->setting.graph->trained_elements;
     for (int64_t i = 0; i < elements; i++)
         one->moved[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
     return qs_executor_write(program->executor, program->schedule->masters, 0, (size_t)elements * sizeof *one->moved, one->moved);
@@ -61,12 +61,13 @@ static qs_status weights_set(const slice *one, double alpha) {
 /* The samples of this rank in all batches. */
 static qs_status batches_run(const slice *one, qs__sums *sums) {
     qs__trainer *trainer = one->trainer;
-    for (trainer->step = 0; trainer->step < one->options->batches; trainer->step++) {
+    qs__counters counters = trainer->counters;
+    for (counters.step = 0; counters.step < one->options->batches; counters.step++) {
         qs__sample_step step;
-        QS_TRY(qs__sample_step_find(trainer, 0, trainer->step, &step));
+        QS_TRY(qs__sample_step_find(&trainer->setting, &trainer->plans, &counters, 0, counters.step, &step));
         if (step.run.samples == 0) continue;
-        QS_TRY(qs__sample_step_load(trainer, &step));
-        QS_TRY(qs__executor_forward(step.program->executor, &step.run));
+        QS_TRY(qs__sample_step_load(&trainer->setting, &step));
+        QS_TRY(qs__executor_phase(step.program->executor, QS_FORWARD, &step.run, NULL));
         QS_TRY(qs__sums_add(sums, step.program, step.run.samples));
     }
     return QS_OK;
@@ -76,9 +77,9 @@ static qs_status point_measure(const slice *one, double alpha, qs_landscape_poin
     qs__sums sums = {0};
     qs_status status = weights_set(one, alpha);
     if (status == QS_OK) status = batches_run(one, &sums);
-    QS_TRY(qs_comm_agree(one->trainer->comm, status));
+    QS_TRY(qs_comm_agree(one->trainer->setting.comm, status));
     double all[] = {sums.loss, sums.correct, sums.samples};
-    QS_TRY(qs_comm_sum(one->trainer->comm, all, 3));
+    QS_TRY(qs_comm_sum(one->trainer->setting.comm, all, 3));
     *out = (qs_landscape_point){.alpha = alpha, .loss = all[0] / all[2], .accuracy = all[1] / all[2]};
     return QS_OK;
 }
@@ -88,24 +89,24 @@ static qs_status points_measure(const slice *one, qs_landscape *out) {
     const int last = options->points - 1;
     for (int i = 0; i <= last; i++) {
         QS_TRY(point_measure(one, options->range * (2 * i - last) / last, &out->point[i]));
-        if (options->progress && one->trainer->rank == 0) options->progress(options->progress_context, i + 1, options->points);
+        if (options->progress && one->trainer->setting.rank == 0) options->progress(options->progress_context, i + 1, options->points);
     }
     return QS_OK;
 }
 
 static qs_status slice_make(const slice *one) {
     const qs__trainer *trainer = one->trainer;
-    if (one->options->batches > trainer->steps_per_epoch)
+    if (one->options->batches > trainer->setting.steps_per_epoch)
         return qs_fail(QS_USAGE, "%lld batches: the training part has %lld of %lld samples", (long long)one->options->batches,
-                       (long long)trainer->steps_per_epoch, (long long)trainer->global_batch);
-    QS_TRY(qs_executor_read(trainer->main.executor, trainer->main.schedule->masters, 0,
-                            (size_t)trainer->graph->trained_elements * sizeof *one->weights, one->weights));
-    qs_landscape_direction(trainer->graph, trainer->job->seed, one->options->direction, one->weights, one->direction);
+                       (long long)trainer->setting.steps_per_epoch, (long long)trainer->setting.global_batch);
+    QS_TRY(qs_executor_read(trainer->plans.present.main.executor, trainer->plans.present.main.schedule->masters, 0,
+                            (size_t)trainer->setting.graph->trained_elements * sizeof *one->weights, one->weights));
+    qs_landscape_direction(trainer->setting.graph, trainer->setting.job->seed, one->options->direction, one->weights, one->direction);
     return QS_OK;
 }
 
 static qs_status trainer_measure(const qs_landscape_options *options, qs__trainer *trainer, qs_landscape *out) {
-    const size_t elements = (size_t)trainer->graph->trained_elements;
+    const size_t elements = (size_t)trainer->setting.graph->trained_elements;
     slice one = {.options = options, .trainer = trainer};
     qs_status status = qs_allocate(3 * elements, sizeof *one.weights, &one.weights);
     if (status == QS_OK) {
@@ -113,10 +114,10 @@ static qs_status trainer_measure(const qs_landscape_options *options, qs__traine
         one.moved = one.direction + elements;
         status = slice_make(&one);
     }
-    QS_GOTO(qs_comm_agree(trainer->comm, status));
+    QS_GOTO(qs_comm_agree(trainer->setting.comm, status));
     QS_GOTO(points_measure(&one, out));
-    out->samples = options->batches * trainer->global_batch;
-    if (out->samples > trainer->training.count) out->samples = trainer->training.count;
+    out->samples = options->batches * trainer->setting.global_batch;
+    if (out->samples > trainer->setting.training.count) out->samples = trainer->setting.training.count;
 done:
     free(one.weights);
     return status;

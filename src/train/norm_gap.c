@@ -12,9 +12,7 @@ static bool is_quantized(const qs_op *op) {
     return op && op->norm && op->norm->quantized;
 }
 
-qs_status qs__norm_gap_check(const qs__trainer *trainer) {
-    const qs_graph *graph = trainer->graph;
-    if (trainer->options->norm_gap_every == 0) return QS_OK;
+qs_status qs__norm_gap_check(const qs_graph *graph) {
     for (int n = 1; n < graph->nodes; n++)
         if (is_quantized(graph->node[n].op)) return QS_OK;
     return qs_fail(QS_USAGE, "model %s has no normalisation in 8 bits whose gap could be measured; build it with one, as with norm=l1bnq",
@@ -126,24 +124,23 @@ static void summary_make(const qs_graph *graph, const qs_norm_gap *sum, qs__norm
     out->statistics_mean /= operators;
 }
 
-qs_status qs__norm_gap_report(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch) {
-    const int64_t every = trainer->options->norm_gap_every;
-    const int nodes = trainer->graph->nodes;
+qs_status qs__norm_gap_report(const qs__setting *setting, qs__plans *plans, const qs__counters *counters, int64_t epoch,
+                              int64_t step_in_epoch) {
+    const int nodes = setting->graph->nodes;
     qs_norm_gap *sum = NULL; /* (nodes) */
     qs__norm_gap_summary summary;
     qs__sample_step one;
     qs_status status = QS_OK;
-    if (every == 0 || (trainer->step + 1) % every != 0) return QS_OK;
-    QS_TRY(qs__sample_step_find(trainer, epoch, step_in_epoch, &one));
+    QS_TRY(qs__sample_step_find(setting, plans, counters, epoch, step_in_epoch, &one));
     QS_TRY(qs_allocate((size_t)nodes, sizeof *sum, &sum));
     if (one.run.samples > 0) {
-        status = qs__sample_step_load(trainer, &one);
+        status = qs__sample_step_load(setting, &one);
         if (status == QS_OK) status = gaps_find(&one, sum);
     }
-    QS_GOTO(qs_comm_agree(trainer->comm, status));
-    QS_GOTO(qs_comm_sum(trainer->comm, (double *)sum, 3 * (int64_t)nodes));
-    summary_make(trainer->graph, sum, &summary);
-    QS_GOTO(qs__metrics_norm_gap(trainer, epoch, &summary));
+    QS_GOTO(qs_comm_agree(setting->comm, status));
+    QS_GOTO(qs_comm_sum(setting->comm, (double *)sum, 3 * (int64_t)nodes));
+    summary_make(setting->graph, sum, &summary);
+    QS_GOTO(qs__metrics_norm_gap(setting, epoch, counters->step, &summary));
 done:
     free(sum);
     qs_heap_trim(); /* what a process holds is measured */

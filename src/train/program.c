@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs: a schedule lowered with a live device's kernels, and its executor. */
+/* Programs: from a job to its graph, and with a plan to a schedule with the kernels of a live device; and whether the plan is one for this
+ * model, cluster, job and device. Every check names the first difference and the way out. Empty signatures and hashes (hand-written plans)
+ * are not checked. */
 #include "train_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The model at the set's own image size; where it is too small for the model, at the model's standard size (images are then centred in
+ * padding). The first refusal is the one worth reading. */
+qs_status qs_job_model(const qs_job *job, qs_graph **out) {
+    qs_model_input input, standard;
+    QS_TRY(qs_dataset_shape(job->dataset, &input.channels, &input.height, &input.width, &input.classes));
+    QS_TRY(qs_model_input_of(job->model, &standard));
+    qs_status status = qs_model_build(job->model, &input, out);
+    if (status != QS_USAGE || standard.height <= input.height || standard.width <= input.width) return status;
+    qs_model_input padded = {input.channels, standard.height, standard.width, input.classes};
+    if (qs_model_build(job->model, &padded, out) == QS_OK) return QS_OK;
+    return qs_model_build(job->model, &input, out);
+}
+
+/* ---- Lowering -------------------------------------------------------------------------------------------------------------- */
+
+/* What a class's plan says of a case; NULL: nothing, or there is no plan. */
+static const qs_plan_kernel *plan_kernel(const qs_class_plan *plan, const char *case_text) {
+    for (int i = 0; plan && i < plan->kernels; i++)
+        if (strcmp(plan->kernel[i].case_text, case_text) == 0) return &plan->kernel[i];
+    return NULL;
+}
 
 static qs_kernel_row row_of(const qs_kernel_fact *fact) {
     qs_kernel_row row = {.scratch_bytes = fact->scratch_bytes, .allocates = fact->allocates, .tuned = fact->tuned};
@@ -23,7 +47,7 @@ qs_status qs_lookup_device(void *device, const qs_case *one, const char *case_te
  * device's first candidate is taken, whatever it prefers. */
 static qs_status lookup_planned(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
     const qs__kernels *kernels = context;
-    const qs_plan_kernel *planned = qs__plan_kernel(kernels->plan, case_text);
+    const qs_plan_kernel *planned = plan_kernel(kernels->plan, case_text);
     qs_kernel_fact fact[QS_MOST_CANDIDATES];
     int count = 1;
     if (!kernels->plan || kernels->plan->kernels == 0) return qs_lookup_device(kernels->device, one, case_text, out);
@@ -52,9 +76,7 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 
-qs_status qs__program_bind(qs__program *program, qs_device *device, qs_comm *comm, void *memory) {
-    return qs_executor_create(program->schedule, device, comm, memory, &program->executor);
-}
+/* ---- Memory of programs ---------------------------------------------------------------------------------------------------- */
 
 void qs__program_release(qs__program *program) {
     qs_executor_release(program->executor);
@@ -81,19 +103,147 @@ static bool same_place(const qs_schedule *a, int left, const qs_schedule *b, int
     return left >= 0 && right >= 0 && a->buffer[left].offset == b->buffer[right].offset && a->buffer[left].bytes == b->buffer[right].bytes;
 }
 
-static bool same_states(const qs_schedule *a, const qs_schedule *b) {
-    bool same = a->states == b->states;
+qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b) {
+    bool same = same_place(a, a->masters, b, b->masters) && same_place(a, a->running, b, b->running) && a->states == b->states;
     for (int i = 0; same && i < a->states; i++)
         same = same_place(a, a->state[i], b, b->state[i]);
-    return same;
-}
-
-qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b) {
-    if (same_place(a, a->masters, b, b->masters) && same_states(a, b) && same_place(a, a->running, b, b->running) &&
-        ((a->residuals < 0 && b->residuals < 0) || same_place(a, a->residuals, b, b->residuals)) &&
-        (b->gradients < 0 || (same_place(a, a->gradients, b, b->gradients) && a->persistent_bytes == b->persistent_bytes))) {
-        return QS_OK;
-    }
+    if (a->residuals >= 0 || b->residuals >= 0) same = same && same_place(a, a->residuals, b, b->residuals);
+    if (b->gradients >= 0) same = same && same_place(a, a->gradients, b, b->gradients) && a->persistent_bytes == b->persistent_bytes;
+    if (same) return QS_OK;
     return qs_fail(QS_FAILED, "schedules of batch %lld and %lld place the persistent memory differently: they cannot share an arena",
                    (long long)a->batch, (long long)b->batch);
+}
+
+qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
+    float loss[2];
+    QS_TRY(qs_executor_read(program->executor, program->schedule->loss, 0, sizeof loss, loss));
+    sums->loss += loss[0];
+    sums->correct += loss[1];
+    sums->samples += (double)count;
+    return QS_OK;
+}
+
+/* ---- May this plan run here? ------------------------------------------------------------------------------------------------ */
+
+static const char way_out[] = "plan again for what is at hand";
+
+static qs_status signature_check(const char *what, const char *planned, const char *actual) {
+    if (planned[0] == '\0' || strcmp(planned, actual) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for another %s (signature %s, this one has %s); %s", what, planned, actual, way_out);
+}
+
+static qs_status text_check(const char *what, const char *planned, const char *actual) {
+    if (strcmp(planned, actual) == 0) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for %s %s, the job has %s; %s", what, planned, actual, way_out);
+}
+
+static qs_status number_check(const char *what, double planned, double actual) {
+    if (planned == actual) return QS_OK;
+    return qs_fail(QS_MISMATCH, "the plan was made for %s %.9g, the job has %.9g; %s", what, planned, actual, way_out);
+}
+
+/* Of one optimiser. */
+static qs_status settings_check(const qs_job *planned, const qs_job *job) {
+    const qs_op *op = NULL;
+    QS_TRY(qs_optimizer_find(job->optimizer.name, &op));
+    for (int i = 0; i < qs_op_settings(op); i++)
+        QS_TRY(number_check(op->setting[i].name, planned->optimizer.setting[i], job->optimizer.setting[i]));
+    return QS_OK;
+}
+
+/* Only what the schedule and its costs depend on: epochs, rate, seed and augmentation may differ from the planned ones. */
+static qs_status job_check(const qs_job *planned, const qs_job *job) {
+    if (planned->model[0]) QS_TRY(text_check("model", planned->model, job->model));
+    QS_TRY(number_check("batch", (double)planned->batch, (double)job->batch));
+    QS_TRY(text_check("optimizer", planned->optimizer.name, job->optimizer.name));
+    QS_TRY(settings_check(planned, job));
+    QS_TRY(number_check("dynamic loss scaling", planned->dynamic_loss_scaling, job->dynamic_loss_scaling));
+    QS_TRY(number_check("clip norm", planned->clip_norm, job->clip_norm));
+    QS_TRY(number_check("bucket bytes", (double)planned->bucket_bytes, (double)job->bucket_bytes));
+    QS_TRY(text_check("wire format", planned->wire, job->wire));
+    return text_check("all-reduce algorithm", planned->algorithm, job->algorithm);
+}
+
+/* Narrower integers lie in the same bytes and take the same products. */
+static bool computes(const qs_class *one, const qs_format *format) {
+    const bool integer = format->kind == QS_KIND_INTEGER;
+    for (int i = 0; i < one->formats; i++) {
+        if (one->format[i] == format) return true;
+        if (integer && one->format[i]->kind == QS_KIND_INTEGER && one->format[i]->bits >= format->bits) return true;
+    }
+    return false;
+}
+
+static qs_status recipe_check(const qs_class *one, const char *operator_name, const qs_recipe *recipe) {
+    const qs_format *used[] = {recipe->forward.src.format,
+                               recipe->forward.weights.format,
+                               recipe->input_gradient.weights.format,
+                               recipe->input_gradient.diff_dst.format,
+                               recipe->weight_gradient.src.format,
+                               recipe->weight_gradient.diff_dst.format};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+        if (used[i] && !computes(one, used[i])) {
+            return qs_fail(QS_MISMATCH, "operator %s has recipe %s, but class %s does not compute in %s", operator_name, recipe->name,
+                           one->name, used[i]->name);
+        }
+    }
+    return QS_OK;
+}
+
+static qs_status class_check(const qs_plan *plan, const qs_class *one) {
+    const qs_class_plan *class_plan = qs_plan_class(plan, one->name);
+    if (!class_plan) return qs_fail(QS_MISMATCH, "the plan has no device class %s; %s", one->name, way_out);
+    for (int i = 0; i < class_plan->operators; i++) {
+        const qs_operator_choice *choice = &class_plan->operator_[i];
+        const qs_recipe *recipe = qs_plan_recipe(plan, choice->recipe);
+        if (recipe) QS_TRY(recipe_check(one, choice->name, recipe));
+    }
+    return QS_OK;
+}
+
+qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph) {
+    char signature[32];
+    if (!plan->without_job) QS_TRY(job_check(&plan->job, job));
+    QS_TRY(signature_check("model", plan->graph, qs_graph_signature(graph, signature)));
+    QS_TRY(signature_check("cluster", plan->cluster, qs_cluster_signature(cluster, signature)));
+    for (int i = 0; i < cluster->classes; i++)
+        QS_TRY(class_check(plan, &cluster->class_[i]));
+    return QS_OK;
+}
+
+/* Kernel facts as the plan wrote them down. */
+static qs_status lookup_plan(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    (void)one;
+    const qs_plan_kernel *kernel = plan_kernel(context, case_text);
+    if (!kernel) return qs_fail(QS_MISMATCH, "the plan has no kernel for %s; %s", case_text, way_out);
+    *out = (qs_kernel_row){.scratch_bytes = (size_t)kernel->scratch_bytes, .allocates = kernel->allocates};
+    memcpy(out->kernel, kernel->kernel, sizeof out->kernel);
+    return QS_OK;
+}
+
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
+                                  const qs_schedule *live) {
+    char hash[32];
+    if (plan->schedule[0] == '\0' || strcmp(plan->schedule, qs_schedule_hash(live, hash)) == 0) return QS_OK;
+    union {
+        const qs_class_plan *plan;
+        void *context;
+    } pass = {.plan = plan}; /* the lookup only reads it */
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = live->batch,
+                                  .mode = live->mode,
+                                  .job = job,
+                                  .recipe = formats->recipe,
+                                  .half = formats->half,
+                                  .tensors = formats->tensors,
+                                  .lookup = lookup_plan,
+                                  .context = pass.context};
+    qs_schedule *planned = NULL;
+    QS_TRY(qs_fail_within(qs_schedule_lower(&lowering, &planned), "class %s", plan->class_name));
+    qs_status status = qs_schedule_compare(planned, live);
+    qs_schedule_release(planned);
+    if (status != QS_OK)
+        return qs_fail_within(status, "class %s: this device does not run what was planned; %s", plan->class_name, way_out);
+    return qs_fail(QS_MISMATCH, "class %s: the plan's schedule is %s, lowering gives %s: the plan is of another version or was changed; %s",
+                   plan->class_name, plan->schedule, hash, way_out);
 }

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-qs_status qs__rounding_create(qs__trainer *trainer) {
-    qs__rounding *all = &trainer->rounding;
-    const size_t values = (size_t)trainer->graph->nodes + (size_t)trainer->graph->parameters;
-    const size_t places = values + (size_t)trainer->graph->nodes;
+qs_status qs__rounding_create(const qs_graph *graph, qs__rounding *all) {
+    const size_t values = (size_t)graph->nodes + (size_t)graph->parameters, places = values + (size_t)graph->nodes;
     all->places = (int)places;
     all->values = (int)values;
     QS_TRY(qs_allocate(places + values, sizeof *all->step, &all->step));
@@ -22,11 +20,10 @@ qs_status qs__rounding_create(qs__trainer *trainer) {
     return qs_allocate(values, sizeof *all->rise, &all->rise);
 }
 
-void qs__rounding_follow(qs__trainer *trainer) {
-    for (int i = 0; i < trainer->rounding.values; i++) {
-        const char *name = qs__rounding_name(trainer->graph, i);
-        const qs_tensor_choice *own = trainer->class_plan ? qs_class_plan_tensor(trainer->class_plan, name) : NULL;
-        trainer->rounding.low[i] = own && qs__tensor_is_low(own);
+void qs__rounding_follow(qs__rounding *rounding, const qs_graph *graph, const qs_class_plan *class_plan) {
+    for (int i = 0; i < rounding->values; i++) {
+        const qs_tensor_choice *own = class_plan ? qs_class_plan_tensor(class_plan, qs__rounding_name(graph, i)) : NULL;
+        rounding->low[i] = own && qs__tensor_is_low(own);
     }
 }
 
@@ -45,27 +42,29 @@ double qs__rounding_share(double part, double elements) {
     return elements > 0 ? part / elements : 0;
 }
 
-/* Ranks of classes without such tensors take part with zeros. */
-static bool plan_rounds(const qs_plan *plan) {
-    for (int c = 0; plan && c < plan->classes; c++)
-        if (plan->class_[c].tensors > 0) return true;
-    return false;
-}
-
 const char *qs__rounding_name(const qs_graph *graph, int place) {
     const int behind = place - graph->nodes - graph->parameters; /* gradients of outputs */
     if (behind >= 0) return graph->node[behind].name;
     return place < graph->nodes ? graph->node[place].name : graph->parameter[place - graph->nodes].name;
 }
 
-bool qs__rounding_tensor(const qs__trainer *trainer, int place, const qs_tensor_choice **tensor, bool *gradient) {
-    const qs_plan *plan = trainer->plan;
-    *gradient = place >= trainer->graph->nodes + trainer->graph->parameters;
-    for (int c = 0; plan && c < plan->classes; c++) {
-        *tensor = qs_class_plan_tensor(&plan->class_[c], qs__rounding_name(trainer->graph, place));
-        if (*tensor && (*gradient ? (*tensor)->gradient.format : (*tensor)->value.format)) return true;
-    }
-    return false;
+qs_quantizer qs__higher_of(const qs_tensor_choice *tensor) {
+    qs_quantizer higher = tensor->promote_to;
+    if (higher.format) return higher;
+    higher = tensor->value;
+    higher.format = qs_format_of("fp(6,9,0)");
+    return higher;
+}
+
+bool qs__tensor_is_low(const qs_tensor_choice *tensor) {
+    return tensor->value.format && tensor->value.format != qs__higher_of(tensor).format;
+}
+
+qs_state_part qs__rounding_part(const qs__rounding *rounding) {
+    _Static_assert(sizeof(qs__rise) % sizeof(float) == 0, "a part consists of whole fp32 slots");
+    return (qs_state_part){.name = "promotions",
+                           .elements = rounding->values * (int64_t)(sizeof(qs__rise) / sizeof(float)),
+                           .data = (float *)(void *)rounding->rise}; /* only ever copied as bytes */
 }
 
 /* What this rank's step counted: every counting step of its schedule says how many elements it rounds. */
@@ -86,7 +85,17 @@ static qs_status step_count(const qs__program *program, char *counts, qs__roundi
     return QS_OK;
 }
 
-static void step_keep(qs__rounding *all) {
+qs_status qs__rounding_step(qs__rounding *all, const qs_plan *plan, qs_comm *comm, const qs__program *program, int64_t count) {
+    bool rounds = false; /* ranks of classes without rounded tensors take part with zeros */
+    for (int c = 0; plan && c < plan->classes; c++)
+        rounds |= plan->class_[c].tensors > 0;
+    if (!rounds) return QS_OK;
+    memset(all->step, 0, (size_t)(all->places + all->values) * sizeof *all->step);
+    if (count > 0 && program->schedule->counts >= 0) QS_TRY(step_count(program, all->counts, all->step));
+    for (int i = 0; i < all->values; i++)
+        if (all->low[i]) all->lower[i] = all->step[i];
+    memcpy(all->own, all->lower, (size_t)all->values * sizeof *all->own);
+    QS_TRY(qs_comm_sum(comm, (double *)all->step, 3 * (int64_t)(all->places + all->values)));
     for (int i = 0; i < all->places; i++) {
         const qs__rounding_sums *step = &all->step[i];
         const double share = qs__rounding_share(step->overflows, step->elements);
@@ -95,18 +104,11 @@ static void step_keep(qs__rounding *all) {
         all->epoch[i].elements += step->elements;
         if (share > all->worst[i]) all->worst[i] = share;
     }
-}
-
-qs_status qs__rounding_step(qs__trainer *trainer, const qs__program *program, int64_t count) {
-    qs__rounding *all = &trainer->rounding;
-    if (!plan_rounds(trainer->plan)) return QS_OK;
-    memset(all->step, 0, (size_t)(all->places + all->values) * sizeof *all->step);
-    if (count > 0 && program->schedule->counts >= 0) QS_TRY(step_count(program, all->counts, all->step));
-    for (int i = 0; i < all->values; i++)
-        if (all->low[i]) all->lower[i] = all->step[i];
-    memcpy(all->own, all->lower, (size_t)all->values * sizeof *all->own);
-    QS_TRY(qs_comm_sum(trainer->comm, (double *)all->step, 3 * (int64_t)(all->places + all->values)));
-    step_keep(all);
     all->counted = true;
     return QS_OK;
+}
+
+void qs__rounding_epoch_end(qs__rounding *rounding) {
+    memset(rounding->epoch, 0, (size_t)rounding->places * sizeof *rounding->epoch);
+    memset(rounding->worst, 0, (size_t)rounding->places * sizeof *rounding->worst);
 }

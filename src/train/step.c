@@ -3,141 +3,189 @@
 #include "train_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { REPORT_EVERY = 10 };
 
-qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
-    float loss[2];
-    QS_TRY(qs_executor_read(program->executor, program->schedule->loss, 0, sizeof loss, loss));
-    sums->loss += loss[0];
-    sums->correct += loss[1];
-    sums->samples += (double)count;
-    return QS_OK;
-}
+/* ---- Samples ---------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status loss_note(qs__trainer *trainer, const qs__program *program, int64_t count) {
-    QS_TRY(qs__sums_add(&trainer->interval, program, count));
-    if (trainer->first.samples == 0) trainer->first = trainer->interval;
-    return QS_OK;
-}
-
-static const qs__program *program_for(const qs__trainer *trainer, int64_t count) {
-    return count == trainer->batch[trainer->rank] || count == 0 ? &trainer->main : &trainer->partial;
-}
-
-qs_status qs__sample_step_find(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, qs__sample_step *out) {
+qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, const qs__counters *counters, int64_t epoch,
+                               int64_t step_in_epoch, qs__sample_step *out) {
+    const qs__present *present = &plans->present;
     int64_t count, first, global;
-    QS_TRY(qs_sharding_step(&trainer->sharding, epoch, step_in_epoch, trainer->rank, &out->indices, &count, &first, &global));
-    out->program = program_for(trainer, count);
-    out->run = (qs_run){.seed = trainer->job->seed,
-                        .step = (uint64_t)trainer->step,
-                        .first_sample = first - step_in_epoch * trainer->global_batch,
+    QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, setting->rank, &out->indices, &count, &first, &global));
+    out->program = count == present->batch[setting->rank] || count == 0 ? &present->main : &present->partial;
+    out->epoch = epoch;
+    out->run = (qs_run){.seed = setting->job->seed,
+                        .step = (uint64_t)counters->step,
+                        .first_sample = first - step_in_epoch * setting->global_batch,
                         .samples = count,
                         .global_samples = global,
-                        .loss_scale = trainer->scale.value,
-                        .learning_rate = qs_learning_rate(trainer->job, trainer->step, trainer->steps_per_epoch),
-                        .updates = trainer->step - trainer->skipped};
-    trainer->augmentation.epoch = epoch;
+                        .loss_scale = counters->scale.value,
+                        .learning_rate = qs_learning_rate(setting->job, counters->step, setting->steps_per_epoch),
+                        .updates = counters->step - counters->skipped};
     return QS_OK;
 }
 
-qs_status qs__sample_step_load(const qs__trainer *trainer, const qs__sample_step *one) {
-    return qs_executor_load(one->program->executor, trainer->graph, &trainer->training, &trainer->augmentation, one->indices,
-                            one->run.samples);
+qs_status qs__sample_step_load(const qs__setting *setting, const qs__sample_step *one) {
+    const qs_augmentation augmentation = {.enabled = setting->job->augmentation,
+                                          .pad = setting->training.height < 32 ? 2 : 4,
+                                          .seed = setting->job->seed,
+                                          .epoch = one->epoch};
+    return qs_executor_load(one->program->executor, setting->graph, &setting->training, &augmentation, one->indices, one->run.samples);
 }
 
+/* ---- The schedule ------------------------------------------------------------------------------------------------------------------ */
+
 /* Looks for the first tensor that is not finite; the batch may have been written over. Without one this rank has found nothing. */
-static qs_status failure_note(qs__trainer *trainer, const qs__sample_step *one, qs__reason reason, int end) {
-    qs__failure found = {.step = trainer->step, .reason = reason};
-    QS_TRY(qs__sample_step_load(trainer, one));
-    QS_TRY(qs__culprit_find(one->program, trainer->graph, &one->run, end, &found.culprit));
-    if (found.culprit.tensor[0]) trainer->failure = found;
+static qs_status failure_note(const qs__setting *setting, const qs__sample_step *one, qs__reason reason, int end, qs__failure *out) {
+    qs__failure found = {.step = (int64_t)one->run.step, .reason = reason};
+    QS_TRY(qs__sample_step_load(setting, one));
+    QS_TRY(qs__culprit_find(one->program, setting->graph, &one->run, end, &found.culprit));
+    if (found.culprit.tensor[0]) *out = found;
     return QS_OK;
 }
 
 /* A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes on, since the other ranks
- * wait for its sums. */
-static qs_status forward_run(qs__trainer *trainer, const qs__sample_step *one) {
-    const qs_schedule *schedule = one->program->schedule;
-    QS_TRY(qs__executor_forward(one->program->executor, &one->run));
-    float loss;
-    QS_TRY(qs_executor_read(one->program->executor, schedule->loss, 0, sizeof loss, &loss));
-    if (one->run.samples == 0 || isfinite(loss) || trainer->failure.step >= 0) return QS_OK;
-    return failure_note(trainer, one, QS__LOSS, qs__phase_end(schedule, QS_FORWARD));
-}
-
-/* Where loss scaling does not look at the sums, gradients are looked at here: they would spoil the weights, and a relu may hide that. */
-static qs_status backward_run(qs__trainer *trainer, const qs__sample_step *one) {
+ * wait for its sums. Where loss scaling does not look at the sums, gradients are looked at here: they would spoil the weights, and a relu
+ * may hide that. */
+static qs_status schedule_run(const qs__setting *setting, const qs__sample_step *one, qs__failure *failure) {
     const qs_schedule *schedule = one->program->schedule;
     qs_executor *executor = one->program->executor;
-    const bool looked_at = schedule->flag < 0 && trainer->failure.step < 0;
     bool finite = true;
-    QS_TRY(qs__executor_backward(executor, &one->run, looked_at ? &finite : NULL));
-    if (finite) return QS_OK;
-    QS_TRY(qs__executor_settle(executor));
-    return failure_note(trainer, one, QS__GRADIENT, qs__phase_end(schedule, QS_BACKWARD));
+    float loss;
+    QS_TRY(qs__executor_phase(executor, QS_FORWARD, &one->run, NULL));
+    QS_TRY(qs_executor_read(executor, schedule->loss, 0, sizeof loss, &loss));
+    if (one->run.samples > 0 && !isfinite(loss) && failure->step < 0)
+        QS_TRY(failure_note(setting, one, QS__LOSS, qs__phase_end(schedule, QS_FORWARD), failure));
+    QS_TRY(qs__executor_phase(executor, QS_BACKWARD, &one->run, schedule->flag < 0 && failure->step < 0 ? &finite : NULL));
+    if (!finite) {
+        QS_TRY(qs__executor_complete(executor));
+        QS_TRY(failure_note(setting, one, QS__GRADIENT, qs__phase_end(schedule, QS_BACKWARD), failure));
+    }
+    return qs__executor_phase(executor, QS_UPDATE, &one->run, NULL);
+}
+
+/* ---- Behind it ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Two passes: a mean far from 0 would cost the difference of squares its digits. */
+static double variance_of(const float *value, int64_t count, double unscale) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += value[i];
+    const double mean = sum / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        squares += (value[i] - mean) * (value[i] - mean);
+    return squares / (double)count * unscale * unscale;
+}
+
+/* How widely the weight gradients of a step spread, an adjustable operator at a time, behind the all-reduces and before the loss scale
+ * changes: what sums in narrow accumulators lose of them shows here. */
+static qs_status gradients_report(const qs__setting *setting, const qs__sample_step *one) {
+    const int64_t every = setting->options->gradients_every, step = (int64_t)one->run.step;
+    const qs_graph *graph = setting->graph;
+    float *gradients = NULL;
+    qs_status status = QS_OK;
+    if (every == 0 || (step + 1) % every != 0) return QS_OK;
+    QS_GOTO(qs__executor_copy(one->program->executor, one->program->schedule->gradients, &gradients));
+    for (int n = 1; n < graph->nodes; n++) {
+        const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
+        if (graph->node[n].op->kind != QS_ADJUSTABLE || !weights) continue;
+        const double variance = variance_of(gradients + weights->offset, qs_shape_count(&weights->shape), 1 / one->run.loss_scale);
+        QS_GOTO(qs__metrics_gradient(setting, one->epoch, step, n, variance));
+    }
+done:
+    free(gradients);
+    return status;
 }
 
 /* The flag is 0 when a sum of gradients was not finite: on all ranks, for the sums are the same bits. */
-static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one, int64_t epoch) {
+static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one) {
     const qs_schedule *schedule = one->program->schedule;
-    if (schedule->flag < 0) return QS_OK;
+    qs__counters *counters = &trainer->counters;
     float flag;
+    if (schedule->flag < 0) return QS_OK;
     QS_TRY(qs_executor_read(one->program->executor, schedule->flag, 0, sizeof flag, &flag));
-    if (flag == 0) trainer->skipped++;
-    qs_loss_scale_update(&trainer->scale, flag != 0);
-    if (trainer->scale.skipped < qs__skip_limit(trainer)) return QS_OK;
+    if (flag == 0) counters->skipped++;
+    qs_loss_scale_update(&counters->scale, flag != 0);
+    if (counters->scale.skipped < qs__skip_limit(trainer->setting.options)) return QS_OK;
     qs_status status = QS_OK;
     if (one->run.samples > 0 && trainer->failure.step < 0)
-        status = failure_note(trainer, one, QS__SKIPPING, qs__phase_end(schedule, QS_BACKWARD));
-    QS_TRY(qs_comm_agree(trainer->comm, status));
-    return qs__failure_tell(trainer, epoch, QS__SKIPPING);
+        status = failure_note(&trainer->setting, one, QS__SKIPPING, qs__phase_end(schedule, QS_BACKWARD), &trainer->failure);
+    QS_TRY(qs_comm_agree(trainer->setting.comm, status));
+    return qs__failure_tell(&trainer->setting, &trainer->plans.present.main, &trainer->failure, one->epoch, counters->step, QS__SKIPPING);
 }
 
-static qs_status samples_run(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, int64_t *global) {
-    qs__sample_step one;
-    QS_TRY(qs__sample_step_find(trainer, epoch, step_in_epoch, &one));
-    *global = one.run.global_samples;
-    QS_TRY(qs__sample_step_load(trainer, &one));
-    QS_TRY(forward_run(trainer, &one));
-    QS_TRY(backward_run(trainer, &one));
-    QS_TRY(qs__executor_update(one.program->executor, &one.run));
-    QS_TRY(qs__gradients_report(trainer, one.program, epoch, one.run.loss_scale));
-    if (one.run.samples > 0) QS_TRY(loss_note(trainer, one.program, one.run.samples));
-    QS_TRY(scale_update(trainer, &one, epoch));
-    return qs__rounding_step(trainer, one.program, one.run.samples);
+/* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That a rank's
+ * gradients were not finite, and that rank 0 found a new plan, travel with it. */
+static qs_status sums_report(qs__trainer *trainer, int64_t epoch) {
+    const qs__setting *setting = &trainer->setting;
+    const qs__program *main = &trainer->plans.present.main;
+    qs__losses *losses = &trainer->losses;
+    const int64_t step = trainer->counters.step;
+    double all[] = {losses->interval.loss,
+                    losses->interval.correct,
+                    losses->interval.samples,
+                    qs__plan_file_changed(setting, &trainer->plans, step) ? 1 : 0,
+                    trainer->failure.step >= 0 ? 1 : 0,
+                    losses->first.loss,
+                    losses->first.samples};
+    QS_TRY(qs_comm_sum(setting->comm, all, 7));
+    const qs__sums sums = {all[0], all[1], all[2]};
+    qs_status status = qs__metrics_interval(setting, epoch, &trainer->counters, &sums);
+    if (!isfinite(all[0]) || all[4] > 0) {
+        QS_TRY(qs_comm_agree(setting->comm, status));
+        return qs__failure_tell(setting, main, &trainer->failure, epoch, step, QS__LOSS);
+    }
+    QS_TRY(status);
+    losses->epoch.loss += sums.loss;
+    losses->epoch.correct += sums.correct;
+    losses->epoch.samples += sums.samples;
+    trainer->plans.offered = all[3] > 0;
+    const qs__divergence at = {
+        .epoch = epoch, .step = step, .mine = &losses->interval, .loss = sums.loss / sums.samples, .first = all[5] / all[6]};
+    status = qs__divergence_check(setting, main, &trainer->rounding, &at);
+    losses->interval = (qs__sums){0};
+    return status;
 }
 
-static bool is_last_of_epoch(const qs__trainer *trainer, int64_t step_in_epoch) {
-    return step_in_epoch + 1 == trainer->steps_per_epoch || trainer->step + 1 == trainer->steps;
-}
-
-static void progress_show(const qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch, double loss, double images_per_second) {
-    const qs_train_options *options = trainer->options;
-    if (!options->progress || trainer->rank != 0) return;
-    options->progress(options->progress_context, (int)epoch, trainer->job->epochs, step_in_epoch, trainer->steps_per_epoch, loss,
-                      images_per_second);
-}
-
-/* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */
-static double loss_shown(const qs__trainer *trainer) {
-    const qs__sums *sums = trainer->interval.samples > 0 ? &trainer->interval : &trainer->epoch;
-    return sums->samples > 0 ? sums->loss / sums->samples : 0;
+static qs_status step_run(qs__trainer *trainer, const qs__sample_step *one) {
+    const qs__setting *setting = &trainer->setting;
+    qs__losses *losses = &trainer->losses;
+    QS_TRY(qs__sample_step_load(setting, one));
+    QS_TRY(schedule_run(setting, one, &trainer->failure));
+    QS_TRY(gradients_report(setting, one));
+    if (one->run.samples > 0) {
+        QS_TRY(qs__sums_add(&losses->interval, one->program, one->run.samples));
+        if (losses->first.samples == 0) losses->first = losses->interval;
+    }
+    QS_TRY(scale_update(trainer, one));
+    return qs__rounding_step(&trainer->rounding, trainer->plans.present.plan, setting->comm, one->program, one->run.samples);
 }
 
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch) {
-    QS_TRY(qs__norm_gap_report(trainer, epoch, step_in_epoch));
+    const qs__setting *setting = &trainer->setting;
+    const qs_train_options *options = setting->options;
+    qs__losses *losses = &trainer->losses;
+    int64_t *step = &trainer->counters.step;
+    qs__sample_step one;
     const double begin = qs_clock();
-    int64_t global = 0;
-    QS_TRY(samples_run(trainer, epoch, step_in_epoch, &global));
-    if ((step_in_epoch + 1) % REPORT_EVERY == 0 || is_last_of_epoch(trainer, step_in_epoch)) QS_TRY(qs__sums_report(trainer, epoch));
+    QS_TRY(qs__sample_step_find(setting, &trainer->plans, &trainer->counters, epoch, step_in_epoch, &one));
+    QS_TRY(step_run(trainer, &one));
+    const bool last_of_epoch = step_in_epoch + 1 == setting->steps_per_epoch || *step + 1 == setting->steps;
+    if ((step_in_epoch + 1) % REPORT_EVERY == 0 || last_of_epoch) QS_TRY(sums_report(trainer, epoch));
     const double end = qs_clock(), seconds = end - begin;
-    const bool full = global == trainer->global_batch;
-    trainer->seconds[trainer->step] = full ? seconds : -seconds;
-    if (full) qs__watch_step(&trainer->watch, trainer->step, begin, end);
-    if (trainer->options->step_done) trainer->options->step_done(trainer->options->step_context, trainer->step, seconds);
-    progress_show(trainer, epoch, step_in_epoch, loss_shown(trainer), (double)global / seconds);
-    trainer->step++;
-    const int every = trainer->options->hash_every;
-    return every > 0 && trainer->step % every == 0 ? qs__weights_agree(trainer) : QS_OK;
+    const bool full = one.run.global_samples == setting->global_batch;
+    trainer->seconds[*step] = full ? seconds : -seconds;
+    if (full) qs__watch_step(&trainer->plans.watch, *step, begin, end);
+    if (options->step_done) options->step_done(options->step_context, *step, seconds);
+    if (options->progress && setting->rank == 0) {
+        /* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */
+        const qs__sums *shown = losses->interval.samples > 0 ? &losses->interval : &losses->epoch;
+        options->progress(options->progress_context, (int)epoch, setting->job->epochs, step_in_epoch, setting->steps_per_epoch,
+                          shown->samples > 0 ? shown->loss / shown->samples : 0, (double)one.run.global_samples / seconds);
+    }
+    ++*step;
+    const int every = options->hash_every;
+    return every > 0 && *step % every == 0 ? qs__weights_agree(&trainer->plans.present, setting->comm, *step) : QS_OK;
 }

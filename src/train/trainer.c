@@ -1,99 +1,180 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The training loop: epochs of steps, what happens when an epoch ends, and the figures of the whole run. */
+/* A training run from its options to its end: what stands before the first step, epochs of steps, what happens when an epoch ends, and the
+ * figures of the whole run. Before the first step each rank works alone, then all agree, so that whatever one of them lacks stops all with
+ * its message. */
 #include "train_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- Figures --------------------------------------------------------------------------------------------------------------- */
+/* ---- Before the first step ---- */
 
-/* Over full-size steps, warm-up left out. seconds: slowest rank's. */
-static double median_seconds(double *seconds, int64_t steps) {
-    int64_t full = 0;
-    for (int64_t i = 0; i < steps; i++) {
-        if (seconds[i] >= 0) seconds[full++] = seconds[i];
-    }
-    const int64_t skip = qs__warm_up(full);
-    return qs__median(seconds + skip, full - skip);
-}
-
-/* Partial steps are marked by a minus sign, on all ranks alike. */
-static qs_status durations_fill(qs__trainer *trainer, qs_train_result *out) {
-    for (int64_t i = 0; i < trainer->steps; i++)
-        out->seconds += fabs(trainer->seconds[i]);
-    QS_TRY(qs_comm_max(trainer->comm, trainer->seconds, trainer->steps));
-    const double median = median_seconds(trainer->seconds + trainer->plan_step, trainer->steps - trainer->plan_step);
-    out->median_step_us = median * 1e6;
-    out->images_per_second = median > 0 ? (double)trainer->global_batch / median : 0;
+static qs_status model_choose(qs__setting *setting, qs__present *present, qs__rounding *rounding) {
+    const qs_train_options *options = setting->options;
+    const qs_job *job = setting->job;
+    const int wanted = qs_cluster_ranks(options->cluster);
+    if (wanted != setting->ranks)
+        return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
+                       setting->ranks, wanted);
+    QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
+    QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
+    QS_TRY(qs_job_model(job, &setting->graph));
+    if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
+    setting->class_ = qs__class_of(options->cluster, setting->rank);
+    present->plan = options->plan;
+    QS_TRY(qs__rounding_create(setting->graph, rounding));
+    QS_TRY(qs__thresholds_set(setting, present));
+    QS_TRY(qs__promotions_resume(setting, present, rounding));
+    QS_TRY(qs__plan_choose(setting, present));
+    qs__rounding_follow(rounding, setting->graph, present->class_plan);
     return QS_OK;
 }
 
-static int64_t predicted_bytes(const qs__trainer *trainer, int rank) {
-    const qs_class_plan *one = qs__class_plan_of(trainer, rank);
-    return one && one->predicted.arena_bytes > 0 ? one->predicted.arena_bytes : -1;
+static qs_status part_load(const qs__setting *setting, qs_part part, int64_t limit, qs_dataset *out) {
+    const qs_shape *input = &setting->graph->node[0].shape;
+    QS_TRY(qs_dataset_load(setting->job->dataset, setting->options->data_folder, part, limit, out));
+    return qs_dataset_fit(out, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], setting->graph->classes);
 }
 
-/* Every rank puts its own figure in its place; the others hold 0. Doubles are exact up to 2^53. */
-static qs_status memory_gather(const qs__trainer *trainer, qs_train_result *out) {
-    const size_t ranks = (size_t)trainer->ranks;
-    double *bytes = NULL;
-    QS_TRY(qs_allocate(ranks, sizeof *bytes, &bytes));
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate(ranks, sizeof *out->reserved_bytes, &out->reserved_bytes));
-    QS_GOTO(qs_allocate(ranks, sizeof *out->predicted_bytes, &out->predicted_bytes));
-    bytes[trainer->rank] = (double)trainer->arena.bytes;
-    QS_GOTO(qs_comm_sum(trainer->comm, bytes, trainer->ranks));
-    for (int rank = 0; rank < trainer->ranks; rank++) {
-        out->reserved_bytes[rank] = (int64_t)bytes[rank];
-        out->predicted_bytes[rank] = predicted_bytes(trainer, rank);
+static qs_status sets_load(qs__setting *setting, qs__plans *plans) {
+    const qs_train_options *options = setting->options;
+    const int64_t *batch;
+    const uint64_t seed = setting->job->seed;
+    QS_TRY(part_load(setting, QS_PART_TRAINING, options->training_limit, &setting->training));
+    QS_TRY(qs__plan_deal(setting, &plans->present, &setting->global_batch));
+    batch = plans->present.batch;
+    QS_TRY(qs_sharding_create(setting->training.count, setting->ranks, batch, seed, true, &plans->sharding));
+    setting->steps_per_epoch = qs_sharding_steps(&plans->sharding);
+    setting->steps = setting->steps_per_epoch * setting->job->epochs;
+    if (options->max_steps > 0 && options->max_steps < setting->steps) setting->steps = options->max_steps;
+    if (options->test_limit < 0) return QS_OK;
+    QS_TRY(part_load(setting, QS_PART_TEST, options->test_limit, &setting->test));
+    return qs_sharding_create(setting->test.count, setting->ranks, batch, seed, false, &plans->test_sharding);
+}
+
+static qs_status create_alone(qs__trainer *trainer) {
+    qs__setting *setting = &trainer->setting;
+    const qs_train_options *options = setting->options;
+    qs__plans *plans = &trainer->plans;
+    qs__counters *counters = &trainer->counters;
+    const qs__program *main = &plans->present.main;
+    QS_TRY(model_choose(setting, &plans->present, &trainer->rounding));
+    const int64_t before = qs_resident_bytes();
+    QS_TRY(sets_load(setting, plans));
+    qs_heap_trim();
+    const int64_t grown = qs_resident_bytes() - before;
+    setting->data_bytes = grown > 0 ? grown : 0;
+    QS_TRY(qs__plans_start(setting, plans));
+    QS_TRY(qs_executor_initialize(main->executor, setting->graph, setting->job->seed));
+    if (options->start_weights) QS_TRY(qs__weights_load(main, setting->graph, options->start_weights));
+    counters->scale = qs_loss_scale_start(setting->job);
+    counters->scale.growth_steps = options->scale_growth > 0 ? options->scale_growth : setting->steps_per_epoch;
+    trainer->failure.step = -1;
+    if (options->resume) {
+        QS_TRY(qs__state_load(setting, &plans->present, counters, &trainer->rounding));
+        setting->resumed = plans->present.first_step = counters->step;
     }
-done:
-    free(bytes);
-    return status;
+    QS_TRY(qs__plans_watch(setting, plans, counters->step));
+    return qs_allocate((size_t)setting->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 
-/* ---- Epochs ------------------------------------------------------------------------------------------------------------------ */
+qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
+    *out = (qs__trainer){.setting = {.options = options,
+                                     .job = options->job,
+                                     .device = device,
+                                     .comm = comm,
+                                     .rank = qs_comm_rank(comm),
+                                     .ranks = qs_comm_size(comm)}};
+    QS_TRY(qs_comm_agree(comm, create_alone(out)));
+    QS_TRY(qs__inputs_agree(&out->setting, &out->plans.present, &out->counters, &out->rounding));
+    QS_TRY(qs_comm_agree(comm, qs__folder_open(&out->setting, &out->plans)));
+    qs_heap_trim();
+    return QS_OK;
+}
+
+void qs__trainer_release(qs__trainer *trainer) {
+    qs__setting *setting = &trainer->setting;
+    qs__plans_release(&trainer->plans);
+    qs_dataset_release(&setting->test);
+    qs_dataset_release(&setting->training);
+    qs_graph_release(setting->graph);
+    free(trainer->seconds);
+    qs__rounding_release(&trainer->rounding);
+    if (setting->metrics) fclose(setting->metrics);
+    *trainer = (qs__trainer){0};
+}
+
+/* ---- Epochs ---- */
+
+/* Another plan from the watched file; what was known of promotions was known of the plan before. */
+static qs_status replan(qs__trainer *trainer, int64_t epoch) {
+    const qs__setting *setting = &trainer->setting;
+    const qs__present *present = &trainer->plans.present;
+    const int64_t step = trainer->counters.step;
+    qs__replan_figures mine, *all = NULL;
+    bool taken;
+    QS_TRY(qs__replan(setting, &trainer->plans, step, &taken, &mine));
+    if (!taken) return QS_OK;
+    qs__rounding_follow(&trainer->rounding, setting->graph, present->class_plan);
+    qs__promotions_forget(&trainer->rounding);
+    QS_TRY(qs__replan_gather(setting, &mine, &all));
+    qs_status status = qs__folder_plan(setting, &trainer->plans);
+    if (status == QS_OK) status = qs__metrics_replan(setting, epoch, step, present->plan, all);
+    free(all);
+    return qs_comm_agree(setting->comm, status);
+}
 
 static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluation *out) {
-    QS_TRY(qs__weights_agree(trainer));
-    QS_TRY(qs__statistics_average(trainer));
+    const qs__setting *setting = &trainer->setting;
+    const qs__present *present = &trainer->plans.present;
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
-    if (!qs__evaluates(trainer)) return QS_OK;
-    qs__failure failure = {.step = trainer->step - 1, .reason = QS__TEST_LOSS};
-    qs_status status = qs__evaluation_run(&trainer->evaluation, trainer->graph, &trainer->test, &trainer->test_sharding, trainer->comm,
-                                          &failure.culprit, out);
+    if (!present->evaluation.schedule) return QS_OK;
+    qs__failure failure = {.step = trainer->counters.step - 1, .reason = QS__TEST_LOSS};
+    qs_status status = qs__evaluation_run(&present->evaluation, setting->graph, &setting->test, &trainer->plans.test_sharding,
+                                          setting->comm, &failure.culprit, out);
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
-    if (status == QS_OK) status = qs_executor_clear(trainer->main.executor, trainer->main.schedule->gradients);
+    if (status == QS_OK) status = qs_executor_clear(present->main.executor, present->main.schedule->gradients);
     if (status != QS_OK || isfinite(out->loss)) return status;
     if (failure.culprit.tensor[0]) trainer->failure = failure;
-    return qs__failure_tell(trainer, epoch, QS__TEST_LOSS);
+    return qs__failure_tell(setting, &present->main, &trainer->failure, epoch, trainer->counters.step, QS__TEST_LOSS);
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {
-    const qs_train_options *options = trainer->options;
-    const qs__sums training = trainer->epoch;
+    const qs__setting *setting = &trainer->setting;
+    const qs__present *present = &trainer->plans.present;
+    const qs_train_options *options = setting->options;
+    const qs__counters *counters = &trainer->counters;
+    const qs__sums training = trainer->losses.epoch;
     qs_evaluation test;
+    QS_TRY(qs__weights_agree(present, setting->comm, counters->step));
+    QS_TRY(qs__statistics_average(setting, present));
     QS_TRY(epoch_evaluate(trainer, epoch, &test));
-    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_rounding(trainer, epoch)));
-    QS_TRY(qs_comm_agree(trainer->comm, qs__metrics_epoch(trainer, epoch, &training, &test)));
+    QS_TRY(qs_comm_agree(setting->comm, qs__metrics_rounding(setting, epoch, present->plan, &trainer->rounding)));
+    qs__rounding_epoch_end(&trainer->rounding);
+    QS_TRY(qs_comm_agree(setting->comm, qs__metrics_epoch(setting, epoch, counters, &training, present->evaluation.schedule ? &test : NULL,
+                                                          qs__weights_hash(present))));
     out->training_loss = training.loss / training.samples;
     out->test_loss = test.loss;
     out->test_accuracy = test.accuracy;
-    trainer->epoch = (qs__sums){0};
-    QS_TRY(qs__state_save(trainer, epoch));
-    if (options->epoch_done && trainer->rank == 0) {
-        options->epoch_done(options->progress_context, (int)epoch, out->training_loss, test.loss, test.accuracy);
+    trainer->losses.epoch = (qs__sums){0};
+    const int64_t every = options->checkpoint_every;
+    if (every > 0 && options->run_folder && ((epoch + 1) % every == 0 || counters->step == setting->steps)) {
+        QS_TRY(qs__promotions_judge(setting, present->plan, &trainer->rounding));
+        QS_TRY(qs__state_save(setting, present, counters, &trainer->rounding));
     }
+    if (options->epoch_done && setting->rank == 0)
+        options->epoch_done(options->progress_context, (int)epoch, out->training_loss, test.loss, test.accuracy);
     return QS_OK;
 }
 
 static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
-    for (int64_t epoch = trainer->step / trainer->steps_per_epoch; trainer->step < trainer->steps; epoch++) {
-        for (int64_t step = trainer->step % trainer->steps_per_epoch; step < trainer->steps_per_epoch && trainer->step < trainer->steps;
-             step++) {
-            if (trainer->plan_offered) QS_TRY(qs__replan(trainer, epoch));
-            QS_TRY(qs__promote(trainer, epoch));
+    const qs__setting *setting = &trainer->setting;
+    const int64_t gaps = setting->options->norm_gap_every, *done = &trainer->counters.step;
+    for (int64_t epoch = *done / setting->steps_per_epoch; *done < setting->steps; epoch++) {
+        for (int64_t step = *done % setting->steps_per_epoch; step < setting->steps_per_epoch && *done < setting->steps; step++) {
+            if (trainer->plans.offered) QS_TRY(replan(trainer, epoch));
+            QS_TRY(qs__promote(setting, &trainer->plans, &trainer->rounding, epoch, *done));
+            if (gaps > 0 && (*done + 1) % gaps == 0) QS_TRY(qs__norm_gap_report(setting, &trainer->plans, &trainer->counters, epoch, step));
             QS_TRY(qs__trainer_step(trainer, epoch, step));
         }
         QS_TRY(epoch_end(trainer, epoch, out));
@@ -101,18 +182,51 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     return QS_OK;
 }
 
-static qs_status finish(qs__trainer *trainer, const qs_train_result *result, bool failed) {
-    char *trace = NULL;
-    if (trainer->options->trace && !failed) QS_TRY(qs__trace_text(trainer, &trace));
-    const qs_status status = qs_comm_agree(trainer->comm, qs__metrics_finish(trainer, result, trace, failed));
-    free(trace);
+/* ---- Figures ---- */
+
+/* Of all full-size steps under the last plan, warm-up left out, on the slowest rank. Partial steps are marked by a minus sign, on all ranks
+ * alike. */
+static qs_status durations_fill(const qs__trainer *trainer, qs_train_result *out) {
+    const int64_t steps = trainer->counters.step;
+    double *seconds = trainer->seconds;
+    int64_t full = 0;
+    for (int64_t i = 0; i < steps; i++)
+        out->seconds += fabs(seconds[i]);
+    QS_TRY(qs_comm_max(trainer->setting.comm, seconds, steps));
+    double *last = seconds + trainer->plans.present.first_step;
+    for (int64_t i = trainer->plans.present.first_step; i < steps; i++)
+        if (seconds[i] >= 0) last[full++] = seconds[i];
+    const int64_t skip = qs__warm_up(full);
+    const double median = qs__median(last + skip, full - skip);
+    out->median_step_us = median * 1e6;
+    out->images_per_second = median > 0 ? (double)trainer->setting.global_batch / median : 0;
+    return QS_OK;
+}
+
+/* Every rank puts its own figure in its place; the others hold 0. Doubles are exact up to 2^53. */
+static qs_status memory_gather(const qs__setting *setting, const qs__plans *plans, qs_train_result *out) {
+    const size_t ranks = (size_t)setting->ranks;
+    double *bytes = NULL;
+    QS_TRY(qs_allocate(ranks, sizeof *bytes, &bytes));
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(ranks, sizeof *out->reserved_bytes, &out->reserved_bytes));
+    QS_GOTO(qs_allocate(ranks, sizeof *out->predicted_bytes, &out->predicted_bytes));
+    bytes[setting->rank] = (double)plans->arena.bytes;
+    QS_GOTO(qs_comm_sum(setting->comm, bytes, setting->ranks));
+    for (int rank = 0; rank < setting->ranks; rank++) {
+        const qs_class_plan *one = qs__class_plan_of(setting, &plans->present, rank);
+        out->reserved_bytes[rank] = (int64_t)bytes[rank];
+        out->predicted_bytes[rank] = one && one->predicted.arena_bytes > 0 ? one->predicted.arena_bytes : -1;
+    }
+done:
+    free(bytes);
     return status;
 }
 
 /* Of all tensors' counted bytes in high precision. */
 static qs_status promotion_share(const qs__trainer *trainer, double *out) {
     qs_groups groups = {0};
-    const qs_status status = qs_graph_groups(trainer->graph, trainer->batch[trainer->rank], &groups);
+    const qs_status status = qs_graph_groups(trainer->setting.graph, trainer->plans.present.batch[trainer->setting.rank], &groups);
     if (status == QS_OK) *out = trainer->rounding.added / (double)qs_format_bytes(qs_format_of("fp(6,9,0)"), groups.elements);
     qs_groups_release(&groups);
     return status;
@@ -121,11 +235,12 @@ static qs_status promotion_share(const qs__trainer *trainer, double *out) {
 /* Growth of the arena since the first promotion, and of counted bytes, each on the rank where it is largest. */
 static qs_status promotions_fill(const qs__trainer *trainer, qs_train_result *out) {
     const qs__rounding *rounding = &trainer->rounding;
-    double grown = rounding->first_arena > 0 ? (double)trainer->arena.bytes - (double)rounding->first_arena : 0;
-    QS_TRY(qs_comm_max(trainer->comm, &grown, 1));
+    qs_comm *comm = trainer->setting.comm;
+    double grown = rounding->first_arena > 0 ? (double)trainer->plans.arena.bytes - (double)rounding->first_arena : 0;
+    QS_TRY(qs_comm_max(comm, &grown, 1));
     if (rounding->promotions > 0) {
-        QS_TRY(qs_comm_agree(trainer->comm, promotion_share(trainer, &out->promotion_share)));
-        QS_TRY(qs_comm_max(trainer->comm, &out->promotion_share, 1));
+        QS_TRY(qs_comm_agree(comm, promotion_share(trainer, &out->promotion_share)));
+        QS_TRY(qs_comm_max(comm, &out->promotion_share, 1));
     }
     out->promotions = rounding->promotions;
     out->promotions_refused = rounding->refusals;
@@ -133,35 +248,38 @@ static qs_status promotions_fill(const qs__trainer *trainer, qs_train_result *ou
     return QS_OK;
 }
 
-static qs_status figures_fill(qs__trainer *trainer, qs_train_result *out) {
-    trainer->resident_bytes = qs_resident_bytes();
-    out->steps = trainer->step;
-    out->replans = (int64_t)trainer->plan_switches - trainer->promotion_switches;
-    out->weights_hash = qs__weights_hash(trainer);
+/* The result, and what the run folder ends with. */
+static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out) {
+    const qs__setting *setting = &trainer->setting;
+    const qs__plans *plans = &trainer->plans;
+    const int64_t resident_bytes = qs_resident_bytes();
+    char *trace = NULL;
+    out->steps = trainer->counters.step;
+    out->replans = (int64_t)plans->count - trainer->rounding.switches;
+    out->weights_hash = qs__weights_hash(&plans->present);
     QS_TRY(promotions_fill(trainer, out));
     QS_TRY(durations_fill(trainer, out));
-    QS_TRY(memory_gather(trainer, out));
-    return qs__audit_make(trainer, out, &out->audit);
+    QS_TRY(memory_gather(setting, plans, out));
+    QS_TRY(qs__audit_make(setting, plans, out, resident_bytes, &out->audit));
+    if (setting->options->trace && !failed)
+        QS_TRY(qs__trace_text(&plans->watch, setting->comm, setting->class_->name, setting->graph, &trace));
+    const qs_status status =
+        qs_comm_agree(setting->comm, qs__folder_finish(setting, plans, out, trace, failed ? NULL : &plans->present.main));
+    free(trace);
+    return status;
 }
 
 /* A numeric failure is agreed upon by all: the records of the run are completed as far as it got, and the failure stays. */
-static qs_status failure_finish(qs__trainer *trainer, qs_train_result *out, qs_status failure) {
-    char text[512];
-    snprintf(text, sizeof text, "%s", qs_message());
-    trainer->steps = trainer->step;
-    qs_status status = figures_fill(trainer, out);
-    if (status == QS_OK) status = finish(trainer, out, true);
-    return status == QS_OK ? qs_fail(failure, "%s", text) : status;
-}
-
 static qs_status run(qs__trainer *trainer, qs_train_result *out) {
-    out->ranks = trainer->ranks;
+    out->ranks = trainer->setting.ranks;
     out->test_accuracy = out->test_loss = out->training_loss = NAN;
     const qs_status status = epochs_run(trainer, out);
-    if (status == QS_NUMERIC) return failure_finish(trainer, out, status);
-    QS_TRY(status);
-    QS_TRY(figures_fill(trainer, out));
-    return finish(trainer, out, false);
+    if (status == QS_OK) return finish(trainer, false, out);
+    if (status != QS_NUMERIC) return status;
+    char text[512];
+    snprintf(text, sizeof text, "%s", qs_message());
+    QS_TRY(finish(trainer, true, out));
+    return qs_fail(status, "%s", text);
 }
 
 void qs_train_result_release(qs_train_result *result) {
