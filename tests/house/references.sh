@@ -21,7 +21,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 list_files | while read -r file; do [ -f "$file" ] && echo "$file"; done > "$scratch/all"
 grep -E '\.(md|c|h|inc|def|sh|awk|txt|cmake|jq)$|^Makefile$' "$scratch/all" |
-    grep -vE '^bench/results/|^src/(op|graph|schedule|train)/' > "$scratch/texts"
+    grep -vE '^bench/results/' > "$scratch/texts"
 
 # shellcheck disable=SC2046
 LC_ALL=C awk -v all="$scratch/all" '
