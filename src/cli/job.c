@@ -102,7 +102,8 @@ static const option_row step_rows[] = {
     {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
 };
 static const option_row dataset_rows[] = {
-    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, fashion-mnist, cifar10, cifar100 or shapes"), .standard = "shapes"},
+    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, fashion-mnist, cifar10, cifar100, shapes or folder:PATH[,size=N]"),
+     .standard = "shapes"},
 };
 static const option_row batch_rows[] = {
     {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .standard = "128", .minimum = 1},
@@ -231,6 +232,8 @@ qs_status job_options_finish(job_options *o) {
     QS_TRY(wire_set(o));
     o->job.seed = (uint64_t)o->seed;
     o->job.augmentation = !o->no_augmentation;
+    /* Models take size and classes from the set; those of "folder:PATH" are found where the sets are. */
+    if (o->data_folder && setenv("QSYNC_DATA", o->data_folder, 1) != 0) return qs_fail(QS_OUT_OF_MEMORY, "no memory for --data");
     QS_TRY(qs_job_model(&o->job, &graph));
     qs_graph_release(graph);
     return QS_OK;

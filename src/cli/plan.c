@@ -42,12 +42,13 @@ static void job_from_profile(const qs_profile *profile, const option_table *tabl
 
 /* The profile does not know the data set's name, only its images. */
 static qs_status input_check(const qs_job *job, const qs_profile *profile) {
-    qs_model_input input;
-    QS_TRY(qs_dataset_shape(job->dataset, &input.channels, &input.height, &input.width, &input.classes));
-    if (profile->channels == input.channels && profile->model_classes == input.classes) return QS_OK;
+    qs_data_description set;
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    const int channels = (int)set.input[0].extent[2], classes = (int)set.target.classes;
+    if (profile->channels == channels && profile->model_classes == classes) return QS_OK;
     return qs_fail(QS_MISMATCH,
                    "--dataset %s: %d channels and %d classes, but the profile was measured with %d and %d: name the profiled set",
-                   job->dataset, input.channels, input.classes, profile->channels, profile->model_classes);
+                   job->dataset, channels, classes, profile->channels, profile->model_classes);
 }
 
 static qs_status batch_check(const qs_job *job, const qs_profile *profile) {

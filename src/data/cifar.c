@@ -33,20 +33,20 @@ static void interleave(const unsigned char *planes, uint8_t *image) {
 
 static qs_status make_room(gathering *set, int64_t records) {
     size_t needed = (size_t)(set->out->count + records);
-    QS_TRY(qs_grow(&set->out->images, &set->image_room, needed, image_bytes));
-    return qs_grow(&set->out->labels, &set->label_room, needed, 1);
+    QS_TRY(qs_grow(&set->out->input[0], &set->image_room, needed, image_bytes));
+    return qs_grow(&set->out->target, &set->label_room, needed, sizeof(int32_t));
 }
 
 /* Checks one record at `offset` and keeps it unless the set is full already. */
 static qs_status add_record(gathering *set, const qs__stream *stream, int64_t offset, const unsigned char *record) {
     int label_bytes = set->source->label_bytes, label = record[label_bytes - 1];
     qs_dataset *out = set->out;
-    if (label >= out->classes) {
-        return qs__stream_fail(stream, offset + label_bytes - 1, "label is %d, must be below %d", label, out->classes);
+    if (label >= set->source->classes) {
+        return qs__stream_fail(stream, offset + label_bytes - 1, "label is %d, must be below %d", label, set->source->classes);
     }
     if (out->count == set->limit) return QS_OK;
-    out->labels[out->count] = (uint8_t)label;
-    interleave(record + label_bytes, out->images + out->count * image_bytes);
+    ((int32_t *)out->target)[out->count] = label;
+    interleave(record + label_bytes, (uint8_t *)out->input[0] + out->count * image_bytes);
     out->count++;
     return QS_OK;
 }

@@ -25,7 +25,7 @@ static qs_status find_source(const char *name, const qs__source **source) {
             return QS_OK;
         }
     }
-    return qs_fail(QS_USAGE, "unknown data set '%s'; there are: %s", name, qs_names_join(source_count, qs_dataset_name_at));
+    return qs_fail(QS_USAGE, "unknown data set '%s'; there are: %s, folder:PATH", name, qs_names_join(source_count, qs_dataset_name_at));
 }
 
 /* "3x224x224:1000", spelt just so: channels, height, width, classes of a set that nobody has to have. */
@@ -114,16 +114,37 @@ qs_status qs__file_missing(const qs__source *source, const char *folder, const c
                    source->name, (int)alternative_length(names), names, folder, source->name, folder);
 }
 
-/* ---- Loading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- What samples are ------------------------------------------------------------------------------------------------------- */
 
-/* Everything of a set that is known without reading it. */
-static void describe(const qs__source *source, qs_dataset *out) {
-    *out = (qs_dataset){
-        .channels = source->channels, .height = source->height, .width = source->width, .classes = source->classes, .flips = source->flips};
-    snprintf(out->name, sizeof out->name, "%s", source->name);
+static void images_describe(const char *name, const int shape[4], qs_data_description *out) {
+    *out = (qs_data_description){.unit = "images",
+                                 .inputs = 1,
+                                 .input = {qs_data_image(shape[1], shape[2], shape[0])},
+                                 .target = {.kind = QS_TARGET_CLASS, .classes = shape[3], .extent = 1}};
+    snprintf(out->name, sizeof out->name, "%s", name);
+}
+
+static void source_describe(const qs__source *source, qs_data_description *out) {
+    images_describe(source->name, (const int[]){source->channels, source->height, source->width, source->classes}, out);
+    out->flips = source->flips;
     memcpy(out->mean, source->mean, sizeof out->mean);
     memcpy(out->deviation, source->deviation, sizeof out->deviation);
 }
+
+qs_status qs_dataset_describe(const char *name, const char *folder, qs_data_description *out) {
+    const qs__source *source = NULL;
+    int shape[4];
+    if (qs__folder_named(name)) return qs__folder_describe(name, folder, out);
+    if (parse_shape(name, shape)) {
+        images_describe(name, shape, out);
+        return QS_OK;
+    }
+    QS_TRY(find_source(name, &source));
+    source_describe(source, out);
+    return QS_OK;
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------------------------------- */
 
 static qs_status choose_folder(const qs__source *source, const char **folder) {
     if (source->images[QS_PART_TRAINING] == NULL || *folder) return QS_OK;
@@ -135,17 +156,23 @@ static qs_status choose_folder(const qs__source *source, const char **folder) {
                    source->name);
 }
 
-qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+static qs_status source_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
     const qs__source *source = NULL;
-    qs_dataset dataset;
+    QS_TRY(find_source(name, &source));
+    QS_TRY(choose_folder(source, &folder));
+    source_describe(source, &out->description);
+    return source->load(source, folder, part, limit, out);
+}
+
+qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+    qs_dataset dataset = {.part = part};
     int shape[4];
     if (parse_shape(name, shape))
         return qs_fail(QS_USAGE, "data set %s is a shape without images: plans can be made for it, training needs one of %s", name,
                        qs_names_join(source_count, qs_dataset_name_at));
-    QS_TRY(find_source(name, &source));
-    QS_TRY(choose_folder(source, &folder));
-    describe(source, &dataset);
-    qs_status status = source->load(source, folder, part, limit > 0 ? limit : INT64_MAX, &dataset);
+    if (limit <= 0) limit = INT64_MAX;
+    qs_status status =
+        qs__folder_named(name) ? qs__folder_load(name, folder, part, limit, &dataset) : source_load(name, folder, part, limit, &dataset);
     if (status != QS_OK) {
         qs_dataset_release(&dataset);
         return status;
@@ -155,35 +182,15 @@ qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, in
 }
 
 void qs_dataset_release(qs_dataset *dataset) {
-    free(dataset->images);
-    free(dataset->labels);
+    for (int i = 0; i < QS_DATA_MOST_INPUTS; i++)
+        free(dataset->input[i]);
+    free(dataset->length);
+    free(dataset->target);
+    qs__folder_release(dataset->files);
     *dataset = (qs_dataset){0};
 }
 
-qs_status qs_dataset_shape(const char *name, int *channels, int *height, int *width, int *classes) {
-    const qs__source *source = NULL;
-    int shape[4];
-    if (!parse_shape(name, shape)) {
-        QS_TRY(find_source(name, &source));
-        memcpy(shape, (const int[]){source->channels, source->height, source->width, source->classes}, sizeof shape);
-    }
-    *channels = shape[0];
-    *height = shape[1];
-    *width = shape[2];
-    *classes = shape[3];
-    return QS_OK;
-}
-
-qs_status qs_dataset_fit(const qs_dataset *dataset, int channels, int height, int width, int classes) {
-    if (channels != dataset->channels) {
-        return qs_fail(QS_MISMATCH, "the model takes %d channels, images of %s have %d", channels, dataset->name, dataset->channels);
-    }
-    if (height < dataset->height || width < dataset->width) {
-        return qs_fail(QS_MISMATCH, "the model takes %dx%d pixels, images of %s are larger: %dx%d", height, width, dataset->name,
-                       dataset->height, dataset->width);
-    }
-    if (classes < dataset->classes) {
-        return qs_fail(QS_MISMATCH, "the model tells %d classes apart, %s has %d", classes, dataset->name, dataset->classes);
-    }
-    return QS_OK;
+uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed) {
+    if (dataset->count == 0) return seed;
+    return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.target)) * sizeof(int32_t), seed);
 }

@@ -40,25 +40,30 @@ static qs_status read_size(qs__stream *stream, const qs__source *source) {
     return qs__stream_fail(stream, 8, "images are %ux%u, must be %dx%d", rows, columns, source->height, source->width);
 }
 
-static qs_status check_labels(const qs__stream *stream, const qs_dataset *dataset) {
-    for (int64_t i = 0; i < dataset->count; i++) {
-        if (dataset->labels[i] < dataset->classes) continue;
-        return qs__stream_fail(stream, labels_header + i, "label is %d, must be below %d", dataset->labels[i], dataset->classes);
+/* Bytes to int32_t, each checked. */
+static qs_status take_labels(qs__stream *stream, const qs__source *source, int64_t count, int32_t *labels) {
+    uint8_t *bytes = (uint8_t *)labels + 3 * count; /* the last quarter: widening from the front never overtakes it */
+    QS_TRY(qs__stream_take(stream, bytes, (size_t)count, "the labels"));
+    for (int64_t i = 0; i < count; i++) {
+        const int label = bytes[i];
+        if (label >= source->classes)
+            return qs__stream_fail(stream, labels_header + i, "label is %d, must be below %d", label, source->classes);
+        labels[i] = label;
     }
     return QS_OK;
 }
 
 /* What follows the headers; items past `limit` are read too, so that a broken file never passes. */
-static qs_status read_items(qs__stream *images, qs__stream *labels, int64_t count, int64_t limit, qs_dataset *out) {
-    size_t item = (size_t)out->height * (size_t)out->width;
+static qs_status read_items(const qs__source *source, qs__stream *images, qs__stream *labels, int64_t count, int64_t limit,
+                            qs_dataset *out) {
+    size_t item = (size_t)source->height * (size_t)source->width;
     out->count = count < limit ? count : limit;
-    QS_TRY(qs_allocate((size_t)out->count, item, &out->images));
-    QS_TRY(qs_allocate((size_t)out->count, 1, &out->labels));
-    QS_TRY(qs__stream_take(labels, out->labels, (size_t)out->count, "the labels"));
+    QS_TRY(qs_allocate((size_t)out->count, item, &out->input[0]));
+    QS_TRY(qs_allocate((size_t)out->count, sizeof(int32_t), &out->target));
+    QS_TRY(take_labels(labels, source, out->count, out->target));
     QS_TRY(qs__stream_skip(labels, count - out->count, "the labels"));
     QS_TRY(qs__stream_finish(labels));
-    QS_TRY(check_labels(labels, out));
-    QS_TRY(qs__stream_take(images, out->images, (size_t)out->count * item, "the images"));
+    QS_TRY(qs__stream_take(images, out->input[0], (size_t)out->count * item, "the images"));
     QS_TRY(qs__stream_skip(images, (count - out->count) * (int64_t)item, "the images"));
     return qs__stream_finish(images);
 }
@@ -72,7 +77,7 @@ static qs_status read_pair(const qs__source *source, qs__stream *images, qs__str
         return qs__stream_fail(labels, 4, "the header counts %lld labels, must equal the %lld images of %s", (long long)label_count,
                                (long long)count, images->path);
     }
-    return read_items(images, labels, count, limit, out);
+    return read_items(source, images, labels, count, limit, out);
 }
 
 static qs_status open_named(const qs__source *source, const char *folder, const char *names, qs__stream *stream) {

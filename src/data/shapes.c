@@ -212,8 +212,8 @@ static void paint_range(void *context, int64_t begin, int64_t end) {
         paint_background(&on);
         paint_distractors(&on);
         paint_figure(&on, &figures[class]);
-        develop(&on, set->out->images + i * image_values);
-        set->out->labels[i] = (uint8_t) class;
+        develop(&on, (uint8_t *)set->out->input[0] + i * image_values);
+        ((int32_t *)set->out->target)[i] = class;
     }
 }
 
@@ -222,8 +222,8 @@ static qs_status shapes_load(const qs__source *source, const char *folder, qs_pa
     (void)folder;
     int64_t whole = part == QS_PART_TRAINING ? training_images : test_images;
     out->count = whole < limit ? whole : limit;
-    QS_TRY(qs_allocate((size_t)out->count, image_values, &out->images));
-    QS_TRY(qs_allocate((size_t)out->count, 1, &out->labels));
+    QS_TRY(qs_allocate((size_t)out->count, image_values, &out->input[0]));
+    QS_TRY(qs_allocate((size_t)out->count, sizeof(int32_t), &out->target));
     generation set = {.part = part, .out = out};
     qs_parallel(out->count, 16, paint_range, &set);
     return QS_OK;

@@ -8,7 +8,7 @@
 #include "qsync/data.h"
 
 typedef struct qs__source qs__source;
-/* Fills out's count, images and labels; the rest stands there already. Releasing after a failure is the caller's. */
+/* Fills out's count, first input (bytes) and target (int32_t); the rest stands there already. Releasing after a failure is the caller's. */
 typedef qs_status (*qs__source_load)(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
 
 struct qs__source {
@@ -34,6 +34,44 @@ struct qs__source {
 qs_status qs__file_find(const qs__source *source, const char *folder, const char *names, char **path);
 /* The failure for missing files. */
 qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names);
+
+/* ---- Folders of images ------------------------------------------------------------------------------------------------------ */
+
+/* Is it "folder:PATH[,size=N]"? */
+bool qs__folder_named(const char *name);
+qs_status qs__folder_describe(const char *name, const char *folder, qs_data_description *out);
+qs_status qs__folder_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
+void qs__folder_release(struct qs__image_files *files);
+/* One image as a batch holds it: (size, size, 3) bytes. `augmentation` NULL: the middle of the image. */
+qs_status qs__folder_read(const qs_dataset *dataset, int64_t index, const qs_augmentation *augmentation, uint8_t *pixels);
+
+/* ---- Image files ------------------------------------------------------------------------------------------------------------ */
+
+/* The bytes of a JPEG or PNG file; its first bytes tell which. `path` is for messages. */
+typedef struct qs__image_file {
+    const char *path;
+    const unsigned char *bytes;
+    size_t count;
+} qs__image_file;
+
+/* Rows of red, green and blue bytes. */
+typedef struct qs__image {
+    int64_t height, width;
+    uint8_t *pixels; /* (height, width, 3), heap */
+} qs__image;
+
+/* A part of an image, in pixels, also fractions of them. */
+typedef struct qs__rectangle {
+    double top, left, height, width;
+} qs__rectangle;
+
+/* Height and width, without decoding. QS_BAD_FILE for what is neither JPEG nor PNG, is broken, or has more than 2^27 pixels. */
+qs_status qs__image_size(const qs__image_file *file, int64_t *height, int64_t *width);
+/* Decodes; a JPEG file at 1/shrink of its size (1, 2, 4 or 8, rounded up), which takes less time than decoding and scaling it. A file that
+ * ends early is QS_BAD_FILE. */
+qs_status qs__image_decode(const qs__image_file *file, int shrink, qs__image *out);
+/* A part of an image as size × size × 3 bytes, by a triangle filter as wide as the step between the new pixels, at least one pixel. */
+qs_status qs__image_scale(const qs__image *image, const qs__rectangle *part, int64_t size, uint8_t *out);
 
 /* ---- Streams -------------------------------------------------------------------------------------------------------------- */
 

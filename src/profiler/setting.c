@@ -20,8 +20,7 @@ void qs__progress(const qs__setting *setting, double fraction, const char *what)
 qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch) {
     const qs_dataset *set = &setting->training;
     const int64_t first = (step * setting->ranks + setting->rank) * batch;
-    const qs_augmentation augmentation = {
-        .enabled = setting->job->augmentation, .pad = set->height < 32 ? 2 : 4, .seed = setting->job->seed, .epoch = first / set->count};
+    const qs_augmentation augmentation = qs_augmentation_standard(set, setting->job->augmentation, setting->job->seed, first / set->count);
     for (int64_t i = 0; i < batch; i++)
         setting->indices[i] = setting->order[(first + i) % set->count];
     return qs_executor_load(executor, setting->graph, set, &augmentation, setting->indices, batch);
@@ -54,11 +53,9 @@ static qs_status options_check(const qs__setting *setting) {
 
 static qs_status data_load(qs__setting *setting) {
     const qs_profile_options *options = setting->options;
-    const qs_shape *input = &setting->graph->node[0].shape;
     const double before = (double)qs_resident_bytes();
-    QS_TRY(qs_dataset_load(setting->job->dataset, options->data_folder, QS_PART_TRAINING, 0, &setting->training));
-    QS_TRY(qs_dataset_load(setting->job->dataset, options->data_folder, QS_PART_TEST, 0, &setting->test));
-    QS_TRY(qs_dataset_fit(&setting->training, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], setting->graph->classes));
+    QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TRAINING, 0, &setting->training));
+    QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TEST, 0, &setting->test));
     QS_TRY(qs_allocate((size_t)setting->training.count, sizeof *setting->order, &setting->order));
     QS_TRY(qs_allocate((size_t)setting->job->batch, sizeof *setting->indices, &setting->indices));
     qs_random_permutation(qs_random_key(setting->job->seed, 0, 0, 0), setting->training.count, setting->order);

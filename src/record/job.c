@@ -134,8 +134,9 @@ static const qs__record bucket_record = {QS__FIELDS(bucket_fields), .layout = QS
 static const qs__field job_fields[] = {
     {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model), .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`",
      .absent = "`\"\"`: not said", .text = "built-in model"},
-    {"dataset", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, dataset), .values = "name, or `\"3x224x224:1000\"`", .absent = "`\"\"`: not said",
-     .text = "data set", .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},
+    {"dataset", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, dataset), .values = "name, `\"folder:PATH,size=N\"` or `\"3x224x224:1000\"`",
+     .absent = "`\"\"`: not said", .text = "data set",
+     .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},
     {"batch", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, batch), .low = 1, .high = INT32_MAX, .standard = 64, .unit = "samples",
      .text = "local batch of every rank"},
     {"optimizer", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &optimizer_hook, .absent = "sgd", .text = "how weights are updated",

@@ -48,10 +48,6 @@ static uint64_t state_hash(const qs__present *present, const qs__counters *count
     return hash;
 }
 
-static uint64_t labels_hash(const qs_dataset *dataset, uint64_t seed) {
-    return dataset->count > 0 ? qs_hash(dataset->labels, (size_t)dataset->count, seed) : seed;
-}
-
 /* Ranks that were started with different files would wait for one another for ever, or train something that nobody asked for. */
 qs_status qs__inputs_agree(const qs__setting *setting, const qs__present *present, const qs__counters *counters,
                            const qs__rounding *rounding) {
@@ -65,7 +61,7 @@ qs_status qs__inputs_agree(const qs__setting *setting, const qs__present *presen
     QS_GOTO(qs_comm_compare(comm, "cluster", qs_hash(cluster, strlen(cluster), 0)));
     QS_GOTO(qs_comm_compare(comm, "plan", text ? qs_hash(text, strlen(text), 0) : 0));
     QS_GOTO(qs_comm_compare(comm, "number of steps", (uint64_t)setting->steps));
-    QS_GOTO(qs_comm_compare(comm, "data", labels_hash(&setting->test, labels_hash(&setting->training, 0))));
+    QS_GOTO(qs_comm_compare(comm, "data", qs_dataset_hash(&setting->test, qs_dataset_hash(&setting->training, 0))));
     QS_GOTO(qs_comm_compare(comm, "set of first weights", qs__weights_hash(present)));
     QS_GOTO(qs_comm_compare(comm, "saved state", state_hash(present, counters, rounding)));
 done:

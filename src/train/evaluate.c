@@ -78,9 +78,7 @@ static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_j
                                 int64_t memory_limit, qs_device *device, qs_comm *comm) {
     const int ranks = qs_comm_size(comm);
     QS_TRY(qs_job_model(job, &here->graph));
-    const qs_shape *input = &here->graph->node[0].shape;
-    QS_TRY(qs_dataset_load(job->dataset, data_folder, QS_PART_TEST, limit, &here->test));
-    QS_TRY(qs_dataset_fit(&here->test, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], here->graph->classes));
+    QS_TRY(qs_job_samples(job, here->graph, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
     for (int i = 0; i < ranks; i++)
         here->batch[i] = job->batch;

@@ -194,7 +194,8 @@ qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const q
     int32_t *labels = memory_at(executor, schedule->labels, 0);
     if (count > schedule->batch)
         return qs_fail(QS_USAGE, "%lld samples for a schedule of batch %lld", (long long)count, (long long)schedule->batch);
-    qs_batch_fill(dataset, augmentation, indices, count, (int)input->dim[2], (int)input->dim[3], images, labels);
+    const qs_batch batch = {.input = {images}, .extent = {{input->dim[2], input->dim[3]}}, .target = labels};
+    QS_TRY(qs_batch_fill(dataset, augmentation, indices, count, &batch));
     const size_t left = (size_t)(schedule->batch - count);
     memset((char *)images + (size_t)count * image_bytes, 0, left * image_bytes);
     memset(labels + count, 0, left * sizeof *labels);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs: from a job to its graph, and with a plan to a schedule with the kernels of a live device; and whether the plan is one for this
- * model, cluster, job and device. Every check names the first difference and the way out. Empty signatures and hashes (hand-written plans)
- * are not checked. */
+/* Programs: from a job to its graph and its samples, and with a plan to a schedule with the kernels of a live device; and whether the
+ * plan is one for this model, cluster, job and device. Every check names the first difference and the way out. Empty signatures and
+ * hashes (hand-written plans) are not checked. */
 #include "train_internal.h"
 
 #include <stdlib.h>
@@ -10,14 +10,30 @@
 /* The model at the set's own image size; where it is too small for the model, at the model's standard size (images are then centred in
  * padding). The first refusal is the one worth reading. */
 qs_status qs_job_model(const qs_job *job, qs_graph **out) {
-    qs_model_input input, standard;
-    QS_TRY(qs_dataset_shape(job->dataset, &input.channels, &input.height, &input.width, &input.classes));
+    qs_model_input standard;
+    qs_data_description set;
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    const int64_t *image = set.input[0].extent;
+    const qs_model_input input = {(int)image[2], (int)image[0], (int)image[1], (int)set.target.classes};
     QS_TRY(qs_model_input_of(job->model, &standard));
     qs_status status = qs_model_build(job->model, &input, out);
     if (status != QS_USAGE || standard.height <= input.height || standard.width <= input.width) return status;
     qs_model_input padded = {input.channels, standard.height, standard.width, input.classes};
     if (qs_model_build(job->model, &padded, out) == QS_OK) return QS_OK;
     return qs_model_build(job->model, &input, out);
+}
+
+qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit, qs_dataset *out) {
+    const int64_t *image = graph->node[0].shape.dim; /* batch, channels, height, width */
+    const qs_data_description model = {.inputs = 1,
+                                       .input = {qs_data_image(image[2], image[3], image[1])},
+                                       .target = {.kind = QS_TARGET_CLASS, .classes = graph->classes, .extent = 1}};
+    qs_dataset set;
+    QS_TRY(qs_dataset_load(job->dataset, data_folder, part, limit, &set));
+    qs_status status = qs_data_fit(&set.description, &model);
+    if (status != QS_OK) qs_dataset_release(&set);
+    if (status == QS_OK) *out = set;
+    return status;
 }
 
 /* ---- Lowering -------------------------------------------------------------------------------------------------------------- */

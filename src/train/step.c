@@ -28,10 +28,8 @@ qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, con
 }
 
 qs_status qs__sample_step_load(const qs__setting *setting, const qs__sample_step *one) {
-    const qs_augmentation augmentation = {.enabled = setting->job->augmentation,
-                                          .pad = setting->training.height < 32 ? 2 : 4,
-                                          .seed = setting->job->seed,
-                                          .epoch = one->epoch};
+    const qs_augmentation augmentation =
+        qs_augmentation_standard(&setting->training, setting->job->augmentation, setting->job->seed, one->epoch);
     return qs_executor_load(one->program->executor, setting->graph, &setting->training, &augmentation, one->indices, one->run.samples);
 }
 

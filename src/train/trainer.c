@@ -31,9 +31,7 @@ static qs_status model_choose(qs__setting *setting, qs__present *present, qs__ro
 }
 
 static qs_status part_load(const qs__setting *setting, qs_part part, int64_t limit, qs_dataset *out) {
-    const qs_shape *input = &setting->graph->node[0].shape;
-    QS_TRY(qs_dataset_load(setting->job->dataset, setting->options->data_folder, part, limit, out));
-    return qs_dataset_fit(out, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], setting->graph->classes);
+    return qs_job_samples(setting->job, setting->graph, setting->options->data_folder, part, limit, out);
 }
 
 static qs_status sets_load(qs__setting *setting, qs__plans *plans) {

@@ -9,40 +9,51 @@
 
 enum { count = 40, side = 8, channels = 3, values = side * side * channels };
 
-static uint8_t images[count * values], labels[count];
-static qs_dataset set = {.name = "test",
-                         .count = count,
-                         .channels = channels,
-                         .height = side,
-                         .width = side,
-                         .classes = 10,
-                         .images = images,
-                         .labels = labels,
-                         .mean = {0.5f, 0.25f, 0.4f},
-                         .deviation = {0.25f, 0.5f, 0.3f},
-                         .flips = true};
+static uint8_t images[count * values];
+static int32_t labels[count];
+static qs_dataset set;
 
 /* No byte normalises to zero (no mean is a multiple of 1/255), so that zeros mark padding. */
 static int setup(void **state) {
     (void)state;
+    const qs_data_description is = {.name = "test",
+                                    .unit = "images",
+                                    .inputs = 1,
+                                    .input = {qs_data_image(side, side, channels)},
+                                    .target = {.kind = QS_TARGET_CLASS, .classes = 1000, .extent = 1},
+                                    .mean = {0.501f, 0.2501f, 0.401f},
+                                    .deviation = {0.25f, 0.5f, 0.3f},
+                                    .flips = true};
     for (int i = 0; i < count * values; i++)
         images[i] = (uint8_t)(qs_random_bits(1, (uint64_t)i) >> 24);
     for (int i = 0; i < count; i++)
-        labels[i] = (uint8_t)(i % 10);
-    set.mean[2] = 0.401f;
+        labels[i] = (i * 37) % 1000; /* more than a byte holds */
+    if (qs_dataset_of_arrays(&is, count, (const void *const[]){images}, NULL, labels, &set) != QS_OK) return -1;
     return qs_threads_set(1);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    qs_dataset_release(&set);
+    return 0;
+}
+
+static void fill(const qs_dataset *from, const qs_augmentation *augmentation, const int64_t *indices, int64_t samples, int height,
+                 int width, float *out, int32_t *out_labels) {
+    const qs_batch batch = {.input = {out}, .extent = {{height, width}}, .target = out_labels};
+    assert_ok(qs_batch_fill(from, augmentation, indices, samples, &batch));
 }
 
 static float expected(int64_t index, int row, int column, int channel) {
     int byte = images[index * values + (row * side + column) * channels + channel];
-    return ((float)byte / 255.0f - set.mean[channel]) / set.deviation[channel];
+    return ((float)byte / 255.0f - set.description.mean[channel]) / set.description.deviation[channel];
 }
 
 TEST(normalises) {
     const int64_t indices[] = {3, 0, 39};
     float out[3 * values];
     int32_t out_labels[3];
-    qs_batch_fill(&set, NULL, indices, 3, side, side, out, out_labels);
+    fill(&set, NULL, indices, 3, side, side, out, out_labels);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(out_labels[i], labels[indices[i]]);
         for (int j = 0; j < values; j++) {
@@ -58,7 +69,7 @@ TEST(smaller_images_are_centred) {
     const int64_t index = 5;
     float out[frame * frame * channels];
     int32_t label;
-    qs_batch_fill(&set, NULL, &index, 1, frame, frame, out, &label);
+    fill(&set, NULL, &index, 1, frame, frame, out, &label);
     for (int i = 0; i < frame * frame * channels; i++) {
         int row = i / channels / frame - 2, column = i / channels % frame - 2;
         bool inside = row >= 0 && row < side && column >= 0 && column < side;
@@ -98,7 +109,7 @@ TEST(crops_and_flips) {
         indices[i] = i;
     for (int epoch = 0; epoch < epochs; epoch++) {
         qs_augmentation augmentation = {.enabled = true, .pad = pad, .seed = 9, .epoch = epoch};
-        qs_batch_fill(&set, &augmentation, indices, count, side, side, out, out_labels);
+        fill(&set, &augmentation, indices, count, side, side, out, out_labels);
         for (int i = 0; i < count; i++) {
             int down, right;
             bool mirrored;
@@ -118,14 +129,14 @@ TEST(crops_and_flips) {
 
 TEST(flips_only_where_allowed) {
     qs_dataset signs = set;
-    signs.flips = false;
+    signs.description.flips = false;
     float out[values];
     int32_t label;
     for (int64_t index = 0; index < count; index++) {
         qs_augmentation augmentation = {.enabled = true, .pad = 1, .seed = 9};
         int down, right;
         bool mirrored;
-        qs_batch_fill(&signs, &augmentation, &index, 1, side, side, out, &label);
+        fill(&signs, &augmentation, &index, 1, side, side, out, &label);
         find_placement(out, index, 1, &down, &right, &mirrored);
         assert_false(mirrored);
     }
@@ -139,21 +150,21 @@ TEST(independent_of_the_batch) {
     int32_t out_labels[count];
     for (int i = 0; i < count; i++)
         indices[i] = (i * 7) % count;
-    qs_batch_fill(&set, &augmentation, indices, count, side, side, whole, out_labels);
+    fill(&set, &augmentation, indices, count, side, side, whole, out_labels);
     assert_ok(qs_threads_set(3));
-    qs_batch_fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
+    fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
     assert_ok(qs_threads_set(1));
     assert_memory_equal(whole, threaded, sizeof *whole * count * values);
     for (int i = 0; i < count; i++) {
-        qs_batch_fill(&set, &augmentation, &indices[i], 1, side, side, alone, out_labels);
+        fill(&set, &augmentation, &indices[i], 1, side, side, alone, out_labels);
         assert_memory_equal(alone, whole + i * values, sizeof alone);
     }
     augmentation.epoch++;
-    qs_batch_fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
+    fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
     assert_memory_not_equal(whole, threaded, sizeof *whole * count * values);
     augmentation.enabled = false;
-    qs_batch_fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
-    qs_batch_fill(&set, NULL, indices, count, side, side, whole, out_labels);
+    fill(&set, &augmentation, indices, count, side, side, threaded, out_labels);
+    fill(&set, NULL, indices, count, side, side, whole, out_labels);
     assert_memory_equal(whole, threaded, sizeof *whole * count * values);
     free(whole);
     free(threaded);
@@ -166,31 +177,38 @@ TEST(huge_padding_stays_in_bounds) {
         float out[values + 2];
         int32_t label;
         out[0] = out[values + 1] = 77.0f;
-        qs_batch_fill(&set, &augmentation, &index, 1, side, side, out + 1, &label);
+        fill(&set, &augmentation, &index, 1, side, side, out + 1, &label);
         assert_true(out[0] == 77.0f && out[values + 1] == 77.0f);
     }
 }
 
 TEST(one_channel) {
     qs_dataset grey = set;
-    grey.channels = 1;
+    grey.description.input[0].extent[2] = 1;
     const int64_t index = 4;
     float out[side * side];
     int32_t label;
-    qs_batch_fill(&grey, NULL, &index, 1, side, side, out, &label);
+    fill(&grey, NULL, &index, 1, side, side, out, &label);
     for (int i = 0; i < side * side; i++) {
-        float want = ((float)images[index * side * side + i] / 255.0f - set.mean[0]) / set.deviation[0];
+        float want = ((float)images[index * side * side + i] / 255.0f - set.description.mean[0]) / set.description.deviation[0];
         assert_true(fabsf(out[i] - want) <= 3 * FLT_EPSILON * fabsf(want));
     }
 }
 
-TEST(fit_names_the_figure) {
-    assert_ok(qs_dataset_fit(&set, channels, side, side, 10));
-    assert_ok(qs_dataset_fit(&set, channels, side + 4, side, 100));
-    assert_refused(qs_dataset_fit(&set, 1, side, side, 10), QS_MISMATCH, "1 channels");
-    assert_refused(qs_dataset_fit(&set, channels, side - 1, side, 10), QS_MISMATCH, "7x8");
-    assert_refused(qs_dataset_fit(&set, channels, side, side, 9), QS_MISMATCH, "9 classes");
+static qs_status fit(int64_t model_channels, int64_t height, int64_t width, int64_t classes) {
+    const qs_data_description model = {.inputs = 1,
+                                       .input = {qs_data_image(height, width, model_channels)},
+                                       .target = {.kind = QS_TARGET_CLASS, .classes = classes, .extent = 1}};
+    return qs_data_fit(&set.description, &model);
 }
 
-TEST_MAIN_WITH(setup, NULL, normalises, smaller_images_are_centred, crops_and_flips, flips_only_where_allowed, independent_of_the_batch,
+TEST(fit_names_the_figure) {
+    assert_ok(fit(channels, side, side, 1000));
+    assert_ok(fit(channels, side + 4, side, 2000));
+    assert_refused(fit(1, side, side, 1000), QS_MISMATCH, "1 channels");
+    assert_refused(fit(channels, side - 1, side, 1000), QS_MISMATCH, "7x8");
+    assert_refused(fit(channels, side, side, 999), QS_MISMATCH, "999 classes");
+}
+
+TEST_MAIN_WITH(setup, teardown, normalises, smaller_images_are_centred, crops_and_flips, flips_only_where_allowed, independent_of_the_batch,
                huge_padding_stays_in_bounds, one_channel, fit_names_the_figure)

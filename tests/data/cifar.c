@@ -40,9 +40,9 @@ TEST(planes_become_channels_last) {
     assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TEST, 0, &set));
     assert_int_equal(set.count, records);
     for (int record = 0; record < records; record++) {
-        assert_int_equal(set.labels[record], record % 10);
+        assert_int_equal(classes_of(&set)[record], record % 10);
         for (int i = 0; i < planes; i++)
-            assert_int_equal(set.images[record * planes + i], plane_value(record, i % 3, i / 3));
+            assert_int_equal(image_bytes_of(&set)[record * planes + i], plane_value(record, i % 3, i / 3));
     }
     qs_dataset_release(&set);
 }
@@ -54,8 +54,8 @@ TEST(fine_label_is_used) {
     assert_ok(qs_dataset_load("cifar100", test_folder, QS_PART_TRAINING, 0, &set));
     assert_int_equal(set.count, records);
     for (int record = 0; record < records; record++)
-        assert_int_equal(set.labels[record], 99 - record);
-    assert_int_equal(set.images[planes + 1], plane_value(1, 1, 0));
+        assert_int_equal(classes_of(&set)[record], 99 - record);
+    assert_int_equal(image_bytes_of(&set)[planes + 1], plane_value(1, 1, 0));
     qs_dataset_release(&set);
     free(packed.data);
 }
@@ -79,9 +79,9 @@ TEST(joins_the_batches_there_are) {
     file_write("data_batch_4.bin.gz", packed);
     assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 0, &set));
     assert_int_equal(set.count, 25);
-    assert_int_equal(set.labels[19], 9);
-    assert_int_equal(set.labels[20], 7);
-    assert_int_equal(set.images[20 * planes], plane_value(7, 0, 0));
+    assert_int_equal(classes_of(&set)[19], 9);
+    assert_int_equal(classes_of(&set)[20], 7);
+    assert_int_equal(image_bytes_of(&set)[20 * planes], plane_value(7, 0, 0));
     qs_dataset_release(&set);
     assert_ok(qs_dataset_load("cifar10", test_folder, QS_PART_TRAINING, 22, &set));
     assert_int_equal(set.count, 22);

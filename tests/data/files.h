@@ -50,6 +50,15 @@ static inline void subfolder_make(const char *name) {
     assert_int_equal(mkdir(path, 0700), 0);
 }
 
+/* Bytes of the images and classes of a set. */
+static inline const uint8_t *image_bytes_of(const qs_dataset *set) {
+    return set->input[0];
+}
+
+static inline const int32_t *classes_of(const qs_dataset *set) {
+    return set->target;
+}
+
 /* The gzip form of `content`; the caller frees. */
 static inline bytes gzipped(bytes content) {
     z_stream stream = {0};
@@ -93,8 +102,9 @@ static inline void expect_failure(const char *name, const char *folder, qs_part 
 /* Two sets hold the same images and labels. */
 static inline void expect_equal_sets(const qs_dataset *a, const qs_dataset *b) {
     assert_int_equal(a->count, b->count);
-    assert_memory_equal(a->labels, b->labels, (size_t)a->count);
-    assert_memory_equal(a->images, b->images, (size_t)a->count * (size_t)(a->channels * a->height * a->width));
+    const int64_t *extent = a->description.input[0].extent;
+    assert_memory_equal(a->target, b->target, (size_t)a->count * sizeof(int32_t));
+    assert_memory_equal(a->input[0], b->input[0], (size_t)(a->count * extent[0] * extent[1] * extent[2]));
 }
 
 #endif

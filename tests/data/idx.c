@@ -47,18 +47,19 @@ TEST(loads_exactly) {
     qs_dataset set;
     assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 0, &set));
     assert_int_equal(set.count, count);
-    assert_string_equal(set.name, "mnist");
-    assert_memory_equal(set.images, images_memory + 16, count * item);
-    assert_memory_equal(set.labels, labels_memory + 8, count);
+    assert_string_equal(set.description.name, "mnist");
+    assert_memory_equal(set.input[0], images_memory + 16, count * item);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(classes_of(&set)[i], labels_memory[8 + i]);
     qs_dataset_release(&set);
-    assert_null(set.images);
+    assert_null(set.input[0]);
 }
 
 TEST(limit_keeps_first) {
     qs_dataset set;
     assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 2, &set));
     assert_int_equal(set.count, 2);
-    assert_memory_equal(set.images, images_memory + 16, 2 * item);
+    assert_memory_equal(set.input[0], images_memory + 16, 2 * item);
     qs_dataset_release(&set);
     assert_ok(qs_dataset_load("mnist", test_folder, QS_PART_TEST, 1000, &set));
     assert_int_equal(set.count, count);

@@ -28,27 +28,31 @@ static void load(const char *name, qs_part part, qs_dataset *set) {
 static void expect_balance(const qs_dataset *set) {
     int64_t each[256] = {0};
     for (int64_t i = 0; i < set->count; i++)
-        each[set->labels[i]]++;
-    for (int class = 0; class < set->classes; class ++)
-        assert_int_equal(each[class], set->count / set->classes);
+        each[((const int32_t *)set->target)[i]]++;
+    const int64_t classes = set->description.target.classes;
+    for (int64_t class = 0; class < classes; class ++)
+        assert_int_equal(each[class], set->count / classes);
 }
 
 static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
-    int pixels = set->height * set->width;
-    const uint8_t *image = set->images + index * pixels * set->channels;
+    const int64_t *extent = set->description.input[0].extent, pixels = extent[0] * extent[1];
+    const uint8_t *image = (const uint8_t *)set->input[0] + index * pixels * extent[2];
     int64_t sum = 0;
-    for (int i = 0; i < pixels; i++)
-        sum += image[i * set->channels + channel];
-    return (double)sum / (255.0 * pixels);
+    for (int64_t i = 0; i < pixels; i++)
+        sum += image[i * extent[2] + channel];
+    return (double)sum / (255.0 * (double)pixels);
 }
 
 /* Mean and deviation of the pixels of one channel, and the deviation of the images' own means: that, over the root of the count, is how
  * far the mean of a part of the set strays from that of the whole. */
 static void measure(const qs_dataset *set, int channel, double *mean, double *deviation, double *spread) {
-    int64_t counts[256] = {0}, total = set->count * set->height * set->width;
+    const int64_t *extent = set->description.input[0].extent;
+    int64_t counts[256] = {0};
+    const int64_t total = set->count * extent[0] * extent[1];
+    const uint8_t *bytes = set->input[0];
     double squares = 0, image_squares = 0;
     for (int64_t i = 0; i < total; i++)
-        counts[set->images[i * set->channels + channel]]++;
+        counts[bytes[i * extent[2] + channel]]++;
     *mean = 0;
     for (int byte = 0; byte < 256; byte++) {
         *mean += (double)counts[byte] * byte / 255.0;
@@ -65,12 +69,12 @@ static void measure(const qs_dataset *set, int channel, double *mean, double *de
 
 /* The constants belong to the whole training part: 1e-3 when it is all there, else four standard errors of the sample more. */
 static void expect_constants(const qs_dataset *set, int64_t whole) {
-    for (int channel = 0; channel < set->channels; channel++) {
+    for (int channel = 0; channel < set->description.input[0].extent[2]; channel++) {
         double mean, deviation, spread;
         measure(set, channel, &mean, &deviation, &spread);
         double tolerance = 1e-3 + (set->count < whole ? 4 * spread / sqrt((double)set->count) : 0);
-        if (fabs(mean - set->mean[channel]) > tolerance || fabs(deviation - set->deviation[channel]) > tolerance) {
-            fail_msg("%s channel %d: mean %.5f, deviation %.5f", set->name, channel, mean, deviation);
+        if (fabs(mean - set->description.mean[channel]) > tolerance || fabs(deviation - set->description.deviation[channel]) > tolerance) {
+            fail_msg("%s channel %d: mean %.5f, deviation %.5f", set->description.name, channel, mean, deviation);
         }
     }
 }

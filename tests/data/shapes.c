@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The generated set: the same bytes everywhere, balanced, training and test parts apart, and beyond a linear classifier. */
-#include "kit/kit.h"
-#include "qsync/data.h"
+#include "files.h"
 
 enum { values = 32 * 32 * 3, classes = 10 };
 
@@ -26,7 +25,7 @@ TEST(has_its_counts) {
     assert_int_equal(training.count, 12000);
     assert_int_equal(test.count, 2000);
     for (int64_t i = 0; i < training.count; i++)
-        each[training.labels[i]]++;
+        each[classes_of(&training)[i]]++;
     for (int class = 0; class < classes; class ++)
         assert_int_equal(each[class], 1200);
 }
@@ -37,33 +36,34 @@ TEST(same_for_any_limit_and_threads) {
     assert_ok(qs_dataset_load("shapes", "/nowhere", QS_PART_TRAINING, 100, &few));
     assert_ok(qs_threads_set(1));
     assert_int_equal(few.count, 100);
-    assert_memory_equal(few.images, training.images, (size_t)few.count * values);
+    assert_memory_equal(few.input[0], training.input[0], (size_t)few.count * values);
     qs_dataset_release(&few);
 }
 
 /* A published figure rests on these bytes: they may only change together with this number, and knowingly. */
 TEST(same_on_every_machine) {
-    assert_int_equal(qs_hash(training.images, 200 * values, 0), UINT64_C(0x48c46a242e57b289));
-    assert_memory_not_equal(training.images, test.images, values);
+    assert_int_equal(qs_hash(training.input[0], 200 * values, 0), UINT64_C(0x48c46a242e57b289));
+    assert_memory_not_equal(training.input[0], test.input[0], values);
 }
 
 TEST(constants_are_measured) {
     for (int channel = 0; channel < 3; channel++) {
         double sum = 0, squares = 0, count = (double)training.count * values / 3;
         for (int64_t i = channel; i < training.count * values; i += 3) {
-            double value = training.images[i] / 255.0;
+            double value = image_bytes_of(&training)[i] / 255.0;
             sum += value;
             squares += value * value;
         }
         double mean = sum / count;
-        assert_true(fabs(mean - training.mean[channel]) < 1e-3);
-        assert_true(fabs(sqrt(squares / count - mean * mean) - training.deviation[channel]) < 1e-3);
+        assert_true(fabs(mean - training.description.mean[channel]) < 1e-3);
+        assert_true(fabs(sqrt(squares / count - mean * mean) - training.description.deviation[channel]) < 1e-3);
     }
 }
 
 static void normalised(const qs_dataset *set, int64_t index, float *image) {
     int32_t label;
-    qs_batch_fill(set, NULL, &index, 1, 32, 32, image, &label);
+    const qs_batch batch = {.input = {image}, .extent = {{32, 32}}, .target = &label};
+    assert_ok(qs_batch_fill(set, NULL, &index, 1, &batch));
 }
 
 /* Scores of a linear classifier, weights (values + 1, classes), the last row being the bias. */
@@ -105,7 +105,7 @@ static double linear_accuracy(const float *weights, const qs_dataset *set, int64
     for (int64_t i = 0; i < count; i++) {
         normalised(set, i, image);
         linear_scores(weights, image, scores);
-        right += largest(scores) == set->labels[i];
+        right += largest(scores) == classes_of(set)[i];
     }
     return (double)right / (double)count;
 }
@@ -118,7 +118,7 @@ TEST(beyond_a_linear_classifier) {
     for (int epoch = 0; epoch < 4; epoch++) {
         for (int64_t i = 0; i < count; i++) {
             normalised(&training, i, image);
-            linear_step(weights, image, training.labels[i], 3e-4f);
+            linear_step(weights, image, classes_of(&training)[i], 3e-4f);
         }
     }
     double seen = linear_accuracy(weights, &training, 1000), unseen = linear_accuracy(weights, &test, 1000);
@@ -131,13 +131,14 @@ TEST(beyond_a_linear_classifier) {
 /* A shape stands for a set that nobody has. */
 TEST(shape_alone) {
     static const char *const wrong[] = {"3x224x224", "3x224x224:0", "3x-2x3:4", "3x224x224:10 ", "03x2x2:2", "3x2x70000:2", "x"};
-    int channels, height, width, labels;
+    qs_data_description is;
     qs_dataset set;
-    assert_ok(qs_dataset_shape("3x224x160:1000", &channels, &height, &width, &labels));
-    assert_true(channels == 3 && height == 224 && width == 160 && labels == 1000);
+    assert_ok(qs_dataset_describe("3x224x160:1000", NULL, &is));
+    assert_true(is.inputs == 1 && is.input[0].extent[0] == 224 && is.input[0].extent[1] == 160 && is.input[0].extent[2] == 3);
+    assert_true(is.target.kind == QS_TARGET_CLASS && is.target.classes == 1000);
     assert_refused(qs_dataset_load("3x224x160:1000", NULL, QS_PART_TRAINING, 0, &set), QS_USAGE, "shape without images");
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
-        assert_int_equal(qs_dataset_shape(wrong[i], &channels, &height, &width, &labels), QS_USAGE);
+        assert_int_equal(qs_dataset_describe(wrong[i], NULL, &is), QS_USAGE);
 }
 
 TEST_MAIN_WITH(setup, teardown, has_its_counts, same_for_any_limit_and_threads, same_on_every_machine, constants_are_measured,

@@ -134,7 +134,8 @@ static void network_open(bench *b) {
     assert_ok(qs_allocate((size_t)set.count, sizeof *order, &order));
     qs_random_permutation(qs_random_key(b->job.seed, 0, 0, 0), set.count, order);
     const qs_augmentation augmentation = {.enabled = b->job.augmentation, .pad = 4, .seed = b->job.seed};
-    qs_batch_fill(&set, &augmentation, order, HALF, 32, 32, images, labels);
+    const qs_batch batch = {.input = {images}, .extent = {{32, 32}}, .target = labels};
+    assert_ok(qs_batch_fill(&set, &augmentation, order, HALF, &batch));
     for (int s = 0; s < HALF; s++)
         for (int i = 0; i < layers[0].inputs; i++)
             layers[0].src[s][i] = (double)images[s * layers[0].inputs + i];

@@ -74,8 +74,8 @@ static void images_load(const bench *b, layer *first, int32_t *labels) {
     assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, 0, &set));
     int64_t *order = calloc((size_t)set.count, sizeof *order);
     qs_random_permutation(qs_random_key(b->job.seed, 0, 0, 0), set.count, order);
-    const qs_augmentation none = {.enabled = false};
-    qs_batch_fill(&set, &none, order + HALF * qs_comm_rank(b->comm), HALF, set.height, set.width, images, labels);
+    const qs_batch batch = {.input = {images}, .extent = {{32, 32}}, .target = labels};
+    assert_ok(qs_batch_fill(&set, NULL, order + HALF * qs_comm_rank(b->comm), HALF, &batch));
     for (int s = 0; s < HALF; s++)
         for (int i = 0; i < first->inputs; i++)
             first->src[s][i] = (double)images[s * first->inputs + i];

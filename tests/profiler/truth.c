@@ -113,7 +113,8 @@ static double variance_by_hand(const bench *b) {
     assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, 0, &set));
     assert_ok(qs_allocate((size_t)set.count, sizeof *order, &order));
     qs_random_permutation(qs_random_key(b->job.seed, 0, 0, 0), set.count, order);
-    qs_batch_fill(&set, &(qs_augmentation){.enabled = false}, order, HALF, 32, 32, images, labels);
+    const qs_batch batch = {.input = {images}, .extent = {{32, 32}}, .target = labels};
+    assert_ok(qs_batch_fill(&set, NULL, order, HALF, &batch));
     for (int s = 0; s < HALF; s++) {
         double first[MOST], second[MOST], logits[MOST];
         float rounded[MOST];

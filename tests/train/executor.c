@@ -54,7 +54,8 @@ static void samples_are_loaded(void **state) {
     float expected[3 * 32 * 32 * 3];
     int32_t labels[3];
     assert_ok(qs_dataset_load("shapes", NULL, QS_PART_TRAINING, 8, &set));
-    qs_batch_fill(&set, NULL, indices, 3, 32, 32, expected, labels);
+    const qs_batch batch = {.input = {expected}, .extent = {{32, 32}}, .target = labels};
+    assert_ok(qs_batch_fill(&set, NULL, indices, 3, &batch));
     assert_ok(qs_executor_load(here->executor, here->graph, &set, NULL, indices, 3));
     float *images = buffer_read(here->executor, here->schedule, here->schedule->images);
     int32_t *loaded = buffer_read(here->executor, here->schedule, here->schedule->labels);

@@ -19,8 +19,7 @@ int64_t qs__probe_batch(int64_t batch) {
 static qs_status batch_fill(const qs__probe *probe, int64_t step) {
     const qs_dataset *set = &probe->training;
     const int64_t first = step * probe->batch;
-    const qs_augmentation augmentation = {
-        .enabled = probe->job.augmentation, .pad = set->height < 32 ? 2 : 4, .seed = probe->job.seed, .epoch = first / set->count};
+    const qs_augmentation augmentation = qs_augmentation_standard(set, probe->job.augmentation, probe->job.seed, first / set->count);
     for (int64_t i = 0; i < probe->batch; i++)
         probe->indices[i] = probe->order[(first + i) % set->count];
     return qs_executor_load(probe->executor, probe->graph, set, &augmentation, probe->indices, probe->batch);
@@ -88,9 +87,7 @@ qs_status qs__probe_program(qs__probe *probe) {
 /* ---- Start ------------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status data_load(qs__probe *probe, const char *data_folder) {
-    const qs_shape *input = &probe->graph->node[0].shape;
-    QS_TRY(qs_dataset_load(probe->job.dataset, data_folder, QS_PART_TRAINING, 0, &probe->training));
-    QS_TRY(qs_dataset_fit(&probe->training, (int)input->dim[1], (int)input->dim[2], (int)input->dim[3], probe->graph->classes));
+    QS_TRY(qs_job_samples(&probe->job, probe->graph, data_folder, QS_PART_TRAINING, 0, &probe->training));
     QS_TRY(qs_allocate((size_t)probe->training.count, sizeof *probe->order, &probe->order));
     QS_TRY(qs_allocate((size_t)probe->batch, sizeof *probe->indices, &probe->indices));
     qs_random_permutation(qs_random_key(probe->job.seed, 0, 0, 0), probe->training.count, probe->order);

@@ -1,41 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
-/* data: image sets, exact sharding, augmentation.
+/* data: sets of samples, exact sharding, batches.
  *
- * A set holds all its images in memory as unsigned bytes (N, H, W, C) with one label each. Sets are found by name (datasets.def): mnist,
- * fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is generated and always
- * there. Wrong files get an error that names file, byte offset (of the uncompressed data) and rule; nothing is ever half loaded. `shapes`
- * has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier (about 14
- * %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
+ * A sample has one or more inputs and one target; a set says in its description what they are: type and extents of each input, whether
+ * its length varies, what kind of target, and the unit in which people count its samples (images, tokens). Sets are found by name
+ * (datasets.def): mnist, fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is
+ * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; and a program makes a set of
+ * arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place and rule; nothing is ever half loaded.
+ *
+ * `shapes` has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier
+ * (about 14 %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
 #ifndef QSYNC_DATA_H
 #define QSYNC_DATA_H
 
 #include "qsync/base.h"
 
-typedef struct qs_dataset {
+/* ---- What samples are -------------------------------------------------------------------------------------------------------------- */
+
+enum { QS_DATA_MOST_INPUTS = 4, QS_DATA_MOST_RANK = 4, QS_DATA_MOST_CHANNELS = 4 };
+
+/* How a set stores the values of an input. Batches hold bytes as normalised fp32, the others as they are. */
+typedef enum qs_data_type { QS_DATA_U8, QS_DATA_I32, QS_DATA_F32 } qs_data_type;
+
+/* One tensor that every sample has. */
+typedef struct qs_data_input {
     char name[32];
-    int64_t count;
-    int channels, height, width, classes;
-    uint8_t *images;             /* (count, height, width, channels) */
-    uint8_t *labels;             /* (count) 0 .. classes-1 */
-    float mean[4], deviation[4]; /* per channel of images/255, for normalisation: constants of the set, taken from its training part */
-    bool flips;                  /* horizontal flips keep the label: used by the standard augmentation */
-} qs_dataset;
+    qs_data_type type;
+    int rank;                          /* 1 .. QS_DATA_MOST_RANK */
+    int64_t extent[QS_DATA_MOST_RANK]; /* of one sample; images are QS_DATA_U8 of rank 3: height, width, channels */
+    bool varies;                       /* the first extent is a bound: samples may be shorter, the set's `length` says by how much */
+    int32_t padding;                   /* of QS_DATA_I32: the value behind the end of a shorter sample */
+} qs_data_input;
+
+typedef enum qs_target_kind {
+    QS_TARGET_CLASS,              /* one class */
+    QS_TARGET_CLASS_PER_POSITION, /* a class for each of `extent` positions, `ignored` where none counts */
+    QS_TARGET_SPAN,               /* first and last of `extent` positions */
+    QS_TARGET_REAL,               /* `extent` real numbers */
+} qs_target_kind;
+
+typedef struct qs_data_target {
+    qs_target_kind kind;
+    int64_t classes; /* of the two kinds with classes: 0 .. classes - 1 */
+    int64_t extent;  /* positions or numbers; 1 for QS_TARGET_CLASS */
+    int32_t
+        ignored; /* of QS_TARGET_CLASS_PER_POSITION: a value that is no class, -1 for instance; positions behind a sample's end get it */
+} qs_data_target;
+
+typedef struct qs_data_description {
+    char name[64];
+    char unit[16]; /* plural, for texts: "images", "tokens" */
+    int inputs;
+    qs_data_input input[QS_DATA_MOST_INPUTS];
+    qs_data_target target;
+    /* Of images: normalisation, (byte / 255 - mean) / deviation per channel, constants taken from the training part; and whether a
+     * horizontal flip keeps the label. */
+    float mean[QS_DATA_MOST_CHANNELS], deviation[QS_DATA_MOST_CHANNELS];
+    bool flips;
+} qs_data_description;
+
+/* A name that stands for one sort of input: images of one size, channels last. */
+QS_API qs_data_input qs_data_image(int64_t height, int64_t width, int64_t channels);
+/* Numbers that a sample's target takes in memory: i32, or fp32 for QS_TARGET_REAL. */
+QS_API int64_t qs_target_values(const qs_data_target *target);
+/* Checks that a model whose inputs and target are `model` can be fed from the set: as many inputs of the same types; images of the same
+ * channels and no larger (smaller ones are centred in zero padding), other inputs no longer and equal beyond the first extent; a target of
+ * the same kind, with at least as many classes or positions, with just as many numbers. QS_MISMATCH says which figure is wrong. */
+QS_API qs_status qs_data_fit(const qs_data_description *set, const qs_data_description *model);
+
+/* ---- Sets --------------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum qs_part { QS_PART_TRAINING, QS_PART_TEST } qs_part;
 
+/* A part of a set. The arrays are the set's own; read them, do not change them. */
+typedef struct qs_dataset {
+    qs_data_description description;
+    int64_t count;
+    void *input[QS_DATA_MOST_INPUTS]; /* (count, extents) of the input's type; NULL where samples are decoded as they are read */
+    int32_t *length;                  /* (count) values along the first extent of inputs that vary; NULL where none does */
+    void *target;                     /* (count, qs_target_values) int32_t, or float for QS_TARGET_REAL */
+    qs_part part;
+    struct qs__image_files *files; /* of "folder:PATH" */
+} qs_dataset;
+
 /* Names of the sets, for lists; NULL past the end. */
 QS_API const char *qs_dataset_name_at(size_t index);
+/* What a set's samples are, without reading them. `folder` as below; needed only by "folder:PATH", whose sub-folders are counted.
+ * "3x224x224:1000" (channels, height, width, classes) is a set of which only that is known: for plans and predictions; loading it is
+ * QS_USAGE. */
+QS_API qs_status qs_dataset_describe(const char *name, const char *folder, qs_data_description *out);
 /* Loads a part of a set. `folder` holds the sets' folders or files (folder/fashion-mnist/train-images-idx3-ubyte.gz ...; the CIFAR-10
- * training part is whatever data_batch_N.bin[.gz] are there); NULL means the environment's QSYNC_DATA. `limit` > 0 keeps the first images
- * only (the file it falls in is still checked to its end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE otherwise, with a
- * hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release. */
+ * training part is whatever data_batch_N.bin[.gz] are there); NULL means the environment's QSYNC_DATA. `limit` > 0 keeps the first
+ * samples only (the file it falls in is still checked to its end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE
+ * otherwise, with a hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release.
+ *
+ * "folder:PATH[,size=N]": PATH/train/CLASS/ and PATH/val/CLASS/ (or test/), each with .jpg, .jpeg or .png files; PATH is absolute, or
+ * below the working folder, or below `folder`. The class is the place of its folder among the training part's, sorted by name. Only
+ * names are read at once (samples in order: the first image of each class, the second of each, ...); qs_batch_fill decodes on the
+ * threads of the pool. Images come out as N×N×3, N = 224: greys are repeated, transparency is dropped, CMYK is converted, 16 bits are
+ * cut to 8, no more than 2^27 pixels are taken. With augmentation a rectangle of 8 to 100 % of the area and 3:4 to 4:3 is cut at random,
+ * scaled, and mirrored with probability 1/2; without it the short side is scaled to 8/7 N and the middle cut out. Scaling is by a
+ * triangle as wide as the step between the new pixels (bilinear where it enlarges). */
 QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
+/* A set of a program's own arrays, which are copied: `count` samples, one array an input, lengths where an input varies (NULL otherwise).
+ * Checked: description, lengths, classes and positions. */
+QS_API qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t count, const void *const *input,
+                                      const int32_t *length, const void *target, qs_dataset *out);
 QS_API void qs_dataset_release(qs_dataset *dataset);
-/* Shape and classes of a set by name without reading it. "3x224x224:1000" (channels, height, width, classes) is a set of which only that is
- * known: for plans and predictions; loading it is QS_USAGE. */
-QS_API qs_status qs_dataset_shape(const char *name, int *channels, int *height, int *width, int *classes);
+/* A hash of the targets: what ranks compare to know that they hold the same set. */
+QS_API uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed);
 
-/* ---- Sharding ------------------------------------------------------------------------------------------------------- */
+/* ---- Sharding ----------------------------------------------------------------------------------------------------------------------- */
 /* One epoch is one permutation of the set (keyed by seed and epoch), cut into global steps of Σ batch[rank] samples; in each step the ranks
  * take consecutive pieces in rank order. Every sample is used exactly once an epoch; the last step may be smaller: its samples are dealt so
  * that ranks differ from their share by less than one sample. */
@@ -57,18 +131,28 @@ QS_API int64_t qs_sharding_steps(const qs_sharding *sharding);
 QS_API qs_status qs_sharding_step(qs_sharding *sharding, int64_t epoch, int64_t step, int rank, const int64_t **indices, int64_t *count,
                                   int64_t *first, int64_t *global_count);
 
-/* ---- Batches ----------------------------------------------------------------------------------------------------------- */
+/* ---- Batches ------------------------------------------------------------------------------------------------------------------------ */
 typedef struct qs_augmentation {
-    bool enabled;  /* zero-pad by `pad`, crop back at a random place, flip with probability 1/2 where the set allows */
+    bool enabled;  /* images in memory: zero-pad by `pad`, crop back at a random place, flip with probability 1/2 where the set allows */
     int pad;       /* 4 by default for 32×32, 2 for 28×28 */
     uint64_t seed; /* draws are keyed by (seed, epoch, sample index): the same for any rank or thread count */
     int64_t epoch;
 } qs_augmentation;
-/* Writes normalised images, fp32 (count, height, width, channels) channels last, and labels (count). When the set's images are smaller than
- * height×width they are centred in zero (mean) padding; larger ones are refused by qs_dataset_fit. */
-QS_API void qs_batch_fill(const qs_dataset *dataset, const qs_augmentation *augmentation, const int64_t *indices, int64_t count, int height,
-                          int width, float *images, int32_t *labels);
-/* Checks that a model input (channels, height, width, classes) can be fed from the set; QS_MISMATCH says which figure is wrong. */
-QS_API qs_status qs_dataset_fit(const qs_dataset *dataset, int channels, int height, int width, int classes);
+/* The augmentation that training uses for a set. */
+QS_API qs_augmentation qs_augmentation_standard(const qs_dataset *dataset, bool enabled, uint64_t seed, int64_t epoch);
+
+/* Host memory that a batch is written to. */
+typedef struct qs_batch {
+    void *input[QS_DATA_MOST_INPUTS];                       /* (count, extents) fp32 or int32_t; images fp32, channels last */
+    int64_t extent[QS_DATA_MOST_INPUTS][QS_DATA_MOST_RANK]; /* of one sample as the model takes it: at least the set's */
+    int32_t *length;                                        /* (count), or NULL where nobody asks */
+    void *target;                                           /* (count, values) int32_t, or float for QS_TARGET_REAL */
+    int64_t positions;                                      /* of QS_TARGET_CLASS_PER_POSITION: as the model has them, at least the set's */
+} qs_batch;
+/* Writes samples `indices` (count of them), on the threads of the pool. Images: normalised; where they are smaller than the batch's
+ * extent they are centred in zero (mean) padding. Other inputs: copied; behind a shorter sample stands the input's padding (0 for fp32).
+ * A set that qs_data_fit refuses must not come here. QS_BAD_FILE names an image that cannot be decoded. */
+QS_API qs_status qs_batch_fill(const qs_dataset *dataset, const qs_augmentation *augmentation, const int64_t *indices, int64_t count,
+                               const qs_batch *batch);
 
 #endif
