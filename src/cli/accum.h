@@ -2,6 +2,9 @@
 #ifndef QSYNC_CLI_ACCUM_H
 #define QSYNC_CLI_ACCUM_H
 
+#include <math.h>
+#include <string.h>
+
 #include "qsync/accumulator.h"
 #include "cli.h"
 
@@ -47,11 +50,23 @@ typedef struct accum_adder {
 } accum_adder;
 
 /* The first width whose exponent, moved by `sides` times its interval, is below the limit; 0: none of those measured. */
-int accum_width(const accum_adder *one, int order, double sides);
+static inline int accum_width(const accum_adder *one, int order, double sides) {
+    for (int b = 1; b <= QS_WIDEST_ADDER; b++) {
+        const measured exponent = one->point[b].exponent[order];
+        if (one->point[b].known && exponent.value + sides * exponent.interval < QS_ACCUMULATION_EXPONENT) return b;
+    }
+    return 0;
+}
+
 /* n (1 - VRR) as derived for an adder (qs_adder_exponent); NAN where nothing is. */
-double accum_derived_exponent(const accum_measurement *what, const qs_adder *adder, int order, int bits);
-/* The width that is derived for an adder (qs_adder_bits); 0: nothing is. */
-int accum_derived_width(const accum_measurement *what, const qs_adder *adder, int order);
+static inline double accum_derived_exponent(const accum_measurement *what, const qs_adder *adder, int order, int bits) {
+    const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
+    qs_accumulation sum = what->sum;
+    double exponent;
+    if (order == ORDER_NORMAL) sum.chunk = 0;
+    return qs_adder_exponent(adder, addends, &sum, bits, &exponent) == QS_OK ? exponent : NAN;
+}
+
 /* accum_measure.c: measures adders until each has the width that it needs, and prints or draws that beside the formula. */
 qs_status accum_measure(const accum_measurement *what);
 /* accum_picture.c: measured exponents of `adders` over the width, with intervals, beside the formula's. */

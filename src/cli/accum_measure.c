@@ -68,14 +68,6 @@ static qs_status round_run(measuring *all) {
     return QS_OK;
 }
 
-int accum_width(const accum_adder *one, int order, double sides) {
-    for (int b = 1; b <= QS_WIDEST_ADDER; b++) {
-        const measured exponent = one->point[b].exponent[order];
-        if (one->point[b].known && exponent.value + sides * exponent.interval < QS_ACCUMULATION_EXPONENT) return b;
-    }
-    return 0;
-}
-
 /* An adder is done with at the widths that are enough beyond doubt, and not before the formula's. */
 static bool is_done(const accum_adder *one, int at, int formula) {
     return at > formula && accum_width(one, ORDER_NORMAL, 1) && accum_width(one, ORDER_CHUNKED, 1);
@@ -120,15 +112,8 @@ static double formula_exponent(const accum_measurement *what, int order, int bit
     return bits >= sum.product_bits && qs_accumulation_exponent(&sum, bits, &exponent) == QS_OK ? exponent : NAN;
 }
 
-double accum_derived_exponent(const accum_measurement *what, const qs_adder *adder, int order, int bits) {
-    const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
-    qs_accumulation sum = what->sum;
-    double exponent;
-    if (order == ORDER_NORMAL) sum.chunk = 0;
-    return qs_adder_exponent(adder, addends, &sum, bits, &exponent) == QS_OK ? exponent : NAN;
-}
-
-int accum_derived_width(const accum_measurement *what, const qs_adder *adder, int order) {
+/* The width that is derived for an adder (qs_adder_bits); 0: nothing is. */
+static int accum_derived_width(const accum_measurement *what, const qs_adder *adder, int order) {
     const qs_addends addends = strcmp(what->addends, "normal") == 0 ? QS_ADDENDS_NORMAL : QS_ADDENDS_PRODUCTS;
     qs_accumulation sum = what->sum;
     int bits;
