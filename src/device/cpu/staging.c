@@ -42,7 +42,7 @@ static bool has_absmax(const qs_case *one) {
     return qs_case_position(one, QS_ABSMAX) >= 0 && qs__cpu_has(one, QS_ABSMAX);
 }
 
-float *qs__own_absmax(const qs__chain *chain, qs_role written) {
+float *qs__staged_absmax(const qs__chain *chain, qs_role written) {
     if (!has_absmax(&chain->one) || !is_native(qs__cpu_format(&chain->one, written))) return NULL;
     float *absmax = qs__cpu_data(chain, QS_ABSMAX);
     *absmax = 0;
@@ -55,7 +55,7 @@ static uint32_t bits_of(float value) {
     return bits;
 }
 
-void qs__own_absmax_raise(float *absmax, uint32_t largest) {
+void qs__staged_absmax_raise(float *absmax, uint32_t largest) {
     float found, known;
     if (!absmax) return;
     memcpy(&found, &largest, sizeof found);
@@ -80,7 +80,7 @@ static qs_status absmax_of_rounded(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call) {
+qs_status qs__staged_build(qs__chain *chain, const char *family, qs__call call) {
     const qs_case *one = &chain->one;
     bool reads = false, writes = false;
     for (int i = 0; i < one->operands; i++) {
@@ -104,29 +104,29 @@ static void *data_of(const qs__chain *chain, qs_role role, qs__type *type) {
     return is_native(format) ? chain->data[position] : chain->scratch + chain->wide[position];
 }
 
-qs__in qs__own_in(const qs__chain *chain, qs_role role) {
+qs__in qs__staged_in(const qs__chain *chain, qs_role role) {
     qs__in in;
     in.at = data_of(chain, role, &in.type);
     return in;
 }
 
-qs__out qs__own_out(const qs__chain *chain, qs_role role) {
+qs__out qs__staged_out(const qs__chain *chain, qs_role role) {
     qs__out out;
     out.at = data_of(chain, role, &out.type);
     return out;
 }
 
-qs__in qs__own_shift_in(qs__in array, int64_t elements) {
+qs__in qs__in_at(qs__in array, int64_t elements) {
     array.at = (const char *)array.at + elements * (int64_t)qs__type_bytes(array.type);
     return array;
 }
 
-qs__out qs__own_shift_out(qs__out array, int64_t elements) {
+qs__out qs__out_at(qs__out array, int64_t elements) {
     array.at = (char *)array.at + elements * (int64_t)qs__type_bytes(array.type);
     return array;
 }
 
-qs__rows qs__own_rows(const qs_case *one, qs_role role) {
+qs__rows qs__rows_of(const qs_case *one, qs_role role) {
     const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
     return (qs__rows){.rows = qs_shape_count(shape) / shape->dim[1], .channels = shape->dim[1]};
 }

@@ -10,23 +10,23 @@
 enum { QS__GRAIN = 16384 };
 
 /* Makes the chain: steps that widen what is read, `call`, steps that round what is written, under the name "own:<family>:<isa>". */
-qs_status qs__own_build(qs__chain *chain, const char *family, qs__call call);
+qs_status qs__staged_build(qs__chain *chain, const char *family, qs__call call);
 /* An operand as the kernel sees it. */
-qs__in qs__own_in(const qs__chain *chain, qs_role role);
-qs__out qs__own_out(const qs__chain *chain, qs_role role);
-qs__in qs__own_shift_in(qs__in array, int64_t elements);
-qs__out qs__own_shift_out(qs__out array, int64_t elements);
+qs__in qs__staged_in(const qs__chain *chain, qs_role role);
+qs__out qs__staged_out(const qs__chain *chain, qs_role role);
+qs__in qs__in_at(qs__in array, int64_t elements);
+qs__out qs__out_at(qs__out array, int64_t elements);
 
 /* The optional operand absmax, set to 0; NULL where it is absent, or where `written` goes through fp32 scratch: what is stored in the end
  * is looked at then. */
-float *qs__own_absmax(const qs__chain *chain, qs_role written);
+float *qs__staged_absmax(const qs__chain *chain, qs_role written);
 /* Raises it, unless it is NULL, to the bits of a magnitude (vector/kernels.h: `largest`); whichever thread comes first, the end is one. */
-void qs__own_absmax_raise(float *absmax, uint32_t largest);
+void qs__staged_absmax_raise(float *absmax, uint32_t largest);
 
 /* Rows × channels of an activation: channels-last storage. */
 typedef struct qs__rows {
     int64_t rows, channels;
 } qs__rows;
-qs__rows qs__own_rows(const qs_case *one, qs_role role);
+qs__rows qs__rows_of(const qs_case *one, qs_role role);
 
 #endif

@@ -33,7 +33,7 @@ static qs_random_stream stream_of(const qs_random_rows *rows, int64_t row) {
 }
 
 static const void *row_of(const job *j, int64_t row) {
-    return qs__own_shift_in(j->src, row * j->rows.per_row).at;
+    return qs__in_at(j->src, row * j->rows.per_row).at;
 }
 
 /* ---- Casts ---- */
@@ -82,7 +82,7 @@ static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-/* Own name: qs__own_build would round the result a second time. */
+/* Own name: qs__staged_build would round the result a second time. */
 qs_status qs__build_cast(qs__chain *chain) {
     if (!rows_are_bytes(&chain->one))
         return qs_fail(QS_UNSUPPORTED, "casts of samples from %s, whose samples begin within a byte",
@@ -135,7 +135,7 @@ static qs_status run_round(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-/* Own name: qs__own_build would widen the packed operand. */
+/* Own name: qs__staged_build would widen the packed operand. */
 qs_status qs__build_round(qs__chain *chain) {
     qs__chain_call(chain, run_round);
     snprintf(chain->name, sizeof chain->name, "own:round:%s", chain->cpu->kernels->name);
@@ -175,7 +175,7 @@ static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) 
 
 static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
-    job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__own_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
+    job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__staged_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
     qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
                         &j.quantizing);
     for_rows(&j.rows, quantize_rows, &j);
@@ -184,13 +184,13 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_quantize(qs__chain *chain) {
     const qs_attributes *with = &chain->one.attributes;
-    if (with->hadamard > 0) return qs__own_build(chain, "hadamard", qs__hadamard_quantize);
+    if (with->hadamard > 0) return qs__staged_build(chain, "hadamard", qs__hadamard_quantize);
     const bool columns = (with->axis == 1 && with->shifts == 0) || qs__cpu_has(&chain->one, QS_COLUMN_ABSMAX);
     if (columns && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
         return qs_fail(QS_UNSUPPORTED, "steps and maxima of columns are for fp32 values");
     if (!qs__cpu_has(&chain->one, QS_ABSMAX) && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
-        return qs__own_build(chain, "quantize", run_quantize_by_row);
-    return qs__own_build(chain, "quantize", run_quantize);
+        return qs__staged_build(chain, "quantize", run_quantize_by_row);
+    return qs__staged_build(chain, "quantize", run_quantize);
 }
 
 static void dequantize_rows(void *context, int64_t begin, int64_t end) {
@@ -238,7 +238,7 @@ static void dequantize_groups(void *context, int64_t begin, int64_t end) {
 static void run_dequantize_groups(const qs__chain *chain) {
     const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
     const float *step = qs__cpu_data(chain, QS_SRC_STEP);
-    job j = {.one = &chain->one, .src = qs__own_in(chain, QS_SRC), .dst = qs__own_out(chain, QS_DST).at};
+    job j = {.one = &chain->one, .src = qs__staged_in(chain, QS_SRC), .dst = qs__staged_out(chain, QS_DST).at};
     j.quantizing.channels = src->shape.dim[1];
     j.quantizing.codes = (qs_shift_codes){.format = src->format, .step = step[0], .group = qs__cpu_data(chain, QS_SRC_GROUP)};
     qs_parallel(qs_shape_count(&src->shape) / src->shape.dim[1], ROW_LIMIT / src->shape.dim[1] / 4 + 1, dequantize_groups, &j);
@@ -252,15 +252,15 @@ static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
     }
     job j = {.one = &chain->one,
              .rows = rows_of(&chain->one, QS_SRC_STEP),
-             .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST).at,
+             .src = qs__staged_in(chain, QS_SRC),
+             .dst = qs__staged_out(chain, QS_DST).at,
              .steps = qs__cpu_data(chain, QS_SRC_STEP)};
     for_rows(&j.rows, dequantize_rows, &j);
     return QS_OK;
 }
 
 qs_status qs__build_dequantize(qs__chain *chain) {
-    return qs__own_build(chain, "dequantize", run_dequantize);
+    return qs__staged_build(chain, "dequantize", run_dequantize);
 }
 
 /* ---- Extremes ---- */
@@ -276,7 +276,7 @@ static void absmax_rows(void *context, int64_t begin, int64_t end) {
 static void absmax_columns(const qs__chain *chain) {
     const int64_t channels = qs__cpu_count(&chain->one, QS_ABSMAX);
     const qs_channel_layout layout = {qs__cpu_count(&chain->one, QS_SRC) / channels, channels, 1};
-    const qs__in src = qs__own_in(chain, QS_SRC);
+    const qs__in src = qs__staged_in(chain, QS_SRC);
     const qs_format *symmetric = qs_format_of("int8");
     float *range = qs__cpu_data(chain, QS_ABSMAX);
     if (src.type == QS__BF16) {
@@ -294,28 +294,28 @@ static qs_status run_absmax(const qs__chain *chain, const qs_run *run) {
     }
     job j = {.one = &chain->one,
              .rows = rows_of(&chain->one, QS_ABSMAX),
-             .src = qs__own_in(chain, QS_SRC),
+             .src = qs__staged_in(chain, QS_SRC),
              .absmax = qs__cpu_data(chain, QS_ABSMAX)};
     for_rows(&j.rows, absmax_rows, &j);
     return QS_OK;
 }
 
 qs_status qs__build_absmax(qs__chain *chain) {
-    if (chain->one.attributes.hadamard > 0) return qs__own_build(chain, "hadamard", qs__hadamard_absmax);
-    return qs__own_build(chain, "absmax", run_absmax);
+    if (chain->one.attributes.hadamard > 0) return qs__staged_build(chain, "hadamard", qs__hadamard_absmax);
+    return qs__staged_build(chain, "absmax", run_absmax);
 }
 
 static qs_status run_finite_check(const qs__chain *chain, const qs_run *run) {
     (void)run;
     float absmax, *flag = qs__cpu_data(chain, QS_FLAG);
-    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_FLAG), .src = qs__own_in(chain, QS_SRC), .absmax = &absmax};
+    job j = {.one = &chain->one, .rows = rows_of(&chain->one, QS_FLAG), .src = qs__staged_in(chain, QS_SRC), .absmax = &absmax};
     for_rows(&j.rows, absmax_rows, &j);
     if (!isfinite(absmax)) *flag = 0;
     return QS_OK;
 }
 
 qs_status qs__build_finite_check(qs__chain *chain) {
-    return qs__own_build(chain, "finite_check", run_finite_check);
+    return qs__staged_build(chain, "finite_check", run_finite_check);
 }
 
 /* ---- Statistics ---- */

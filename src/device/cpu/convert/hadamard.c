@@ -23,7 +23,7 @@ struct job {
 
 static void values_load(const job *j, int64_t row, int64_t at, int64_t count, float *values) {
     const qs__transformed *in = j->in;
-    const void *from = qs__own_shift_in(in->src, row * in->rows.per_row + at).at;
+    const void *from = qs__in_at(in->src, row * in->rows.per_row + at).at;
     if (in->src.type == QS__BF16) {
         qs_convert_to_fp32(j->bfloat, count, from, values);
     } else {
@@ -98,7 +98,7 @@ void qs__transformed_quantize(const qs__transformed *values, const qs_quantizing
 
 static qs__transformed values_of(const qs__chain *chain, const qs_run *run) {
     const qs_attributes *with = &chain->one.attributes;
-    return (qs__transformed){qs__own_in(chain, QS_SRC), qs_op_random_rows(&chain->one, run), with->hadamard, with->axis == 0};
+    return (qs__transformed){qs__staged_in(chain, QS_SRC), qs_op_random_rows(&chain->one, run), with->hadamard, with->axis == 0};
 }
 
 qs_status qs__hadamard_absmax(const qs__chain *chain, const qs_run *run) {

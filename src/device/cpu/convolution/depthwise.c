@@ -99,8 +99,8 @@ static void strip_range(void *context, int64_t begin, int64_t end) {
     int64_t strips = strips_of(g), lines = strip_lines(g);
     for (int64_t strip = begin; strip < end; strip++) {
         int64_t image = strip / strips, first = strip % strips * lines;
-        qs__in src = qs__own_shift_in(j->src, image * g->height * g->width * g->channels);
-        qs__out dst = qs__own_shift_out(j->dst, image * g->out_height * g->out_width * g->channels);
+        qs__in src = qs__in_at(j->src, image * g->height * g->width * g->channels);
+        qs__out dst = qs__out_at(j->dst, image * g->out_height * g->out_width * g->channels);
         int64_t stop = first + lines < g->out_height ? first + lines : g->out_height;
         j->kernels->depthwise_lines(g, first, stop, src, j->weights, j->factor, j->shift, dst);
     }
@@ -116,8 +116,8 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const qs__geometry *g = &j->size;
     for (int64_t line = begin; line < end; line++) {
-        qs__in image = qs__own_shift_in(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
-        qs__out dst = qs__own_shift_out(j->dst, line * g->width * g->channels);
+        qs__in image = qs__in_at(j->diff, line / g->height * g->out_height * g->out_width * g->channels);
+        qs__out dst = qs__out_at(j->dst, line * g->width * g->channels);
         j->kernels->depthwise_gradient_line(g, line % g->height, image, j->weights, j->factor, dst);
     }
 }
@@ -127,8 +127,8 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     job j = {.kernels = chain->cpu->kernels,
              .size = qs__cpu_geometry(one),
-             .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST),
+             .src = qs__staged_in(chain, QS_SRC),
+             .dst = qs__staged_out(chain, QS_DST),
              .weights = turn_weights(chain, false),
              .factor = factors(chain),
              .shift = qs__cpu_data(chain, QS_BIAS)};
@@ -144,9 +144,9 @@ static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
     const bool same = size.stride[0] == 1;
     job j = {.kernels = chain->cpu->kernels,
              .size = same ? qs__geometry_turned(&size) : size,
-             .src = qs__own_in(chain, QS_DIFF_DST),
-             .diff = qs__own_in(chain, QS_DIFF_DST),
-             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .src = qs__staged_in(chain, QS_DIFF_DST),
+             .diff = qs__staged_in(chain, QS_DIFF_DST),
+             .dst = qs__staged_out(chain, QS_DIFF_SRC),
              .weights = turn_weights(chain, same),
              .factor = factors(chain)};
     if (same) {
@@ -238,5 +238,5 @@ qs_status qs__build_depthwise(qs__chain *chain) {
     chain->offset[0] = qs__chain_reserve(chain, channels * TAPS * (weights ? sizeof(int64_t) : sizeof(float)));
     chain->offset[1] = qs__chain_reserve(chain, channels * sizeof(float));
     const qs__call call = weights ? run_weight_gradient : qs__cpu_pass(&chain->one) == QS__FORWARD ? run_forward : run_input_gradient;
-    return qs__own_build(chain, "depthwise", call);
+    return qs__staged_build(chain, "depthwise", call);
 }

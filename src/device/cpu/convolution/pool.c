@@ -24,14 +24,14 @@ static qs__geometry geometry_of(const qs_case *one) {
 
 static qs__in image_of(const job *j, int64_t line) {
     const qs__geometry *p = &j->pool;
-    return qs__own_shift_in(j->src, line / p->out_height * p->height * p->width * p->channels);
+    return qs__in_at(j->src, line / p->out_height * p->height * p->width * p->channels);
 }
 
 static void maximum_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     int64_t length = j->pool.out_width * j->pool.channels;
     for (int64_t line = begin; line < end; line++) {
-        j->kernels->maximum_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length),
+        j->kernels->maximum_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__out_at(j->dst, line * length),
                                  j->mask ? j->mask + line * length : NULL);
     }
 }
@@ -40,7 +40,7 @@ static void mean_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     int64_t length = j->pool.out_width * j->pool.channels;
     for (int64_t line = begin; line < end; line++) {
-        j->kernels->mean_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__own_shift_out(j->dst, line * length));
+        j->kernels->mean_line(&j->pool, line % j->pool.out_height, image_of(j, line), qs__out_at(j->dst, line * length));
     }
 }
 
@@ -50,8 +50,8 @@ static void gradient_range(void *context, int64_t begin, int64_t end) {
     int64_t results = p->out_height * p->out_width * p->channels;
     for (int64_t line = begin; line < end; line++) {
         int64_t first = line / p->height * results;
-        j->kernels->gradient_line(p, line % p->height, qs__own_shift_in(j->src, first), j->mask ? j->mask + first : NULL,
-                                  qs__own_shift_out(j->dst, line * p->width * p->channels));
+        j->kernels->gradient_line(p, line % p->height, qs__in_at(j->src, first), j->mask ? j->mask + first : NULL,
+                                  qs__out_at(j->dst, line * p->width * p->channels));
     }
 }
 
@@ -61,8 +61,8 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     bool maximum = one->op == qs_op_of("max_pool");
     job j = {.kernels = chain->cpu->kernels,
              .pool = geometry_of(one),
-             .src = qs__own_in(chain, QS_SRC),
-             .dst = qs__own_out(chain, QS_DST),
+             .src = qs__staged_in(chain, QS_SRC),
+             .dst = qs__staged_out(chain, QS_DST),
              .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
     qs_parallel(j.pool.batch * j.pool.out_height, 1, maximum ? maximum_range : mean_range, &j);
     return QS_OK;
@@ -74,8 +74,8 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     bool maximum = one->op == qs_op_of("max_pool");
     job j = {.kernels = chain->cpu->kernels,
              .pool = geometry_of(one),
-             .src = qs__own_in(chain, QS_DIFF_DST),
-             .dst = qs__own_out(chain, QS_DIFF_SRC),
+             .src = qs__staged_in(chain, QS_DIFF_DST),
+             .dst = qs__staged_out(chain, QS_DIFF_SRC),
              .mask = maximum ? qs__cpu_data(chain, QS_MASK) : NULL};
     qs_parallel(j.pool.batch * j.pool.height, 1, gradient_range, &j);
     return QS_OK;
@@ -83,5 +83,5 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_pool(qs__chain *chain) {
     bool forward = !strcmp(chain->one.pass->name, "forward");
-    return qs__own_build(chain, chain->one.op->name, forward ? run_forward : run_backward);
+    return qs__staged_build(chain, chain->one.op->name, forward ? run_forward : run_backward);
 }

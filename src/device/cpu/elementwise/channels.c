@@ -96,7 +96,7 @@ static void shuffle_range(void *context, int64_t begin, int64_t end) {
 }
 
 static part part_of(const qs__chain *chain, qs_role role) {
-    return (part){qs__cpu_data(chain, role), qs__own_rows(&chain->one, role).channels * (qs__cpu_format(&chain->one, role)->bits / 8)};
+    return (part){qs__cpu_data(chain, role), qs__rows_of(&chain->one, role).channels * (qs__cpu_format(&chain->one, role)->bits / 8)};
 }
 
 /* Positions that one thread takes at least. */
@@ -107,14 +107,14 @@ static int64_t grain_of(int64_t bytes) {
 static qs_status run_concat(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.whole = part_of(chain, QS_DST), .first = part_of(chain, QS_SRC), .second = part_of(chain, QS_SRC2)};
-    qs_parallel(qs__own_rows(&chain->one, QS_DST).rows, grain_of(j.whole.bytes), join_range, &j);
+    qs_parallel(qs__rows_of(&chain->one, QS_DST).rows, grain_of(j.whole.bytes), join_range, &j);
     return QS_OK;
 }
 
 static qs_status run_concat_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.whole = part_of(chain, QS_DIFF_DST), .first = part_of(chain, QS_DIFF_SRC), .second = part_of(chain, QS_DIFF_SRC2)};
-    qs_parallel(qs__own_rows(&chain->one, QS_DIFF_DST).rows, grain_of(j.whole.bytes), part_range, &j);
+    qs_parallel(qs__rows_of(&chain->one, QS_DIFF_DST).rows, grain_of(j.whole.bytes), part_range, &j);
     return QS_OK;
 }
 
@@ -123,7 +123,7 @@ static qs_status run_slice(const qs__chain *chain, const qs_run *run) {
     const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
     job j = {.whole = part_of(chain, forward ? QS_SRC : QS_DIFF_SRC), .first = part_of(chain, forward ? QS_DST : QS_DIFF_DST)};
     j.offset = chain->one.attributes.offset * (chain->one.operand[0].format->bits / 8);
-    const int64_t rows = qs__own_rows(&chain->one, forward ? QS_DST : QS_DIFF_DST).rows;
+    const int64_t rows = qs__rows_of(&chain->one, forward ? QS_DST : QS_DIFF_DST).rows;
     qs_parallel(rows, grain_of(j.whole.bytes), forward ? take_range : put_range, &j);
     return QS_OK;
 }
@@ -133,7 +133,7 @@ static qs_status run_channel_shuffle(const qs__chain *chain, const qs_run *run) 
     (void)run;
     const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
     const qs_role from = forward ? QS_SRC : QS_DIFF_DST;
-    const qs__rows rows = qs__own_rows(&chain->one, from);
+    const qs__rows rows = qs__rows_of(&chain->one, from);
     const int64_t groups = chain->one.attributes.groups, members = rows.channels / groups;
     job j = {.first = part_of(chain, from), .second = part_of(chain, forward ? QS_DST : QS_DIFF_SRC)};
     j.groups = forward ? groups : members;

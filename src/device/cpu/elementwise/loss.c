@@ -71,7 +71,7 @@ static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
     const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_SRC)->shape;
     *j = (job){.classes = shape->dim[1],
                .counted = run->samples < shape->dim[0] ? run->samples : shape->dim[0],
-               .src = qs__own_in(chain, QS_SRC),
+               .src = qs__staged_in(chain, QS_SRC),
                .labels = qs__cpu_data(chain, QS_LABELS),
                .loss = (double *)(chain->scratch + chain->offset[0]),
                .factor = run->loss_scale / (double)run->global_samples};
@@ -102,7 +102,7 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     job j;
     QS_TRY(start(chain, run, &j));
-    j.dst = qs__own_out(chain, QS_DIFF_SRC);
+    j.dst = qs__staged_out(chain, QS_DIFF_SRC);
     qs_parallel(qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0], 8, gradient_rows, &j);
     return QS_OK;
 }
@@ -111,5 +111,5 @@ qs_status qs__build_loss(qs__chain *chain) {
     bool forward = !strcmp(chain->one.pass->name, "forward");
     size_t rows = (size_t)qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0];
     chain->offset[0] = qs__chain_reserve(chain, forward ? 2 * rows * sizeof(double) : 0);
-    return qs__own_build(chain, "softmax_cross_entropy", forward ? run_forward : run_backward);
+    return qs__staged_build(chain, "softmax_cross_entropy", forward ? run_forward : run_backward);
 }

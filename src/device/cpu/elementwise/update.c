@@ -34,5 +34,5 @@ static qs_status run_update(const qs__chain *chain, const qs_run *run) {
 }
 
 qs_status qs__build_update(qs__chain *chain) {
-    return qs__own_build(chain, chain->one.op->name, run_update);
+    return qs__staged_build(chain, chain->one.op->name, run_update);
 }

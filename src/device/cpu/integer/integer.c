@@ -37,7 +37,7 @@ static const uint8_t *groups_of(const qs__chain *chain, qs_role role) {
 
 /* diff_bias[o] = Σ codes × step 2^-group[o]; exact sums. Of samples that were transformed in blocks, the first of each tells its sum. */
 static void sum_bias(const qs__chain *chain, const qs__product_run *run) {
-    qs__rows size = qs__own_rows(&chain->one, QS_DIFF_DST);
+    qs__rows size = qs__rows_of(&chain->one, QS_DIFF_DST);
     const int block = chain->one.attributes.hadamard > 0 ? chain->one.attributes.hadamard : 1;
     const int64_t pixels = size.rows / qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape.dim[0];
     int64_t *sum = (int64_t *)(void *)(chain->scratch + chain->offset[1]);
@@ -65,7 +65,7 @@ static qs_status run_product(const qs__chain *chain, bool gathered) {
                            .left_step = *(const float *)qs__cpu_data(chain, roles.left_step),
                            .right_step = qs__cpu_data(chain, roles.right_step),
                            .right_steps = qs__cpu_count(one, roles.right_step),
-                           .result = qs__own_out(chain, roles.result).at,
+                           .result = qs__staged_out(chain, roles.result).at,
                            .scratch = chain->scratch + chain->offset[0]};
     if (product.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) run.bias = qs__cpu_data(chain, QS_BIAS);
     if (product.pass != QS__WEIGHT_GRADIENT) {
@@ -115,7 +115,7 @@ static qs_status build(qs__chain *chain, bool gathered) {
     chain->offset[0] = qs__chain_reserve(chain, weights ? qs__product_weights_scratch(&product, qs_threads())
                                                         : qs__product_rows_scratch(&product, qs_threads()));
     if (weights) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
-    QS_TRY(qs__own_build(chain, "integer", gathered ? run_gathered : run_integer));
+    QS_TRY(qs__staged_build(chain, "integer", gathered ? run_gathered : run_integer));
     chain->behind = gathered || is_behind(chain, &product);
     snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);
     return QS_OK;

@@ -44,7 +44,7 @@ enum { ROWS, OTHER }; /* the factors, as in qs__narrow_rule.scale */
 /* Elements from `first` on; false where some are not finite. */
 static bool read_factors(const job *j, int factor, int64_t first, int64_t count, void *to) {
     const qs__narrow_rule *rule = &j->plan->rule;
-    return j->kernels->narrow_read[rule->lanes](count, qs__own_shift_in(j->in[factor], first), rule->scale[factor], to);
+    return j->kernels->narrow_read[rule->lanes](count, qs__in_at(j->in[factor], first), rule->scale[factor], to);
 }
 
 /* ---- Weights: blocks of columns, [group][block][product][QS__NARROW_COLUMNS] --------------------------------------------------------- */
@@ -257,7 +257,7 @@ static void add_bias(const job *j, int64_t sample, double *bias) {
     for (int64_t pixel = sample * p->pixels; pixel < (sample + 1) * p->pixels; pixel++)
         for (int64_t c = 0; c < p->columns; c += QS__NARROW_COLUMNS) {
             const int64_t count = p->columns - c < QS__NARROW_COLUMNS ? p->columns - c : QS__NARROW_COLUMNS;
-            qs_convert_to_fp32(format, count, qs__own_shift_in(j->in[OTHER], pixel * p->columns + c).at, value);
+            qs_convert_to_fp32(format, count, qs__in_at(j->in[OTHER], pixel * p->columns + c).at, value);
             for (int64_t i = 0; i < count; i++)
                 bias[c + i] += (double)value[i];
         }
@@ -298,7 +298,7 @@ typedef struct magnitudes {
 static void magnitudes_range(void *context, int64_t begin, int64_t end) {
     magnitudes *m = context;
     uint32_t largest = 0, least = 0, known = m->largest;
-    m->kernels->magnitudes(end - begin, qs__own_shift_in(m->in, begin), &largest, &least);
+    m->kernels->magnitudes(end - begin, qs__in_at(m->in, begin), &largest, &least);
     while (largest > known && !atomic_compare_exchange_weak(&m->largest, &known, largest))
         ;
     known = m->least;
@@ -307,7 +307,7 @@ static void magnitudes_range(void *context, int64_t begin, int64_t end) {
 }
 
 static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
-    magnitudes m = {.kernels = chain->cpu->kernels, .in = qs__own_in(chain, role)};
+    magnitudes m = {.kernels = chain->cpu->kernels, .in = qs__staged_in(chain, role)};
     qs_parallel(qs_shape_count(&qs__cpu_operand(&chain->one, role)->shape), QS__GRAIN, magnitudes_range, &m);
     return qs__narrow_range_of(m.largest, m.least);
 }
@@ -332,7 +332,7 @@ static job start_job(const qs__chain *chain, const qs_run *run, const qs__narrow
                  .one = &chain->one,
                  .run = run,
                  .kernels = chain->cpu->kernels,
-                 .in = {qs__own_in(chain, rows), qs__own_in(chain, other)},
+                 .in = {qs__staged_in(chain, rows), qs__staged_in(chain, other)},
                  .scratch = chain->scratch + chain->offset[0]};
 }
 
@@ -341,7 +341,7 @@ static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
     const qs_role rows = forward ? QS_SRC : QS_DIFF_DST;
     const qs__narrow_plan plan = settle(chain, rows, QS_WEIGHTS);
     job j = start_job(chain, run, &plan, rows, QS_WEIGHTS);
-    j.dst = qs__own_out(chain, forward ? QS_DST : QS_DIFF_SRC);
+    j.dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC);
     j.bias = forward ? qs__cpu_data(chain, QS_BIAS) : NULL;
     qs__narrow_piece *piece = (qs__narrow_piece *)(j.scratch + plan.pieces);
     qs__narrow_grid_pieces(&plan, piece);
@@ -354,7 +354,7 @@ static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
 static qs_status run_weight_pass(const qs__chain *chain, const qs_run *run) {
     const qs__narrow_plan plan = settle(chain, QS_SRC, QS_DIFF_DST);
     job j = start_job(chain, run, &plan, QS_SRC, QS_DIFF_DST);
-    j.dst = qs__own_out(chain, QS_DIFF_WEIGHTS);
+    j.dst = qs__staged_out(chain, QS_DIFF_WEIGHTS);
     j.diff_bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     qs_parallel(plan.slots, 1, weight_slots, &j);
     return QS_OK;
@@ -369,5 +369,5 @@ qs_status qs__build_narrow(qs__chain *chain) {
     const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes == QS__NARROW_FLOATS ? lanes : QS__NARROW_DOUBLES, threads);
     chain->offset[0] = qs__chain_reserve(chain, plan.scratch_bytes);
     chain->offset[1] = (size_t)threads; /* the number that scratch is made for */
-    return qs__own_build(chain, families[lanes], plan.pass == QS__WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
+    return qs__staged_build(chain, families[lanes], plan.pass == QS__WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
 }

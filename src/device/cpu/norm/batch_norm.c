@@ -38,11 +38,11 @@ typedef struct job {
 
 static job start(const qs__chain *chain) {
     job j = {
-        .chain = chain, .norm = chain->one.op->norm, .kernels = chain->cpu->kernels, .size = qs__own_rows(&chain->one, QS_SRC), .step = 1};
+        .chain = chain, .norm = chain->one.op->norm, .kernels = chain->cpu->kernels, .size = qs__rows_of(&chain->one, QS_SRC), .step = 1};
     const int64_t channels = j.size.channels, chunks = (j.size.rows + QS__CHUNK_ROWS - 1) / QS__CHUNK_ROWS;
     j.slot_rows = (chunks + SLOTS - 1) / SLOTS * QS__CHUNK_ROWS;
     j.slots = (j.size.rows + j.slot_rows - 1) / j.slot_rows;
-    j.src = qs__own_in(chain, QS_SRC);
+    j.src = qs__staged_in(chain, QS_SRC);
     if (j.norm->quantized) j.step = (double)*(const float *)qs__cpu_data(chain, QS_SRC_STEP);
     if (qs_case_position(&chain->one, QS_MASK) >= 0) j.mask = qs__cpu_data(chain, QS_MASK);
     for (int i = 0; i < SUMS; i++)
@@ -60,8 +60,8 @@ static qs__norm_block block_of(const job *j, int64_t row, int64_t rows) {
     const int64_t at = row * j->size.channels, count = j->size.rows * j->size.channels;
     return (qs__norm_block){.rows = rows,
                             .channels = j->size.channels,
-                            .src = qs__own_shift_in(j->src, at),
-                            .diff = j->diff.at ? qs__own_shift_in(j->diff, at) : j->diff,
+                            .src = qs__in_at(j->src, at),
+                            .diff = j->diff.at ? qs__in_at(j->diff, at) : j->diff,
                             .mask = j->mask,
                             .first = at,
                             .mask_bytes = (count + 7) / 8,
@@ -130,7 +130,7 @@ static void moments_slots(void *context, int64_t begin, int64_t end) {
         memset(squares, 0, (size_t)channels * sizeof *squares);
         for (int64_t row = first; row < stop; row += QS__CHUNK_ROWS) {
             int64_t rows = stop - row < QS__CHUNK_ROWS ? stop - row : QS__CHUNK_ROWS;
-            j->kernels->moments(rows, channels, qs__own_shift_in(j->src, row * channels), mean, square);
+            j->kernels->moments(rows, channels, qs__in_at(j->src, row * channels), mean, square);
             merge(channels, (double)(row - first), (double)rows, mean, square, means, squares);
         }
     }
@@ -154,7 +154,7 @@ static void combine_moments(const job *j) {
 /* ---- Statistics: exact means into sum[0], rounded ones into means, spreads ---- */
 
 static void chunk_values(const job *j, int64_t row, int64_t rows, float *out) {
-    j->kernels->column_sums(rows, j->size.channels, qs__own_shift_in(j->src, row * j->size.channels), out);
+    j->kernels->column_sums(rows, j->size.channels, qs__in_at(j->src, row * j->size.channels), out);
 }
 
 static void chunk_distances(const job *j, int64_t row, int64_t rows, float *out) {
@@ -262,7 +262,7 @@ void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out ds
 static bool normalize_relu(const job *j, int64_t begin, int64_t end, uint32_t *largest) {
     const qs__norm_block block = block_of(j, begin, end - begin);
     return j->kernels->normalize_relu(&block, j->factor, j->offset, (float)j->chain->one.attributes.ceiling,
-                                      j->mask ? j->mask + block.first / 8 : NULL, qs__own_shift_out(j->dst, block.first), largest);
+                                      j->mask ? j->mask + block.first / 8 : NULL, qs__out_at(j->dst, block.first), largest);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
@@ -273,12 +273,11 @@ static void normalize_rows(void *context, int64_t begin, int64_t end) {
     if (relu && normalize_relu(j, begin, end, wanted)) begin = end;
     for (int64_t row = begin; row < end; row += most) {
         const int64_t at = row * j->size.channels, rows = end - row < most ? end - row : most;
-        const qs__out dst = qs__own_shift_out(j->dst, at);
-        j->kernels->normalize(rows, j->size.channels, qs__own_shift_in(j->src, at), j->mean, j->factor, j->offset, dst,
-                              relu ? NULL : wanted);
+        const qs__out dst = qs__out_at(j->dst, at);
+        j->kernels->normalize(rows, j->size.channels, qs__in_at(j->src, at), j->mean, j->factor, j->offset, dst, relu ? NULL : wanted);
         if (relu) qs__norm_relu(j->chain, at, rows * j->size.channels, dst, wanted);
     }
-    qs__own_absmax_raise(j->absmax, largest);
+    qs__staged_absmax_raise(j->absmax, largest);
 }
 
 int64_t qs__norm_grain(int64_t channels) {
@@ -297,8 +296,8 @@ static void normalize(job *j) {
         offset[c] = (float)j->scales[c];
     j->factor = factor;
     j->offset = offset;
-    j->dst = qs__own_out(j->chain, QS_DST);
-    j->absmax = qs__own_absmax(j->chain, QS_DST);
+    j->dst = qs__staged_out(j->chain, QS_DST);
+    j->absmax = qs__staged_absmax(j->chain, QS_DST);
     qs_parallel(j->size.rows, qs__norm_grain(j->size.channels), normalize_rows, j);
 }
 
@@ -370,33 +369,33 @@ static void gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const qs__norm_block block = block_of(j, begin, end - begin);
     uint32_t largest = 0;
-    j->kernels->gradient_rows(&block, j->factor, j->offset, j->slope, qs__own_shift_out(j->dst, begin * j->size.channels),
+    j->kernels->gradient_rows(&block, j->factor, j->offset, j->slope, qs__out_at(j->dst, begin * j->size.channels),
                               j->absmax ? &largest : NULL);
-    qs__own_absmax_raise(j->absmax, largest);
+    qs__staged_absmax_raise(j->absmax, largest);
 }
 
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = start(chain);
-    j.diff = qs__own_in(chain, QS_DIFF_DST);
+    j.diff = qs__staged_in(chain, QS_DIFF_DST);
     mean_read(&j);
     sum_rows(&j, j.norm->absolute ? 3 : 2, chunk_gradients);
     finish_gradient(&j);
-    j.dst = qs__own_out(chain, QS_DIFF_SRC);
-    j.absmax = qs__own_absmax(chain, QS_DIFF_SRC);
+    j.dst = qs__staged_out(chain, QS_DIFF_SRC);
+    j.absmax = qs__staged_absmax(chain, QS_DIFF_SRC);
     qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), gradient_rows, &j);
     return QS_OK;
 }
 
 qs_status qs__build_norm(qs__chain *chain) {
     const char *pass = chain->one.pass->name;
-    size_t channels = (size_t)qs__own_rows(&chain->one, QS_SRC).channels;
+    size_t channels = (size_t)qs__rows_of(&chain->one, QS_SRC).channels;
     chain->offset[0] = qs__chain_reserve(chain, SUMS * SLOTS * channels * sizeof(double));
     chain->offset[1] = qs__chain_reserve(chain, SUMS * SLOTS * channels * sizeof(float));
     chain->offset[2] = qs__chain_reserve(chain, VECTORS * channels * sizeof(float));
     chain->offset[3] = qs__chain_reserve(chain, DOUBLES * channels * sizeof(double));
-    return qs__own_build(chain, chain->one.op->name,
-                         !strcmp(pass, "forward")     ? run_forward
-                         : !strcmp(pass, "inference") ? run_inference
-                                                      : run_backward);
+    return qs__staged_build(chain, chain->one.op->name,
+                            !strcmp(pass, "forward")     ? run_forward
+                            : !strcmp(pass, "inference") ? run_inference
+                                                         : run_backward);
 }

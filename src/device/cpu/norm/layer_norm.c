@@ -27,7 +27,7 @@ typedef struct job {
 static const float *vector_of(const qs__chain *chain, qs_role role, int place) {
     const float *given = qs__cpu_data(chain, role);
     if (!chain->one.op->norm->quantized) return given;
-    const int64_t channels = qs__own_rows(&chain->one, QS_SRC).channels;
+    const int64_t channels = qs__rows_of(&chain->one, QS_SRC).channels;
     float *rounded = (float *)(chain->scratch + chain->offset[2]) + place * channels;
     double *exact = (double *)(chain->scratch + chain->offset[3]);
     for (int64_t c = 0; c < channels; c++)
@@ -39,10 +39,10 @@ static const float *vector_of(const qs__chain *chain, qs_role role, int place) {
 }
 
 static job start(const qs__chain *chain) {
-    job j = {.chain = chain, .norm = chain->one.op->norm, .size = qs__own_rows(&chain->one, QS_SRC)};
+    job j = {.chain = chain, .norm = chain->one.op->norm, .size = qs__rows_of(&chain->one, QS_SRC)};
     j.slot_rows = ((j.size.rows + SLOTS - 1) / SLOTS + 7) / 8 * 8;
     j.slots = (j.size.rows + j.slot_rows - 1) / j.slot_rows;
-    j.src = qs__own_in(chain, QS_SRC);
+    j.src = qs__staged_in(chain, QS_SRC);
     j.step = j.norm->quantized ? (double)*(const float *)qs__cpu_data(chain, QS_SRC_STEP) : 1;
     j.scale = vector_of(chain, QS_SCALE, 0);
     if (qs_case_position(&chain->one, QS_MEAN) < 0) return j;
@@ -55,7 +55,7 @@ static qs__norm_block block_of(const job *j, int64_t row, int64_t rows, const fl
     const int64_t at = row * j->size.channels, count = j->size.rows * j->size.channels;
     return (qs__norm_block){.rows = rows,
                             .channels = j->size.channels,
-                            .src = qs__own_shift_in(j->src, at),
+                            .src = qs__in_at(j->src, at),
                             .first = at,
                             .mask_bytes = (count + 7) / 8,
                             .mean = mean,
@@ -99,7 +99,7 @@ static void block_normalize(const job *j, int64_t row, int64_t rows) {
     row_terms of;
     const qs__norm_block block = block_of(j, row, rows, of.mean);
     const qs__layer_terms terms = {.scale = j->scale, .shift = j->shift, .inverse = of.inverse, .unit = of.unit};
-    const qs__out dst = qs__own_shift_out(j->dst, block.first);
+    const qs__out dst = qs__out_at(j->dst, block.first);
     const bool relu = j->chain->one.attributes.relu;
     uint32_t largest = 0, *wanted = j->absmax ? &largest : NULL;
     statistics(j, &block, &of, spread);
@@ -107,7 +107,7 @@ static void block_normalize(const job *j, int64_t row, int64_t rows) {
     if (j->mean) worth(j, rows, of.mean, j->mean + row);
     j->chain->cpu->kernels->layer_normalize(&block, &terms, dst, relu ? NULL : wanted);
     if (relu) qs__norm_relu(j->chain, block.first, rows * j->size.channels, dst, wanted);
-    qs__own_absmax_raise(j->absmax, largest);
+    qs__staged_absmax_raise(j->absmax, largest);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end) {
@@ -122,8 +122,8 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = start(chain);
     j.shift = vector_of(chain, QS_SHIFT, 1);
-    j.dst = qs__own_out(chain, QS_DST);
-    j.absmax = qs__own_absmax(chain, QS_DST);
+    j.dst = qs__staged_out(chain, QS_DST);
+    j.absmax = qs__staged_absmax(chain, QS_DST);
     qs_parallel(j.size.rows, qs__norm_grain(j.size.channels), normalize_rows, &j);
     return QS_OK;
 }
@@ -142,13 +142,13 @@ static void block_gradient(const job *j, int64_t row, int64_t rows, float *chunk
     qs__norm_block block = block_of(j, row, rows, of.mean);
     const qs__layer_terms terms = {.scale = j->scale, .inverse = of.inverse, .unit = of.unit};
     means_read(j, rows, j->mean + row, of.mean);
-    block.diff = qs__own_shift_in(j->diff, block.first);
+    block.diff = qs__in_at(j->diff, block.first);
     block.mask = j->chain->one.attributes.relu ? qs__cpu_data(j->chain, QS_MASK) : NULL;
     uint32_t largest = 0;
     inverse_find(j, rows, j->spread + row, &of);
-    j->chain->cpu->kernels->layer_gradient(&block, &terms, chunk, chunk + j->size.channels, qs__own_shift_out(j->dst, block.first),
+    j->chain->cpu->kernels->layer_gradient(&block, &terms, chunk, chunk + j->size.channels, qs__out_at(j->dst, block.first),
                                            j->absmax ? &largest : NULL);
-    qs__own_absmax_raise(j->absmax, largest);
+    qs__staged_absmax_raise(j->absmax, largest);
 }
 
 static void gradient_slots(void *context, int64_t begin, int64_t end) {
@@ -183,9 +183,9 @@ static void parameters_finish(const job *j) {
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = start(chain);
-    j.diff = qs__own_in(chain, QS_DIFF_DST);
-    j.dst = qs__own_out(chain, QS_DIFF_SRC);
-    j.absmax = qs__own_absmax(chain, QS_DIFF_SRC);
+    j.diff = qs__staged_in(chain, QS_DIFF_DST);
+    j.dst = qs__staged_out(chain, QS_DIFF_SRC);
+    j.absmax = qs__staged_absmax(chain, QS_DIFF_SRC);
     j.sums = (double *)(chain->scratch + chain->offset[0]);
     j.chunk = (float *)(chain->scratch + chain->offset[1]);
     qs_parallel(j.slots, 1, gradient_slots, &j);
@@ -195,7 +195,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_layer_norm(qs__chain *chain) {
     const bool backward = strcmp(chain->one.pass->name, "backward") == 0;
-    const size_t channels = (size_t)qs__own_rows(&chain->one, QS_SRC).channels, values = SLOTS * SUMS * channels;
+    const size_t channels = (size_t)qs__rows_of(&chain->one, QS_SRC).channels, values = SLOTS * SUMS * channels;
     if (backward) {
         chain->offset[0] = qs__chain_reserve(chain, values * sizeof(double));
         chain->offset[1] = qs__chain_reserve(chain, values * sizeof(float));
@@ -204,5 +204,5 @@ qs_status qs__build_layer_norm(qs__chain *chain) {
         chain->offset[2] = qs__chain_reserve(chain, 2 * channels * sizeof(float));
         chain->offset[3] = qs__chain_reserve(chain, channels * sizeof(double));
     }
-    return qs__own_build(chain, chain->one.op->name, backward ? run_backward : run_forward);
+    return qs__staged_build(chain, chain->one.op->name, backward ? run_backward : run_forward);
 }
