@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, which nodes need
- * no kernel (other names of their input, and relus that the normalisation before them does), and its signature. */
+/* What others ask a graph: depths, shapes for a batch, nodes by name, parameters by role, which nodes need no kernel (other names of their
+ * input, and relus that the normalisation before them does), its signature, and what a node costs on paper: cases of its passes for a
+ * batch, FLOPs, and the bytes it keeps from forward to backward. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph_internal.h"
@@ -105,4 +107,186 @@ const char *qs_graph_signature(const qs_graph *graph, char *buffer) {
     }
     snprintf(buffer, 32, "xxh64:%016" PRIx64, hash);
     return buffer;
+}
+
+/* ---- Operands of a node's passes ------------------------------------------------------------------------------------------ */
+
+bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_operand *operand, int64_t batch, qs_shape *out) {
+    const qs_node *one = &graph->node[node];
+    const qs_parameter *parameter = qs_graph_parameter(graph, node, operand->role);
+    switch (operand->source) {
+    case QS_FROM_INPUT:
+    case QS_TO_INPUT_GRADIENT:
+        *out = qs_graph_shape(graph, one->input[operand->of], batch);
+        return true;
+    case QS_TO_OUTPUT:
+    case QS_FROM_GRADIENT:
+        *out = qs_graph_shape(graph, node, batch);
+        return true;
+    case QS_FROM_FORWARD:
+    case QS_TO_BACKWARD:
+        *out = qs_graph_shape(graph, node, batch);
+        *out = one->op->beside(one->op, operand->role, out);
+        return true;
+    case QS_FROM_LABELS:
+        *out = qs_shape_of(1, batch);
+        return true;
+    case QS_TO_LOSS:
+        *out = qs_shape_of(1, (int64_t)2);
+        return true;
+    default:
+        if (parameter) *out = parameter->shape;
+        return parameter != NULL;
+    }
+}
+
+/* A result beside the output that this node's forward pass does not write. */
+static bool is_left_out(const qs_node *node, const qs_pass_operand *operand) {
+    const bool beside = operand->source == QS_TO_BACKWARD || operand->source == QS_FROM_FORWARD;
+    return beside && !qs_op_keeps(node->op, &node->attributes, operand);
+}
+
+qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pass, int64_t batch) {
+    const qs_node *of = &graph->node[node];
+    qs_case one = qs_case_start(of->op, pass, &of->attributes);
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_format *format = qs_role_format(pass->operand[i].role);
+        qs_shape shape;
+        if (is_left_out(of, &pass->operand[i]) || !qs_graph_operand_shape(graph, node, &pass->operand[i], batch, &shape)) continue;
+        qs_case_bind(&one, pass->operand[i].role, shape, format ? format : qs_format_of("fp32"));
+    }
+    return one;
+}
+
+/* ---- FLOPs ------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t trained_parameters(const qs_graph *graph, const qs_node *node) {
+    int64_t count = 0;
+    for (int i = 0; i < node->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
+        if (parameter->gradient != QS_ROLE_COUNT) count += qs_shape_count(&parameter->shape);
+    }
+    return count;
+}
+
+static bool passes_gradient_on(const bool *needed, const qs_node *node) {
+    for (int k = 0; k < node->inputs; k++) {
+        if (needed[node->input[k]]) return true;
+    }
+    return false;
+}
+
+void qs_graph_gradients(const qs_graph *graph, bool *needed) {
+    for (int i = 0; i < graph->nodes; i++) {
+        const qs_node *node = &graph->node[i];
+        needed[i] = passes_gradient_on(needed, node) || trained_parameters(graph, node) > 0;
+    }
+}
+
+/* A backward pass runs when something wants what it writes: a parameter, or an input that a gradient flows on to. */
+static bool trains_with(const qs_pass *pass, bool gradient_on) {
+    if (strcmp(pass->name, "inference") == 0) return false;
+    for (int i = 0; i < pass->operands; i++)
+        if (qs_pass_writes(pass, i) && (pass->operand[i].source != QS_TO_INPUT_GRADIENT || gradient_on)) return true;
+    return false;
+}
+
+static void count_flops(const qs_graph *graph, int node, int64_t batch, bool gradient_on, qs_node_summary *out) {
+    const qs_op *op = graph->node[node].op;
+    for (int i = 0; i < op->passes; i++) {
+        if (!trains_with(&op->pass[i], gradient_on)) continue;
+        qs_case one = qs_graph_case(graph, node, &op->pass[i], batch);
+        double flops = qs_case_flops(&one);
+        out->total_flops += flops;
+        if (strcmp(op->pass[i].name, "forward") == 0) out->forward_flops = flops;
+    }
+}
+
+/* ---- Saved bytes --------------------------------------------------------------------------------------------------------------- */
+
+/* The node whose memory a node's output lies in. */
+static int producer(const qs_graph *graph, int node) {
+    while (graph->node[node].op && graph->node[node].op->alias) {
+        node = graph->node[node].input[0];
+    }
+    return node;
+}
+
+static const qs_format *saved_format(const qs_op *op, const qs_format *compute, const qs_format *storage) {
+    if (op->kind == QS_FIXED) return qs_format_of("fp32");
+    if (op->norm && op->norm->quantized) return qs_format_of("int8");
+    return op->kind == QS_ADJUSTABLE ? compute : storage;
+}
+
+/* True when an earlier node, or this one as an earlier input, saves the same tensor in the same format. */
+static bool saved_before(const qs_graph *graph, int node, int input, const qs_format *compute, const qs_format *storage) {
+    const int tensor = producer(graph, graph->node[node].input[input]);
+    const qs_format *format = saved_format(graph->node[node].op, compute, storage);
+    for (int i = 1; i <= node; i++) {
+        const qs_node *other = &graph->node[i];
+        for (int k = 0; k < (i == node ? input : other->inputs); k++)
+            if (qs_op_saves(other->op, k) && producer(graph, other->input[k]) == tensor &&
+                saved_format(other->op, compute, storage) == format)
+                return true;
+    }
+    return false;
+}
+
+/* Inputs that backward passes read, and what the forward pass writes for them beside its output: masks, mean and variance. */
+static int64_t saved_bytes(const qs_graph *graph, int node, int64_t batch, const qs_format *compute, const qs_format *storage) {
+    const qs_node *one = &graph->node[node];
+    const qs_pass *forward = qs_op_pass(one->op, "forward");
+    int64_t bytes = 0;
+    for (int i = 0; forward && i < forward->operands; i++) {
+        const qs_pass_operand *operand = &forward->operand[i];
+        qs_shape shape;
+        if (operand->source != QS_TO_BACKWARD || is_left_out(one, operand)) continue;
+        qs_graph_operand_shape(graph, node, operand, batch, &shape);
+        bytes += (int64_t)qs_tensor_bytes(&shape, qs_role_format(operand->role));
+    }
+    for (int k = 0; k < one->inputs; k++) {
+        const qs_shape src = qs_graph_shape(graph, one->input[k], batch);
+        if (qs_op_saves(one->op, k) && !saved_before(graph, node, k, compute, storage))
+            bytes += (int64_t)qs_tensor_bytes(&src, saved_format(one->op, compute, storage));
+    }
+    return bytes;
+}
+
+/* ---- Summary -------------------------------------------------------------------------------------------------------------------- */
+
+static const char *kind_name(const qs_op *op) {
+    if (!op) return "input";
+    return op->kind == QS_ADJUSTABLE ? "adjustable" : op->kind == QS_DEPENDENT ? "dependent" : "fixed";
+}
+
+static qs_status check_batch(const qs_graph *graph, int64_t batch) {
+    for (int i = 0; i < graph->nodes; i++) {
+        qs_shape shape = qs_graph_shape(graph, i, batch);
+        QS_TRY(qs_fail_within(qs_shape_check(&shape, graph->node[i].name), "a batch of %" PRId64, batch));
+    }
+    return QS_OK;
+}
+
+qs_status qs_graph_summarize(const qs_graph *graph, int64_t batch, const qs_format *compute, const qs_format *storage,
+                             qs_node_summary *out) {
+    QS_TRY(check_batch(graph, batch));
+    bool *needed = NULL;
+    int *depth = NULL;
+    qs_status status;
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *needed, &needed));
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *depth, &depth));
+    qs_graph_gradients(graph, needed);
+    qs_graph_depths(graph, depth);
+    for (int i = 0; i < graph->nodes; i++) {
+        const qs_node *node = &graph->node[i];
+        out[i] = (qs_node_summary){.kind = kind_name(node->op), .shape = qs_graph_shape(graph, i, batch), .depth = depth[i]};
+        if (!node->op) continue;
+        out[i].parameters = trained_parameters(graph, node);
+        count_flops(graph, i, batch, passes_gradient_on(needed, node), &out[i]);
+        out[i].saved_bytes = saved_bytes(graph, i, batch, compute, storage);
+    }
+done:
+    free(needed);
+    free(depth);
+    return status;
 }

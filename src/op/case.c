@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cases: making, binding and comparing them, their cost in operations and bytes, their random counters, and running the reference. */
+/* Cases: making, binding and comparing them, their cost in operations and bytes, their random counters, running the reference, and their
+ * texts. */
 #include "internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
@@ -23,18 +27,19 @@ qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attr
     return qs_case_start(known, found, attributes);
 }
 
-static bool attributes_equal(const qs_attributes *a, const qs_attributes *b) {
-    for (int i = 0; i < 2; i++)
-        if (a->kernel[i] != b->kernel[i] || a->stride[i] != b->stride[i] || a->padding[i] != b->padding[i]) return false;
-    return a->groups == b->groups && a->offset == b->offset && a->axis == b->axis && a->shifts == b->shifts && a->hadamard == b->hadamard &&
-           a->epsilon == b->epsilon && a->momentum == b->momentum && a->probability == b->probability && a->ceiling == b->ceiling &&
-           a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->weight_decay == b->weight_decay && a->rounding == b->rounding &&
-           a->overflow == b->overflow && a->to == b->to && a->batched == b->batched && a->relu == b->relu &&
-           a->per_channel == b->per_channel && qs_narrow_equal(&a->accumulator, &b->accumulator);
-}
-
 bool qs_case_equal(const qs_case *a, const qs_case *b) {
-    if (a->op != b->op || a->pass != b->pass || !attributes_equal(&a->attributes, &b->attributes)) return false;
+    const qs_attributes *with = &a->attributes, *other = &b->attributes;
+    if (a->op != b->op || a->pass != b->pass) return false;
+    for (int i = 0; i < 2; i++)
+        if (with->kernel[i] != other->kernel[i] || with->stride[i] != other->stride[i] || with->padding[i] != other->padding[i])
+            return false;
+    if (with->groups != other->groups || with->offset != other->offset || with->axis != other->axis || with->shifts != other->shifts ||
+        with->hadamard != other->hadamard || with->epsilon != other->epsilon || with->momentum != other->momentum ||
+        with->probability != other->probability || with->ceiling != other->ceiling || with->beta1 != other->beta1 ||
+        with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->rounding != other->rounding ||
+        with->overflow != other->overflow || with->to != other->to || with->batched != other->batched || with->relu != other->relu ||
+        with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
+        return false;
     for (int i = 0; i < a->operands; i++) {
         const qs_operand *left = &a->operand[i], *right = &b->operand[i];
         if (left->format != right->format) return false;
@@ -139,4 +144,224 @@ qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run) {
 
 qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     return one->pass->reference(one, operands, run);
+}
+
+/* ---- Text, written ----
+ *
+ * Words are separated by one space: "op/pass", then operands "role=format[extents]" in the pass's order, then the attributes that differ
+ * from their default, in a fixed order: equal cases have equal texts. */
+
+typedef struct writer {
+    char *text;
+    size_t used;
+} writer;
+
+static void put(writer *to, const char *format, ...) QS_PRINTF(2, 3);
+static void put(writer *to, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int wrote = vsnprintf(to->text + to->used, QS_CASE_TEXT - to->used, format, list);
+    va_end(list);
+    assert(wrote >= 0 && to->used + (size_t)wrote < QS_CASE_TEXT); /* ten operands of 2^40 elements fit */
+    to->used += (size_t)wrote;
+    if (to->used >= QS_CASE_TEXT) to->used = QS_CASE_TEXT - 1;
+}
+
+static void put_pair(writer *to, const char *name, const int pair[2], int standard) {
+    if (pair[0] != standard || pair[1] != standard) put(to, " %s=%dx%d", name, pair[0], pair[1]);
+}
+
+/* By place among the operator's settings. */
+static const char *const setting_keys[QS_MOST_SETTINGS] = {"value", "value2", "value3", "value4"};
+
+/* The shortest decimal that reads back as the same double. */
+static void put_number(writer *to, const char *name, double number) {
+    if (number == 0) return;
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) break;
+    }
+    put(to, " %s=%s", name, text);
+}
+
+const char *qs_case_text(const qs_case *one, char *text) {
+    writer to = {.text = text};
+    char shape[96];
+    put(&to, "%s/%s", one->op->name, one->pass->name);
+    for (int i = 0; i < one->operands; i++) {
+        const qs_operand *operand = &one->operand[i];
+        if (!operand->format) continue;
+        put(&to, " %s=%s%s", qs_role_name(operand->role), operand->format->name, qs_shape_text(&operand->shape, shape));
+    }
+    const qs_attributes *with = &one->attributes;
+    put_pair(&to, "kernel", with->kernel, 0);
+    put_pair(&to, "stride", with->stride, 1);
+    put_pair(&to, "padding", with->padding, 0);
+    if (with->groups != 1) put(&to, " groups=%d", with->groups);
+    if (with->offset != 0) put(&to, " offset=%d", with->offset);
+    if (with->axis != 0) put(&to, " axis=%d", with->axis);
+    if (with->shifts != 0) put(&to, " shifts=%d", with->shifts);
+    if (with->hadamard != 0) put(&to, " hadamard=%d", with->hadamard);
+    for (int i = 0; i < qs_op_settings(one->op); i++)
+        put_number(&to, setting_keys[i], qs_op_value(one->op, with, i));
+    if (with->relu) put_number(&to, "ceiling", with->ceiling);
+    if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
+    if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
+    if (with->to) put(&to, " to=%s", with->to->name);
+    char accumulator[QS_NARROW_TEXT];
+    if (with->accumulator.adder) put(&to, " accumulator=%s", qs_narrow_text(&with->accumulator, accumulator));
+    if (with->batched) put(&to, " batched");
+    if (with->relu) put(&to, " relu");
+    if (with->per_channel) put(&to, " per_channel");
+    return text;
+}
+
+/* ---- Text, read ---- */
+
+static qs_status read_integer(const char **at, int64_t *out) {
+    if (**at < '0' || **at > '9') return qs_fail(QS_USAGE, "\"%s\": expected a number", *at);
+    int64_t value = 0;
+    for (; **at >= '0' && **at <= '9'; ++*at) {
+        if (value > (INT64_MAX - 9) / 10) return qs_fail(QS_USAGE, "\"%s\": the number is too large", *at);
+        value = value * 10 + (**at - '0');
+    }
+    *out = value;
+    return QS_OK;
+}
+
+static qs_status read_shape(const char *text, qs_shape *out) {
+    qs_shape shape = {.axes = 0};
+    const char *at = text;
+    if (*at++ != '[') return qs_fail(QS_USAGE, "\"%s\": expected a shape like [8,16]", text);
+    while (*at != ']') {
+        if (shape.axes == QS_MAX_AXES) return qs_fail(QS_USAGE, "\"%s\": more than %d axes", text, QS_MAX_AXES);
+        if (shape.axes > 0 && *at++ != ',') return qs_fail(QS_USAGE, "\"%s\": expected a shape like [8,16]", text);
+        QS_TRY(read_integer(&at, &shape.dim[shape.axes++]));
+    }
+    if (at[1] != '\0') return qs_fail(QS_USAGE, "\"%s\": nothing may follow the shape", text);
+    QS_TRY(qs_shape_check(&shape, text));
+    *out = shape;
+    return QS_OK;
+}
+
+/* "int8[128,16]" */
+static qs_status read_operand(const char *text, qs_operand *operand) {
+    char name[sizeof operand->format->name];
+    size_t length = strcspn(text, "[");
+    if (length >= sizeof name) return qs_fail(QS_USAGE, "\"%s\": expected format[extents]", text);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    const qs_format *format;
+    qs_shape shape;
+    QS_TRY(qs_format_find(name, &format));
+    QS_TRY(read_shape(text + length, &shape));
+    operand->format = format;
+    operand->shape = shape;
+    return QS_OK;
+}
+
+static qs_status read_int(const char *text, int *out) {
+    const char *at = text;
+    int64_t value = 0;
+    QS_TRY(read_integer(&at, &value));
+    if (*at != '\0' || value > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a whole number up to 2^30", text);
+    *out = (int)value;
+    return QS_OK;
+}
+
+/* "3x3" */
+static qs_status read_pair(const char *text, int pair[2]) {
+    const char *at = text;
+    int64_t value[2] = {0, 0};
+    QS_TRY(read_integer(&at, &value[0]));
+    if (*at++ != 'x') return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+    QS_TRY(read_integer(&at, &value[1]));
+    if (*at != '\0' || value[0] > 1 << 30 || value[1] > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+    pair[0] = (int)value[0];
+    pair[1] = (int)value[1];
+    return QS_OK;
+}
+
+static qs_status read_number(const char *text, double *out) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value)) return qs_fail(QS_USAGE, "\"%s\": expected a finite number", text);
+    *out = value;
+    return QS_OK;
+}
+
+static qs_status read_attribute(const qs_op *op, const char *name, const char *text, qs_attributes *out) {
+    for (int i = 0; i < qs_op_settings(op); i++)
+        if (strcmp(name, setting_keys[i]) == 0) return read_number(text, (double *)(void *)((char *)out + op->setting[i].field));
+    if (strcmp(name, "kernel") == 0) return read_pair(text, out->kernel);
+    if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
+    if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
+    if (strcmp(name, "groups") == 0) return read_int(text, &out->groups);
+    if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
+    if (strcmp(name, "axis") == 0) return read_int(text, &out->axis);
+    if (strcmp(name, "shifts") == 0) return read_int(text, &out->shifts);
+    if (strcmp(name, "hadamard") == 0) return read_int(text, &out->hadamard);
+    if (strcmp(name, "ceiling") == 0) return read_number(text, &out->ceiling);
+    if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
+    if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
+    if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
+    if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
+    char settings[64] = "";
+    for (int i = 0; i < qs_op_settings(op); i++)
+        snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", setting_keys[i]);
+    return qs_fail(QS_USAGE,
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
+                   "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
+                   name, settings);
+}
+
+static qs_status read_word(char *word, qs_case *one) {
+    char *equals = strchr(word, '=');
+    if (!equals) {
+        if (strcmp(word, "batched") == 0) {
+            one->attributes.batched = true;
+        } else if (strcmp(word, "relu") == 0) {
+            one->attributes.relu = true;
+        } else if (strcmp(word, "per_channel") == 0) {
+            one->attributes.per_channel = true;
+        } else {
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu or per_channel", word);
+        }
+        return QS_OK;
+    }
+    *equals = '\0';
+    for (int i = 0; i < one->operands; i++) {
+        if (strcmp(word, qs_role_name(one->operand[i].role)) == 0) return read_operand(equals + 1, &one->operand[i]);
+    }
+    return read_attribute(one->op, word, equals + 1, &one->attributes);
+}
+
+/* "conv2d/forward" */
+static qs_status read_head(char *word, qs_case *out) {
+    const qs_op *op;
+    char *slash = strchr(word, '/');
+    if (!slash) return qs_fail(QS_USAGE, "\"%s\": expected operator/pass", word);
+    *slash = '\0';
+    QS_TRY(qs_op_find(word, &op));
+    if (!qs_op_pass(op, slash + 1)) return qs_fail(QS_USAGE, "operator %s has no pass \"%s\"", op->name, slash + 1);
+    *out = qs_case_make(op->name, slash + 1, NULL);
+    return QS_OK;
+}
+
+qs_status qs_case_parse(const char *text, qs_case *out) {
+    char copy[QS_CASE_TEXT], *rest = NULL;
+    size_t length = strlen(text);
+    if (length >= sizeof copy) return qs_fail(QS_USAGE, "the text of a case has at most %d characters", QS_CASE_TEXT - 1);
+    memcpy(copy, text, length + 1);
+    char *word = strtok_r(copy, " ", &rest);
+    if (!word) return qs_fail(QS_USAGE, "the text of a case is empty");
+    qs_case one;
+    QS_TRY(read_head(word, &one));
+    while ((word = strtok_r(NULL, " ", &rest)) != NULL) {
+        QS_TRY(qs_fail_within(read_word(word, &one), "case \"%.40s...\"", text));
+    }
+    qs_attributes_complete(one.op, &one.attributes);
+    *out = one;
+    return QS_OK;
 }

@@ -293,8 +293,8 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs
         return QS_OK;
     }
     qs_copy saved = {.buffer = -1};
-    QS_TRY(
-        qs__input_as(draft, reader, input, &saved)); /* made in the forward pass: emits nothing here but the decoding of what was packed */
+    /* Made in the forward pass: emits nothing here but the decoding of what was packed. */
+    QS_TRY(qs__input_as(draft, reader, input, &saved));
     const qs_format *format = saved.quantizer.format;
     const bool codes = format->kind == QS_KIND_INTEGER;
     /* Codes are used as forward saved them: never made anew from other codes. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Facts about values (docs/method.md §4.3), the forms in which factors of products are read, and which segments a change of them reaches.
  * Storage formats: float recipes write their own, fixed-point ones what their adjustable readers need, dependent operators follow their
- * inputs. Changes spread through dependent operators (Algorithm 1): needs upwards, formats downwards, each node once. */
+ * inputs. Changes spread through dependent operators (Algorithm 1): needs upwards, formats downwards, each node once. What a
+ * change has still to look at is marked; what it replaces goes into a journal. */
 #include "schedule_internal.h"
 
 /* ---- Forms of factors ---- */
@@ -115,6 +116,47 @@ qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
     const qs_quantizer *factor = input_quantizer(draft, n, input);
     return factor ? qs__input_form(draft, n, input, factor) : (qs_quantizer){0};
+}
+
+/* ---- Marks and the journal ----
+ *
+ * Marks are sets of small numbers that are visited in order while they grow ahead of the visit. The journal has what changes replaced,
+ * newest last: taking a change back puts its entries back in reverse order, without emitting anything (draft.c). */
+
+enum { WORD = 64 };
+
+qs_status qs__marks_make(int count, qs_marks *out) {
+    out->words = count / WORD + 1;
+    return qs_allocate((size_t)out->words, sizeof *out->word, &out->word);
+}
+
+void qs__mark(qs_marks *marks, int index) {
+    marks->word[index / WORD] |= (uint64_t)1 << (index % WORD);
+}
+
+static int unmark(qs_marks *marks, int index) {
+    marks->word[index / WORD] &= ~((uint64_t)1 << (index % WORD));
+    return index;
+}
+
+int qs__mark_first(qs_marks *marks) {
+    for (int at = 0; at < marks->words; at++)
+        if (marks->word[at]) return unmark(marks, at * WORD + __builtin_ctzll(marks->word[at]));
+    return -1;
+}
+
+int qs__mark_last(qs_marks *marks) {
+    for (int at = marks->words - 1; at >= 0; at--)
+        if (marks->word[at]) return unmark(marks, at * WORD + WORD - 1 - __builtin_clzll(marks->word[at]));
+    return -1;
+}
+
+qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry) {
+    qs_journal *journal = &draft->journal;
+    if (!draft->journaling) return QS_OK;
+    QS_TRY(qs_grow(&journal->entry, &journal->entry_capacity, (size_t)journal->entries + 1, sizeof *journal->entry));
+    journal->entry[journal->entries++] = entry;
+    return QS_OK;
 }
 
 /* ---- Changes ---- */

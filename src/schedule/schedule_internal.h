@@ -287,11 +287,13 @@ const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
 const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
 const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value; format NULL: it is not read */
-/* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
-const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
-const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
-const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
-qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value */
+qs_status qs__marks_make(int count, qs_marks *out);
+void qs__mark(qs_marks *marks, int index);
+/* Takes the first, or last, mark away and returns it; -1: there is none. */
+int qs__mark_first(qs_marks *marks);
+int qs__mark_last(qs_marks *marks);
+/* Notes what is about to be replaced; does nothing while no change is under way. */
+qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
 
 /* ---- convert.c ---- */
 
@@ -342,23 +344,6 @@ qs_status qs__update_emit(qs_schedule_draft *draft);
 
 /* A draft with all its segments emitted; `follow`, unless NULL, starts following them from the first one. */
 qs_status qs__draft_make(const qs_lowering *in, qs_status (*follow)(qs_schedule_draft *draft), qs_schedule_draft **out);
-
-/* ---- segment.c: emitting the dirty segments ---- */
-
-qs_status qs__segments_emit(qs_schedule_draft *draft);
-/* Puts a segment in the place of the one at hand, which it returns. */
-qs_segment *qs__segment_swap(qs_schedule_draft *draft, int index, qs_segment *segment);
-bool qs__step_same(const qs_draft_step *a, const qs_draft_step *b);
-
-/* ---- journal.c ---- */
-
-qs_status qs__marks_make(int count, qs_marks *out);
-void qs__mark(qs_marks *marks, int index);
-/* Takes the first, or last, mark away and returns it; -1: there is none. */
-int qs__mark_first(qs_marks *marks);
-int qs__mark_last(qs_marks *marks);
-/* Notes what is about to be replaced; does nothing while no change is under way. */
-qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
 
 /* ---- live.c ---- */
 
