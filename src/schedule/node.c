@@ -146,36 +146,29 @@ static qs_status factor_bind(qs_schedule_draft *draft, qs_pending *pending, int 
     return qs__copy_bind(draft, pending, role, shape, out, place.offset);
 }
 
-static qs_status statistics_emit(qs_schedule_draft *draft, int node, int which, qs_shape shape, const qs_format *format, qs_place place,
-                                 bool weights) {
-    static const char *const names[] = {"src", "weights", "diff_dst"};
-    const int64_t channels = shape.dim[weights ? 0 : 1];
-    const size_t bytes = qs_statistics_bytes(channels);
-    int buffer = -1;
-    QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, node, "statistics", names[which], &buffer));
-    const qs_attributes attributes = {.per_channel = weights};
-    qs_pending pending = qs__pending_make(node, draft->statistics.op, draft->statistics.pass, &attributes);
-    qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
-    qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
-    return qs__step_emit(draft, &pending);
-}
-
-/* Raw statistics of a node's factors before they are converted: both forward, and the gradient of the output. */
+/* Raw statistics of a node's factors before they are converted: of both forward, and of the gradient of the output. */
 static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass *pass) {
+    static const char *const names[] = {"src", "weights", "diff_dst"};
+    const qs_graph *graph = draft->graph;
+    const bool back = pass->product->gemm == QS_GEMM_WEIGHT_GRADIENT;
     if (draft->in.mode != QS_MODE_STATISTICS || pass->product->gemm == QS_GEMM_INPUT_GRADIENT) return QS_OK;
-    if (pass->product->gemm == QS_GEMM_WEIGHT_GRADIENT)
-        return statistics_emit(draft, n, 2, qs_graph_shape(draft->graph, n, draft->in.batch), draft->facts[n].value,
-                               (qs_place){qs__gradient_of(draft, n).buffer, 0}, false);
     for (int f = 0; f < 2; f++) {
         const qs_pass_operand *operand = &pass->operand[qs_pass_position(pass, pass->product->factor[f])];
-        const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, operand->role);
-        const int value = parameter ? -1 : draft->graph->node[n].input[operand->of];
-        if (parameter)
-            QS_TRY(statistics_emit(draft, n, f, parameter->shape, draft->fp32,
-                                   (qs_place){draft->frame->masters, (size_t)parameter->offset * sizeof(float)}, true));
-        else
-            QS_TRY(statistics_emit(draft, n, f, qs_graph_shape(draft->graph, value, draft->in.batch), draft->facts[value].value,
-                                   (qs_place){qs__value_number(draft, value), 0}, false));
+        if (back != (operand->source == QS_FROM_GRADIENT)) continue;
+        const qs_parameter *parameter = qs_graph_parameter(graph, n, operand->role);
+        const int which = back ? 2 : f, value = back ? n : parameter ? -1 : graph->node[n].input[operand->of];
+        const qs_shape shape = parameter ? parameter->shape : qs_graph_shape(graph, value, draft->in.batch);
+        const qs_format *format = parameter ? draft->fp32 : draft->facts[value].value;
+        qs_place place = {draft->frame->masters, parameter ? (size_t)parameter->offset * sizeof(float) : 0};
+        if (!parameter) place.buffer = back ? qs__gradient_of(draft, n).buffer : qs__value_number(draft, value);
+        const size_t bytes = qs_statistics_bytes(shape.dim[parameter ? 0 : 1]);
+        int buffer = -1;
+        QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, n, "statistics", names[which], &buffer));
+        const qs_attributes attributes = {.per_channel = parameter != NULL};
+        qs_pending pending = qs__pending_make(n, draft->statistics.op, draft->statistics.pass, &attributes);
+        qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
+        qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
+        QS_TRY(qs__step_emit(draft, &pending));
     }
     return QS_OK;
 }

@@ -147,20 +147,6 @@ static qs_status sums_report(qs__trainer *trainer, int64_t epoch) {
     return status;
 }
 
-static qs_status step_run(qs__trainer *trainer, const qs__sample_step *one) {
-    const qs__setting *setting = &trainer->setting;
-    qs__losses *losses = &trainer->losses;
-    QS_TRY(qs__sample_step_load(setting, one));
-    QS_TRY(schedule_run(setting, one, &trainer->failure));
-    QS_TRY(gradients_report(setting, one));
-    if (one->run.samples > 0) {
-        QS_TRY(qs__sums_add(&losses->interval, one->program, one->run.samples));
-        if (losses->first.samples == 0) losses->first = losses->interval;
-    }
-    QS_TRY(scale_update(trainer, one));
-    return qs__rounding_step(&trainer->rounding, trainer->plans.present.plan, setting->comm, one->program, one->run.samples);
-}
-
 qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_epoch) {
     const qs__setting *setting = &trainer->setting;
     const qs_train_options *options = setting->options;
@@ -169,7 +155,15 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     qs__sample_step one;
     const double begin = qs_clock();
     QS_TRY(qs__sample_step_find(setting, &trainer->plans, &trainer->counters, epoch, step_in_epoch, &one));
-    QS_TRY(step_run(trainer, &one));
+    QS_TRY(qs__sample_step_load(setting, &one));
+    QS_TRY(schedule_run(setting, &one, &trainer->failure));
+    QS_TRY(gradients_report(setting, &one));
+    if (one.run.samples > 0) {
+        QS_TRY(qs__sums_add(&losses->interval, one.program, one.run.samples));
+        if (losses->first.samples == 0) losses->first = losses->interval;
+    }
+    QS_TRY(scale_update(trainer, &one));
+    QS_TRY(qs__rounding_step(&trainer->rounding, trainer->plans.present.plan, setting->comm, one.program, one.run.samples));
     const bool last_of_epoch = step_in_epoch + 1 == setting->steps_per_epoch || *step + 1 == setting->steps;
     if ((step_in_epoch + 1) % REPORT_EVERY == 0 || last_of_epoch) QS_TRY(sums_report(trainer, epoch));
     const double end = qs_clock(), seconds = end - begin;
