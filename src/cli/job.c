@@ -99,6 +99,7 @@ static const option_row profiled_rows[] = {
 static const option_row step_rows[] = {
     {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},
     {OPTION(job_options, loss_scaling, "loss-scaling", "WHAT", NULL), .field = "loss_scaling", .standard = "off"},
+    {OPTION(job_options, job.clip_norm, "clip-norm", "X", NULL), .field = "clip_norm"},
     {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
 };
 static const option_row dataset_rows[] = {
@@ -272,7 +273,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
     if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
     if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
-    job->clip_norm = from->clip_norm;
+    if (!option_given(table, "clip-norm")) job->clip_norm = from->clip_norm;
     if (!option_given(table, "wire")) memcpy(job->wire, from->wire, sizeof job->wire);
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }

@@ -39,6 +39,9 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
                        "the profile of class %s has no kernel for %s: give the optimizer and the bucket bytes that "
                        "it was measured with, or profile again",
                        profile->class_name, case_text);
+    if (!row && one->op->updates)
+        return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile again with --clip-norm", profile->class_name,
+                       case_text);
     if (!row)
         return qs_fail(QS_MISMATCH,
                        "the profile of class %s has no kernel for %s: profile this model at this batch again, "

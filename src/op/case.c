@@ -36,9 +36,10 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
     if (with->groups != other->groups || with->offset != other->offset || with->axis != other->axis || with->shifts != other->shifts ||
         with->hadamard != other->hadamard || with->epsilon != other->epsilon || with->momentum != other->momentum ||
         with->probability != other->probability || with->ceiling != other->ceiling || with->beta1 != other->beta1 ||
-        with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->rounding != other->rounding ||
-        with->overflow != other->overflow || with->to != other->to || with->batched != other->batched || with->relu != other->relu ||
-        with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
+        with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->clip_norm != other->clip_norm ||
+        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
+        with->batched != other->batched || with->relu != other->relu || with->per_channel != other->per_channel ||
+        !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
         const qs_operand *left = &a->operand[i], *right = &b->operand[i];
@@ -74,7 +75,8 @@ uint64_t qs_case_hash(const qs_case *one) {
                            with->batched,
                            with->per_channel,
                            0};
-    const double number[] = {with->epsilon, with->momentum, with->probability, with->ceiling, with->beta1, with->beta2, with->weight_decay};
+    const double number[] = {with->epsilon, with->momentum, with->probability,  with->ceiling,
+                             with->beta1,   with->beta2,    with->weight_decay, with->clip_norm};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i + 1 < sizeof integer / sizeof *integer; i += 2)
         hash = fold(hash, (uint64_t)(uint32_t)integer[i] << 32 | (uint32_t)integer[i + 1]);
@@ -121,7 +123,7 @@ double qs_case_bytes(const qs_case *one) {
     double bytes = 0;
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
-        const bool updated = one->op->optimizer && qs_pass_writes(one->pass, i);
+        const bool updated = (one->op->optimizer || one->op->updates) && qs_pass_writes(one->pass, i);
         if (operand->format) bytes += (updated ? 2 : 1) * (double)qs_tensor_bytes(&operand->shape, operand->format);
     }
     return bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The job: what is trained, how the weights are updated and how gradients travel. Part of plan.json and of run/config.json, or a record of
  * its own. Every field may be left out. */
+#include <math.h>
 #include <string.h>
 
 #include "table.h"
@@ -148,7 +149,8 @@ static const qs__field job_fields[] = {
      .values = "`\"off\"`, `\"dynamic\"`, `{\"dynamic\": start}`, number", .absent = "`\"off\"`", .text = "off, dynamic, or a fixed factor",
      .more = ". Dynamic starts from 65536 or from `start`"},
     {"clip_norm", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, clip_norm), .null_is_standard = true, .values = "null, or ≥ 0",
-     .absent = "null: off", .text = "largest norm of the whole gradient"},
+     .absent = "null: off", .text = "largest L2 norm of the whole gradient",
+     .more = ", the loss scale divided out ([optimizers.md](optimizers.md#clipping))"},
     {"buckets", QS__OBJECT, QS__OPTIONAL, QS__OWN, .of = &bucket_record},
     {"epochs", QS__COUNT, QS__OPTIONAL, QS__AT(qs_job, epochs), .standard = 1, .text = "passes over the training part"},
     {"seed", QS__SEED, QS__OPTIONAL, QS__AT(qs_job, seed), .standard = 1, .values = "0 .. 2^63 − 1", .text = "seed of everything random"},
@@ -196,5 +198,7 @@ qs_status qs_job_check(const qs_job *job) {
         if (!(value >= one->least && value <= one->most))
             return qs_fail(QS_USAGE, "%s %g: must lie in %g .. %.9g", one->name, value, one->least, one->most);
     }
+    if (!(job->clip_norm >= 0 && isfinite(job->clip_norm)))
+        return qs_fail(QS_USAGE, "clip_norm %g: must be a finite number, at least 0 (0: off)", job->clip_norm);
     return QS_OK;
 }

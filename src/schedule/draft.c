@@ -153,7 +153,6 @@ static qs_status segments_emit(qs_schedule_draft *draft) {
 static qs_status job_check(const qs_lowering *in) {
     if (in->batch < 1 || in->batch > MOST_BATCH) return qs_fail(QS_USAGE, "batch %lld: must be 1 to %d", (long long)in->batch, MOST_BATCH);
     if (in->job->bucket_bytes < 1) return qs_fail(QS_USAGE, "bucket bytes %lld: must be at least 1", (long long)in->job->bucket_bytes);
-    if (in->job->clip_norm > 0) return qs_fail(QS_UNSUPPORTED, "clip_norm %g: norm clipping is not built yet; use 0", in->job->clip_norm);
     return qs_job_check(in->job);
 }
 
@@ -177,6 +176,7 @@ static void names_find(qs_schedule_draft *draft) {
     draft->sum = auxiliary_of("add", "forward");
     draft->statistics = auxiliary_of("statistics", "forward");
     draft->check = auxiliary_of("finite_check", "forward");
+    draft->clip = auxiliary_of("clip_norm", "forward");
     draft->round = auxiliary_of("round", "forward");
     draft->pack = auxiliary_of("round", "pack");
     draft->optimizer = auxiliary_of(draft->in.job->optimizer.name, "forward");

@@ -311,14 +311,26 @@ static qs_status flat_emit(qs_schedule_draft *draft, int bucket, bool update) {
     return qs__step_emit(draft, &pending);
 }
 
-/* With loss scaling no optimiser step may run before the last bucket is known to be finite; without, each follows its own bucket. */
+/* Clipping of the whole gradient by its norm; it may stop at the flag, too. */
+static qs_status clip_emit(qs_schedule_draft *draft) {
+    const qs_schedule *frame = draft->frame;
+    const qs_attributes settings = qs_op_attributes(draft->clip.op, &draft->in.job->clip_norm);
+    qs_pending pending = qs__pending_make(-1, draft->clip.op, draft->clip.pass, &settings);
+    qs__pending_bind(&pending, QS_SRC, qs_shape_of(1, draft->graph->trained_elements), draft->fp32, frame->gradients, 0);
+    if (frame->flag >= 0) qs__pending_bind(&pending, QS_FLAG, qs_shape_of(1, (int64_t)1), draft->fp32, frame->flag, 0);
+    return qs__step_emit(draft, &pending);
+}
+
+/* With loss scaling no optimiser step may run before the last bucket is known to be finite, and with clipping none before the norm of all
+ * buckets is known; without either, each follows its own bucket. */
 qs_status qs__update_emit(qs_schedule_draft *draft) {
-    const bool checks = draft->frame->flag >= 0;
+    const bool checks = draft->frame->flag >= 0, clips = draft->in.job->clip_norm > 0, early = !checks && !clips;
     for (int b = 0; b < draft->frame->buckets; b++) {
         QS_TRY(qs__reduce_emit(draft, QS_STEP_REDUCE_WAIT, b));
-        QS_TRY(flat_emit(draft, b, !checks));
+        if (checks || early) QS_TRY(flat_emit(draft, b, early));
     }
-    for (int b = 0; checks && b < draft->frame->buckets; b++)
+    if (clips) QS_TRY(clip_emit(draft));
+    for (int b = 0; !early && b < draft->frame->buckets; b++)
         QS_TRY(flat_emit(draft, b, true));
     return QS_OK;
 }

@@ -189,7 +189,7 @@ struct qs_schedule_draft {
     qs_facts *facts; /* (nodes) */
     const qs_format *fp32, *int8;
     const qs_format *unsigned_of[9]; /* integer formats for values that cannot be negative, by bits; NULL: none */
-    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, optimizer, round, pack;
+    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, clip, optimizer, round, pack;
     qs_cases cases;
     qs_build build;
     int segments;

@@ -3,21 +3,21 @@
 # labels: medium
 # ranks: 2
 # Adam from profile to run, over two unlike ranks: its profile serves every kind of planner, also for other settings, memory is as predicted;
-# other optimisers are refused; a run that was stopped goes on.
+# other optimisers are refused; a run that was stopped goes on. Gradients are clipped, which is profiled and planned for like an update.
 . "$(dirname "$0")/check.inc"
 folder=$(dirname "$0")
 
 job="--model lenet5 --dataset shapes --batch 16"
-adam="--optimizer adam --beta2 0.99"
+adam="--optimizer adam --beta2 0.99 --clip-norm 0.25"
 
 # shellcheck disable=SC2086
-launch profile --cluster "$folder/cluster.json" $job --optimizer adam --batches auto --repetitions 2 --statistics-iterations 2 --conversion-seconds 0.2 --out "$work/profile.json" > "$work/out" 2> "$work/err" ||
+launch profile --cluster "$folder/cluster.json" $job --optimizer adam --clip-norm 1 --batches auto --repetitions 2 --statistics-iterations 2 --conversion-seconds 0.2 --out "$work/profile.json" > "$work/out" 2> "$work/err" ||
     { cat "$work/err"; fail "profile"; }
 for planner in fp32 uniform qsync dbs joint; do
     # shellcheck disable=SC2086
     "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/profile.json" --planner $planner $job $adam --epochs 2 --schedule constant \
         --out "$work/$planner.json" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "plan $planner"; }
-    jq -e '.job.optimizer == {name: "adam", beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.01} and .job.rate.base == 0.001' \
+    jq -e '.job.optimizer == {name: "adam", beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.01} and .job.rate.base == 0.001 and .job.clip_norm == 0.25' \
         "$work/$planner.json" > /dev/null || fail "$planner: the plan does not say how weights are updated"
     "$QSYNC" simulate --cluster "$folder/cluster.json" --profile "$work/profile.json" --plan "$work/$planner.json" --json > "$work/sim" ||
         fail "simulate $planner"
@@ -46,6 +46,9 @@ launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --optimi
 grep -q 'made for optimizer adam, the job has sgd' "$work/err" || { cat "$work/err"; fail "the refusal does not name both"; }
 launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --optimizer adam --beta1 0.8 > "$work/out" 2> "$work/err" && fail "another beta was taken"
 grep -q 'made for beta1 0.9, the job has 0.8' "$work/err" || { cat "$work/err"; fail "the refusal does not name the setting"; }
+
+launch train --cluster "$folder/cluster.json" --plan "$work/qsync.json" --clip-norm 0.5 > "$work/out" 2> "$work/err" && fail "another bound was taken"
+grep -q 'made for clip norm 0.25, the job has 0.5' "$work/err" || { cat "$work/err"; fail "the refusal does not name the bound"; }
 
 # The second moment is one more state; both take an update of their own in a benchmark.
 memory() {

@@ -16,6 +16,8 @@ refuse 2 'resnet8' train --model resnet9
 refuse 2 'fashion-mnist' train --dataset nothing
 refuse 2 'there are constant, step, cosine' train --schedule wavy
 refuse 2 'off, dynamic or a factor' train --loss-scaling -1
+refuse 2 '--clip-norm -1: must be at least 0' train --clip-norm -1
+refuse 2 '--clip-norm inf: not a finite number' train --clip-norm inf
 refuse 2 '--momentum 5: must lie in 0 .. 1' train --momentum 5
 refuse 2 '--beta1 1: must lie in 0 .. 0.9999999' train --optimizer adam --beta1 1
 refuse 2 '--momentum is of sgd (0.9): adam has no such setting' train --optimizer adam --momentum 0.5

@@ -105,6 +105,7 @@ static const char *const extra[] = {
     "average_pool/backward diff_dst=fp32[2,20,4,4] diff_src=fp32[2,20,11,11] kernel=2x2 stride=3x3",
     "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] value=0.9 value2=0.999 value3=1e-08 "
     "value4=0.01",
+    "clip_norm/forward src=fp32[300001] flag=fp32[1] value=3",
     "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] value=0.9 value2=0.0005",
     "softmax_cross_entropy/forward src=bf16[37,11] labels=fp32[37] loss=fp32[2]",
     "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",
@@ -361,7 +362,8 @@ TEST(test_special_values) {
                                         "quantize/forward src=fp32[5,13] absmax=fp32[1] dst=int8[5,13] dst_step=fp32[1]",
                                         "absmax/forward src=fp32[5,13] absmax=fp32[1]",
                                         "finite_check/forward src=bf16[5,13] flag=fp32[1]",
-                                        "finite_check/forward src=fp32[5,13] flag=fp32[1]"};
+                                        "finite_check/forward src=fp32[5,13] flag=fp32[1]",
+                                        "clip_norm/forward src=fp32[65] value=0.5"};
     static const float values[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 0x1p-140f, -0x1p-140f, 0x1.fffffep127f, -0x1.ff7ffep127f, 1, -1};
     enum { VALUES = COUNT_OF(values) };
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);

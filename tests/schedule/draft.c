@@ -171,6 +171,7 @@ TEST(random_models_follow) {
         qs_graph *graph = random_graph(number + 1000);
         qs_job job = stub_job(1 + (int64_t)(number % 5) * 3);
         job.dynamic_loss_scaling = number % 3 == 0;
+        job.clip_norm = number % 5 == 0 ? 0.5 : 0;
         job.bucket_bytes = (int64_t)(number % 4) * 2000 + 1;
         drafts_follow(graph, &job, number % 4 ? QS_MODE_TRAIN : (qs_mode)(number / 4 % 3), number, CHANGES);
         qs_graph_release(graph);

@@ -133,8 +133,10 @@ TEST(impossible_jobs_are_refused) {
     job.bucket_bytes = 0;
     refused(&lowering, QS_USAGE, "bucket bytes 0");
     job = stub_job(8);
-    job.clip_norm = 1;
-    refused(&lowering, QS_UNSUPPORTED, "clip_norm 1");
+    job.clip_norm = -1;
+    refused(&lowering, QS_USAGE, "clip_norm -1");
+    job.clip_norm = INFINITY;
+    refused(&lowering, QS_USAGE, "clip_norm inf");
 }
 
 TEST(names_are_there) {

@@ -10,6 +10,7 @@
 static qs_job random_job(uint64_t number) {
     qs_job job = stub_job(1 + (int64_t)(number % 5) * 3);
     job.dynamic_loss_scaling = number % 3 == 0;
+    job.clip_norm = number % 5 == 0 ? 0.5 : 0;
     job.bucket_bytes = (int64_t)(number % 4) * 2000 + 1;
     return job;
 }

@@ -118,7 +118,8 @@ static inline void operand_read(const memory_map *map, int s, const qs_step *ste
     const qs_operand *operand = &step->case_.operand[position];
     const size_t begin = place_begin(map->schedule, step->place[position]);
     if (step->phase == QS_UPDATE && operand->role == QS_SRC) {
-        bucket_complete(map, step->bucket, s);
+        for (int b = 0; b < map->schedule->buckets; b++) /* clipping reads all */
+            if (step->bucket < 0 || b == step->bucket) bucket_complete(map, b, s);
         return;
     }
     if (!map_holds(map, begin, begin + qs_tensor_bytes(&operand->shape, operand->format), operand->format))
@@ -257,14 +258,19 @@ static inline void buckets_cover(const qs_schedule *schedule, const qs_graph *gr
     assert_int_equal(end, schedule->mode == QS_MODE_EVALUATION ? graph->trained_elements : 0);
 }
 
-/* With dynamic loss scaling the update waits for all checks, otherwise each bucket's follows its own all-reduce. */
-static inline void updates_ordered(const qs_schedule *schedule, bool checked) {
-    int updates = 0, checks = 0;
+/* With dynamic loss scaling updates wait for all checks, with clipping for that; otherwise each bucket's follows its own all-reduce. */
+static inline void updates_ordered(const qs_schedule *schedule, bool checked, bool clipped) {
+    int updates = 0, checks = 0, clips = 0;
     for (int s = 0; s < schedule->steps; s++) {
         const qs_step *step = &schedule->step[s];
         if (step->kind != QS_STEP_KERNEL || step->phase != QS_UPDATE) continue;
-        assert_true(schedule->bucket[step->bucket].wait_step < s);
-        if (strcmp(step->case_.op->name, "finite_check") == 0) {
+        for (int b = 0; b < schedule->buckets; b++)
+            if (step->bucket < 0 || b == step->bucket) assert_true(schedule->bucket[b].wait_step < s);
+        if (strcmp(step->case_.op->name, "clip_norm") == 0) {
+            clips++;
+            assert_int_equal(checks, checked ? schedule->buckets : 0);
+            assert_int_equal(updates, 0);
+        } else if (strcmp(step->case_.op->name, "finite_check") == 0) {
             checks++;
             assert_int_equal(updates, 0);
         } else {
@@ -273,13 +279,15 @@ static inline void updates_ordered(const qs_schedule *schedule, bool checked) {
     }
     assert_int_equal(updates, schedule->buckets);
     assert_int_equal(checks, checked ? schedule->buckets : 0);
+    assert_int_equal(clips, clipped ? 1 : 0);
 }
 
 static inline void schedule_check(const qs_schedule *schedule, const qs_graph *graph, const qs_job *job) {
     memory_play(schedule, graph);
     buffers_apart(schedule);
     buckets_cover(schedule, graph, job);
-    updates_ordered(schedule, job->dynamic_loss_scaling && schedule->mode != QS_MODE_EVALUATION);
+    const bool updates = schedule->mode != QS_MODE_EVALUATION;
+    updates_ordered(schedule, updates && job->dynamic_loss_scaling, updates && job->clip_norm > 0);
     assert_true(schedule->live_bytes <= schedule->arena_bytes);
     size_t sum = 0;
     for (int c = 0; c < QS_CATEGORY_COUNT; c++)

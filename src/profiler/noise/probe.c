@@ -127,6 +127,7 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
     if (job->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)job->batch);
     out->job = *job;
     out->job.dynamic_loss_scaling = false;
+    out->job.clip_norm = 0; /* gradients are read behind the update: as they were formed */
     out->device = device;
     out->half = half;
     out->batch = qs__probe_batch(job->batch);

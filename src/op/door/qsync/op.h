@@ -91,6 +91,7 @@ typedef struct qs_attributes {
     double ceiling;        /* relu, or with the attribute `relu`: the largest result (ReLU6: 6); 0: none */
     double beta1, beta2;   /* adam */
     double weight_decay;   /* sgd, adam */
+    double clip_norm;      /* clip_norm: the bound */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -255,6 +256,7 @@ struct qs_op {
     bool behind_norm;              /* a normalisation before it may do it in its own kernels (attribute relu) */
     bool converts;                 /* stores the values of src in another format: cast, quantize */
     bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
+    bool updates;                  /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
     const qs_norm *norm;           /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
@@ -301,6 +303,8 @@ QS_API const char *qs_optimizer_name_at(size_t index);
 QS_API qs_role qs_optimizer_state(const qs_op *op, int index);
 /* Its kernel for "portable", "avx2" or "avx512". */
 QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa);
+/* What clip_norm multiplies gradients by: `squares` is the sum of their squares, still times loss_scale². 1: they stay as they are. */
+QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale);
 
 /* Passes, operands in this order (? = optional). Operators that are not listed here are defined at the head of their file.
  *   conv2d, linear
@@ -337,6 +341,7 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *   quantize             forward src absmax dst dst_step dst_group?
  *   dequantize           forward src src_step src_group? dst
  *   finite_check         forward src flag
+ *   clip_norm            forward src(gradient) flag?   scales src in place; skipped when flag is 0
  *   statistics           forward src statistics  raw statistics of one tensor (indicator): fp64 values in fp32 slots, see
  *                        qs_statistics_head
  *   sgd                  forward src(gradient) weights momentum flag?   v = m v + (g/scale + d w); w -= lr v; skipped when flag is 0
@@ -398,6 +403,8 @@ QS_API qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const
  *                        groups and step by qs_shift_groups from the channels' maxima, unsigned formats in the form QS_UNSIGNED. With
  *                        `hadamard`: one step, codes of the transformed values as absmax saw them; no unsigned format
  *   finite_check         flag = min(flag, all finite ? 1 : 0): set it to 1 before the first check of a step
+ *   clip_norm            norm = sqrt(Σ src²) / loss_scale, in double, Σ src² as qs_norm2_array; where it is finite and above the setting
+ *                        clip_norm c, each element is multiplied by (float)(c / norm), rounded to fp32: bit-identical on every device
  *   sgd                  all in fp32, each operation rounded, no fused multiply-add: bit-identical on every device. With s = (float)(1 /
  *                        loss_scale): t = g·s; t = t + d·w; v = m·v + t; w = w - lr·v. Settings: momentum m, weight decay d
  *   adam                 as exact: Adam (Kingma and Ba, 2015, algorithm 1) with decoupled weight decay (AdamW: Loshchilov and Hutter,
