@@ -154,8 +154,7 @@ static qs_status png_read(png_reader *reader, const qs__image_file *file, bool w
 
 /* ---- Either ------------------------------------------------------------------------------------------------------------------ */
 
-/* shrink 0: only the size. */
-static qs_status image_read(const qs__image_file *file, int shrink, qs__image *out) {
+qs_status qs__image_decode(const qs__image_file *file, int shrink, qs__image *out) {
     static const unsigned char jpeg_signature[] = {0xff, 0xd8, 0xff};
     *out = (qs__image){0};
     qs_status status;
@@ -180,14 +179,10 @@ static qs_status image_read(const qs__image_file *file, int shrink, qs__image *o
 
 qs_status qs__image_size(const qs__image_file *file, int64_t *height, int64_t *width) {
     qs__image image;
-    QS_TRY(image_read(file, 0, &image));
+    QS_TRY(qs__image_decode(file, 0, &image));
     *height = image.height;
     *width = image.width;
     return QS_OK;
-}
-
-qs_status qs__image_decode(const qs__image_file *file, int shrink, qs__image *out) {
-    return image_read(file, shrink, out);
 }
 
 /* ---- Scaling ----------------------------------------------------------------------------------------------------------------- */

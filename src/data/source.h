@@ -68,7 +68,7 @@ typedef struct qs__rectangle {
 /* Height and width, without decoding. QS_BAD_FILE for what is neither JPEG nor PNG, is broken, or has more than 2^27 pixels. */
 qs_status qs__image_size(const qs__image_file *file, int64_t *height, int64_t *width);
 /* Decodes; a JPEG file at 1/shrink of its size (1, 2, 4 or 8, rounded up), which takes less time than decoding and scaling it. A file that
- * ends early is QS_BAD_FILE. */
+ * ends early is QS_BAD_FILE. shrink 0: only the size, without pixels. */
 qs_status qs__image_decode(const qs__image_file *file, int shrink, qs__image *out);
 /* A part of an image as size × size × 3 bytes, by a triangle filter as wide as the step between the new pixels, at least one pixel. */
 qs_status qs__image_scale(const qs__image *image, const qs__rectangle *part, int64_t size, uint8_t *out);

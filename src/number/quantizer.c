@@ -1,8 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantizers by name: "format:granularity:rounding:overflow", where what is missing has a default. */
+/* Quantizers by name: "format:granularity:rounding:overflow", where what is missing has a default; and the names of roundings and of what
+ * happens to values that pass the largest one. */
 #include "number_room.h"
 
 #include <stdio.h>
+
+/* ---- Roundings and overflow policies ---- */
+
+#define NAME_TEXT(id, text) [id] = (text),
+static const char *const rounding_names[] = {QS_ROUNDING_LIST(NAME_TEXT)};
+static const char *const overflow_names[] = {QS_OVERFLOW_LIST(NAME_TEXT)};
+
+const char *qs_rounding_name(qs_rounding rounding) {
+    return rounding_names[rounding];
+}
+
+static const char *rounding_name_at(size_t index) {
+    return rounding_names[index];
+}
+
+const char *qs_overflow_name(qs_overflow overflow) {
+    return overflow_names[overflow];
+}
+
+static const char *overflow_name_at(size_t index) {
+    return overflow_names[index];
+}
+
+qs_status qs_overflow_find(const char *name, qs_overflow *out) {
+    for (int i = 0; i < QS_OVERFLOW_COUNT; i++) {
+        if (strcmp(name, overflow_names[i]) != 0) continue;
+        *out = (qs_overflow)i;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "overflow '%s' does not exist; there are %s", name, qs_names_join(QS_OVERFLOW_COUNT, overflow_name_at));
+}
+
+qs_status qs_rounding_find(const char *name, qs_rounding *out) {
+    for (int i = 0; i < QS_ROUNDING_COUNT; i++) {
+        if (strcmp(name, rounding_names[i]) != 0) continue;
+        *out = (qs_rounding)i;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "rounding '%s' does not exist; there are %s", name, qs_names_join(QS_ROUNDING_COUNT, rounding_name_at));
+}
+
+/* ---- Quantizers ---- */
 
 enum { TEXT_LIMIT = 64, USUAL_BLOCK = 16 };
 

@@ -7,44 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-#define NAME_TEXT(id, text) [id] = (text),
-static const char *const rounding_names[] = {QS_ROUNDING_LIST(NAME_TEXT)};
-static const char *const overflow_names[] = {QS_OVERFLOW_LIST(NAME_TEXT)};
-
-const char *qs_rounding_name(qs_rounding rounding) {
-    return rounding_names[rounding];
-}
-
-static const char *rounding_name_at(size_t index) {
-    return rounding_names[index];
-}
-
-const char *qs_overflow_name(qs_overflow overflow) {
-    return overflow_names[overflow];
-}
-
-static const char *overflow_name_at(size_t index) {
-    return overflow_names[index];
-}
-
-qs_status qs_overflow_find(const char *name, qs_overflow *out) {
-    for (int i = 0; i < QS_OVERFLOW_COUNT; i++) {
-        if (strcmp(name, overflow_names[i]) != 0) continue;
-        *out = (qs_overflow)i;
-        return QS_OK;
-    }
-    return qs_fail(QS_USAGE, "overflow '%s' does not exist; there are %s", name, qs_names_join(QS_OVERFLOW_COUNT, overflow_name_at));
-}
-
-qs_status qs_rounding_find(const char *name, qs_rounding *out) {
-    for (int i = 0; i < QS_ROUNDING_COUNT; i++) {
-        if (strcmp(name, rounding_names[i]) != 0) continue;
-        *out = (qs_rounding)i;
-        return QS_OK;
-    }
-    return qs_fail(QS_USAGE, "rounding '%s' does not exist; there are %s", name, qs_names_join(QS_ROUNDING_COUNT, rounding_name_at));
-}
-
 /* Whether a magnitude k + f goes up to k + 1. */
 static bool goes_up(qs_rounding rounding, bool negative, double k, double f, uint32_t random) {
     switch (rounding) {

@@ -110,4 +110,7 @@ qs_status qs__take(const qs_case *one, const qs_tensor *operands, qs_role whole,
 /* whole[place(i)] = part[i], 0 elsewhere. */
 qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, qs_role whole, qs__place place);
 
+/* Operands of an optimiser's pass before what it keeps: src and weights. */
+enum { QS__FIRST_STATE = 2 };
+
 #endif

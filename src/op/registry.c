@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The list of operators (ops.def), look-up by name, names of roles. */
+/* The list of operators (ops.def) and of the optimisers among them: look-up by name, what they declare, names of roles, settings. */
 #include "internal.h"
 
 #include <assert.h>
@@ -90,6 +90,36 @@ const char *qs_role_name(qs_role role) {
 #undef QS_ROLE_TEXT
     assert((unsigned)role < QS_ROLE_COUNT);
     return names[role];
+}
+
+/* ---- Optimisers ---- */
+
+const char *qs_optimizer_name_at(size_t index) {
+    for (size_t i = 0; i < LISTED; i++)
+        if (list[i]->optimizer && index-- == 0) return list[i]->name;
+    return NULL;
+}
+
+qs_status qs_optimizer_find(const char *name, const qs_op **out) {
+    size_t known = 0;
+    for (; qs_optimizer_name_at(known); known++) {
+        if (strcmp(qs_optimizer_name_at(known), name) != 0) continue;
+        *out = qs_op_of(name);
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "%s is no optimiser: there are %s", name, qs_names_join(known, qs_optimizer_name_at));
+}
+
+qs_role qs_optimizer_state(const qs_op *op, int index) {
+    return op->pass[0].operand[QS__FIRST_STATE + index].role;
+}
+
+qs_update_kernel qs_optimizer_kernel(const qs_optimizer *optimizer, const char *isa) {
+    enum { KERNELS = sizeof optimizer->kernel / sizeof *optimizer->kernel };
+    for (int i = 0; i < KERNELS && optimizer->kernel[i].isa; i++)
+        if (strcmp(optimizer->kernel[i].isa, isa) == 0) return optimizer->kernel[i].run;
+    assert(false && "no such instruction set");
+    return NULL;
 }
 
 /* ---- Settings ---- */
