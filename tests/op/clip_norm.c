@@ -65,6 +65,17 @@ TEST(what_stays_as_it_is) {
     }
 }
 
+/* Norms a thousandth below and above the bound of 2. */
+TEST(bound_is_sharp) {
+    bound b;
+    bound_parse(&b, with_flag, 162);
+    bound_fp32(&b, QS_SRC)[7] = 1;
+    const double norm = norm_of(COUNT, bound_fp32(&b, QS_SRC));
+    assert_true(stays(norm / 1.998, 1, 7, 1));
+    assert_false(stays(norm / 2.002, 1, 7, 1));
+    bound_release(&b);
+}
+
 TEST(loss_scale_divides_out) {
     bound plain, scaled;
     bound_parse(&plain, with_flag, 163);
@@ -93,4 +104,4 @@ TEST(bytes_are_moved) {
     assert_true(qs_case_bytes(&one) == 8 * COUNT + 4);
 }
 
-TEST_MAIN(cases, arithmetic_in_double, what_stays_as_it_is, loss_scale_divides_out, refused, bytes_are_moved)
+TEST_MAIN(cases, arithmetic_in_double, what_stays_as_it_is, bound_is_sharp, loss_scale_divides_out, refused, bytes_are_moved)
