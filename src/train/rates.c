@@ -7,11 +7,6 @@
 static const double warmup_start = 0.1, decay = 0.1;
 static const double pi = 3.14159265358979323846;
 
-static double warmup_steps(const qs_job *job, int64_t steps_per_epoch) {
-    double all = (double)job->epochs * (double)steps_per_epoch, wanted = job->rate.warmup_epochs * (double)steps_per_epoch;
-    return wanted < all ? wanted : all;
-}
-
 /* Part of the base rate behind the warm-up. */
 static double shape(const qs_job *job, double step, double warmup, double all) {
     switch (job->rate.schedule) {
@@ -25,7 +20,8 @@ static double shape(const qs_job *job, double step, double warmup, double all) {
 }
 
 double qs_learning_rate(const qs_job *job, int64_t step, int64_t steps_per_epoch) {
-    double at = (double)step, warmup = warmup_steps(job, steps_per_epoch), all = (double)job->epochs * (double)steps_per_epoch;
+    const double at = (double)step, all = (double)job->epochs * (double)steps_per_epoch;
+    const double wanted = job->rate.warmup_epochs * (double)steps_per_epoch, warmup = wanted < all ? wanted : all;
     if (at < warmup) return job->rate.base * (warmup_start + (1 - warmup_start) * at / warmup);
     return job->rate.base * shape(job, at, warmup, all);
 }
