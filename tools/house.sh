@@ -15,7 +15,8 @@ form=text
 case ${1:-} in --json | --table) form=${1#--}; shift ;; esac
 [ $# -gt 0 ] || set -- qs_schedule_lower qs_plan_make qs__trainer_step qs_executor_run
 build=${QS_HOUSE_BUILD:-build/house}
-mkdir -p "$(dirname "$build")"
+mkdir -p "$build"
+find "$build" \( -name '*.ci' -o -name '*.o' \) -delete # else files that are gone would be counted
 compile() {
     cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS='-O0 -fcallgraph-info' -DBUILD_TESTING=OFF &&
         CCACHE_DISABLE=1 cmake --build "$build" -j "$(nproc)"
