@@ -113,7 +113,7 @@ const char *qs_graph_signature(const qs_graph *graph, char *buffer) {
 
 bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_operand *operand, int64_t batch, qs_shape *out) {
     const qs_node *one = &graph->node[node];
-    const qs_parameter *parameter = qs_graph_parameter(graph, node, operand->role);
+    const qs_parameter *parameter;
     switch (operand->source) {
     case QS_FROM_INPUT:
     case QS_TO_INPUT_GRADIENT:
@@ -135,6 +135,7 @@ bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_opera
         *out = qs_shape_of(1, (int64_t)2);
         return true;
     default:
+        parameter = qs_graph_parameter(graph, node, operand->role);
         if (parameter) *out = parameter->shape;
         return parameter != NULL;
     }

@@ -58,33 +58,22 @@ static uint64_t fold(uint64_t hash, uint64_t word) {
 uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     const qs_narrow *narrow = &with->accumulator;
-    const int integer[] = {with->kernel[0],
-                           with->kernel[1],
-                           with->stride[0],
-                           with->stride[1],
-                           with->padding[0],
-                           with->padding[1],
-                           with->groups,
-                           with->offset,
-                           with->axis,
-                           with->shifts,
-                           with->hadamard,
-                           (int)with->rounding,
-                           (int)with->overflow,
-                           with->relu,
-                           with->batched,
-                           with->per_channel,
-                           0};
+    const int pair[][2] = {{with->kernel[0], with->kernel[1]},
+                           {with->stride[0], with->stride[1]},
+                           {with->padding[0], with->padding[1]},
+                           {with->offset, (int)with->overflow},
+                           {with->hadamard, with->shifts << 1 | with->axis},
+                           {with->groups, (int)with->rounding << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
     const double number[] = {with->epsilon, with->momentum, with->probability,  with->ceiling,
                              with->beta1,   with->beta2,    with->weight_decay, with->clip_norm};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
-    for (size_t i = 0; i + 1 < sizeof integer / sizeof *integer; i += 2)
-        hash = fold(hash, (uint64_t)(uint32_t)integer[i] << 32 | (uint32_t)integer[i + 1]);
+    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+        hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
-        const double positive = number[i] + 0.0; /* no negative zero */
         uint64_t word;
-        memcpy(&word, &positive, sizeof word);
-        hash = fold(hash, word);
+        if (number[i] == 0) continue; /* nearly all: few operators have settings; negative zero is none either */
+        memcpy(&word, &number[i], sizeof word);
+        hash = fold(hash, word + i);
     }
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);
     if (narrow->adder) {

@@ -164,6 +164,8 @@ static qs_auxiliary auxiliary_of(const char *name, const char *pass) {
 static void names_find(qs_schedule_draft *draft) {
     draft->fp32 = qs_format_of("fp32");
     draft->int8 = qs_format_of("int8");
+    for (int role = 0; role < QS_ROLE_COUNT; role++)
+        draft->role_format[role] = qs_role_format((qs_role)role);
     for (int bits = 2; bits <= 7; bits++) {
         char name[8];
         snprintf(name, sizeof name, "uint%d", bits);

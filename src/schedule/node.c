@@ -53,8 +53,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
     const qs_node *node = &draft->graph->node[n];
     const bool forward = draft->build.phase == QS_FORWARD;
     const qs_role role = operand->role;
-    const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
-    const qs_format *format = qs_role_format(role);
+    const qs_format *format = draft->role_format[role];
     qs_place place = {-1, 0};
     qs_shape shape;
     if (operand->source == QS_ABSMAX_OF) {
@@ -73,12 +72,14 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         return qs__copy_bind(draft, pending, role, shape, &copy, 0);
     }
     case QS_FROM_PARAMETER:
-    case QS_UPDATED_PARAMETER:
+    case QS_UPDATED_PARAMETER: {
+        const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
         place = (qs_place){frame->running, (size_t)parameter->offset * sizeof(float)};
         if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, forward, &place));
         break;
+    }
     case QS_TO_PARAMETER_GRADIENT:
-        place = (qs_place){frame->gradients, (size_t)parameter->offset * sizeof(float)};
+        place = (qs_place){frame->gradients, (size_t)qs_graph_parameter(draft->graph, n, role)->offset * sizeof(float)};
         break;
     case QS_FROM_FORWARD:
     case QS_TO_BACKWARD: {

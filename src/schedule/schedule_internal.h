@@ -186,9 +186,9 @@ struct qs_schedule_draft {
     int recipes;
     size_t recipe_capacity;
     qs_recipe **recipe_known;
-    qs_facts *facts; /* (nodes) */
-    const qs_format *fp32, *int8;
-    const qs_format *unsigned_of[9]; /* integer formats for values that cannot be negative, by bits; NULL: none */
+    qs_facts *facts;                                           /* (nodes) */
+    const qs_format *fp32, *int8, *role_format[QS_ROLE_COUNT]; /* found once: names are looked up slowly */
+    const qs_format *unsigned_of[9];                           /* integer formats for values that cannot be negative, by bits; NULL: none */
     qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, clip, optimizer, round, pack;
     qs_cases cases;
     qs_build build;
