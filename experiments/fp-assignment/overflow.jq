@@ -22,7 +22,8 @@ def bare: select(.planner == "uniform-fp" and .promote_at == "0");
     | ($lines | map(select(named == $worst[0:3] + $cells[$c] + [$worst[7]]) | [(.epoch | tonumber), 100 * (.test_accuracy
         | tonumber)])) as $data
     | select($data != []) | $styles[$c] + {draw: "both", $data}]},
-   {title: "its worst tensors under uniform-fp without promotion (line: 0.01)", x: {label: "epoch"},
+   {title: "its worst tensors under uniform-fp without promotion (line: 0.01)",
+    x: {label: "epoch", ticks: ($mine | map(.epoch | tonumber) | unique | map([., tostring]))},
     y: {label: "overflows / elements, mean of the epoch", log: true}, marks: [{y: 0.01}],
     series: [($mine | map(.tensor) | unique)[] as $tensor | {title: $tensor, draw: "both",
        data: ($mine | map(select(.tensor == $tensor) | [(.epoch | tonumber), (.overflow_ratio | tonumber
