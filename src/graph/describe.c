@@ -128,7 +128,7 @@ bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_opera
         *out = qs_graph_shape(graph, node, batch);
         *out = one->op->beside(one->op, operand->role, out);
         return true;
-    case QS_FROM_LABELS:
+    case QS_FROM_TARGET:
         *out = qs_shape_of(1, batch);
         return true;
     case QS_TO_LOSS:

@@ -76,6 +76,13 @@ double qs__pool_flops(const qs_case *one);
 qs_status qs__pool_check_forward(const qs_case *one);
 qs_status qs__pool_check_backward(const qs_case *one);
 
+/* ---- Losses over classes (cross_entropy.c) ---- */
+
+qs_status qs__cross_entropy_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
+qs_status qs__cross_entropy_backward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
+double qs__cross_entropy_flops(const qs_case *one);
+extern const qs_op qs__op_span_cross_entropy;
+
 /* ---- relu, alone or behind a normalisation (relu.c) ---- */
 
 /* Shape of the mask for values of a shape. */

@@ -106,7 +106,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
                                qs_role_name(role), NULL, &place.buffer));
         gradient_buffer[operand->of] = place.buffer;
         break;
-    case QS_FROM_LABELS:
+    case QS_FROM_TARGET:
         place.buffer = frame->labels;
         break;
     case QS_TO_LOSS:

@@ -132,10 +132,10 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
     uint64_t key = qs_random_key(seed, 0, (uint64_t)position, 77);
     int64_t count = qs_shape_count(&operand->shape);
     if (operand->role == QS_LABELS) {
-        int src = qs_case_position(&b->one, QS_SRC);
-        uint32_t classes = (uint32_t)b->one.operand[src].shape.dim[1];
+        const qs_logits logits = qs_case_logits(&b->one);
         for (int64_t i = 0; i < count; i++) {
-            ((int32_t *)tensor->data)[i] = (int32_t)(qs_random_bits(key, (uint64_t)i) % classes);
+            const int32_t label = (int32_t)(qs_random_bits(key, (uint64_t)i) % (uint32_t)logits.classes);
+            ((int32_t *)tensor->data)[i] = logits.ignores && i % 5 == 4 ? -1 : label;
         }
         return;
     }

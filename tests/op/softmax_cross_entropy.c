@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* softmax_cross_entropy: closed forms, large logits, padded rows, scaling, gradients. */
+/* softmax_cross_entropy: closed forms, large logits, padded rows, scaling, gradients; a class for each position is a row for each. */
 #include "kit/cases.h"
 
 TEST(cases) {
@@ -84,4 +84,46 @@ TEST(labels_are_checked) {
     bound_release(&f);
 }
 
-TEST_MAIN(cases, gradients, equal_logits, extreme_logits, padded_rows, labels_are_checked)
+/* Logits [N,C,L] are N·L rows of C in memory: losses and gradients have the bits of the same rows as samples, without those that have no
+ * label. */
+TEST(positions_are_rows) {
+    bound f, b, rows, rows_back;
+    bound_parse(&f, "softmax_cross_entropy/forward src=fp32[2,5,3] labels=fp32[2,3] loss=fp32[2]", 105);
+    bound_parse(&b, "softmax_cross_entropy/backward src=fp32[2,5,3] labels=fp32[2,3] diff_src=fp32[2,5,3]", 105);
+    bound_parse(&rows, "softmax_cross_entropy/forward src=fp32[4,5] labels=fp32[4] loss=fp32[2]", 105);
+    bound_parse(&rows_back, "softmax_cross_entropy/backward src=fp32[4,5] labels=fp32[4] diff_src=fp32[4,5]", 105);
+    memcpy(bound_tensor(&f, QS_LABELS)->data, (const int32_t[6]){1, -1, 4, 0, -9, 2}, 24);
+    memcpy(bound_tensor(&rows, QS_LABELS)->data, (const int32_t[4]){1, 4, 0, 2}, 16);
+    static const int kept[4] = {0, 2, 3, 5};
+    for (int r = 0; r < 4; r++)
+        memcpy(bound_fp32(&rows, QS_SRC) + 5 * r, bound_fp32(&f, QS_SRC) + 5 * kept[r], 20);
+    bound_share(&b, &f);
+    bound_share(&rows_back, &rows);
+    b.run.global_samples = rows_back.run.global_samples = 4;
+    bound_run(&f);
+    bound_run(&b);
+    bound_run(&rows);
+    bound_run(&rows_back);
+    assert_memory_equal(bound_fp32(&f, QS_LOSS), bound_fp32(&rows, QS_LOSS), 8);
+    for (int r = 0; r < 4; r++)
+        assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC) + 5 * kept[r], bound_fp32(&rows_back, QS_DIFF_SRC) + 5 * r, 20);
+    static const float none[5] = {0};
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC) + 5, none, 20);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC) + 20, none, 20);
+    bound_release(&f);
+    bound_release(&b);
+    bound_release(&rows);
+    bound_release(&rows_back);
+}
+
+/* One class a sample: a label is a class, always. */
+TEST(no_label_is_ignored_without_positions) {
+    bound f;
+    bound_parse(&f, forward, 106);
+    ((int32_t *)bound_tensor(&f, QS_LABELS)->data)[2] = -1;
+    assert_refused(qs_case_reference(&f.one, f.operands, &f.run), QS_USAGE, "label -1 of sample 2: there are 10 classes");
+    bound_release(&f);
+}
+
+TEST_MAIN(cases, gradients, equal_logits, extreme_logits, padded_rows, labels_are_checked, positions_are_rows,
+          no_label_is_ignored_without_positions)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own softmax cross-entropy: rows are independent, their losses are added in order. */
+/* Our own losses over classes: rows are independent, their losses are added in order. */
 #include "cpu/staging.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct job {
-    int64_t classes, counted; /* rows from `counted` on are padding */
+    qs_logits logits;
+    int64_t counted; /* rows; those behind are padding */
     qs__in src;
     qs__out dst;
     const int32_t *labels;
@@ -22,27 +23,37 @@ static double value_at(qs__in array, int64_t i) {
     return (double)value;
 }
 
-/* First maximum of a row; *sum = Σ exp(x - maximum). */
-static int64_t row_maximum(const job *j, int64_t row, double *sum) {
-    int64_t at = row * j->classes, best = 0;
-    for (int64_t c = 1; c < j->classes; c++) {
-        if (value_at(j->src, at + c) > value_at(j->src, at + best)) best = c;
+/* Of row `row` the element at which its logits begin. */
+static int64_t row_begin(const qs_logits *logits, int64_t row) {
+    return row / logits->rows * logits->rows * logits->classes + row % logits->rows * logits->next_row;
+}
+
+/* First maximum of a row that begins at `at`; *sum = Σ exp(x - maximum). */
+static int64_t row_maximum(const job *j, int64_t at, double *sum) {
+    const int64_t classes = j->logits.classes, step = j->logits.next_class;
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; c++) {
+        if (value_at(j->src, at + c * step) > value_at(j->src, at + best * step)) best = c;
     }
-    double maximum = value_at(j->src, at + best);
+    double maximum = value_at(j->src, at + best * step);
     *sum = 0;
-    for (int64_t c = 0; c < j->classes; c++) {
-        *sum += exp(value_at(j->src, at + c) - maximum);
+    for (int64_t c = 0; c < classes; c++) {
+        *sum += exp(value_at(j->src, at + c * step) - maximum);
     }
     return best;
 }
 
 static void loss_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
+    const int64_t step = j->logits.next_class;
     for (int64_t row = begin; row < end; row++) {
+        const int64_t at = row_begin(&j->logits, row), label = j->labels[row];
         double sum;
-        int64_t best = row_maximum(j, row, &sum), at = row * j->classes;
-        j->correct[row] = best == j->labels[row];
-        j->loss[row] = log(sum) - (value_at(j->src, at + j->labels[row]) - value_at(j->src, at + best));
+        j->loss[row] = j->correct[row] = 0;
+        if (label < 0) continue;
+        const int64_t best = row_maximum(j, at, &sum);
+        j->correct[row] = best == label;
+        j->loss[row] = log(sum) - (value_at(j->src, at + label * step) - value_at(j->src, at + best * step));
     }
 }
 
@@ -57,31 +68,29 @@ static void put(qs__out array, int64_t i, float value) {
 
 static void gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
+    const int64_t step = j->logits.next_class;
     for (int64_t row = begin; row < end; row++) {
-        int64_t at = row * j->classes;
-        double sum, maximum = row < j->counted ? value_at(j->src, at + row_maximum(j, row, &sum)) : 0;
-        for (int64_t c = 0; c < j->classes; c++) {
-            double gradient = row < j->counted ? exp(value_at(j->src, at + c) - maximum) / sum - (c == j->labels[row] ? 1 : 0) : 0;
-            put(j->dst, at + c, (float)(gradient * j->factor));
+        const int64_t at = row_begin(&j->logits, row);
+        const bool counts = row < j->counted && j->labels[row] >= 0;
+        double sum, maximum = counts ? value_at(j->src, at + row_maximum(j, at, &sum) * step) : 0;
+        for (int64_t c = 0; c < j->logits.classes; c++) {
+            double gradient = counts ? exp(value_at(j->src, at + c * step) - maximum) / sum - (c == j->labels[row] ? 1 : 0) : 0;
+            put(j->dst, at + c * step, (float)(gradient * j->factor));
         }
     }
 }
 
 static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_SRC)->shape;
-    *j = (job){.classes = shape->dim[1],
-               .counted = run->samples < shape->dim[0] ? run->samples : shape->dim[0],
+    const qs_logits logits = qs_case_logits(&chain->one);
+    const int64_t samples = run->samples < logits.samples ? run->samples : logits.samples;
+    *j = (job){.logits = logits,
+               .counted = samples * logits.rows,
                .src = qs__staged_in(chain, QS_SRC),
                .labels = qs__cpu_data(chain, QS_LABELS),
                .loss = (double *)(chain->scratch + chain->offset[0]),
-               .factor = run->loss_scale / (double)run->global_samples};
-    j->correct = j->loss + shape->dim[0];
-    for (int64_t row = 0; row < j->counted; row++) {
-        if (j->labels[row] >= 0 && j->labels[row] < j->classes) continue;
-        return qs_fail(QS_USAGE, "label %d of sample %lld: there are %lld classes", (int)j->labels[row], (long long)row,
-                       (long long)j->classes);
-    }
-    return QS_OK;
+               .factor = logits.weight * run->loss_scale / (double)run->global_samples};
+    j->correct = j->loss + logits.samples * logits.rows;
+    return qs_logits_check(&logits, j->labels, samples);
 }
 
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
@@ -89,10 +98,15 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     float *loss = qs__cpu_data(chain, QS_LOSS);
     double sum = 0, correct = 0;
     QS_TRY(start(chain, run, &j));
+    const int64_t rows = j.logits.rows;
     qs_parallel(j.counted, 8, loss_rows, &j);
-    for (int64_t row = 0; row < j.counted; row++) {
-        sum += j.loss[row];
-        correct += j.correct[row];
+    for (int64_t first = 0; first < j.counted; first += rows) {
+        double right = 0;
+        for (int64_t row = first; row < first + rows; row++) {
+            sum += j.logits.weight * j.loss[row];
+            right += j.correct[row];
+        }
+        correct += j.logits.all ? right == (double)rows : right;
     }
     loss[0] = (float)sum;
     loss[1] = (float)correct;
@@ -103,13 +117,13 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     job j;
     QS_TRY(start(chain, run, &j));
     j.dst = qs__staged_out(chain, QS_DIFF_SRC);
-    qs_parallel(qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0], 8, gradient_rows, &j);
+    qs_parallel(j.logits.samples * j.logits.rows, 8, gradient_rows, &j);
     return QS_OK;
 }
 
 qs_status qs__build_loss(qs__chain *chain) {
+    const qs_logits logits = qs_case_logits(&chain->one);
     bool forward = !strcmp(chain->one.pass->name, "forward");
-    size_t rows = (size_t)qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0];
-    chain->offset[0] = qs__chain_reserve(chain, forward ? 2 * rows * sizeof(double) : 0);
-    return qs__staged_build(chain, "softmax_cross_entropy", forward ? run_forward : run_backward);
+    chain->offset[0] = qs__chain_reserve(chain, forward ? 2 * (size_t)(logits.samples * logits.rows) * sizeof(double) : 0);
+    return qs__staged_build(chain, chain->one.op->name, forward ? run_forward : run_backward);
 }

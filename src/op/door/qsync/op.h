@@ -36,7 +36,9 @@
     X(QS_RUNNING_VARIANCE, "running_variance")                                                                           \
     X(QS_RUNNING_DEVIATION, "running_deviation")                                                                         \
     X(QS_MASK, "mask")     /* relu: one bit an element, int8 [ceil(count/8)]; max_pool: argmax in the window, int8 */    \
-    X(QS_LABELS, "labels") /* int32 [N], carried in fp32 format slots (4 bytes) */                                       \
+    X(QS_LABELS, "labels") /* int32 [N]; of L positions [N,L], of spans [N,2]; carried in fp32 format slots (4 bytes) */ \
+    X(QS_TARGET, "target") /* real numbers that are to be met, fp32 [N,R] */                                             \
+    X(QS_IDS, "ids")       /* rows of a table, int32 [N,L], carried as labels are */                                     \
     X(QS_DST, "dst")                                                                                                     \
     X(QS_DST_STEP, "dst_step")           /* fp32 [1] or [channels]: step a quantize pass used */                         \
     X(QS_DST_GROUP, "dst_group")         /* int8 [C]: shift groups a quantize pass found */                              \
@@ -108,7 +110,8 @@ typedef struct qs_run {
     uint64_t stream;        /* tells the draws of one operator apart */
     int64_t first_sample;   /* global position of this rank's first sample in the step */
     int64_t samples;        /* this rank's samples (== batch, or fewer in a padded evaluation batch: the rest is ignored by the loss) */
-    int64_t global_samples; /* of all ranks: the loss gradient is scaled by loss_scale / global_samples */
+    int64_t global_samples; /* of all ranks, what the loss is the mean of: samples, or the labels that count where positions have them;
+                             * its gradient is scaled by loss_scale / global_samples */
     double loss_scale;      /* 1 when loss scaling is off; optimisers divide it out */
     double learning_rate;
     int64_t updates; /* that the weights have had before this step; those that loss scaling skipped do not count */
@@ -141,7 +144,7 @@ typedef enum qs_source {
     QS_FROM_PARAMETER, /* the node's parameter of this role */
     QS_FROM_FORWARD,   /* what the forward pass wrote in this role (QS_TO_BACKWARD) */
     QS_FROM_GRADIENT,  /* the gradient of the output */
-    QS_FROM_LABELS,    /* of the batch */
+    QS_FROM_TARGET,    /* of the batch */
     QS_STEP_OF,        /* of the operand of role `of`, where that is in fixed point */
     QS_GROUPS_OF,      /* shift groups of that operand, where it has some */
     QS_MADE,           /* from here on: written */
@@ -394,7 +397,8 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)probability; kept ones are scaled by
  *                        1/(1 - probability); key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
- *                        run->samples rows; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind
+ *                        run->samples samples; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind. A row is a
+ *                        sample, or a position of one
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
  *   absmax (operand)     beside dst or diff_src: what absmax of that operand gives, of the values as they are stored
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed
@@ -495,6 +499,19 @@ typedef struct qs_norm_gap {
 /* Adds one forward pass of a quantized normalisation: the case, its operands as the pass left them, and the fp32 values, in memory order,
  * that its codes were made from. */
 QS_API qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum);
+
+/* How the logits of a cross-entropy lie in src: row r of sample n begins n · rows · classes + r · next_row elements behind the first one. */
+typedef struct qs_logits {
+    int64_t samples, rows;        /* rows: of each sample */
+    int64_t classes;              /* of a row */
+    int64_t next_row, next_class; /* elements from one to the next */
+    double weight;                /* of a row in the loss of its sample */
+    bool all;                     /* a sample is right where all its rows are; else every row is right or wrong by itself */
+    bool ignores;                 /* rows with a negative label count for nothing */
+} qs_logits;
+QS_API qs_logits qs_case_logits(const qs_case *one);
+/* The labels (samples × rows) are classes, or negative where that is allowed; QS_USAGE names the first that is not. */
+QS_API qs_status qs_logits_check(const qs_logits *logits, const int32_t *labels, int64_t samples);
 
 /* Keys and counters of a pass that draws, see qs_random_rows. */
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
