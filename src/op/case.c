@@ -37,8 +37,8 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->hadamard != other->hadamard || with->epsilon != other->epsilon || with->momentum != other->momentum ||
         with->probability != other->probability || with->ceiling != other->ceiling || with->beta1 != other->beta1 ||
         with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->clip_norm != other->clip_norm ||
-        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
-        with->batched != other->batched || with->relu != other->relu || with->per_channel != other->per_channel ||
+        with->vocabulary != other->vocabulary || with->rounding != other->rounding || with->overflow != other->overflow ||
+        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->per_channel != other->per_channel ||
         !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
@@ -64,8 +64,8 @@ uint64_t qs_case_hash(const qs_case *one) {
                            {with->offset, (int)with->overflow},
                            {with->hadamard, with->shifts << 1 | with->axis},
                            {with->groups, (int)with->rounding << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
-    const double number[] = {with->epsilon, with->momentum, with->probability,  with->ceiling,
-                             with->beta1,   with->beta2,    with->weight_decay, with->clip_norm};
+    const double number[] = {with->epsilon, with->momentum,     with->probability, with->ceiling,   with->beta1,
+                             with->beta2,   with->weight_decay, with->clip_norm,   with->vocabulary};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);
@@ -165,11 +165,13 @@ static void put_pair(writer *to, const char *name, const int pair[2], int standa
 /* By place among the operator's settings. */
 static const char *const setting_keys[QS_MOST_SETTINGS] = {"value", "value2", "value3", "value4"};
 
-/* The shortest decimal that reads back as the same double. */
+/* The shortest decimal that reads back as the same double; whole numbers with all their digits. */
 static void put_number(writer *to, const char *name, double number) {
     if (number == 0) return;
     char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
+    const bool whole = fabs(number) < 0x1p53 && number == floor(number);
+    if (whole) snprintf(text, sizeof text, "%.0f", number);
+    for (int digits = 1; digits <= 17 && !whole; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, number);
         if (strtod(text, NULL) == number) break;
     }

@@ -139,6 +139,11 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
         }
         return;
     }
+    if (operand->role == QS_IDS) {
+        for (int64_t i = 0; i < count; i++)
+            ((int32_t *)tensor->data)[i] = (int32_t)(qs_random_bits(key, (uint64_t)i) % (uint32_t)b->one.attributes.vocabulary);
+        return;
+    }
     if (operand->role == QS_MASK && strcmp(b->one.op->name, "max_pool") == 0 && qs_case_position(&b->one, QS_DIFF_SRC) >= 0) {
         fill_pool_mask(b, tensor->data, key);
         return;
@@ -471,13 +476,16 @@ static inline void check_one_gradient(const char *text) {
     bool loss = qs_case_position(&one, QS_LOSS) >= 0;
     qs_role output = loss ? QS_LOSS : QS_DST;
     if (loss) backward.run.global_samples = 1; /* the pass then gives the gradient of the sum */
-    float ones[2] = {1, 0}, *r = loss ? ones : bound_fp32(&backward, QS_DIFF_DST), *src = bound_fp32(&forward, QS_SRC);
-    int64_t count = bound_count(&forward, QS_SRC);
+    float ones[2] = {1, 0}, *r = loss ? ones : bound_fp32(&backward, QS_DIFF_DST);
+    const bool has_src = qs_case_position(&one, QS_SRC) >= 0;
+    float *src = has_src ? bound_fp32(&forward, QS_SRC) : NULL;
+    int64_t count = has_src ? bound_count(&forward, QS_SRC) : 0;
     if (strcmp(one.op->name, "max_pool") == 0) fill_far_from_kinks(src, count, count);
     if (strcmp(one.op->name, "relu") == 0) fill_far_from_kinks(src, count, 64); /* small values: y is then known closely */
     if (one.op->norm && one.op->norm->absolute) fill_far_from_means(src, count, one.operand[0].shape.dim[1], one.op->norm->per_position);
     for (int i = 0; i < one.operands; i++) { /* the origins check_direction will step from */
-        if (!one.operand[i].format || one.operand[i].role == QS_LABELS || one.operand[i].role == QS_MASK) continue;
+        const qs_role role = one.operand[i].role;
+        if (!one.operand[i].format || role == QS_LABELS || role == QS_IDS || role == QS_MASK) continue;
         float *values = forward.operands[i].data;
         for (int64_t k = 0; k < qs_shape_count(&one.operand[i].shape); k++)
             values[k] = roundf(values[k] * 0x1p16f) * 0x1p-16f;

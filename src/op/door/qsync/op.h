@@ -94,6 +94,7 @@ typedef struct qs_attributes {
     double beta1, beta2;   /* adam */
     double weight_decay;   /* sgd, adam */
     double clip_norm;      /* clip_norm: the bound */
+    double vocabulary;     /* embedding: rows of the table */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -500,7 +501,10 @@ typedef struct qs_norm_gap {
  * that its codes were made from. */
 QS_API qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum);
 
-/* How the logits of a cross-entropy lie in src: row r of sample n begins n · rows · classes + r · next_row elements behind the first one. */
+/* The ids of an embedding's case are rows of its table; QS_USAGE names the first that is none. */
+QS_API qs_status qs_ids_check(const qs_case *one, const int32_t *ids);
+
+/* How the logits of a cross-entropy lie in src: row r of sample n begins at element n · rows · classes + r · next_row. */
 typedef struct qs_logits {
     int64_t samples, rows;        /* rows: of each sample */
     int64_t classes;              /* of a row */
