@@ -62,7 +62,7 @@ enum {
 
 typedef struct bound_kernel {
     qs_kernel *kernel;
-    void *data[QS_MAX_OPERANDS], *scratch;
+    qs_memory *memory; /* scratch, then operands */
     double least_s;
 } bound_kernel;
 
@@ -107,16 +107,26 @@ static qs_case case_of(const layer *shape, const char *pass, const mode *how) {
 }
 
 /* Normal values; e5m2 rounds them. */
-static qs_status operand_make(const qs_operand *operand, uint64_t key, void **out) {
+static qs_status operand_write(qs_queue *queue, const qs_operand *operand, qs_location to) {
     const int64_t count = qs_shape_count(&operand->shape);
-    float *values;
-    QS_TRY(qs_allocate((size_t)count, sizeof *values, &values));
+    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format);
+    float *values = NULL;
+    void *stored = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    QS_GOTO(qs_allocate(bytes, 1, &stored));
     for (int64_t i = 0; i < count; i++)
-        values[i] = qs_random_normal(key, (uint64_t)i);
-    *out = aligned_alloc(64, (qs_tensor_bytes(&operand->shape, operand->format) + 127) / 64 * 64);
-    if (*out) qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, *out);
+        values[i] = qs_random_normal((uint64_t)operand->role, (uint64_t)i);
+    qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, stored);
+    status = qs_memory_write(queue, to, stored, bytes);
+done:
     free(values);
-    return *out ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "operands of a benchmark");
+    free(stored);
+    return status;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
 }
 
 /* The kernel that a device prefers, or prefers among those that form all products. */
@@ -141,19 +151,24 @@ static qs_status kernel_make(bench *all, const layer *shape, const char *pass, i
     *to = (bound_kernel){.least_s = INFINITY};
     if (how) QS_TRY(qs_narrow_find(how->accumulator, &one.attributes.accumulator));
     QS_TRY(kernel_choose(all->device, &one, index == PRODUCTS, &fact));
+    size_t bytes = aligned(fact.scratch_bytes), at = bytes;
     for (int i = 0; i < one.operands; i++)
-        if (one.operand[i].format) QS_TRY(operand_make(&one.operand[i], (uint64_t)one.operand[i].role, &to->data[i]));
-    to->scratch = aligned_alloc(64, (fact.scratch_bytes + 127) / 64 * 64);
-    if (!to->scratch) return qs_fail(QS_OUT_OF_MEMORY, "%zu bytes of scratch for %s", fact.scratch_bytes, fact.kernel);
-    return qs_device_prepare(all->device, &one, fact.kernel, to->data, to->scratch, &to->kernel);
+        bytes += one.operand[i].format ? aligned(qs_tensor_bytes(&one.operand[i].shape, one.operand[i].format)) : 0;
+    QS_TRY(qs_memory_reserve(all->device, bytes, &to->memory));
+    qs_location operand[QS_MAX_OPERANDS] = {0};
+    for (int i = 0; i < one.operands; i++) {
+        if (!one.operand[i].format) continue;
+        operand[i] = qs_location_of(to->memory, at);
+        QS_TRY(operand_write(qs_device_queue(all->device, QS_QUEUE_KERNELS), &one.operand[i], operand[i]));
+        at += aligned(qs_tensor_bytes(&one.operand[i].shape, one.operand[i].format));
+    }
+    return qs_device_prepare(all->device, &one, fact.kernel, operand, qs_location_of(to->memory, 0), &to->kernel);
 }
 
 static void kernels_release(bench *all) {
     for (int k = 0; k < KERNELS; k++) {
         if (all->kernel[k].kernel) qs_kernel_release(all->kernel[k].kernel);
-        for (int i = 0; i < QS_MAX_OPERANDS; i++)
-            free(all->kernel[k].data[i]);
-        free(all->kernel[k].scratch);
+        qs_memory_release(all->kernel[k].memory);
     }
     memset(all->kernel, 0, sizeof all->kernel);
 }
@@ -162,9 +177,9 @@ static void kernels_release(bench *all) {
 
 static qs_status kernel_time(bound_kernel *one) {
     const qs_run run = {.seed = 1, .samples = 1, .global_samples = 1, .loss_scale = 1};
-    const double start = qs_clock();
-    QS_TRY(qs_kernel_run(one->kernel, &run));
-    one->least_s = fmin(one->least_s, qs_clock() - start);
+    double seconds;
+    QS_TRY(qs_kernel_time(one->kernel, &run, &seconds));
+    one->least_s = fmin(one->least_s, seconds);
     return QS_OK;
 }
 

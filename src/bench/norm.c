@@ -29,8 +29,8 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 typedef struct timed {
     qs_case one;
     qs_kernel *kernel;
-    qs_arena arena;
-    void *data[QS_MAX_OPERANDS];
+    qs_memory *memory;
+    qs_location data[QS_MAX_OPERANDS];
     double us; /* the least of all rounds */
 } timed;
 
@@ -86,7 +86,7 @@ static qs_case case_of(const shape *of, const char *op, const char *pass, const 
 }
 
 /* Ordinary values: normal ones in activations, codes all over their range, positive ones elsewhere; a piece of them over and over. */
-static void operand_fill(const qs_operand *operand, char *data) {
+static qs_status operand_fill(qs_device *device, const qs_operand *operand, qs_location at) {
     float values[PIECE];
     char piece[PIECE * sizeof(float)];
     const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format), whole = qs_format_bytes(operand->format, PIECE);
@@ -97,8 +97,10 @@ static void operand_fill(const qs_operand *operand, char *data) {
         qs_quantize_array(operand->format, QS_NEAREST_EVEN, (qs_random_stream){0}, 0.03f, PIECE, values, (int8_t *)piece);
     else
         qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, PIECE, values, piece);
-    for (size_t at = 0; at < bytes; at += whole)
-        memcpy(data + at, piece, bytes - at < whole ? bytes - at : whole);
+    for (size_t done = 0; done < bytes; done += whole)
+        QS_TRY(qs_memory_write(qs_device_queue(device, QS_QUEUE_KERNELS), qs_location_of(at.memory, at.offset + done), piece,
+                               bytes - done < whole ? bytes - done : whole));
+    return QS_OK;
 }
 
 static size_t aligned(size_t bytes) {
@@ -118,43 +120,54 @@ static qs_status timed_make(qs_device *device, const qs_case *one, timed *out) {
     size_t bytes = aligned(fact.scratch_bytes) + 64;
     for (int i = 0; i < one->operands; i++)
         bytes += operand_bytes(&one->operand[i]);
-    QS_TRY(qs_arena_reserve(bytes, &out->arena));
-    char *at = (char *)out->arena.memory + aligned(fact.scratch_bytes);
+    QS_TRY(qs_memory_reserve(device, bytes, &out->memory));
+    size_t at = aligned(fact.scratch_bytes);
     for (int i = 0; i < one->operands; i++) {
         if (!one->operand[i].format) continue;
-        out->data[i] = at;
-        operand_fill(&one->operand[i], at);
+        out->data[i] = qs_location_of(out->memory, at);
+        QS_TRY(operand_fill(device, &one->operand[i], out->data[i]));
         at += operand_bytes(&one->operand[i]);
     }
-    return qs_device_prepare(device, one, fact.kernel, out->data, out->arena.memory, &out->kernel);
+    return qs_device_prepare(device, one, fact.kernel, out->data, qs_location_of(out->memory, 0), &out->kernel);
 }
 
 static void timed_release(timed *one) {
     if (one->kernel) qs_kernel_release(one->kernel);
-    qs_arena_release(&one->arena);
+    qs_memory_release(one->memory);
 }
 
 /* ---- Timing ---- */
 
 static qs_status timed_run(timed *one) {
     const qs_run run = {.seed = 1, .samples = one->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
-    const double begin = qs_clock();
-    QS_TRY(qs_kernel_run(one->kernel, &run));
-    one->us = fmin(one->us, (qs_clock() - begin) * 1e6);
+    double seconds;
+    QS_TRY(qs_kernel_time(one->kernel, &run, &seconds));
+    one->us = fmin(one->us, seconds * 1e6);
     return QS_OK;
 }
 
 /* Microseconds a byte moved, by copying as much as batch_norm's forward pass holds. */
-static double copy_time(const timed *like, int rounds) {
+static qs_status copy_time(qs_device *device, const timed *like, int rounds, double *us_per_byte) {
     const qs_operand *src = &like->one.operand[0];
     const size_t bytes = qs_tensor_bytes(&src->shape, src->format);
+    qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
+    qs_event *begin = NULL, *end = NULL;
     double least = INFINITY;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_event_create(device, &begin));
+    QS_GOTO(qs_event_create(device, &end));
     for (int r = 0; r <= rounds; r++) {
-        const double begin = qs_clock();
-        memcpy(like->data[qs_case_position(&like->one, QS_DST)], like->data[0], bytes);
-        least = fmin(least, (qs_clock() - begin) * 1e6);
+        QS_GOTO(qs_event_record(begin, queue));
+        QS_GOTO(qs_memory_copy(queue, like->data[0], like->data[qs_case_position(&like->one, QS_DST)], bytes));
+        QS_GOTO(qs_event_record(end, queue));
+        QS_GOTO(qs_event_wait(end));
+        least = fmin(least, qs_event_elapsed(begin, end) * 1e6);
     }
-    return least / (2 * (double)bytes);
+    *us_per_byte = least / (2 * (double)bytes);
+done:
+    qs_event_release(begin);
+    qs_event_release(end);
+    return status;
 }
 
 static qs_status kernels_make(qs_device *device, const shape *of, const char *format, timed *all) {
@@ -177,7 +190,7 @@ static qs_status shape_time(qs_device *device, int rounds, figures *out) {
         out->us[k] = all[k].us;
         out->bytes[k] = qs_case_bytes(&all[k].one);
     }
-    if (status == QS_OK) out->copy_us_per_byte = copy_time(&all[0], rounds);
+    if (status == QS_OK) status = copy_time(device, &all[0], rounds, &out->copy_us_per_byte);
     for (int k = 0; k < KERNELS; k++)
         timed_release(&all[k]);
     return status;

@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a device is inside this room: a table of functions. device.c checks arguments and cases before it calls them, measures and rests. */
+/* What a device is inside this room: a table of functions. device.c checks arguments and cases before it calls
+ * them, measures and rests; memory.c does so for memory, queues and events, and has those of devices that work in the host's memory. */
 #ifndef QSYNC_DEVICE_BACKEND_H
 #define QSYNC_DEVICE_BACKEND_H
 
 #include "qsync/device.h"
+
+/* Memory, queues and events of a device that has its own. Arguments are checked; `queue` is a qs_queue_kind. */
+typedef struct qs__stage {
+    qs_status (*reserve)(void *state, size_t bytes, void **memory);
+    qs_status (*resize)(void *memory, size_t bytes);
+    void (*release)(void *memory);
+    qs_status (*write)(void *state, int queue, void *memory, size_t offset, const void *from, size_t bytes);
+    qs_status (*read)(void *state, int queue, void *memory, size_t offset, void *to, size_t bytes);
+    qs_status (*copy)(void *state, int queue, const qs_location *from, const qs_location *to, size_t bytes);
+    qs_status (*fill)(void *state, int queue, void *memory, size_t offset, int value, size_t bytes);
+    qs_status (*touch)(void *state, int queue, void *memory, size_t offset, size_t bytes, bool change);
+    qs_status (*wait)(void *state, int queue);
+    qs_status (*event_create)(void *state, void **event);
+    void (*event_release)(void *event);
+    qs_status (*record)(void *event, int queue);
+    qs_status (*follow)(void *event, int queue);
+    qs_status (*event_wait)(void *event);
+    qs_status (*event_done)(void *event, bool *done);
+    double (*seconds)(const void *event); /* of the device's clock, when it was reached */
+} qs__stage;
 
 typedef struct qs__backend {
     const char *name;
@@ -16,13 +37,44 @@ typedef struct qs__backend {
     qs_status (*fact)(void *state, const qs_case *one, const char *name, qs_kernel_fact *out);
     /* Up to QS_MOST_CANDIDATES, at least one on success; NULL: there is never more than one. */
     qs_status (*candidates)(void *state, const qs_case *one, qs_kernel_fact *out, int *count);
-    /* data[i] belongs to operand i; *kernel is what run and release receive. */
-    qs_status (*prepare)(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel);
+    /* operand[i] belongs to operand i; *kernel is what run and release receive. */
+    qs_status (*prepare)(void *state, const qs_case *one, const char *name, const qs_location *operand, qs_location scratch, void **kernel);
+    /* Where memory is the host's the kernel has run, without a rest, when it returns; elsewhere it is queued. */
     qs_status (*run)(void *kernel, const qs_run *run);
     void (*release)(void *kernel);
     void (*trim)(void *state);                            /* NULL: nothing is kept of released kernels */
     double (*peak)(void *state, const qs_format *format); /* NULL: not known */
+    const qs__stage *stage;                               /* NULL: memory of the host, and everything is done when a call returns */
 } qs__backend;
+
+/* memory.c: an open device, and a piece of its memory */
+struct qs_queue {
+    qs_device *device;
+    int kind;
+};
+
+struct qs_device {
+    const qs__backend *backend;
+    void *state;
+    int threads;
+    double speed;
+    int choices;
+    qs_kernel_choice *choice; /* (choices) preferred kernels, sorted by case */
+    qs_queue queue[QS_QUEUES];
+    qs_event *begin, *end; /* of qs_kernel_time; NULL: not asked for yet */
+};
+
+struct qs_memory {
+    qs_device *device;
+    size_t bytes;
+    qs_arena arena; /* the host's */
+    void *state;    /* what the stage's functions receive; NULL: it lies in the arena */
+};
+
+/* The first byte of a place in host memory; NULL where there is nothing. */
+void *qs__location_host(qs_location place);
+/* The same for every operand of a case. */
+void qs__locations_host(const qs_case *one, const qs_location *place, void **data);
 
 #define QS_DEVICE(name) extern const qs__backend qs__device_##name;
 #include "devices.def"

@@ -15,17 +15,8 @@ enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 enum { ALIGNMENT = 64 };
 
-struct qs_device {
-    const qs__backend *backend;
-    void *state;
-    int threads;
-    double speed;
-    int choices;
-    qs_kernel_choice *choice; /* (choices) preferred kernels, sorted by case */
-};
-
 struct qs_kernel {
-    const qs_device *device;
+    qs_device *device;
     void *state;
 };
 
@@ -60,6 +51,8 @@ qs_status qs_device_open(const qs_device_options *options, qs_device **out) {
     device->backend = find_backend(options->backend);
     device->threads = options->threads;
     device->speed = options->speed;
+    for (int kind = 0; kind < QS_QUEUES; kind++)
+        device->queue[kind] = (qs_queue){device, kind};
     QS_GOTO(device->backend->open(options, &device->state));
     *out = device;
     device = NULL;
@@ -76,6 +69,8 @@ static void choices_free(int choices, qs_kernel_choice *choice) {
 
 void qs_device_close(qs_device *device) {
     if (!device) return;
+    qs_event_release(device->begin);
+    qs_event_release(device->end);
     device->backend->close(device->state);
     choices_free(device->choices, device->choice);
     free(device);
@@ -171,32 +166,42 @@ qs_status qs_device_candidates(qs_device *device, const qs_case *one, qs_kernel_
 }
 
 /* As fact_find: what a fact said of is what is prepared. */
-static qs_status kernel_find(qs_device *device, const qs_case *one, const char *kernel, void *const *data, void *scratch, void **out) {
+static qs_status kernel_find(qs_device *device, const qs_case *one, const char *kernel, const qs_location *operand, qs_location scratch,
+                             void **out) {
     const qs__backend *backend = device->backend;
     const char *preferred = kernel ? NULL : preferred_kernel(device, one);
-    const qs_status status = backend->prepare(device->state, one, kernel ? kernel : preferred, data, scratch, out);
-    return status == QS_MISMATCH && preferred ? backend->prepare(device->state, one, NULL, data, scratch, out) : status;
+    const qs_status status = backend->prepare(device->state, one, kernel ? kernel : preferred, operand, scratch, out);
+    return status == QS_MISMATCH && preferred ? backend->prepare(device->state, one, NULL, operand, scratch, out) : status;
 }
 
 /* Vector kernels load and store whole lines: what begins elsewhere would be a crash in one of them, some day. */
-static qs_status alignment_check(const qs_case *one, void *const *data, const void *scratch) {
-    for (int i = 0; i < one->operands; i++)
-        if (one->operand[i].format && (uintptr_t)data[i] % ALIGNMENT != 0)
-            return qs_fail(QS_USAGE, "operand %s of %s begins at %p, which is no multiple of %d", qs_role_name(one->operand[i].role),
-                           one->op->name, data[i], ALIGNMENT);
-    if ((uintptr_t)scratch % ALIGNMENT != 0)
-        return qs_fail(QS_USAGE, "the scratch memory of %s begins at %p, which is no multiple of %d", one->op->name, scratch, ALIGNMENT);
-    return QS_OK;
+static qs_status place_check(const qs_device *device, qs_location place, const char *what, const qs_case *one) {
+    if (place.memory && place.memory->device != device)
+        return qs_fail(QS_USAGE, "%s of %s lies in the memory of another device: copy it", what, one->op->name);
+    if (place.offset % ALIGNMENT == 0 && (!place.memory || place.offset <= place.memory->bytes)) return QS_OK;
+    return qs_fail(QS_USAGE, "%s of %s begins at byte %zu of a memory of %zu: it must lie there and at a multiple of %d", what,
+                   one->op->name, place.offset, place.memory ? place.memory->bytes : 0, ALIGNMENT);
 }
 
-qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *name, void *const *data, void *scratch, qs_kernel **out) {
+static qs_status places_check(const qs_device *device, const qs_case *one, const qs_location *operand, qs_location scratch) {
+    for (int i = 0; i < one->operands; i++) {
+        const char *role = qs_role_name(one->operand[i].role);
+        if (!one->operand[i].format) continue;
+        if (!operand[i].memory) return qs_fail(QS_USAGE, "%s of %s has no memory", role, one->op->name);
+        QS_TRY(place_check(device, operand[i], role, one));
+    }
+    return place_check(device, scratch, "scratch", one);
+}
+
+qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *name, const qs_location *operand, qs_location scratch,
+                            qs_kernel **out) {
     qs_kernel *kernel = NULL;
     qs_status status;
     QS_TRY(qs_case_check(one));
-    QS_TRY(alignment_check(one, data, scratch));
+    QS_TRY(places_check(device, one, operand, scratch));
     QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
     kernel->device = device;
-    QS_GOTO(within_case(kernel_find(device, one, name, data, scratch, &kernel->state), one));
+    QS_GOTO(within_case(kernel_find(device, one, name, operand, scratch, &kernel->state), one));
     *out = kernel;
     kernel = NULL;
 done:
@@ -206,14 +211,28 @@ done:
 
 /* ---- Running ---- */
 
+/* Devices with queues of their own rest behind their kernels there. */
 qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run) {
     const qs_device *device = kernel->device;
-    if (device->speed >= 1) return device->backend->run(kernel->state, run);
+    if (device->speed >= 1 || device->backend->stage) return device->backend->run(kernel->state, run);
     double start = qs_clock();
     qs_status status = device->backend->run(kernel->state, run);
     double end = qs_clock();
     qs_wait_until(end + (end - start) * (1 / device->speed - 1));
     return status;
+}
+
+qs_status qs_kernel_time(qs_kernel *kernel, const qs_run *run, double *seconds) {
+    qs_device *device = kernel->device;
+    qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
+    if (!device->begin) QS_TRY(qs_event_create(device, &device->begin));
+    if (!device->end) QS_TRY(qs_event_create(device, &device->end));
+    QS_TRY(qs_event_record(device->begin, queue));
+    QS_TRY(qs_kernel_run(kernel, run));
+    QS_TRY(qs_event_record(device->end, queue));
+    QS_TRY(qs_event_wait(device->end));
+    *seconds = qs_event_elapsed(device->begin, device->end);
+    return QS_OK;
 }
 
 void qs_kernel_release(qs_kernel *kernel) {

@@ -21,15 +21,18 @@ qs_status qs__statistics_average(const qs__setting *setting, const qs__present *
     return status;
 }
 
-uint64_t qs__weights_hash(const qs__present *present) {
-    return qs__executor_hash(present->main.executor, present->main.schedule->masters, 0);
+qs_status qs__weights_hash(const qs__present *present, uint64_t *hash) {
+    *hash = 0;
+    return qs__executor_hash(present->main.executor, present->main.schedule->masters, hash);
 }
 
 /* Rank 0's hash goes to all; whoever holds another one says so. */
 qs_status qs__weights_agree(const qs__present *present, qs_comm *comm, int64_t step) {
-    uint64_t mine = qs__weights_hash(present), first = mine;
+    uint64_t mine = 0;
+    qs_status status = qs_comm_agree(comm, qs__weights_hash(present, &mine));
+    uint64_t first = mine;
+    QS_TRY(status);
     QS_TRY(qs_comm_broadcast(comm, &first, sizeof first, 0));
-    qs_status status = QS_OK;
     if (mine != first) {
         status = qs_fail(QS_FAILED, "after step %lld the master weights (hash %016llx) are not those of rank 0 (%016llx)",
                          (long long)step - 1, (unsigned long long)mine, (unsigned long long)first);
@@ -38,14 +41,14 @@ qs_status qs__weights_agree(const qs__present *present, qs_comm *comm, int64_t s
 }
 
 /* What the optimiser keeps, and how far the run is: a rank that goes on from another file has another hash. */
-static uint64_t state_hash(const qs__present *present, const qs__counters *counters, const qs__rounding *rounding) {
+static qs_status state_hash(const qs__present *present, const qs__counters *counters, const qs__rounding *rounding, uint64_t *hash) {
     const qs_schedule *schedule = present->main.schedule;
     const int64_t counts[] = {counters->step, counters->skipped, counters->scale.good_steps, counters->scale.skipped};
-    uint64_t hash = qs_hash(counts, sizeof counts, 0);
-    hash = qs_hash(rounding->rise, (size_t)rounding->values * sizeof *rounding->rise, hash);
+    *hash = qs_hash(counts, sizeof counts, 0);
+    *hash = qs_hash(rounding->rise, (size_t)rounding->values * sizeof *rounding->rise, *hash);
     for (int i = 0; i < schedule->states; i++)
-        hash = qs__executor_hash(present->main.executor, schedule->state[i], hash);
-    return hash;
+        QS_TRY(qs__executor_hash(present->main.executor, schedule->state[i], hash));
+    return QS_OK;
 }
 
 /* Ranks that were started with different files would wait for one another for ever, or train something that nobody asked for. */
@@ -53,7 +56,10 @@ qs_status qs__inputs_agree(const qs__setting *setting, const qs__present *presen
                            const qs__rounding *rounding) {
     qs_comm *comm = setting->comm;
     char job[32], cluster[32], *text = NULL;
+    uint64_t weights = 0, state = 0;
     qs_status status = present->plan ? qs_plan_text(present->plan, &text) : QS_OK;
+    if (status == QS_OK) status = qs__weights_hash(present, &weights);
+    if (status == QS_OK) status = state_hash(present, counters, rounding, &state);
     QS_GOTO(qs_comm_agree(comm, status));
     qs_job_signature(setting->job, job);
     qs_cluster_signature(setting->options->cluster, cluster);
@@ -62,8 +68,8 @@ qs_status qs__inputs_agree(const qs__setting *setting, const qs__present *presen
     QS_GOTO(qs_comm_compare(comm, "plan", text ? qs_hash(text, strlen(text), 0) : 0));
     QS_GOTO(qs_comm_compare(comm, "number of steps", (uint64_t)setting->steps));
     QS_GOTO(qs_comm_compare(comm, "data", qs_dataset_hash(&setting->test, qs_dataset_hash(&setting->training, 0))));
-    QS_GOTO(qs_comm_compare(comm, "set of first weights", qs__weights_hash(present)));
-    QS_GOTO(qs_comm_compare(comm, "saved state", state_hash(present, counters, rounding)));
+    QS_GOTO(qs_comm_compare(comm, "set of first weights", weights));
+    QS_GOTO(qs_comm_compare(comm, "saved state", state));
 done:
     free(text);
     return status;

@@ -140,7 +140,7 @@ static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, 
 qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, const qs_train_result *result, int64_t resident_bytes,
                          qs_audit *out) {
     qs_comm *comm = setting->comm;
-    rank_figures mine = {.arena_bytes = (int64_t)plans->arena.bytes,
+    rank_figures mine = {.arena_bytes = (int64_t)qs_memory_bytes(plans->memory),
                          .data_bytes = setting->data_bytes,
                          .resident_bytes = resident_bytes,
                          .programs = plans->present.partial.schedule ? 2 : 1};

@@ -57,7 +57,7 @@ typedef struct evaluator {
     qs_sharding sharding;
     int64_t *batch; /* (ranks) */
     qs__program program;
-    qs_arena arena;
+    qs_memory *memory;
 } evaluator;
 
 /* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
@@ -85,14 +85,14 @@ static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_j
     QS_TRY(qs_sharding_create(here->test.count, ranks, here->batch, job->seed, false, &here->sharding));
     QS_TRY(program_fit(here, job, memory_limit, device));
     const qs_schedule *schedule = here->program.schedule;
-    QS_TRY(qs_arena_reserve(schedule->arena_bytes, &here->arena));
-    QS_TRY(qs_executor_create(schedule, device, comm, here->arena.memory, &here->program.executor));
+    QS_TRY(qs_memory_reserve(device, schedule->arena_bytes, &here->memory));
+    QS_TRY(qs_executor_create(schedule, device, comm, here->memory, &here->program.executor));
     return qs__weights_load(&here->program, here->graph, weights);
 }
 
 static void evaluator_release(evaluator *here) {
     qs__program_release(&here->program);
-    qs_arena_release(&here->arena);
+    qs_memory_release(here->memory);
     qs_sharding_release(&here->sharding);
     qs_dataset_release(&here->test);
     qs_graph_release(here->graph);

@@ -1,32 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The executor: a schedule whose kernels are bound to memory, and the loop that runs it.
+/* The executor: a schedule whose kernels are bound to memory of a device, and the loop that puts them into the device's queue.
  *
  * All-reduces start where the schedule says that a bucket is complete. Most MPI libraries move data only inside their own calls, so the
- * oldest one under way is asked between kernels: that is what overlaps communication with the rest of the backward pass. */
+ * oldest one under way is asked between kernels: that is what overlaps communication with the rest of the backward pass.
+ *
+ * Where the host sees the device's memory, kernels have run when they were put into the queue, and an all-reduce takes the gradients where
+ * they lie. Elsewhere a bucket is staged: a copy brings it to the host behind the kernels that complete it, it is summed there, and a copy
+ * takes the sums back, which the queue of kernels follows. The host is ahead of the queue then and never stops it: buckets are started in
+ * the order of the schedule, which is the same on all ranks, as their copies arrive. */
 #include "train_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMORY_ALIGNMENT = 64 };
+static const double pause_seconds = 20e-6; /* between two looks at what the device and the other ranks do */
+
+/* A bucket on its way. */
+typedef struct reduction {
+    qs_request *request;              /* NULL when not under way */
+    bool summed;                      /* seen to be complete; staged: its copy back is queued */
+    qs_event *ready, *arrived, *back; /* staged: its gradients are complete, are with the host, and their sums back; NULL: not staged */
+} reduction;
 
 struct qs_executor {
     const qs_schedule *schedule;
     qs_comm *comm;
-    char *memory;
-    qs_kernel **kernel;   /* (steps) NULL for communication */
-    qs_request **request; /* (buckets) NULL when not under way */
-    int *started;         /* (buckets) in order of their start in this run */
-    int starts, polled;   /* started[polled] is the oldest one that may still be moving */
-    bool *finite;         /* where to note that gradients are not; NULL: they are not looked at */
+    qs_memory *memory;
+    qs_queue *kernels, *copies;
+    char *host;                                    /* the memory, where this process sees it; NULL elsewhere */
+    qs_arena staging;                              /* where it does not: images, labels, gradients and residuals */
+    char *images, *labels, *gradients, *residuals; /* where the host has them: in the memory, or their staging */
+    qs_kernel **kernel;                            /* (steps) NULL for communication */
+    reduction *reduction;                          /* (buckets) */
+    int *started;                                  /* (buckets) in order of their start in this run */
+    int starts, begun, polled; /* started[begun] is the oldest one that still arrives, started[polled] that may still be moving */
+    float unit;                /* loss scale of the run */
+    bool *finite;              /* where to note that gradients are not; NULL: they are not looked at */
+    qs_event **mark;           /* (1 + steps) before the first step, behind each one */
     qs_step_observer observer;
     void *observer_context;
     qs_timeline *timeline; /* NULL: nobody asks */
 };
 
-static void *memory_at(const qs_executor *executor, int buffer, size_t offset) {
-    return buffer < 0 ? NULL : executor->memory + executor->schedule->buffer[buffer].offset + offset;
+static qs_location location_of(const qs_executor *executor, int buffer, size_t offset) {
+    return buffer < 0 ? (qs_location){0} : qs_location_of(executor->memory, executor->schedule->buffer[buffer].offset + offset);
 }
 
 void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context) {
@@ -43,34 +61,63 @@ void qs_executor_time(qs_executor *executor, qs_timeline *timeline) {
 static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index) {
     const qs_step *step = &executor->schedule->step[index];
     if (step->kind != QS_STEP_KERNEL) return QS_OK;
-    void *data[QS_MAX_OPERANDS] = {0};
-    for (int i = 0; i < step->case_.operands; i++) {
-        data[i] = step->case_.operand[i].format ? memory_at(executor, step->place[i].buffer, step->place[i].offset) : NULL;
-    }
-    qs_status status = qs_device_prepare(device, &step->case_, step->kernel, data,
-                                         memory_at(executor, step->scratch.buffer, step->scratch.offset), &executor->kernel[index]);
+    qs_location operand[QS_MAX_OPERANDS] = {0};
+    for (int i = 0; i < step->case_.operands; i++)
+        if (step->case_.operand[i].format) operand[i] = location_of(executor, step->place[i].buffer, step->place[i].offset);
+    qs_status status = qs_device_prepare(device, &step->case_, step->kernel, operand,
+                                         location_of(executor, step->scratch.buffer, step->scratch.offset), &executor->kernel[index]);
     return qs_fail_within(status, "step %d (%s)", index, step->case_text);
+}
+
+/* Where the host makes samples and sums gradients: in the memory itself, or in staging that is reserved here, once. */
+static qs_status staging_make(qs_executor *executor, qs_device *device) {
+    const qs_schedule *schedule = executor->schedule;
+    const int buffer[] = {schedule->images, schedule->labels, schedule->gradients, schedule->residuals};
+    char **const place[] = {&executor->images, &executor->labels, &executor->gradients, &executor->residuals};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
+        if (buffer[i] >= 0) bytes += schedule->buffer[buffer[i]].bytes;
+    if (!executor->host) QS_TRY(qs_arena_reserve(bytes, &executor->staging));
+    char *at = executor->staging.memory;
+    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++) {
+        if (buffer[i] < 0) continue;
+        *place[i] = executor->host ? executor->host + schedule->buffer[buffer[i]].offset : at;
+        if (!executor->host) at += schedule->buffer[buffer[i]].bytes;
+    }
+    for (int b = 0; b < schedule->buckets && !executor->host; b++) {
+        QS_TRY(qs_event_create(device, &executor->reduction[b].ready));
+        QS_TRY(qs_event_create(device, &executor->reduction[b].arrived));
+        QS_TRY(qs_event_create(device, &executor->reduction[b].back));
+    }
+    return QS_OK;
 }
 
 static qs_status executor_fill(qs_executor *executor, qs_device *device) {
     const qs_schedule *schedule = executor->schedule;
     QS_TRY(qs_allocate((size_t)schedule->steps, sizeof(qs_kernel *), &executor->kernel));
-    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof(qs_request *), &executor->request));
+    QS_TRY(qs_allocate((size_t)schedule->steps + 1, sizeof(qs_event *), &executor->mark));
+    QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *executor->reduction, &executor->reduction));
     QS_TRY(qs_allocate((size_t)schedule->buckets, sizeof *executor->started, &executor->started));
+    QS_TRY(staging_make(executor, device));
+    for (int s = 0; s <= schedule->steps; s++)
+        QS_TRY(qs_event_create(device, &executor->mark[s]));
     for (int s = 0; s < schedule->steps; s++)
         QS_TRY(kernel_bind(executor, device, s));
     return QS_OK;
 }
 
-qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out) {
-    if ((uintptr_t)memory % MEMORY_ALIGNMENT != 0) {
-        return qs_fail(QS_USAGE, "the memory of a schedule starts at %p, must be a multiple of %d bytes", memory, MEMORY_ALIGNMENT);
-    }
+qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, qs_memory *memory, qs_executor **out) {
+    if (qs_memory_bytes(memory) < schedule->arena_bytes)
+        return qs_fail(QS_USAGE, "a schedule of %zu bytes in a memory of %zu: reserve as many", schedule->arena_bytes,
+                       qs_memory_bytes(memory));
     qs_executor *executor = NULL;
     QS_TRY(qs_allocate(1, sizeof *executor, &executor));
     executor->schedule = schedule;
     executor->comm = comm;
     executor->memory = memory;
+    executor->host = qs_memory_host(memory);
+    executor->kernels = qs_device_queue(device, QS_QUEUE_KERNELS);
+    executor->copies = qs_device_queue(device, QS_QUEUE_COPIES);
     qs_status status = executor_fill(executor, device);
     if (status != QS_OK) {
         qs_executor_release(executor);
@@ -85,8 +132,17 @@ void qs_executor_release(qs_executor *executor) {
     for (int s = 0; executor->kernel && s < executor->schedule->steps; s++) {
         if (executor->kernel[s]) qs_kernel_release(executor->kernel[s]);
     }
+    for (int s = 0; executor->mark && s <= executor->schedule->steps; s++)
+        qs_event_release(executor->mark[s]);
+    for (int b = 0; executor->reduction && b < executor->schedule->buckets; b++) {
+        qs_event_release(executor->reduction[b].ready);
+        qs_event_release(executor->reduction[b].arrived);
+        qs_event_release(executor->reduction[b].back);
+    }
+    qs_arena_release(&executor->staging);
     free(executor->kernel);
-    free(executor->request);
+    free(executor->mark);
+    free(executor->reduction);
     free(executor->started);
     free(executor);
 }
@@ -115,6 +171,10 @@ void qs_timeline_release(qs_timeline *timeline) {
 
 double qs__timeline_start_of(const qs_timeline *timeline, int step) {
     return step > 0 ? timeline->end[step - 1] : timeline->begin;
+}
+
+double qs_timeline_seconds(const qs_timeline *timeline, int step) {
+    return timeline->end[step] - qs__timeline_start_of(timeline, step);
 }
 
 static const char *const phase_names[QS_PHASE_TIMES] = {"forward", "backward", "cast", "communication", "waiting", "optimizer", "data"};
@@ -162,26 +222,39 @@ static qs_status range_check(const qs_executor *executor, int buffer, size_t off
 
 qs_status qs_executor_read(const qs_executor *executor, int buffer, size_t offset, size_t bytes, void *to) {
     QS_TRY(range_check(executor, buffer, offset, bytes));
-    memcpy(to, memory_at(executor, buffer, offset), bytes);
-    return QS_OK;
+    QS_TRY(qs_memory_read(executor->kernels, location_of(executor, buffer, offset), to, bytes));
+    return qs_queue_wait(executor->kernels);
 }
 
 qs_status qs_executor_write(qs_executor *executor, int buffer, size_t offset, size_t bytes, const void *from) {
     QS_TRY(range_check(executor, buffer, offset, bytes));
-    memcpy(memory_at(executor, buffer, offset), from, bytes);
-    return QS_OK;
+    return qs_memory_write(executor->kernels, location_of(executor, buffer, offset), from, bytes);
 }
 
 qs_status qs_executor_clear(qs_executor *executor, int buffer) {
     QS_TRY(range_check(executor, buffer, 0, 0));
-    memset(memory_at(executor, buffer, 0), 0, executor->schedule->buffer[buffer].bytes);
-    return QS_OK;
+    return qs_memory_fill(executor->kernels, location_of(executor, buffer, 0), 0, executor->schedule->buffer[buffer].bytes);
 }
 
 qs_status qs_executor_initialize(qs_executor *executor, const qs_graph *graph, uint64_t seed) {
     const qs_schedule *schedule = executor->schedule;
-    qs_graph_initialize(graph, seed, memory_at(executor, schedule->masters, 0), memory_at(executor, schedule->running, 0));
-    return QS_OK;
+    const int masters = schedule->masters, running = schedule->running;
+    float *trained = NULL, *statistics = NULL;
+    qs_status status = QS_OK;
+    if (executor->host) {
+        qs_graph_initialize(graph, seed, (float *)(void *)(executor->host + schedule->buffer[masters].offset),
+                            running < 0 ? NULL : (float *)(void *)(executor->host + schedule->buffer[running].offset));
+        return QS_OK;
+    }
+    QS_GOTO(qs__executor_copy(executor, masters, &trained));
+    QS_GOTO(qs__executor_copy(executor, running, &statistics));
+    qs_graph_initialize(graph, seed, trained, statistics);
+    QS_GOTO(qs_executor_write(executor, masters, 0, schedule->buffer[masters].bytes, trained));
+    if (running >= 0) QS_GOTO(qs_executor_write(executor, running, 0, schedule->buffer[running].bytes, statistics));
+done:
+    free(trained);
+    free(statistics);
+    return status;
 }
 
 /* Inputs that are left from before could be a NaN or a label out of range. */
@@ -190,20 +263,26 @@ qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const q
     const qs_schedule *schedule = executor->schedule;
     const qs_shape *input = &graph->node[0].shape;
     const size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
-    float *images = memory_at(executor, schedule->images, 0);
-    int32_t *labels = memory_at(executor, schedule->labels, 0);
+    int32_t *labels = (int32_t *)(void *)executor->labels;
     if (count > schedule->batch)
         return qs_fail(QS_USAGE, "%lld samples for a schedule of batch %lld", (long long)count, (long long)schedule->batch);
-    const qs_batch batch = {.input = {images}, .extent = {{input->dim[2], input->dim[3]}}, .target = labels};
+    const qs_batch batch = {.input = {executor->images}, .extent = {{input->dim[2], input->dim[3]}}, .target = labels};
     QS_TRY(qs_batch_fill(dataset, augmentation, indices, count, &batch));
     const size_t left = (size_t)(schedule->batch - count);
-    memset((char *)images + (size_t)count * image_bytes, 0, left * image_bytes);
+    memset(executor->images + (size_t)count * image_bytes, 0, left * image_bytes);
     memset(labels + count, 0, left * sizeof *labels);
-    return QS_OK;
+    if (executor->host) return QS_OK;
+    QS_TRY(qs_executor_write(executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, executor->images));
+    return qs_executor_write(executor, schedule->labels, 0, schedule->buffer[schedule->labels].bytes, executor->labels);
 }
 
-uint64_t qs__executor_hash(const qs_executor *executor, int buffer, uint64_t seed) {
-    return qs_hash(memory_at(executor, buffer, 0), executor->schedule->buffer[buffer].bytes, seed);
+qs_status qs__executor_hash(const qs_executor *executor, int buffer, uint64_t *hash) {
+    const qs_buffer *one = &executor->schedule->buffer[buffer];
+    void *copy = NULL;
+    if (!executor->host) QS_TRY(qs__executor_copy(executor, buffer, &copy));
+    *hash = qs_hash(copy ? copy : executor->host + one->offset, one->bytes, *hash);
+    free(copy);
+    return QS_OK;
 }
 
 qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out) {
@@ -225,32 +304,117 @@ qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step,
 
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
-static qs_status reduce_wait(qs_executor *executor, int bucket) {
-    qs_request *request = executor->request[bucket];
-    executor->request[bucket] = NULL;
-    if (!request) return QS_OK;
-    QS_TRY(qs_comm_wait(executor->comm, request));
-    qs_timeline *timeline = executor->timeline;
-    if (timeline && timeline->complete[bucket] == 0) timeline->complete[bucket] = qs_clock();
+/* Gradients of a bucket that the host has, to the other ranks. */
+static qs_status reduce_begin(qs_executor *executor, int bucket) {
+    const qs_schedule *schedule = executor->schedule;
+    const qs_bucket *one = &schedule->bucket[bucket];
+    float *gradients = (float *)(void *)executor->gradients + one->first;
+    float *residuals = executor->residuals ? (float *)(void *)executor->residuals + one->first : NULL;
+    if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients));
+    return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients, residuals, executor->unit, one->count,
+                                         &executor->reduction[bucket].request);
+}
+
+/* A bucket, to or from its staging, in the queue of copies. */
+static qs_status bucket_copy(qs_executor *executor, int bucket, bool to_host) {
+    const qs_schedule *schedule = executor->schedule;
+    const qs_bucket *one = &schedule->bucket[bucket];
+    const int buffer[] = {schedule->gradients, schedule->residuals};
+    char *const staging[] = {executor->gradients, executor->residuals};
+    const size_t first = (size_t)one->first * sizeof(float), bytes = (size_t)one->count * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        if (buffer[i] < 0) continue;
+        const qs_location at = location_of(executor, buffer[i], first);
+        QS_TRY(to_host ? qs_memory_read(executor->copies, at, staging[i] + first, bytes)
+                       : qs_memory_write(executor->copies, at, staging[i] + first, bytes));
+    }
     return QS_OK;
 }
 
-/* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. With a timeline it notes how long that
- * took: it is communication's time, not the kernel's that ended before. */
+static qs_status reduce_start(qs_executor *executor, int bucket) {
+    reduction *one = &executor->reduction[bucket];
+    one->summed = false;
+    executor->started[executor->starts++] = bucket;
+    if (executor->host) {
+        executor->begun = executor->starts;
+        return reduce_begin(executor, bucket);
+    }
+    QS_TRY(qs_event_record(one->ready, executor->kernels));
+    QS_TRY(qs_queue_follow(executor->copies, one->ready));
+    QS_TRY(bucket_copy(executor, bucket, true));
+    return qs_event_record(one->arrived, executor->copies);
+}
+
+/* Starts the all-reduces whose gradients have arrived, in their order. */
+static qs_status arrivals_take(qs_executor *executor) {
+    while (executor->begun < executor->starts) {
+        const int bucket = executor->started[executor->begun];
+        bool arrived;
+        QS_TRY(qs_event_done(executor->reduction[bucket].arrived, &arrived));
+        if (!arrived) return QS_OK;
+        executor->begun++;
+        QS_TRY(reduce_begin(executor, bucket));
+    }
+    return QS_OK;
+}
+
+/* An all-reduce is complete: what was staged goes back. */
+static qs_status reduce_end(qs_executor *executor, int bucket) {
+    reduction *one = &executor->reduction[bucket];
+    if (one->summed) return QS_OK;
+    one->summed = true;
+    if (executor->timeline) executor->timeline->complete[bucket] = qs_clock();
+    if (!one->back) return QS_OK;
+    QS_TRY(bucket_copy(executor, bucket, false));
+    return qs_event_record(one->back, executor->copies);
+}
+
+/* Lets the oldest all-reduce under way make progress; the library moves the later ones with it. */
+static qs_status reductions_move(qs_executor *executor) {
+    QS_TRY(arrivals_take(executor));
+    while (executor->polled < executor->begun) {
+        const int bucket = executor->started[executor->polled];
+        qs_request *request = executor->reduction[bucket].request; /* NULL: it was waited for */
+        bool done = true;
+        if (request) QS_TRY(qs_comm_test(executor->comm, request, &done));
+        if (!done) return QS_OK;
+        QS_TRY(reduce_end(executor, bucket));
+        executor->polled++;
+    }
+    return QS_OK;
+}
+
+/* Until so many all-reduces are begun; gradients that still come from the device are waited for by looking, so that others keep moving. */
+static qs_status arrivals_wait(qs_executor *executor, int begun) {
+    while (executor->begun < begun) {
+        QS_TRY(reductions_move(executor));
+        if (executor->begun < begun) qs_wait_until(qs_clock() + pause_seconds);
+    }
+    return QS_OK;
+}
+
+static qs_status reduce_wait(qs_executor *executor, int bucket) {
+    reduction *one = &executor->reduction[bucket];
+    int begun = 0; /* with it */
+    while (begun < executor->starts && executor->started[begun++] != bucket)
+        ;
+    QS_TRY(arrivals_wait(executor, begun));
+    qs_request *request = one->request;
+    one->request = NULL;
+    if (!request) return QS_OK;
+    QS_TRY(qs_comm_wait(executor->comm, request));
+    QS_TRY(reduce_end(executor, bucket));
+    return one->back ? qs_queue_follow(executor->kernels, one->back) : QS_OK;
+}
+
+/* Between kernels. With a timeline it notes how long that took where the same thread computes: it is communication's time, not the
+ * kernel's that ended before. */
 static qs_status poll(qs_executor *executor, int index) {
     qs_timeline *timeline = executor->timeline;
-    const int seen = executor->polled;
-    if (seen == executor->starts) return QS_OK;
+    if (executor->polled == executor->starts) return QS_OK;
     const double begin = timeline ? qs_clock() : 0;
-    for (bool done = true; done && executor->polled < executor->starts; executor->polled += done) {
-        qs_request *request = executor->request[executor->started[executor->polled]];
-        if (request) QS_TRY(qs_comm_test(executor->comm, request, &done));
-    }
-    if (!timeline) return QS_OK;
-    const double end = qs_clock();
-    timeline->polled[index] = end - begin;
-    for (int i = seen; i < executor->polled; i++)
-        if (timeline->complete[executor->started[i]] == 0) timeline->complete[executor->started[i]] = end;
+    QS_TRY(reductions_move(executor));
+    if (timeline && executor->host) timeline->polled[index] = qs_clock() - begin;
     return QS_OK;
 }
 
@@ -259,13 +423,8 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
     const qs_step *step = &schedule->step[index];
     if (step->kind == QS_STEP_REDUCE_WAIT) return reduce_wait(executor, step->bucket);
     if (step->kind == QS_STEP_REDUCE_START) {
-        const qs_bucket *one = &schedule->bucket[step->bucket];
-        float *gradients = (float *)memory_at(executor, schedule->gradients, 0) + one->first;
-        float *residuals = memory_at(executor, schedule->residuals, (size_t)one->first * sizeof *residuals);
-        if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients));
-        executor->started[executor->starts++] = step->bucket;
-        return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients, residuals, (float)run->loss_scale, one->count,
-                                             &executor->request[step->bucket]);
+        executor->unit = (float)run->loss_scale;
+        return reduce_start(executor, step->bucket);
     }
     qs_run here = *run;
     here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)schedule->nodes;
@@ -282,37 +441,66 @@ int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {
     return steps;
 }
 
-qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite) {
+/* Everything that a run starts from. */
+static qs_status run_begin(qs_executor *executor, const qs_run *run) {
     const qs_schedule *schedule = executor->schedule;
     qs_timeline *timeline = executor->timeline;
-    qs_status status = QS_OK;
-    if (phase == QS_FORWARD) {
-        const float flag = 1;
-        executor->starts = executor->polled = 0;
-        if (timeline) {
-            memset(timeline->polled, 0, (size_t)timeline->steps * sizeof *timeline->polled);
-            memset(timeline->complete, 0, (size_t)timeline->buckets * sizeof *timeline->complete);
-            timeline->begin = qs_clock();
-        }
-        if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
-        if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof flag, &flag));
-        if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) QS_TRY(qs_executor_clear(executor, schedule->gradients));
+    const float flag = 1;
+    executor->starts = executor->begun = executor->polled = 0;
+    if (timeline) {
+        memset(timeline->polled, 0, (size_t)timeline->steps * sizeof *timeline->polled);
+        memset(timeline->complete, 0, (size_t)timeline->buckets * sizeof *timeline->complete);
+        QS_TRY(qs_event_record(executor->mark[0], executor->kernels));
     }
+    if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
+    if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof flag, &flag));
+    if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) QS_TRY(qs_executor_clear(executor, schedule->gradients));
+    return QS_OK;
+}
+
+/* A run is over when the device is done with it. Its clock is not this process's: the last mark, waited for, stands for now. */
+static qs_status run_end(qs_executor *executor) {
+    qs_timeline *timeline = executor->timeline;
+    QS_TRY(qs_queue_wait(executor->kernels));
+    if (!timeline) return QS_OK;
+    const int steps = timeline->steps;
+    qs_event *last = executor->mark[steps];
+    const double now = qs_clock();
+    QS_TRY(qs_event_wait(last));
+    timeline->begin = now - qs_event_elapsed(executor->mark[0], last);
+    for (int s = 0; s < steps; s++)
+        timeline->end[s] = now - qs_event_elapsed(executor->mark[s + 1], last);
+    return QS_OK;
+}
+
+static qs_status step_observed(qs_executor *executor, int index, const qs_run *run) {
+    qs_event *begin = executor->mark[index], *end = executor->mark[index + 1];
+    if (executor->observer && !executor->timeline) QS_TRY(qs_event_record(begin, executor->kernels));
+    QS_TRY(qs__executor_step(executor, index, run));
+    if (!executor->observer) return QS_OK;
+    QS_TRY(qs_event_record(end, executor->kernels));
+    QS_TRY(qs_event_wait(end));
+    executor->observer(executor->observer_context, executor->schedule, index, qs_event_elapsed(begin, end));
+    return QS_OK;
+}
+
+qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite) {
+    const qs_schedule *schedule = executor->schedule;
+    qs_status status = QS_OK;
+    if (phase == QS_FORWARD) QS_TRY(run_begin(executor, run));
     if (finite) *finite = true;
     executor->finite = finite;
     for (int s = 0; s < schedule->steps && status == QS_OK; s++) {
         const qs_step *step = &schedule->step[s];
         if (step->phase != phase) continue;
         /* Without samples there is nothing to compute, but the others count on this rank's part of the sums: zero. */
-        if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) {
-            const double begin = executor->observer ? qs_clock() : 0;
-            status = qs__executor_step(executor, s, run);
-            if (executor->observer && status == QS_OK) executor->observer(executor->observer_context, schedule, s, qs_clock() - begin);
-        }
-        if (timeline) timeline->end[s] = qs_clock();
+        if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) status = step_observed(executor, s, run);
+        if (executor->timeline && status == QS_OK) status = qs_event_record(executor->mark[s + 1], executor->kernels);
     }
+    /* Whether they are finite is seen where they arrive. */
+    if (finite && status == QS_OK && !executor->host) status = arrivals_wait(executor, executor->starts);
     executor->finite = NULL;
-    return status;
+    return phase == QS_UPDATE && status == QS_OK ? run_end(executor) : status;
 }
 
 qs_status qs__executor_complete(qs_executor *executor) {

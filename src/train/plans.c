@@ -118,7 +118,7 @@ static qs_status present_lower(const qs__setting *setting, const qs_sharding *sh
     return setting->options->test_limit >= 0 ? evaluation_lower(setting, present) : QS_OK;
 }
 
-static qs_status present_bind(const qs__setting *setting, void *memory, qs__present *present) {
+static qs_status present_bind(const qs__setting *setting, qs_memory *memory, qs__present *present) {
     qs__program *programs[] = {&present->main, &present->partial, &present->evaluation};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         if (programs[i]->schedule)
@@ -150,8 +150,8 @@ static qs_status watch_create(const qs__setting *setting, const qs__program *mai
 
 qs_status qs__plans_start(const qs__setting *setting, qs__plans *plans) {
     QS_TRY(present_lower(setting, &plans->sharding, &plans->present));
-    QS_TRY(qs_arena_reserve(plans->present.main.schedule->arena_bytes, &plans->arena));
-    return present_bind(setting, plans->arena.memory, &plans->present);
+    QS_TRY(qs_memory_reserve(setting->device, plans->present.main.schedule->arena_bytes, &plans->memory));
+    return present_bind(setting, plans->memory, &plans->present);
 }
 
 qs_status qs__plans_watch(const qs__setting *setting, qs__plans *plans, int64_t step) {
@@ -161,7 +161,7 @@ qs_status qs__plans_watch(const qs__setting *setting, qs__plans *plans, int64_t 
 void qs__plans_release(qs__plans *plans) {
     qs__watch_release(&plans->watch);
     present_release(&plans->present);
-    qs_arena_release(&plans->arena);
+    qs_memory_release(plans->memory);
     qs_sharding_release(&plans->test_sharding);
     qs_sharding_release(&plans->sharding);
     free(plans->taken);
@@ -179,21 +179,21 @@ static qs_status next_prepare(const qs__setting *setting, qs__plans *plans, int6
     QS_TRY(present_lower(setting, &plans->sharding, next));
     QS_TRY(qs__persistent_compare(plans->present.main.schedule, next->main.schedule));
     const size_t wanted = next->main.schedule->arena_bytes;
-    if (wanted > plans->arena.bytes) QS_TRY(qs_arena_resize(&plans->arena, wanted));
-    QS_TRY(present_bind(setting, plans->arena.memory, next));
+    if (wanted > qs_memory_bytes(plans->memory)) QS_TRY(qs_memory_resize(plans->memory, wanted));
+    QS_TRY(present_bind(setting, plans->memory, next));
     return watch_create(setting, &next->main, step, watch);
 }
 
 /* What the present schedule does not need goes back to the system. */
 static void memory_return(const qs__setting *setting, qs__plans *plans, size_t arena_bytes) {
-    (void)qs_arena_resize(&plans->arena, arena_bytes); /* never larger than it is */
+    (void)qs_memory_resize(plans->memory, arena_bytes); /* never larger than it is */
     qs_device_trim(setting->device);
     qs_heap_trim();
 }
 
 qs_status qs__plan_take(const qs__setting *setting, qs__plans *plans, int64_t step, qs_plan *plan, qs__replan_figures *figures) {
     const double begin = qs_clock();
-    const size_t arena_before = plans->arena.bytes;
+    const size_t arena_before = qs_memory_bytes(plans->memory);
     qs__present next = {.plan = plan, .own = plan, .first_step = step};
     qs__watch watch = {0};
     const qs_status status = qs_comm_agree(setting->comm, next_prepare(setting, plans, step, &next, &watch));
@@ -212,7 +212,7 @@ qs_status qs__plan_take(const qs__setting *setting, qs__plans *plans, int64_t st
     plans->watch = watch;
     plans->sharding.batch = plans->test_sharding.batch = next.batch;
     memory_return(setting, plans, next.main.schedule->arena_bytes);
-    figures->arena = (int64_t)plans->arena.bytes;
+    figures->arena = (int64_t)qs_memory_bytes(plans->memory);
     qs__switch *one = &plans->taken[plans->count++];
     *one = (qs__switch){.step = step, .us = 1e6 * (qs_clock() - begin)};
     return qs_comm_max(setting->comm, &one->us, 1);

@@ -174,7 +174,7 @@ static qs_status attempt_record(const qs__setting *setting, const qs__plans *pla
 /* *taken: false when it was refused, which is recorded if this was about one tensor. */
 static qs_status attempt_run(const qs__setting *setting, qs__plans *plans, qs__rounding *rounding, moment at, const bool *raise,
                              bool *taken) {
-    const int64_t arena_before = (int64_t)plans->arena.bytes;
+    const int64_t arena_before = (int64_t)qs_memory_bytes(plans->memory);
     qs__replan_figures figures = {0};
     qs__promotion *one = NULL;
     qs_plan *plan = NULL;

@@ -28,15 +28,16 @@ qs_status qs__text_finish(qs__text *text, char **out);
 
 /* Where the steps of a phase end. */
 int qs__phase_end(const qs_schedule *schedule, qs_phase phase);
-/* The steps of a phase; a run is all three in turn. *finite: NULL, or whether this rank's gradients are, looked at bucket by bucket before
- * they are summed. */
+/* The steps of a phase; a run is all three in turn, and the device is done with it behind the last. *finite: NULL, or whether this rank's
+ * gradients are, looked at bucket by bucket before they are summed. */
 qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite);
 /* Completes the all-reduces that are under way; later waits find them done. */
 qs_status qs__executor_complete(qs_executor *executor);
 qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run);
-/* All of a buffer: a copy into *out, which the caller frees (NULL where the mode has no such buffer), and its hash. */
+/* All of a buffer: a copy into *out, which the caller frees (NULL where the mode has no such buffer), and its hash,
+ * chained through what *hash holds. */
 qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out);
-uint64_t qs__executor_hash(const qs_executor *executor, int buffer, uint64_t seed);
+qs_status qs__executor_hash(const qs_executor *executor, int buffer, uint64_t *hash);
 /* A copy of what an operand of a step has in memory, which the caller frees. */
 qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out);
 /* Where a step begins: the end of the one before. */
@@ -167,7 +168,7 @@ typedef struct qs__switch {
 
 typedef struct qs__plans {
     qs__present present;
-    qs_arena arena;                      /* of the present programs */
+    qs_memory *memory;                   /* of the present programs */
     qs__watch watch;                     /* of its main program */
     qs_sharding sharding, test_sharding; /* by its batches */
     qs__switch *taken;                   /* (count) promotions among them */
@@ -341,7 +342,8 @@ qs_status qs__divergence_check(const qs__setting *setting, const qs__program *ma
 
 /* ---- agree.c: what the ranks compare ------------------------------------------------------------------------------------------------ */
 
-uint64_t qs__weights_hash(const qs__present *present);
+/* Of the master weights. */
+qs_status qs__weights_hash(const qs__present *present, uint64_t *hash);
 /* QS_FAILED when a rank's weights after `step` steps are not those of rank 0. */
 qs_status qs__weights_agree(const qs__present *present, qs_comm *comm, int64_t step);
 /* Each rank's running statistics follow its own batches; what is evaluated and saved is their mean over samples. */

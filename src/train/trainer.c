@@ -149,8 +149,10 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     QS_TRY(epoch_evaluate(trainer, epoch, &test));
     QS_TRY(qs_comm_agree(setting->comm, qs__metrics_rounding(setting, epoch, present->plan, &trainer->rounding)));
     qs__rounding_epoch_end(&trainer->rounding);
-    QS_TRY(qs_comm_agree(setting->comm, qs__metrics_epoch(setting, epoch, counters, &training, present->evaluation.schedule ? &test : NULL,
-                                                          qs__weights_hash(present))));
+    uint64_t hash = 0;
+    qs_status status = qs__weights_hash(present, &hash);
+    if (status == QS_OK) status = qs__metrics_epoch(setting, epoch, counters, &training, present->evaluation.schedule ? &test : NULL, hash);
+    QS_TRY(qs_comm_agree(setting->comm, status));
     out->training_loss = training.loss / training.samples;
     out->test_loss = test.loss;
     out->test_accuracy = test.accuracy;
@@ -209,7 +211,7 @@ static qs_status memory_gather(const qs__setting *setting, const qs__plans *plan
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate(ranks, sizeof *out->reserved_bytes, &out->reserved_bytes));
     QS_GOTO(qs_allocate(ranks, sizeof *out->predicted_bytes, &out->predicted_bytes));
-    bytes[setting->rank] = (double)plans->arena.bytes;
+    bytes[setting->rank] = (double)qs_memory_bytes(plans->memory);
     QS_GOTO(qs_comm_sum(setting->comm, bytes, setting->ranks));
     for (int rank = 0; rank < setting->ranks; rank++) {
         const qs_class_plan *one = qs__class_plan_of(setting, &plans->present, rank);
@@ -234,7 +236,7 @@ static qs_status promotion_share(const qs__trainer *trainer, double *out) {
 static qs_status promotions_fill(const qs__trainer *trainer, qs_train_result *out) {
     const qs__rounding *rounding = &trainer->rounding;
     qs_comm *comm = trainer->setting.comm;
-    double grown = rounding->first_arena > 0 ? (double)trainer->plans.arena.bytes - (double)rounding->first_arena : 0;
+    double grown = rounding->first_arena > 0 ? (double)qs_memory_bytes(trainer->plans.memory) - (double)rounding->first_arena : 0;
     QS_TRY(qs_comm_max(comm, &grown, 1));
     if (rounding->promotions > 0) {
         QS_TRY(qs_comm_agree(comm, promotion_share(trainer, &out->promotion_share)));
@@ -254,7 +256,7 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
     char *trace = NULL;
     out->steps = trainer->counters.step;
     out->replans = (int64_t)plans->count - trainer->rounding.switches;
-    out->weights_hash = qs__weights_hash(&plans->present);
+    QS_TRY(qs_comm_agree(setting->comm, qs__weights_hash(&plans->present, &out->weights_hash)));
     QS_TRY(promotions_fill(trainer, out));
     QS_TRY(durations_fill(trainer, out));
     QS_TRY(memory_gather(setting, plans, out));

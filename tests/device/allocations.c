@@ -14,7 +14,7 @@ static size_t bytes_of_run(qs_device *device, const qs_case *one) {
     bound_kernel kernel;
     bound_make(&b, one, 21);
     kernel_make(&kernel, device, &b);
-    assert_ok(qs_kernel_run(kernel.kernel, &b.run));
+    assert_ok(kernel_run(&kernel, &b.run));
     count_begin();
     const qs_status status = qs_kernel_run(kernel.kernel, &b.run);
     const size_t bytes = count_end();

@@ -127,7 +127,7 @@ static bool run_by(qs_device *device, const char *family, bound *from, bound *ou
     const bool ours = strstr(kernel.fact.kernel, family) != NULL;
     for (int turn = 0; turn < 2; turn++) {
         memset(result->data, 0x55, tensor_bytes(result));
-        assert_ok(qs_kernel_run(kernel.kernel, &out->run));
+        assert_ok(kernel_run(&kernel, &out->run));
     }
     kernel_release(&kernel);
     return ours;

@@ -193,7 +193,7 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     bound_copy(&again, one, &fresh);
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_ok(kernel_run(&kernel, &got.run));
     compare_written(&got, &expected, kernel.fact.kernel, text);
     note_own_bits(&kernel, &got);
     /* a second kernel, whose scratch is used twice, on fresh operands each time, and which outlives a trim */
@@ -201,7 +201,7 @@ static void check_values(qs_device *device, const qs_case *one, const char *text
     for (int turn = 0; turn < 2; turn++) {
         if (turn == 1) qs_device_trim(device);
         bound_share(&again, &fresh);
-        assert_ok(qs_kernel_run(other.kernel, &again.run));
+        assert_ok(kernel_run(&other, &again.run));
         for (int i = 0; i < one->operands; i++) {
             if (!one->operand[i].format) continue;
             if (memcmp(got.operands[i].data, again.operands[i].data, tensor_bytes(&got.operands[i]))) {
@@ -225,7 +225,7 @@ static void check_threads(qs_device *device, const qs_case *one, const char *tex
     bound_copy(&got, one, &expected);
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_ok(kernel_run(&kernel, &got.run));
     compare_written(&got, &expected, kernel.fact.kernel, text);
     note_own_bits(&kernel, &got);
     kernel_release(&kernel);
@@ -271,7 +271,7 @@ static void check_candidates(qs_device *device, const qs_case *one, const char *
         kernel_make_named(&kernel, device, all[i].kernel, &got);
         assert_string_equal(kernel.fact.kernel, all[i].kernel);
         assert_true(kernel.fact.scratch_bytes == all[i].scratch_bytes && kernel.fact.allocates == all[i].allocates);
-        assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+        assert_ok(kernel_run(&kernel, &got.run));
         compare_written(&got, &expected, kernel.fact.kernel, what);
         kernel_release(&kernel);
         bound_release(&expected);
@@ -321,7 +321,7 @@ TEST(test_preference) {
     bound_copy(&got, &one, &expected);
     bound_run(&expected);
     kernel_make(&kernel, device, &got); /* fact and prepared form are of one kernel: the scratch is guarded */
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_ok(kernel_run(&kernel, &got.run));
     compare_written(&got, &expected, kernel.fact.kernel, text);
     kernel_release(&kernel);
     bound_release(&expected);
@@ -384,7 +384,7 @@ TEST(test_special_values) {
             free(mixed);
             bound_run(&expected);
             kernel_make(&kernel, device, &got);
-            assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+            assert_ok(kernel_run(&kernel, &got.run));
             for (int i = 0; i < got.one.operands; i++) {
                 if (!got.one.operand[i].format) continue;
                 if (memcmp(got.operands[i].data, expected.operands[i].data, tensor_bytes(&got.operands[i]))) {
@@ -443,7 +443,7 @@ TEST(test_integer_extremes) {
             bound_share(&got, &expected);
             bound_run(&expected);
             kernel_make(&kernel, device, &got);
-            assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+            assert_ok(kernel_run(&kernel, &got.run));
             /* sums below 2^24, powers of two as steps: no rounding anywhere */
             assert_memory_equal(bound_fp32(&got, QS_DST), bound_fp32(&expected, QS_DST), tensor_bytes(bound_tensor(&got, QS_DST)));
             kernel_release(&kernel);

@@ -24,26 +24,61 @@ static inline qs_device *open_device(const char *backend, const char *isa, int t
     return device;
 }
 
-/* A kernel bound to the operands of a `bound` and to scratch of its own, guarded on both sides. */
+/* A kernel bound to memory of its device: copies of the operands of a `bound`, and scratch, guarded on both sides. */
 typedef struct bound_kernel {
     qs_kernel_fact fact;
     qs_kernel *kernel;
-    unsigned char *block, *scratch;
+    qs_queue *queue;
+    qs_memory *memory;
+    qs_location operand[QS_MAX_OPERANDS], scratch;
+    bound *data;
 } bound_kernel;
+
+static inline size_t guarded(size_t bytes) {
+    return (bytes + 3 * GUARD) / GUARD * GUARD;
+}
 
 /* name NULL: the device's own choice. */
 static inline void kernel_make_named(bound_kernel *k, qs_device *device, const char *name, bound *b) {
-    void *data[QS_MAX_OPERANDS] = {0};
+    size_t bytes = 0;
+    *k = (bound_kernel){.queue = qs_device_queue(device, QS_QUEUE_KERNELS), .data = b};
     assert_ok(name ? qs_device_fact_of(device, &b->one, name, &k->fact) : qs_device_fact(device, &b->one, &k->fact));
-    size_t bytes = (k->fact.scratch_bytes + 3 * GUARD) / GUARD * GUARD;
-    k->block = aligned_alloc(GUARD, bytes);
-    assert_non_null(k->block);
-    memset(k->block, GUARD_BYTE, bytes);
-    k->scratch = k->block + GUARD;
+    for (int i = 0; i < b->one.operands; i++)
+        bytes += b->one.operand[i].format ? guarded(tensor_bytes(&b->operands[i])) : 0;
+    assert_ok(qs_memory_reserve(device, bytes + guarded(k->fact.scratch_bytes), &k->memory));
+    assert_ok(qs_memory_fill(k->queue, qs_location_of(k->memory, 0), GUARD_BYTE, qs_memory_bytes(k->memory)));
+    k->scratch = qs_location_of(k->memory, bytes + GUARD);
+    size_t at = GUARD;
     for (int i = 0; i < b->one.operands; i++) {
-        if (b->one.operand[i].format) data[i] = b->operands[i].data;
+        if (!b->one.operand[i].format) continue;
+        k->operand[i] = qs_location_of(k->memory, at);
+        at += guarded(tensor_bytes(&b->operands[i]));
     }
-    assert_ok(qs_device_prepare(device, &b->one, name, data, k->scratch, &k->kernel));
+    assert_ok(qs_device_prepare(device, &b->one, name, k->operand, k->scratch, &k->kernel));
+}
+
+/* The operands to the device, or back with the lines on both sides: where a kernel wrote too far, bound_release sees it. */
+static inline void kernel_write(bound_kernel *k) {
+    for (int i = 0; i < k->data->one.operands; i++)
+        if (k->operand[i].memory)
+            assert_ok(qs_memory_write(k->queue, k->operand[i], k->data->operands[i].data, tensor_bytes(&k->data->operands[i])));
+}
+
+static inline void kernel_read(bound_kernel *k) {
+    for (int i = 0; i < k->data->one.operands; i++)
+        if (k->operand[i].memory)
+            assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->operand[i].offset - GUARD),
+                                     (char *)k->data->operands[i].data - GUARD, tensor_bytes(&k->data->operands[i]) + (size_t)2 * GUARD));
+    assert_ok(qs_queue_wait(k->queue));
+}
+
+/* On the values that `bound` has now, which its results replace. */
+static inline qs_status kernel_run(bound_kernel *k, const qs_run *run) {
+    kernel_write(k);
+    QS_TRY(qs_kernel_run(k->kernel, run));
+    QS_TRY(qs_queue_wait(k->queue));
+    kernel_read(k);
+    return QS_OK;
 }
 
 static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
@@ -51,13 +86,18 @@ static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
 }
 
 static inline void kernel_release(bound_kernel *k) {
-    for (int g = 1; g <= GUARD; g++) {
-        if (k->scratch[-g] != GUARD_BYTE || k->scratch[k->fact.scratch_bytes + (size_t)g - 1] != GUARD_BYTE) {
+    const size_t bytes = k->fact.scratch_bytes;
+    unsigned char before[GUARD], behind[GUARD];
+    assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->scratch.offset - GUARD), before, GUARD));
+    assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->scratch.offset + bytes), behind, GUARD));
+    assert_ok(qs_queue_wait(k->queue));
+    for (int g = 0; g < GUARD; g++) {
+        if (before[g] != GUARD_BYTE || behind[g] != GUARD_BYTE) {
             fail_msg("%s wrote outside its scratch of %zu bytes", k->fact.kernel, k->fact.scratch_bytes);
         }
     }
     qs_kernel_release(k->kernel);
-    free(k->block);
+    qs_memory_release(k->memory);
 }
 
 /* ---- Copies, much cheaper than drawing values again ---- */

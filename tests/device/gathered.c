@@ -121,7 +121,7 @@ static void run_on(qs_device *device, bound *from, int way, bound *out) {
         fail_msg("%s was asked for, %s came", ways[way] ? ways[way] : "nothing", kernel.fact.kernel);
     for (int turn = 0; turn < 2; turn++) {
         memset(result_of(out)->data, 0x55, tensor_bytes(result_of(out)));
-        assert_ok(qs_kernel_run(kernel.kernel, &out->run));
+        assert_ok(kernel_run(&kernel, &out->run));
     }
     kernel_release(&kernel);
 }

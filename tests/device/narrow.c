@@ -128,8 +128,8 @@ TEST(test_exact_sums) {
             bound_copy(&narrow, &one, &exact);
             kernel_make(&left, device, &exact);
             kernel_make(&right, device, &narrow);
-            assert_ok(qs_kernel_run(left.kernel, &exact.run));
-            assert_ok(qs_kernel_run(right.kernel, &narrow.run));
+            assert_ok(kernel_run(&left, &exact.run));
+            assert_ok(kernel_run(&right, &narrow.run));
             const int result = exact.one.pass->operands - 1 - (strcmp(one.pass->name, "weight_gradient") == 0);
             const float *a = exact.operands[result].data, *b = narrow.operands[result].data;
             for (int64_t k = 0; k < qs_shape_count(&exact.operands[result].shape); k++)
@@ -167,7 +167,7 @@ TEST(test_swamping) {
             tensor_store(bound_tensor(&b, QS_SRC), ones);
             tensor_store(bound_tensor(&b, QS_WEIGHTS), ones);
             kernel_make(&kernel, device, &b);
-            assert_ok(qs_kernel_run(kernel.kernel, &b.run));
+            assert_ok(kernel_run(&kernel, &b.run));
             for (int i = 0; i < 15; i++)
                 if (bound_fp32(&b, QS_DST)[i] != by_hand[h].sum) fail_msg("%s: %g", text, (double)bound_fp32(&b, QS_DST)[i]);
             kernel_release(&kernel);
@@ -194,7 +194,7 @@ TEST(test_chance) {
         tensor_store(bound_tensor(&b, QS_SRC), ones);
         tensor_store(bound_tensor(&b, QS_WEIGHTS), ones);
         kernel_make(&kernel, device, &b);
-        assert_ok(qs_kernel_run(kernel.kernel, &b.run));
+        assert_ok(kernel_run(&kernel, &b.run));
         double mean = 0;
         for (int i = 0; i < 4096; i++)
             mean += (double)bound_fp32(&b, QS_DST)[i] / 4096;

@@ -12,7 +12,7 @@ static inline void check_bits(qs_device *device, bound *expected, const char *te
     bound_copy(&got, &expected->one, expected);
     kernel_make(&kernel, device, &got);
     if (strncmp(kernel.fact.kernel, "own:narrow", 10) != 0 || kernel.fact.allocates) fail_msg("%s is run by %s", text, kernel.fact.kernel);
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_ok(kernel_run(&kernel, &got.run));
     for (int i = 0; i < got.one.operands; i++) {
         if (!got.one.operand[i].format) continue;
         if (!memcmp(got.operands[i].data, expected->operands[i].data, tensor_bytes(&got.operands[i]))) continue;

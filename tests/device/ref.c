@@ -47,7 +47,7 @@ TEST(test_runs) {
     bound_run(&expected);
     kernel_make(&kernel, device, &got);
     assert_string_equal(kernel.fact.kernel, "reference");
-    assert_ok(qs_kernel_run(kernel.kernel, &got.run));
+    assert_ok(kernel_run(&kernel, &got.run));
     assert_memory_equal(got.operands[5].data, expected.operands[5].data, tensor_bytes(&got.operands[5]));
     kernel_release(&kernel);
     bound_release(&expected);
@@ -55,24 +55,31 @@ TEST(test_runs) {
     qs_device_close(device);
 }
 
-/* Vector kernels count on lines of 64 bytes: other addresses are refused before anything is bound to them. */
+/* Vector kernels count on lines of 64 bytes: other locations are refused before anything is bound to them. */
 TEST(test_alignment) {
     qs_device *device = open_device("ref", NULL, 1, 1);
-    _Alignas(64) char memory[512];
-    void *data[QS_MAX_OPERANDS] = {0};
+    qs_location operand[QS_MAX_OPERANDS] = {0};
+    qs_memory *memory = NULL;
     qs_case one;
     qs_kernel *kernel = NULL;
+    assert_ok(qs_memory_reserve(device, 512, &memory));
     assert_ok(qs_case_parse("relu/forward src=fp32[2,8] dst=fp32[2,8]", &one));
-    void **src = &data[qs_case_position(&one, QS_SRC)], **dst = &data[qs_case_position(&one, QS_DST)];
-    *src = memory, *dst = memory + 256;
-    assert_ok(qs_device_prepare(device, &one, NULL, data, NULL, &kernel));
+    qs_location *src = &operand[qs_case_position(&one, QS_SRC)], *dst = &operand[qs_case_position(&one, QS_DST)];
+    const qs_location nothing = {0};
+    *src = qs_location_of(memory, 0), *dst = qs_location_of(memory, 256);
+    assert_ok(qs_device_prepare(device, &one, NULL, operand, nothing, &kernel));
     qs_kernel_release(kernel);
     kernel = NULL;
-    *dst = memory + 256 + 32;
-    assert_refused(qs_device_prepare(device, &one, NULL, data, NULL, &kernel), QS_USAGE, "operand dst of relu begins at");
-    *dst = memory + 256;
-    assert_refused(qs_device_prepare(device, &one, NULL, data, memory + 128 + 4, &kernel), QS_USAGE,
-                   "the scratch memory of relu begins at");
+    *dst = qs_location_of(memory, 256 + 32);
+    assert_refused(qs_device_prepare(device, &one, NULL, operand, nothing, &kernel), QS_USAGE, "dst of relu begins at byte 288");
+    *dst = qs_location_of(memory, 576);
+    assert_refused(qs_device_prepare(device, &one, NULL, operand, nothing, &kernel), QS_USAGE, "of a memory of 512");
+    *dst = nothing;
+    assert_refused(qs_device_prepare(device, &one, NULL, operand, nothing, &kernel), QS_USAGE, "dst of relu has no memory");
+    *dst = qs_location_of(memory, 256);
+    assert_refused(qs_device_prepare(device, &one, NULL, operand, qs_location_of(memory, 132), &kernel), QS_USAGE,
+                   "scratch of relu begins at byte 132");
+    qs_memory_release(memory);
     assert_null(kernel);
     qs_device_close(device);
 }
@@ -82,10 +89,11 @@ static double seconds_of(double speed, bound *b) {
     bound_kernel kernel;
     kernel_make(&kernel, device, b);
     double best = INFINITY;
+    kernel_write(&kernel);
     for (int i = 0; i < 5; i++) {
-        double start = qs_clock();
-        assert_ok(qs_kernel_run(kernel.kernel, &b->run));
-        best = fmin(best, qs_clock() - start);
+        double seconds;
+        assert_ok(qs_kernel_time(kernel.kernel, &b->run, &seconds));
+        best = fmin(best, seconds);
     }
     kernel_release(&kernel);
     qs_device_close(device);

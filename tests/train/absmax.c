@@ -57,10 +57,10 @@ static qs_schedule *lowered(const bench *here, const qs_graph *graph, qs_device 
 static void step_watch(const bench *here, const qs_graph *graph, qs_device *device, const char *recipe) {
     const qs_run run = {.samples = here->job.batch, .global_samples = here->job.batch, .loss_scale = 1, .learning_rate = 0.01};
     qs_schedule *schedule = lowered(here, graph, device, recipe);
-    qs_arena arena;
+    qs_memory *memory;
     qs_executor *executor = NULL;
-    assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
-    assert_ok(qs_executor_create(schedule, device, here->comm, arena.memory, &executor));
+    assert_ok(qs_memory_reserve(device, schedule->arena_bytes, &memory));
+    assert_ok(qs_executor_create(schedule, device, here->comm, memory, &executor));
     assert_ok(qs_executor_initialize(executor, graph, 3));
     assert_ok(qs_executor_clear(executor, schedule->state[0]));
     inputs_draw(executor, schedule);
@@ -69,7 +69,7 @@ static void step_watch(const bench *here, const qs_graph *graph, qs_device *devi
     assert_ok(qs_executor_run(executor, &run));
     assert_true(note.quantized > note.searched); /* some came from where they were written */
     qs_executor_release(executor);
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
     qs_schedule_release(schedule);
 }
 

@@ -11,12 +11,12 @@ static int set_up(void **state) {
 static void bound_set(program *here, double bound, bool checked) {
     qs_executor_release(here->executor);
     qs_schedule_release(here->schedule);
-    qs_arena_release(&here->arena);
+    qs_memory_release(here->memory);
     here->bench.job.clip_norm = bound;
     here->bench.job.dynamic_loss_scaling = checked;
     here->schedule = program_lowered(here, QS_MODE_TRAIN);
-    assert_ok(qs_arena_reserve(here->schedule->arena_bytes, &here->arena));
-    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->arena.memory, &here->executor));
+    assert_ok(qs_memory_reserve(here->bench.device, here->schedule->arena_bytes, &here->memory));
+    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->memory, &here->executor));
 }
 
 /* One step from the start; the caller frees the gradients that the update saw and the weights that it left. */

@@ -127,7 +127,7 @@ static void shift_groups_beside_optimal_ones(void **state) {
     bench here;
     qs_recipe recipe;
     qs_graph *graph = NULL;
-    qs_arena arena = {0};
+    qs_memory *memory = NULL;
     qs_executor *executor = NULL;
     witness seen = {0};
     (void)state;
@@ -135,8 +135,8 @@ static void shift_groups_beside_optimal_ones(void **state) {
     assert_ok(qs_job_model(&here.job, &graph));
     assert_ok(qs_recipe_builtin("int4:shift4", &recipe));
     qs_schedule *schedule = lowered(&here, graph, &recipe);
-    assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
-    assert_ok(qs_executor_create(schedule, here.device, here.comm, arena.memory, &executor));
+    assert_ok(qs_memory_reserve(here.device, schedule->arena_bytes, &memory));
+    assert_ok(qs_executor_create(schedule, here.device, here.comm, memory, &executor));
     assert_ok(qs_executor_initialize(executor, graph, here.job.seed));
     assert_ok(qs_executor_clear(executor, schedule->state[0]));
     seen.executor = executor;
@@ -147,7 +147,7 @@ static void shift_groups_beside_optimal_ones(void **state) {
         print_message("%-24s adds %.3f of what one step adds\n", kinds[k], seen.variance[k] / seen.variance[COARSE]);
     assert_true(seen.variance[SHIFT] < seen.variance[COARSE]);
     qs_executor_release(executor);
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
     qs_schedule_release(schedule);
     qs_graph_release(graph);
     bench_close(&here);

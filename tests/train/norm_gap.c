@@ -104,12 +104,12 @@ static void step_seen(void *context, const qs_schedule *schedule, int index, dou
 static void first_step_run(bench *here, const qs_graph *graph, const qs_schedule *schedule, witness *seen) {
     const int64_t *indices;
     int64_t batch = BATCH, count, first, global;
-    qs_arena arena = {0};
+    qs_memory *memory = NULL;
     qs_executor *executor = NULL;
     qs_dataset set;
     qs_sharding sharding;
-    assert_ok(qs_arena_reserve(schedule->arena_bytes, &arena));
-    assert_ok(qs_executor_create(schedule, here->device, here->comm, arena.memory, &executor));
+    assert_ok(qs_memory_reserve(here->device, schedule->arena_bytes, &memory));
+    assert_ok(qs_executor_create(schedule, here->device, here->comm, memory, &executor));
     assert_ok(qs_executor_initialize(executor, graph, here->job.seed));
     assert_ok(qs_dataset_load(here->job.dataset, NULL, QS_PART_TRAINING, here->options.training_limit, &set));
     assert_ok(qs_sharding_create(set.count, 1, &batch, here->job.seed, true, &sharding));
@@ -123,7 +123,7 @@ static void first_step_run(bench *here, const qs_graph *graph, const qs_schedule
     qs_sharding_release(&sharding);
     qs_dataset_release(&set);
     qs_executor_release(executor);
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
 }
 
 static void first_step_watch(bench *here, witness *seen, char *worst) {

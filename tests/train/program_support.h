@@ -11,7 +11,7 @@ typedef struct program {
     qs_graph *graph;
     const qs_recipe **recipe; /* (nodes) NULL: all in fp32 */
     qs_schedule *schedule;
-    qs_arena arena;
+    qs_memory *memory;
     qs_executor *executor;
 } program;
 
@@ -57,8 +57,8 @@ static inline int program_open_as(void **state, const char *backend, const char 
     assert_ok(qs_job_model(&here->bench.job, &here->graph));
     if (recipe) here->recipe = recipe_everywhere(here->graph, recipe);
     here->schedule = program_lowered(here, QS_MODE_TRAIN);
-    assert_ok(qs_arena_reserve(here->schedule->arena_bytes, &here->arena));
-    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->arena.memory, &here->executor));
+    assert_ok(qs_memory_reserve(here->bench.device, here->schedule->arena_bytes, &here->memory));
+    assert_ok(qs_executor_create(here->schedule, here->bench.device, here->bench.comm, here->memory, &here->executor));
     weights_start(here);
     inputs_fill(here);
     *state = here;
@@ -73,7 +73,7 @@ static inline int program_open(void **state, const char *model, int64_t batch) {
 static inline int program_close(void **state) {
     program *here = *state;
     qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
+    qs_memory_release(here->memory);
     qs_schedule_release(here->schedule);
     qs_graph_release(here->graph);
     free(here->recipe);

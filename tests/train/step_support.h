@@ -8,7 +8,7 @@
 typedef struct one_step {
     qs_graph *graph;
     qs_schedule *schedule;
-    qs_arena arena;
+    qs_memory *memory;
     qs_executor *executor;
 } one_step;
 
@@ -24,13 +24,13 @@ static inline void step_open(one_step *out, bench *here, qs_comm *comm, const ch
                                   .lookup = qs_lookup_device,
                                   .context = here->device};
     assert_ok(qs_schedule_lower(&lowering, &out->schedule));
-    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
-    assert_ok(qs_executor_create(out->schedule, here->device, comm, out->arena.memory, &out->executor));
+    assert_ok(qs_memory_reserve(here->device, out->schedule->arena_bytes, &out->memory));
+    assert_ok(qs_executor_create(out->schedule, here->device, comm, out->memory, &out->executor));
 }
 
 static inline void step_close(one_step *here) {
     qs_executor_release(here->executor);
-    qs_arena_release(&here->arena);
+    qs_memory_release(here->memory);
     qs_schedule_release(here->schedule);
     qs_graph_release(here->graph);
 }

@@ -159,7 +159,7 @@ typedef struct stepped {
     qs_graph *graph;
     qs_tensor_table tensors;
     qs_schedule *schedule;
-    qs_arena arena;
+    qs_memory *memory;
     qs_executor *executor;
 } stepped;
 
@@ -177,13 +177,13 @@ static void net_lower(bench *here, const char *text, stepped *out) {
                                   .lookup = qs_lookup_device,
                                   .context = here->device};
     assert_ok(qs_schedule_lower(&lowering, &out->schedule));
-    assert_ok(qs_arena_reserve(out->schedule->arena_bytes, &out->arena));
-    assert_ok(qs_executor_create(out->schedule, here->device, here->comm, out->arena.memory, &out->executor));
+    assert_ok(qs_memory_reserve(here->device, out->schedule->arena_bytes, &out->memory));
+    assert_ok(qs_executor_create(out->schedule, here->device, here->comm, out->memory, &out->executor));
 }
 
 static void stepped_release(stepped *one) {
     qs_executor_release(one->executor);
-    qs_arena_release(&one->arena);
+    qs_memory_release(one->memory);
     qs_schedule_release(one->schedule);
     qs_tensor_table_release(&one->tensors);
     qs_plan_release(&one->plan);

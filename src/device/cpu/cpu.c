@@ -150,11 +150,14 @@ static void cpu_release(void *kernel) {
     free(kernel);
 }
 
-static qs_status cpu_prepare(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel) {
+static qs_status cpu_prepare(void *state, const qs_case *one, const char *name, const qs_location *operand, qs_location scratch,
+                             void **kernel) {
     qs__chain *chain = NULL;
+    void *data[QS_MAX_OPERANDS] = {0};
+    qs__locations_host(one, operand, data);
     QS_TRY(qs_allocate(1, sizeof *chain, &chain));
     qs_status status = qs__choose(state, one, name, chain);
-    if (status == QS_OK) status = qs__chain_prepare(chain, data, scratch);
+    if (status == QS_OK) status = qs__chain_prepare(chain, data, qs__location_host(scratch));
     if (status != QS_OK) {
         cpu_release(chain);
         return status;

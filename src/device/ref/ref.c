@@ -49,16 +49,18 @@ static qs_status ref_fact(void *state, const qs_case *one, const char *name, qs_
     return QS_OK;
 }
 
-static qs_status ref_prepare(void *state, const qs_case *one, const char *name, void *const *data, void *scratch, void **kernel) {
+static qs_status ref_prepare(void *state, const qs_case *one, const char *name, const qs_location *operand, qs_location scratch,
+                             void **kernel) {
     ref_kernel *made = NULL;
     (void)state;
     (void)scratch;
     QS_TRY(name_check(name));
     QS_TRY(qs_allocate(1, sizeof *made, &made));
     made->one = *one;
-    for (int i = 0; i < one->operands; i++) {
-        made->operand[i] = (qs_tensor){.shape = one->operand[i].shape, .format = one->operand[i].format, .data = data[i]};
-    }
+    for (int i = 0; i < one->operands; i++)
+        made->operand[i] = (qs_tensor){.shape = one->operand[i].shape,
+                                       .format = one->operand[i].format,
+                                       .data = one->operand[i].format ? qs__location_host(operand[i]) : NULL};
     *kernel = made;
     return QS_OK;
 }

@@ -74,12 +74,14 @@ qs_status qs__probe_program(qs__probe *probe) {
                                   .context = probe->device};
     program_drop(probe);
     QS_TRY(qs_schedule_lower(&lowering, &probe->schedule));
-    if (probe->schedule->arena_bytes > probe->arena.bytes) {
-        qs_arena_release(&probe->arena);
-        QS_TRY(qs_arena_reserve(probe->schedule->arena_bytes, &probe->arena));
+    if (!probe->memory || probe->schedule->arena_bytes > qs_memory_bytes(probe->memory)) {
+        qs_memory_release(probe->memory);
+        probe->memory = NULL;
+        QS_TRY(qs_memory_reserve(probe->device, probe->schedule->arena_bytes, &probe->memory));
     }
-    memset(probe->arena.memory, 0, probe->schedule->persistent_bytes);
-    QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->arena.memory, &probe->executor));
+    QS_TRY(qs_memory_fill(qs_device_queue(probe->device, QS_QUEUE_KERNELS), qs_location_of(probe->memory, 0), 0,
+                          probe->schedule->persistent_bytes));
+    QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->memory, &probe->executor));
     QS_TRY(qs_executor_initialize(probe->executor, probe->graph, probe->job.seed));
     return qs__probe_weights_set(probe, 0, probe->graph->trained_elements, probe->weights);
 }
@@ -141,7 +143,7 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
 
 void qs__probe_release(qs__probe *probe) {
     program_drop(probe);
-    qs_arena_release(&probe->arena);
+    qs_memory_release(probe->memory);
     qs_dataset_release(&probe->training);
     qs_graph_release(probe->graph);
     qs_comm_close(probe->self);

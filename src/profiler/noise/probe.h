@@ -21,7 +21,7 @@ typedef struct qs__probe {
     const qs_recipe **recipe; /* (nodes) of the next program; all fp32 at first */
     float *weights;           /* (trained elements) as the training left them */
     float *gradient;          /* (trained elements) of the last run */
-    qs_arena arena;
+    qs_memory *memory;
     qs_schedule *schedule; /* the program at hand */
     qs_executor *executor;
 } qs__probe;

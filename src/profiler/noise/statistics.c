@@ -14,7 +14,7 @@ typedef struct collection {
     const qs__setting *setting;
     qs_schedule *schedule;
     qs_executor *executor;
-    qs_arena arena;
+    qs_memory *memory;
     int64_t batch, steps_per_epoch;
     int64_t updates; /* of the weights so far */
     qs_loss_scale scale;
@@ -200,15 +200,15 @@ static qs_status collection_start(collection *one) {
     const qs_status status = qs_schedule_lower(&lowering, &one->schedule);
     free(recipe);
     QS_TRY(qs_fail_within(status, "class %s: statistics at batch %lld", setting->class_->name, (long long)one->batch));
-    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
-    QS_TRY(qs_executor_create(one->schedule, setting->device, setting->comm, one->arena.memory, &one->executor));
+    QS_TRY(qs_memory_reserve(setting->device, one->schedule->arena_bytes, &one->memory));
+    QS_TRY(qs_executor_create(one->schedule, setting->device, setting->comm, one->memory, &one->executor));
     return qs_executor_initialize(one->executor, graph, setting->job->seed);
 }
 
 static void collection_end(collection *one) {
     qs_executor_release(one->executor);
     qs_schedule_release(one->schedule);
-    qs_arena_release(&one->arena);
+    qs_memory_release(one->memory);
     free(one->sum);
     free(one->extremum);
     free(one->histogram);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 4096, PAGE = 4096, CACHE_LINE = 64 };
+enum { PIECE = 4096, PAGE = 4096 };
 
 static bool holds_codes(qs_role role) {
     return role == QS_MASK || role == QS_LABELS || role == QS_IDS || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP ||
@@ -37,27 +37,31 @@ static void piece_make(const qs_operand *operand, float *piece) {
         piece[i] = holds_positive(operand->role) ? 1.0f : 2 * qs_random_uniform(key, (uint64_t)i) - 1;
 }
 
-/* The same piece over and over: PIECE values of any format fill whole bytes. */
-static void repeat(const char *piece, size_t piece_bytes, char *data, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += piece_bytes)
-        memcpy(data + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
-}
-
-void qs__operand_fill(const qs_operand *operand, void *data) {
+/* In the operand's format: PIECE values of any format fill whole bytes. */
+static size_t piece_stored(const qs_operand *operand, char piece[PIECE * sizeof(float)]) {
     float values[PIECE];
-    char piece[PIECE * sizeof(float)];
-    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format);
     const qs_random_stream unused = {0};
-    if (holds_codes(operand->role)) {
-        memset(data, 0, bytes);
-        return;
-    }
     piece_make(operand, values);
     if (operand->format->kind == QS_KIND_INTEGER)
         qs_quantize_array(operand->format, QS_NEAREST_EVEN, unused, qs_step_of_absmax(operand->format, 1), PIECE, values, (int8_t *)piece);
     else
         qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, unused, PIECE, values, piece);
-    repeat(piece, qs_format_bytes(operand->format, PIECE), data, bytes);
+    return qs_format_bytes(operand->format, PIECE);
+}
+
+/* The same piece over and over: written once, then copied inside the device, twice as much each time. */
+qs_status qs__operand_fill(qs_queue *queue, const qs_operand *operand, qs_location at) {
+    char piece[PIECE * sizeof(float)];
+    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format);
+    if (holds_codes(operand->role)) return qs_memory_fill(queue, at, 0, bytes);
+    size_t done = piece_stored(operand, piece);
+    if (done > bytes) done = bytes;
+    QS_TRY(qs_memory_write(queue, at, piece, done));
+    for (size_t more; done < bytes; done += more) {
+        more = done < bytes - done ? done : bytes - done;
+        QS_TRY(qs_memory_copy(queue, at, qs_location_of(at.memory, at.offset + done), more));
+    }
+    return QS_OK;
 }
 
 /* First place inside the image along one axis, for a window that begins before it. */
@@ -80,25 +84,37 @@ static void places_fill(const qs_case *one, const qs_shape *shape, int8_t *mask)
     }
 }
 
-void qs__operands_fill(const qs_case *one, void *const *data) {
+static qs_status operands_fill(qs_queue *queue, const qs_case *one, const qs_location *operand) {
     const int mask = qs_case_position(one, QS_MASK);
+    void *places = NULL;
     for (int i = 0; i < one->operands; i++)
-        if (data[i]) qs__operand_fill(&one->operand[i], data[i]);
-    if (mask >= 0 && data[mask] && one->attributes.kernel[0] > 0) places_fill(one, &one->operand[mask].shape, data[mask]);
+        if (operand[i].memory) QS_TRY(qs__operand_fill(queue, &one->operand[i], operand[i]));
+    if (mask < 0 || !operand[mask].memory || one->attributes.kernel[0] == 0) return QS_OK;
+    const size_t bytes = qs_tensor_bytes(&one->operand[mask].shape, one->operand[mask].format);
+    QS_TRY(qs_allocate(bytes, 1, &places));
+    places_fill(one, &one->operand[mask].shape, places);
+    const qs_status status = qs_memory_write(queue, operand[mask], places, bytes);
+    free(places);
+    return status;
 }
 
 qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor) {
     const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(graph, 0, schedule->batch), .format = qs_format_of("fp32")};
     const size_t bytes = qs_tensor_bytes(&pixels.shape, pixels.format);
-    void *images = NULL;
+    char piece[PIECE * sizeof(float)], *images = NULL;
+    const size_t piece_bytes = piece_stored(&pixels, piece);
     QS_TRY(qs_allocate(bytes, 1, &images));
-    qs__operand_fill(&pixels, images);
+    for (size_t at = 0; at < bytes; at += piece_bytes)
+        memcpy(images + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
     qs_status status = qs_executor_write(executor, schedule->images, 0, bytes, images);
     free(images);
-    for (int64_t i = 0; i < schedule->batch && status == QS_OK; i++) {
-        const int32_t label = (int32_t)(i % graph->classes);
-        status = qs_executor_write(executor, schedule->labels, (size_t)i * sizeof label, sizeof label, &label);
-    }
+    QS_TRY(status);
+    int32_t *labels = NULL;
+    QS_TRY(qs_allocate((size_t)schedule->batch, sizeof *labels, &labels));
+    for (int64_t i = 0; i < schedule->batch; i++)
+        labels[i] = (int32_t)(i % graph->classes);
+    status = qs_executor_write(executor, schedule->labels, 0, (size_t)schedule->batch * sizeof *labels, labels);
+    free(labels);
     return status;
 }
 
@@ -106,26 +122,16 @@ static size_t pages(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch) {
+/* Bytes of all operands and scratch, each on its own pages; where they lie from the start of `memory`, which may be NULL. */
+static size_t operands_place(const qs_case *one, size_t scratch_bytes, qs_memory *memory, qs_location *operand, qs_location *scratch) {
     size_t at = 0;
     for (int i = 0; i < one->operands; i++) {
-        const qs_operand *operand = &one->operand[i];
-        if (data) data[i] = operand->format ? memory + at : NULL;
-        if (operand->format) at += pages(qs_tensor_bytes(&operand->shape, operand->format));
+        if (!one->operand[i].format) continue;
+        operand[i] = qs_location_of(memory, at);
+        at += pages(qs_tensor_bytes(&one->operand[i].shape, one->operand[i].format));
     }
-    if (data) *scratch = scratch_bytes ? memory + at : NULL;
+    *scratch = qs_location_of(memory, at);
     return at + pages(scratch_bytes);
-}
-
-/* Line by line: large memset calls may pass the caches by. */
-void qs__cache_flush(char *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += CACHE_LINE)
-        ((volatile char *)memory)[at]++;
-}
-
-void qs__cache_read(const char *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += CACHE_LINE)
-        (void)((const volatile char *)memory)[at];
 }
 
 /* ---- Timing ---- */
@@ -133,33 +139,34 @@ void qs__cache_read(const char *memory, size_t bytes) {
 enum { RUNS = 5 };
 static const size_t flush_bytes = (size_t)48 << 20; /* beyond the last-level cache's share of a core */
 
-static qs_status runs_time(const qs__setting *setting, qs__entry *entry, qs_kernel *kernel, char *flush) {
+static qs_status runs_time(const qs__setting *setting, qs__entry *entry, qs_kernel *kernel, qs_location flush) {
+    qs_queue *queue = qs_device_queue(setting->device, QS_QUEUE_KERNELS);
     const qs_run run = {.samples = setting->job->batch, .global_samples = setting->ranks * setting->job->batch, .loss_scale = 1};
     QS_TRY(qs_kernel_run(kernel, &run));
     for (int i = 0; i < RUNS; i++) {
-        if (setting->options->context != QS_CONTEXT_HOT) qs__cache_flush(flush, flush_bytes);
-        const double begin = qs_clock();
-        QS_TRY(qs_kernel_run(kernel, &run));
-        QS_TRY(qs__samples_add(&entry->kernel_us, (qs_clock() - begin) * 1e6));
+        double seconds;
+        if (setting->options->context != QS_CONTEXT_HOT) QS_TRY(qs_memory_touch(queue, flush, flush_bytes, true));
+        QS_TRY(qs_kernel_time(kernel, &run, &seconds));
+        QS_TRY(qs__samples_add(&entry->kernel_us, seconds * 1e6));
     }
     return QS_OK;
 }
 
 static qs_status entry_time(const qs__setting *setting, qs__entry *entry) {
     const qs_case *one = &entry->case_;
-    const size_t bytes = qs__operands_place(one, entry->row.scratch_bytes, NULL, NULL, NULL);
-    qs_arena arena = {0};
-    void *data[QS_MAX_OPERANDS] = {0}, *scratch = NULL;
+    qs_location operand[QS_MAX_OPERANDS] = {0}, scratch;
+    const size_t bytes = operands_place(one, entry->row.scratch_bytes, NULL, operand, &scratch);
+    qs_memory *memory = NULL;
     qs_kernel *kernel = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_arena_reserve(bytes + flush_bytes, &arena));
-    qs__operands_place(one, entry->row.scratch_bytes, arena.memory, data, &scratch);
-    qs__operands_fill(one, data);
-    QS_GOTO(qs_device_prepare(setting->device, one, entry->row.kernel, data, scratch, &kernel));
-    status = runs_time(setting, entry, kernel, (char *)arena.memory + bytes);
+    QS_GOTO(qs_memory_reserve(setting->device, bytes + flush_bytes, &memory));
+    operands_place(one, entry->row.scratch_bytes, memory, operand, &scratch);
+    QS_GOTO(operands_fill(qs_device_queue(setting->device, QS_QUEUE_KERNELS), one, operand));
+    QS_GOTO(qs_device_prepare(setting->device, one, entry->row.kernel, operand, scratch, &kernel));
+    status = runs_time(setting, entry, kernel, qs_location_of(memory, bytes));
 done:
     qs_kernel_release(kernel);
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
     return status;
 }
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. Kernels are timed by an observer of the
- * executor, each in its place in the step. Passes that dequantize run there as well, behind the product whose sums they would read; all
- * threads write the sums just before, as the product would have left them. */
+/* Whole training steps of one model in one recipe on synthetic data: what `qsync bench` prints. Kernels are timed in their places
+ * in the step. Passes that dequantize run there as well, in an observer, behind the product whose sums they would read; the sums are
+ * written just before, as the product would have left them. */
 #include "timing/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PIECE = 1 << 16 };
 
 /* The product that a step of a schedule is: its operands' format; NULL: it is none. */
 static const qs_format *product_format(const qs_step *step) {
@@ -35,9 +33,7 @@ static void kernel_times_release(kernel_times *times) {
     *times = (kernel_times){0};
 }
 
-static void kernel_times_add(void *context, const qs_schedule *schedule, int step, double seconds) {
-    const kernel_times *times = context;
-    (void)schedule;
+static void kernel_times_add(const kernel_times *times, int step, double seconds) {
     times->us[(size_t)step * (size_t)times->runs + (size_t)times->run] = seconds * 1e6;
 }
 
@@ -51,7 +47,8 @@ static double kernel_times_median(const kernel_times *times, int step) {
 typedef struct dequantizing {
     qs_kernel **kernel; /* (schedule->steps) NULL behind all else */
     size_t *bytes;      /* (schedule->steps) of the sums */
-    qs_arena arena;     /* sums, then values */
+    qs_memory *memory;  /* sums, then values */
+    qs_queue *queue;
     kernel_times times;
     qs_status status; /* the first failure of a pass */
 } dequantizing;
@@ -71,11 +68,11 @@ static size_t sums_bytes(const qs_operand *result) {
 
 static qs_status pass_make(dequantizing *passes, size_t most, int step, const qs_operand *result, qs_device *device) {
     qs_case one = qs_case_make("cast", "forward", NULL);
-    char *memory = passes->arena.memory;
+    const qs_location operand[] = {qs_location_of(passes->memory, 0), qs_location_of(passes->memory, most)};
     passes->bytes[step] = sums_bytes(result);
     qs_case_bind(&one, QS_SRC, result->shape, qs_format_of("fp32"));
     qs_case_bind(&one, QS_DST, result->shape, result->format);
-    return qs_device_prepare(device, &one, NULL, (void *[]){memory, memory + most}, NULL, &passes->kernel[step]);
+    return qs_device_prepare(device, &one, NULL, operand, (qs_location){0}, &passes->kernel[step]);
 }
 
 static qs_status passes_make(const qs_schedule *schedule, qs_device *device, dequantizing *passes) {
@@ -85,7 +82,7 @@ static qs_status passes_make(const qs_schedule *schedule, qs_device *device, deq
         if (result && sums_bytes(result) > most) most = sums_bytes(result);
     }
     most = (most + 63) / 64 * 64;
-    QS_TRY(qs_arena_reserve(2 * most, &passes->arena));
+    QS_TRY(qs_memory_reserve(device, 2 * most, &passes->memory));
     for (int s = 0; s < schedule->steps; s++) {
         const qs_operand *result = integer_result(&schedule->step[s]);
         if (result) QS_TRY(pass_make(passes, most, s, result, device));
@@ -94,7 +91,7 @@ static qs_status passes_make(const qs_schedule *schedule, qs_device *device, deq
 }
 
 static qs_status dequantizing_create(const qs_schedule *schedule, int runs, qs_device *device, dequantizing *out) {
-    *out = (dequantizing){.status = QS_OK};
+    *out = (dequantizing){.status = QS_OK, .queue = qs_device_queue(device, QS_QUEUE_KERNELS)};
     QS_TRY(kernel_times_create(schedule, runs, &out->times));
     QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *out->kernel, &out->kernel));
     QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *out->bytes, &out->bytes));
@@ -106,23 +103,17 @@ static void dequantizing_release(dequantizing *passes) {
         qs_kernel_release(passes->kernel[s]);
     free(passes->kernel);
     free(passes->bytes);
-    qs_arena_release(&passes->arena);
+    qs_memory_release(passes->memory);
     kernel_times_release(&passes->times);
-}
-
-static void sums_write(void *memory, int64_t begin, int64_t end) {
-    memset((char *)memory + begin, 1, (size_t)(end - begin)); /* ordinary numbers */
 }
 
 static void dequantizing_kernel(void *context, const qs_schedule *schedule, int step, double seconds) {
     dequantizing *passes = context;
     const qs_run run = {.seed = 1, .samples = schedule->batch, .global_samples = schedule->batch, .loss_scale = 1};
-    (void)seconds;
     if (!passes->kernel[step] || passes->status != QS_OK) return;
-    qs_parallel((int64_t)passes->bytes[step], PIECE, sums_write, passes->arena.memory);
-    const double begin = qs_clock();
-    passes->status = qs_kernel_run(passes->kernel[step], &run);
-    kernel_times_add(&passes->times, schedule, step, qs_clock() - begin);
+    passes->status = qs_memory_fill(passes->queue, qs_location_of(passes->memory, 0), 1, passes->bytes[step]); /* ordinary numbers */
+    if (passes->status == QS_OK) passes->status = qs_kernel_time(passes->kernel[step], &run, &seconds);
+    if (passes->status == QS_OK) kernel_times_add(&passes->times, step, seconds);
 }
 
 /* ---- The step ---- */
@@ -135,11 +126,12 @@ typedef struct bench {
     qs_comm *self;
     qs_schedule *schedule;
     qs_executor *executor;
-    qs_arena arena;
+    qs_memory *memory;
     qs_device *device;
     int step;   /* run so far, warm-up included */
     double *us; /* (question->steps) */
     kernel_times times;
+    qs_timeline timeline; /* where `times` are asked for */
     dequantizing passes;
 } bench;
 
@@ -186,10 +178,11 @@ static qs_status bench_start(const qs_bench_question *question, bench *one) {
     if (question->steps < 1) return qs_fail(QS_USAGE, "steps %d: at least 1", question->steps);
     QS_TRY(bench_lower(question, one));
     QS_TRY(qs_comm_open("self", &one->self));
-    QS_TRY(qs_arena_reserve(one->schedule->arena_bytes, &one->arena));
-    QS_TRY(qs_executor_create(one->schedule, one->device, one->self, one->arena.memory, &one->executor));
+    QS_TRY(qs_memory_reserve(one->device, one->schedule->arena_bytes, &one->memory));
+    QS_TRY(qs_executor_create(one->schedule, one->device, one->self, one->memory, &one->executor));
     QS_TRY(qs_allocate((size_t)question->steps, sizeof *one->us, &one->us));
     if (question->parts) QS_TRY(kernel_times_create(one->schedule, question->steps, &one->times));
+    if (question->parts) QS_TRY(qs_timeline_create(one->schedule, &one->timeline));
     if (question->dequantize) QS_TRY(dequantizing_create(one->schedule, question->steps, one->device, &one->passes));
     QS_TRY(qs_executor_initialize(one->executor, one->graph, one->job.seed));
     return QS_OK;
@@ -198,9 +191,10 @@ static qs_status bench_start(const qs_bench_question *question, bench *one) {
 static void bench_end(bench *one) {
     dequantizing_release(&one->passes);
     kernel_times_release(&one->times);
+    qs_timeline_release(&one->timeline);
     qs_executor_release(one->executor);
     qs_schedule_release(one->schedule);
-    qs_arena_release(&one->arena);
+    qs_memory_release(one->memory);
     qs_comm_close(one->self);
     qs_graph_release(one->graph);
     free(one->recipes);
@@ -209,8 +203,8 @@ static void bench_end(bench *one) {
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------------- */
 
-/* One step, with somebody watching (observer NULL: nobody). */
-static qs_status step_run(bench *one, qs_step_observer observer, void *context, double *us) {
+/* One step, with somebody watching, or with the clock beside it (NULL: neither). */
+static qs_status step_run(bench *one, dequantizing *passes, qs_timeline *timeline, double *us) {
     const qs_run run = {.seed = one->job.seed,
                         .step = (uint64_t)one->step,
                         .samples = one->job.batch,
@@ -218,7 +212,8 @@ static qs_status step_run(bench *one, qs_step_observer observer, void *context, 
                         .loss_scale = 1,
                         .updates = one->step++};
     QS_TRY(qs__inputs_fill(one->graph, one->schedule, one->executor));
-    qs_executor_observe(one->executor, observer, context);
+    qs_executor_observe(one->executor, passes ? dequantizing_kernel : NULL, passes);
+    qs_executor_time(one->executor, timeline);
     const double begin = qs_clock();
     QS_TRY(qs_executor_run(one->executor, &run));
     *us = (qs_clock() - begin) * 1e6;
@@ -232,11 +227,13 @@ static qs_status steps_run(bench *one, const qs_bench_question *question) {
     for (int s = 0; s < question->steps; s++) {
         QS_TRY(step_run(one, NULL, NULL, &one->us[s]));
         one->times.run = s;
-        if (question->parts) QS_TRY(step_run(one, kernel_times_add, &one->times, &unused));
+        if (question->parts) QS_TRY(step_run(one, NULL, &one->timeline, &unused));
+        for (int i = 0; question->parts && i < one->schedule->steps; i++)
+            kernel_times_add(&one->times, i, qs_timeline_seconds(&one->timeline, i));
     }
     for (int s = 0; question->dequantize && s < question->steps; s++) {
         one->passes.times.run = s;
-        QS_TRY(step_run(one, dequantizing_kernel, &one->passes, &unused));
+        QS_TRY(step_run(one, &one->passes, NULL, &unused));
         QS_TRY(one->passes.status);
     }
     return QS_OK;

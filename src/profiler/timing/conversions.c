@@ -36,7 +36,7 @@ static const double row_from = 1 << 17, row_to = 1 << 22;
 typedef struct size_bench {
     qs_case one;
     double elements;
-    void *data[QS_MAX_OPERANDS];
+    qs_location data[QS_MAX_OPERANDS];
     qs_kernel *kernel;
     qs__samples us;
     bool done;
@@ -44,15 +44,16 @@ typedef struct size_bench {
 
 typedef struct bench {
     qs_device *device;
+    qs_queue *queue;
     int64_t batch;
     const qs_case *pattern;
     int sizes;
     size_bench size[MOST_SIZES];
-    char *region[WHOLE];            /* src, src2, dst */
+    qs_location region[WHOLE];      /* src, src2, dst */
     const qs_format *filled[WHOLE]; /* what the regions hold */
-    char *input;                    /* what the kernel before reads, and its format */
+    qs_location input;              /* what the kernel before reads, and its format */
     const qs_format *input_filled;
-    char *small, *traffic;            /* steps and maxima; what other kernels move */
+    qs_location small, traffic;       /* steps and maxima; what other kernels move */
     size_t traffic_bytes, step_bytes; /* between two uses of a value's memory; of weights */
 } bench;
 
@@ -116,15 +117,19 @@ static size_t place_of(const bench *here, int index, size_t bytes) {
     return at;
 }
 
+static qs_location moved(qs_location at, size_t bytes) {
+    return qs_location_of(at.memory, at.offset + bytes);
+}
+
 static void operands_place(bench *here, int index) {
     size_bench *one = &here->size[index];
-    char *small = here->small;
+    qs_location small = here->small;
     for (int i = 0; i < one->one.operands; i++) {
         const qs_operand *operand = &one->one.operand[i];
         const int whole = whole_index(operand->role);
         if (!operand->format) continue;
-        one->data[i] = whole >= 0 ? here->region[whole] + place_of(here, index, bytes_of(operand)) : small;
-        if (whole < 0) small += COPY_BYTES;
+        one->data[i] = whole >= 0 ? moved(here->region[whole], place_of(here, index, bytes_of(operand))) : small;
+        if (whole < 0) small = moved(small, COPY_BYTES);
     }
 }
 
@@ -134,21 +139,22 @@ static int64_t elements_in(const qs_format *format, size_t bytes) {
 }
 
 /* Ordinary values wherever a kernel may read, whichever size has written there. */
-static void regions_fill(bench *here) {
+static qs_status regions_fill(bench *here) {
     for (int i = 0; i < here->pattern->operands; i++) {
         qs_operand operand = here->pattern->operand[i];
         const int whole = whole_index(operand.role);
         if (whole < 0 || whole == 2 || operand.role == QS_PACKED || here->filled[whole] == operand.format) continue;
         operand.shape = qs_shape_of(1, elements_in(operand.format, own_bytes + shared_bytes));
-        qs__operand_fill(&operand, here->region[whole]);
+        QS_TRY(qs__operand_fill(here->queue, &operand, here->region[whole]));
         here->filled[whole] = operand.format;
         if (here->input_filled == operand.format) continue;
         operand.shape = qs_shape_of(1, elements_in(operand.format, input_bytes));
-        qs__operand_fill(&operand, here->input);
+        QS_TRY(qs__operand_fill(here->queue, &operand, here->input));
         here->input_filled = operand.format;
     }
     here->filled[2] = NULL;
     if (qs_case_position(here->pattern, QS_PACKED) >= 0) here->filled[1] = NULL;
+    return QS_OK;
 }
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------------------------ */
@@ -161,17 +167,16 @@ static bool is_fresh(const qs_case *one, qs_role role) {
 }
 
 /* What the steps before leave in the caches. */
-static void caches_prepare(const bench *here, const size_bench *one) {
-    qs__cache_flush(here->traffic, qs_conversion_of_weights(&one->one) ? here->step_bytes : here->traffic_bytes);
+static qs_status caches_prepare(const bench *here, const size_bench *one) {
+    const size_t traffic = qs_conversion_of_weights(&one->one) ? here->step_bytes : here->traffic_bytes;
+    QS_TRY(qs_memory_touch(here->queue, here->traffic, traffic, true));
     for (int i = 0; i < one->one.operands; i++) {
         const qs_operand *operand = &one->one.operand[i];
         if (whole_index(operand->role) < 0 || !is_fresh(&one->one, operand->role)) continue;
-        /* In pieces: large copies pass the caches by, which kernels do not. */
-        const size_t bytes = bytes_of(operand);
-        for (size_t at = 0; at < bytes; at += COPY_BYTES)
-            memcpy((char *)one->data[i] + at, here->input + at, bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES);
-        if (qs_case_position(&one->one, QS_DST_STEP) >= 0) qs__cache_read(one->data[i], bytes);
+        QS_TRY(qs_memory_copy(here->queue, here->input, one->data[i], bytes_of(operand)));
+        if (qs_case_position(&one->one, QS_DST_STEP) >= 0) QS_TRY(qs_memory_touch(here->queue, one->data[i], bytes_of(operand), false));
     }
+    return QS_OK;
 }
 
 /* Weights are cold: they were used a step ago. Activations come in rows of equal ones, so that their neighbours' memory is warm. */
@@ -181,10 +186,9 @@ static qs_status size_run(const bench *here, size_bench *one) {
         .seed = 1, .step = (uint64_t)one->us.count, .samples = one->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
     double us = 0;
     for (int i = 0; i < (row ? 1 + WARM_UPS : 1); i++) {
-        caches_prepare(here, one);
-        const double begin = qs_clock();
-        QS_TRY(qs_kernel_run(one->kernel, &run));
-        us = (qs_clock() - begin) * 1e6;
+        QS_TRY(caches_prepare(here, one));
+        QS_TRY(qs_kernel_time(one->kernel, &run, &us));
+        us *= 1e6;
     }
     QS_TRY(qs__samples_add(&one->us, us));
     one->done = one->us.count >= LEAST_SWEEPS && qs__median_is_known(&one->us, tolerance);
@@ -202,8 +206,9 @@ static qs_status size_start(bench *here, int index) {
     if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
     operands_place(here, index);
     for (int i = 0; i < one->one.operands; i++)
-        if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0) qs__operand_fill(&one->one.operand[i], one->data[i]);
-    return qs_device_prepare(here->device, &one->one, row.kernel, one->data, NULL, &one->kernel);
+        if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0)
+            QS_TRY(qs__operand_fill(here->queue, &one->one.operand[i], one->data[i]));
+    return qs_device_prepare(here->device, &one->one, row.kernel, one->data, (qs_location){0}, &one->kernel);
 }
 
 /* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out, since slow kernels are linear. */
@@ -249,8 +254,8 @@ static qs_status fit_make(bench *here, qs_conversion_cost *out) {
 static qs_status kind_fit(bench *here, const qs_case *pattern, double seconds, qs_conversion_cost *out) {
     const double until = qs_clock() + seconds;
     here->pattern = pattern;
-    regions_fill(here);
-    qs_status status = sweeps_run(here, until);
+    qs_status status = regions_fill(here);
+    if (status == QS_OK) status = sweeps_run(here, until);
     if (status == QS_OK) status = fit_make(here, out);
     for (int i = 0; i < here->sizes; i++) {
         qs_kernel_release(here->size[i].kernel);
@@ -266,12 +271,12 @@ static size_t arena_bytes(void) {
     return WHOLE * (own_bytes + shared_bytes) + input_bytes + most_traffic + (size_t)QS_MAX_OPERANDS * COPY_BYTES;
 }
 
-static void regions_place(bench *here, char *memory) {
-    for (int i = 0; i < WHOLE; i++, memory += own_bytes + shared_bytes)
-        here->region[i] = memory;
-    here->input = memory;
-    here->traffic = here->input + input_bytes;
-    here->small = here->traffic + most_traffic;
+static void regions_place(bench *here, qs_memory *memory) {
+    for (int i = 0; i < WHOLE; i++)
+        here->region[i] = qs_location_of(memory, (size_t)i * (own_bytes + shared_bytes));
+    here->input = qs_location_of(memory, WHOLE * (own_bytes + shared_bytes));
+    here->traffic = moved(here->input, input_bytes);
+    here->small = moved(here->traffic, most_traffic);
 }
 
 static size_t traffic_within(size_t bytes) {
@@ -307,19 +312,20 @@ static qs_status rows_allocate(int count, qs_class_profile *out) {
 qs_status qs__conversions_measure(const qs__setting *setting, const qs__cases *cases, size_t step_bytes, int *kinds_done,
                                   void (*kind_done)(void *context), void *context, qs_class_profile *out) {
     qs__kinds kinds = {0};
-    qs_arena arena = {0};
+    qs_memory *memory = NULL;
     bench *here = NULL;
     double rounds = 0; /* the most kinds of a rank */
     qs_status status = qs__kinds_list(setting->class_, cases, &kinds);
     if (status == QS_OK) status = qs_allocate(1, sizeof *here, &here);
     if (status == QS_OK) status = rows_allocate(kinds.count, out);
-    if (status == QS_OK && kinds.count > 0) status = qs_arena_reserve(arena_bytes(), &arena);
+    if (status == QS_OK && kinds.count > 0) status = qs_memory_reserve(setting->device, arena_bytes(), &memory);
     QS_GOTO(qs_comm_agree(setting->comm, status));
     here->device = setting->device;
+    here->queue = qs_device_queue(setting->device, QS_QUEUE_KERNELS);
     here->batch = setting->job->batch;
     here->traffic_bytes = traffic_within(step_bytes / traffic_part);
     here->step_bytes = traffic_within(step_bytes);
-    regions_place(here, arena.memory);
+    regions_place(here, memory);
     rounds = kinds.count;
     QS_GOTO(qs_comm_max(setting->comm, &rounds, 1));
     while (*kinds_done < (int)rounds) {
@@ -331,7 +337,7 @@ qs_status qs__conversions_measure(const qs__setting *setting, const qs__cases *c
         if (i + 1 < (int)rounds) kind_done(context);
     }
 done:
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
     free(kinds.kind);
     free(here);
     return status;

@@ -80,19 +80,20 @@ static qs_status code_grown(qs__memory *memory, const char *kernel) {
 typedef struct watched_lookup {
     qs_device *device;
     qs__memory *memory;
+    qs_memory *nowhere; /* a line */
 } watched_lookup;
 
 /* As qs_lookup_device, with the pages that the answer and a first binding bring. */
 static qs_status lookup(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
     const watched_lookup *with = context;
-    void *data[QS_MAX_OPERANDS];
-    static _Alignas(64) char nowhere[64]; /* bound to, never run on */
+    qs_location operand[QS_MAX_OPERANDS];
+    const qs_location nowhere = qs_location_of(with->nowhere, 0); /* bound to, never run on */
     qs_kernel *kernel = NULL;
     QS_TRY(qs_lookup_device(with->device, one, case_text, out));
     if (!code_of(with->memory, out->kernel)) {
         for (int i = 0; i < QS_MAX_OPERANDS; i++)
-            data[i] = i < one->operands && one->operand[i].format ? nowhere : NULL;
-        QS_TRY(qs_device_prepare(with->device, one, out->kernel, data, nowhere, &kernel));
+            operand[i] = i < one->operands && one->operand[i].format ? nowhere : (qs_location){0};
+        QS_TRY(qs_device_prepare(with->device, one, out->kernel, operand, nowhere, &kernel));
         qs_kernel_release(kernel);
     }
     return code_grown(with->memory, out->kernel);
@@ -117,7 +118,8 @@ static void program_release(program *one) {
 static qs_status program_lower(const qs__setting *setting, const qs_recipe *recipe, qs_mode mode, qs__memory *memory, program *out) {
     const qs_graph *graph = setting->graph;
     const bool evaluates = mode == QS_MODE_EVALUATION;
-    watched_lookup watched = {setting->device, memory};
+    watched_lookup watched = {setting->device, memory, NULL};
+    if (!evaluates) QS_TRY(qs_memory_reserve(setting->device, 64, &watched.nowhere));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->bound, &out->bound));
     for (int n = 1; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) out->bound[n] = recipe;
@@ -129,7 +131,9 @@ static qs_status program_lower(const qs__setting *setting, const qs_recipe *reci
                                   .half = evaluates ? qs_format_of("fp32") : qs_class_half(setting->class_),
                                   .lookup = evaluates ? qs_lookup_device : lookup,
                                   .context = evaluates ? (void *)setting->device : (void *)&watched};
-    return qs_schedule_lower(&lowering, &out->schedule);
+    const qs_status status = qs_schedule_lower(&lowering, &out->schedule);
+    qs_memory_release(watched.nowhere);
+    return status;
 }
 
 /* One step, so that code which only runs can touch is touched; the rate is 0. In an arena for this program alone: the mapping is gone when
@@ -137,15 +141,15 @@ static qs_status program_lower(const qs__setting *setting, const qs_recipe *reci
 static qs_status program_try(const qs__setting *setting, program *one) {
     const int64_t batch = setting->job->batch;
     const qs_run run = {.seed = setting->job->seed, .samples = batch, .global_samples = batch, .loss_scale = 1};
-    qs_arena arena = {0};
+    qs_memory *memory = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_arena_reserve(one->schedule->arena_bytes, &arena));
-    QS_GOTO(qs_executor_create(one->schedule, setting->device, setting->self, arena.memory, &one->executor));
+    QS_GOTO(qs_memory_reserve(setting->device, one->schedule->arena_bytes, &memory));
+    QS_GOTO(qs_executor_create(one->schedule, setting->device, setting->self, memory, &one->executor));
     QS_GOTO(qs_executor_initialize(one->executor, setting->graph, setting->job->seed));
     QS_GOTO(qs__batch_fill(setting, one->executor, 0, batch));
     status = qs_executor_run(one->executor, &run);
 done:
-    qs_arena_release(&arena);
+    qs_memory_release(memory);
     return status;
 }
 

@@ -26,6 +26,7 @@ static const double disturbed = 1.05;
 typedef struct plan_run {
     qs_schedule *schedule;
     qs_executor *executor;
+    qs_timeline timeline; /* of the step at hand */
     bool recording;
     int timed, capacity;  /* steps */
     double *step;         /* (capacity × schedule steps) microseconds */
@@ -34,7 +35,6 @@ typedef struct plan_run {
     int *round;           /* (capacity) in which it was timed; ALONE_ROUND: while the other ranks waited */
     double median_us;     /* of whole steps */
     double confidence;    /* of that median, relative */
-    double busy_us;       /* of checks: of the step at hand so far */
 } plan_run;
 
 typedef struct campaign {
@@ -42,7 +42,7 @@ typedef struct campaign {
     const qs__mixes *mixes;
     qs__cases *cases;
     qs__step_figures *out;
-    qs_arena arena; /* of all plans and checks, one at a time */
+    qs_memory *memory; /* of all plans and checks, one at a time */
     plan_run *plan, *check;
     int plans, visits;       /* of this rank; of a round: the most plans of any rank */
     int checks, check_every; /* checks take turns: each is visited once in so many rounds */
@@ -57,16 +57,12 @@ typedef struct campaign {
     qs__samples *scratch;
 } campaign;
 
-static void observe(void *context, const qs_schedule *schedule, int step, double seconds) {
-    plan_run *run = context;
-    if (run->recording) run->step[(size_t)run->timed * (size_t)schedule->steps + (size_t)step] = seconds * 1e6;
-}
-
 /* ---- One plan ---------------------------------------------------------------------------------------------------------------------- */
 
 static void run_release(plan_run *run) {
     qs_executor_release(run->executor);
     qs_schedule_release(run->schedule);
+    qs_timeline_release(&run->timeline);
     free(run->step);
     free(run->whole);
     free(run->data);
@@ -77,13 +73,25 @@ static void run_release(plan_run *run) {
 static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacity, plan_run *run) {
     run->capacity = capacity;
     QS_TRY(qs__mix_lower(all->setting, all->cases, mix->choice, QS_MODE_TRAIN, all->setting->job->batch, &run->schedule));
-    QS_TRY(qs_executor_create(run->schedule, all->setting->device, all->setting->self, all->arena.memory, &run->executor));
+    QS_TRY(qs_executor_create(run->schedule, all->setting->device, all->setting->self, all->memory, &run->executor));
     QS_TRY(qs_allocate((size_t)capacity * (size_t)run->schedule->steps, sizeof *run->step, &run->step));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
-    qs_executor_observe(run->executor, observe, run);
+    QS_TRY(qs_timeline_create(run->schedule, &run->timeline));
+    qs_executor_time(run->executor, &run->timeline);
     return QS_OK;
+}
+
+/* What the steps of the schedule took, or what all kernels did, of the run that has ended. */
+static void steps_note(plan_run *run) {
+    const int steps = run->schedule->steps;
+    if (run->busy) run->busy[run->timed] = 0;
+    for (int s = 0; s < steps; s++) {
+        const double us = 1e6 * qs_timeline_seconds(&run->timeline, s);
+        if (run->step) run->step[(size_t)run->timed * (size_t)steps + (size_t)s] = us;
+        if (run->busy && run->schedule->step[s].kind == QS_STEP_KERNEL) run->busy[run->timed] += us;
+    }
 }
 
 /* A training step with learning rate 0: weights stay ordinary however often it runs, and all plans may share them. */
@@ -96,7 +104,6 @@ static qs_status step_run(campaign *all, plan_run *run, bool timed) {
                         .global_samples = setting->ranks * setting->job->batch,
                         .loss_scale = qs_loss_scale_start(setting->job).value};
     run->recording = timed && !all->again && run->timed < run->capacity;
-    run->busy_us = 0;
     const double begin = qs_clock();
     QS_TRY(qs__batch_fill(setting, run->executor, all->steps++, setting->job->batch));
     const double loaded = qs_clock();
@@ -104,7 +111,7 @@ static qs_status step_run(campaign *all, plan_run *run, bool timed) {
     if (!run->recording) return QS_OK;
     run->data[run->timed] = (loaded - begin) * 1e6;
     run->whole[run->timed] = (qs_clock() - begin) * 1e6;
-    if (run->busy) run->busy[run->timed] = run->busy_us;
+    steps_note(run);
     run->round[run->timed++] = all->round;
     return QS_OK;
 }
@@ -173,11 +180,6 @@ static qs_status checks_lower(campaign *all, size_t *arena_bytes) {
     return QS_OK;
 }
 
-static void check_observe(void *context, const qs_schedule *schedule, int step, double seconds) {
-    plan_run *run = context;
-    if (schedule->step[step].kind == QS_STEP_KERNEL) run->busy_us += seconds * 1e6;
-}
-
 /* Long visits are few: at least two of each plan, spread over the rounds. */
 static int most_steps(const campaign *all) {
     return (all->most_rounds / all->check_every + 1) * CHECK_STEPS;
@@ -190,12 +192,13 @@ static qs_status checks_bind(campaign *all) {
     for (int c = 0; c < all->checks; c++) {
         plan_run *run = &all->check[c];
         run->capacity = capacity;
-        QS_TRY(qs_executor_create(run->schedule, setting->device, comm, all->arena.memory, &run->executor));
+        QS_TRY(qs_executor_create(run->schedule, setting->device, comm, all->memory, &run->executor));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->busy, &run->busy));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
-        qs_executor_observe(run->executor, check_observe, run);
+        QS_TRY(qs_timeline_create(run->schedule, &run->timeline));
+        qs_executor_time(run->executor, &run->timeline);
     }
     return QS_OK;
 }
@@ -515,7 +518,8 @@ static qs_status campaign_start(campaign *all, const int *chosen, int count) {
     QS_TRY(checks_lower(all, &bytes));
     for (int i = 0; i < count; i++)
         if (all->mixes->mix[chosen[i]].arena_bytes > bytes) bytes = all->mixes->mix[chosen[i]].arena_bytes;
-    QS_TRY(qs_fail_within(qs_arena_reserve(bytes, &all->arena), "class %s: profiling runs every precision", setting->class_->name));
+    QS_TRY(qs_fail_within(qs_memory_reserve(setting->device, bytes, &all->memory), "class %s: profiling runs every precision",
+                          setting->class_->name));
     QS_TRY(qs_allocate((size_t)count, sizeof *all->plan, &all->plan));
     all->most_rounds = setting->options->repetitions;
     const int capacity = all->most_rounds * per_visit + ALONE_VISITS * STEPS_PER_VISIT;
@@ -535,7 +539,7 @@ static void campaign_end(campaign *all, int count) {
     free(all->check);
     qs_comm_close(all->together);
     free(all->scratch->value);
-    qs_arena_release(&all->arena);
+    qs_memory_release(all->memory);
 }
 
 static qs_status campaign_run(campaign *all) {

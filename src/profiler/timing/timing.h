@@ -121,18 +121,11 @@ void qs__memory_release(qs__memory *memory);
 
 /* ---- alone.c: kernels outside a step, their operands ---- */
 
-/* Plausible values for an operand: normal floats, positive variances and steps, zeros where codes have a meaning. */
-void qs__operand_fill(const qs_operand *operand, void *data);
+/* Plausible values for an operand in memory of the device: normal floats, positive variances and steps, zeros where codes have a meaning.
+ * */
+qs_status qs__operand_fill(qs_queue *queue, const qs_operand *operand, qs_location at);
 /* Synthetic images and labels of a training step. Before every step: the arena may use their memory again once they were read. */
 qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor);
-/* All operands of a case; data[i] NULL where absent. */
-void qs__operands_fill(const qs_case *one, void *const *data);
-/* Bytes of all operands and scratch, each on its own pages; the places in it when data is not NULL. */
-size_t qs__operands_place(const qs_case *one, size_t scratch_bytes, char *memory, void **data, void **scratch);
-/* Writes to every line of `bytes`, so that caches hold them and little else. */
-void qs__cache_flush(char *memory, size_t bytes);
-/* Reads every line. */
-void qs__cache_read(const char *memory, size_t bytes);
 /* Times kernels that no plan reached, or, as options->context says, all of them. */
 qs_status qs__alone_measure(const qs__setting *setting, qs__cases *cases);
 

@@ -24,6 +24,7 @@ typedef struct contest {
 typedef struct variant {
     qs_schedule *schedule;
     qs_executor *executor;
+    qs_timeline timeline;
     const int *contest; /* (steps) that a step belongs to, -1: none; the same for all variants */
     double *us;         /* (contests) in the step at hand, all its places together */
 } variant;
@@ -39,7 +40,7 @@ typedef struct tuner {
     int plans;
     variant variant[QS_MOST_CANDIDATES];
     int *contest_of_step, *places; /* (steps), (contests) of the plan at hand */
-    qs_arena arena;
+    qs_memory *memory;
     int64_t steps;
 } tuner;
 
@@ -86,10 +87,9 @@ static qs_status contests_list(tuner *all) {
 
 /* ---- One plan ---- */
 
-static void observe(void *context, const qs_schedule *schedule, int step, double seconds) {
-    const variant *one = context;
-    (void)schedule;
-    if (one->contest[step] >= 0) one->us[one->contest[step]] += seconds * 1e6;
+static void contests_add(const variant *one) {
+    for (int step = 0; step < one->schedule->steps; step++)
+        if (one->contest[step] >= 0) one->us[one->contest[step]] += 1e6 * qs_timeline_seconds(&one->timeline, step);
 }
 
 /* A case with fewer candidates runs one of them again: it is not counted. */
@@ -130,10 +130,12 @@ static void plan_end(tuner *all) {
     for (int number = 0; number < QS_MOST_CANDIDATES; number++) {
         qs_executor_release(all->variant[number].executor);
         qs_schedule_release(all->variant[number].schedule);
+        qs_timeline_release(&all->variant[number].timeline);
         free(all->variant[number].us);
         all->variant[number] = (variant){0};
     }
-    qs_arena_release(&all->arena);
+    qs_memory_release(all->memory);
+    all->memory = NULL;
     free(all->contest_of_step);
     free(all->places);
     all->contest_of_step = all->places = NULL;
@@ -164,6 +166,7 @@ static qs_status rounds_run(tuner *all) {
             memset(one->us, 0, (size_t)all->contests * sizeof *one->us);
             QS_TRY(qs__inputs_fill(all->setting.graph, one->schedule, one->executor));
             QS_TRY(qs_executor_run(one->executor, &run));
+            contests_add(one);
         }
         if (round >= 0) QS_TRY(round_keep(all));
     }
@@ -177,13 +180,14 @@ static qs_status plan_time(tuner *all, const qs__mix *mix) {
     size_t bytes = 0;
     qs_status status = QS_OK;
     QS_GOTO(variants_lower(all, mix, &bytes));
-    QS_GOTO(qs_arena_reserve(bytes, &all->arena));
+    QS_GOTO(qs_memory_reserve(all->setting.device, bytes, &all->memory));
     for (int number = 0; number < all->most; number++) {
         variant *one = &all->variant[number];
         one->contest = all->contest_of_step;
         QS_GOTO(qs_allocate((size_t)all->contests, sizeof *one->us, &one->us));
-        QS_GOTO(qs_executor_create(one->schedule, all->setting.device, all->setting.self, all->arena.memory, &one->executor));
-        qs_executor_observe(one->executor, observe, one);
+        QS_GOTO(qs_executor_create(one->schedule, all->setting.device, all->setting.self, all->memory, &one->executor));
+        QS_GOTO(qs_timeline_create(one->schedule, &one->timeline));
+        qs_executor_time(one->executor, &one->timeline);
     }
     QS_GOTO(qs_executor_initialize(all->variant[0].executor, all->setting.graph, all->options->job->seed));
     status = rounds_run(all);

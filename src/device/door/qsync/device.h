@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* device: who runs cases. One folder per backend (devices.def): `ref` runs the reference kernels, `cpu` runs oneDNN and our own kernels.
  *
- * Life of a kernel: facts (can this device run the case, with which kernel, how much scratch) -> prepare (bind memory, create primitives)
- * -> run, many times. Only run is in the training step; it allocates nothing. Devices are driven by one thread; kernels use the pool of
- * base, set by `threads`. One process opens one device, before any kernel exists (oneDNN's instruction-set ceiling cannot change later);
- * opening it again with the same `isa` is fine, with another it is QS_USAGE.
+ * Life of a kernel: facts (can this device run the case, with which kernel, how much scratch) -> prepare (bind to locations in the device's
+ * memory, create primitives) -> run, many times, in a queue of the device. Only run is in the training step; it allocates nothing. Memory
+ * and time are the device's: what lies there is reached by copies, and how long something took is asked of events. Devices are driven by
+ * one thread; kernels use the pool of base, set by `threads`. One process opens one device, before any kernel exists (oneDNN's
+ * instruction-set ceiling cannot change later); opening it again with the same `isa` is fine, with another it is QS_USAGE.
  *
  * Which kernel runs a case? Those that can are its candidates, and their names tell them apart. By itself a device takes the first; one
  * that measurement found faster where it was told of it (qs_device_prefer); and the one that is named where one is: a lowered schedule
@@ -61,6 +62,73 @@ QS_API void qs_device_describe(const qs_device *device, qs_device_info *out);
 /* Names of backends in this build, NULL past the end. */
 QS_API const char *qs_device_backend_at(size_t index);
 
+/* ---- Memory ------------------------------------------------------------------------------------------------------------ */
+
+/* A device owns its memory. What lies in it is named by a location, never by a pointer: this process need not see it. All of it is put
+ * there, read and moved by copies that go into a queue. */
+typedef struct qs_memory qs_memory;
+typedef struct qs_location {
+    qs_memory *memory; /* NULL: nothing */
+    size_t offset;     /* bytes */
+} qs_location;
+static inline qs_location qs_location_of(qs_memory *memory, size_t offset) {
+    return (qs_location){memory, offset};
+}
+
+/* Reserves `bytes` (0 allowed) zeroed bytes, all of them there at once: no run waits for pages. QS_OUT_OF_MEMORY says what was asked, what
+ * there is, and the way out. Release before the device closes; NULL is fine. */
+QS_API qs_status qs_memory_reserve(qs_device *device, size_t bytes, qs_memory **out);
+/* Grows or shrinks: contents up to the smaller size stay, and kernels stay bound. Growing is refused like a reservation, the memory
+ * unchanged; shrinking gives what lies behind the new end back at once and never fails. */
+QS_API qs_status qs_memory_resize(qs_memory *memory, size_t bytes);
+QS_API size_t qs_memory_bytes(const qs_memory *memory);
+QS_API void qs_memory_release(qs_memory *memory);
+/* Where this process, too, reads and writes the memory directly, its first byte, for as long as the memory lasts: a communicator then takes
+ * what lies in it as it is, and samples are made in place. NULL: only copies reach it. With a device that has host memory everything is
+ * done when a call returns. */
+QS_API void *qs_memory_host(const qs_memory *memory);
+
+/* ---- Queues and events --------------------------------------------------------------------------------------------------- */
+
+/* A device has two queues. Each does what is put into it in order; the two go on beside each other, and what must not overlap is ordered by
+ * events. Kernels run in the first one; copies and fills may go into either. A call returns when its work is queued (cpu, ref: done). A
+ * failure of queued work comes back at the next wait for its queue, or for an event recorded behind it, with the text of the case; what
+ * is behind it in the queue was not done then. */
+typedef enum qs_queue_kind { QS_QUEUE_KERNELS, QS_QUEUE_COPIES, QS_QUEUES } qs_queue_kind;
+typedef struct qs_queue qs_queue;
+/* The device's own: there is nothing to release. */
+QS_API qs_queue *qs_device_queue(qs_device *device, qs_queue_kind kind);
+/* Until everything in it is done. */
+QS_API qs_status qs_queue_wait(qs_queue *queue);
+
+/* Copies of `bytes` bytes; QS_USAGE when they do not lie in their memory. `from` is read before qs_memory_write returns; `to` is written
+ * until the queue, or an event behind the copy, was waited for. Copies within one memory may not overlap;
+ * they go through caches as kernels do. */
+QS_API qs_status qs_memory_write(qs_queue *queue, qs_location to, const void *from, size_t bytes);
+QS_API qs_status qs_memory_read(qs_queue *queue, qs_location from, void *to, size_t bytes);
+QS_API qs_status qs_memory_copy(qs_queue *queue, qs_location from, qs_location to, size_t bytes);
+/* Sets every byte to `value`. */
+QS_API qs_status qs_memory_fill(qs_queue *queue, qs_location at, int value, size_t bytes);
+/* Goes through the lines of a region, as a kernel that reads it (or changes it in place) does: the device's caches hold it then, as far as
+ * it fits, and what they held before is out. For measurements. */
+QS_API qs_status qs_memory_touch(qs_queue *queue, qs_location at, size_t bytes, bool change);
+
+/* A mark in a queue. It is reached when everything that was in the queue before it is done. */
+typedef struct qs_event qs_event;
+QS_API qs_status qs_event_create(qs_device *device, qs_event **out);
+QS_API void qs_event_release(qs_event *event);
+/* Puts it (again) at the queue's end. */
+QS_API qs_status qs_event_record(qs_event *event, qs_queue *queue);
+/* What is put into the queue from now on waits for the event, as it was recorded last. */
+QS_API qs_status qs_queue_follow(qs_queue *queue, const qs_event *event);
+/* Until it is reached; or whether it is. An event that was never recorded is reached. */
+QS_API qs_status qs_event_wait(qs_event *event);
+QS_API qs_status qs_event_done(qs_event *event, bool *done);
+/* Seconds between two events that are reached, by the device's clock. */
+QS_API double qs_event_elapsed(const qs_event *from, const qs_event *to);
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------------ */
+
 /* The kernel for a case: QS_UNSUPPORTED with the reason when there is none. Facts are deterministic for a device and what it prefers. */
 QS_API qs_status qs_device_fact(qs_device *device, const qs_case *one, qs_kernel_fact *out);
 /* The same of the candidate with this name; QS_MISMATCH, naming those that there are, when it is none of them. */
@@ -71,12 +139,15 @@ QS_API qs_status qs_device_candidates(qs_device *device, const qs_case *one, qs_
 /* From now on these kernels are taken for their cases, in the place of all earlier ones; copied. What is no candidate of its case (any
  * more) is passed over. */
 QS_API qs_status qs_device_prefer(qs_device *device, int choices, const qs_kernel_choice *choice);
-/* Binds a kernel to memory: data[i] belongs to case operand i (NULL where absent), scratch has fact.scratch_bytes, 64-byte aligned (as all
- * data are). The memory must outlive the kernel. `kernel` is a candidate's name, as for qs_device_fact_of; NULL: that of qs_device_fact. */
-QS_API qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *kernel, void *const *data, void *scratch,
-                                   qs_kernel **out);
-/* Runs; includes the device's rest. run may differ from call to call. */
+/* Binds a kernel to locations: operand[i] belongs to case operand i (memory NULL where absent), scratch to fact.scratch_bytes bytes. All
+ * begin at multiples of 64 bytes; the memory must outlive the kernel and may not be resized under it to less than what it uses. `kernel` is
+ * a candidate's name, as for qs_device_fact_of; NULL: that of qs_device_fact. */
+QS_API qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *kernel, const qs_location *operand,
+                                   qs_location scratch, qs_kernel **out);
+/* Puts a run into the device's queue of kernels; the device's rest is part of it. run may differ from call to call, and is copied. */
 QS_API qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run);
+/* The same, waited for: seconds that it took, rest included, by the device's clock. */
+QS_API qs_status qs_kernel_time(qs_kernel *kernel, const qs_run *run, double *seconds);
 QS_API void qs_kernel_release(qs_kernel *kernel);
 /* Gives back what is kept of kernels that were released, in case the same are prepared again (oneDNN's cache of generated code). */
 QS_API void qs_device_trim(qs_device *device);

@@ -24,34 +24,42 @@ QS_API qs_status qs_lookup_device(void *device, const qs_case *one, const char *
 
 /* ---- Executor ---------------------------------------------------------------------------------------------------------------- */
 
-/* Called after each step of a schedule (kernels and communication) with its duration in seconds, rest included. */
+/* Called after each step of a schedule (kernels and communication) with its duration in seconds by the device's clock, rest included. The
+ * device is waited for before: for those who look at what a step left. Times alone are better asked of a timeline. */
 typedef void (*qs_step_observer)(void *context, const qs_schedule *schedule, int step, double seconds);
 
 typedef struct qs_executor qs_executor;
-/* Binds all kernels of a schedule to `memory` (schedule->arena_bytes at least, 64-byte aligned). schedule, device, comm and memory must
- * outlive it. Several executors may share one memory when their persistent parts are alike (training and evaluation of one model). */
-QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, void *memory, qs_executor **out);
+/* Binds all kernels of a schedule to memory of the device (QS_USAGE where it has fewer than schedule->arena_bytes bytes). schedule, device,
+ * comm and memory must outlive it; the memory may grow, and shrink to what the schedule needs. Several executors may share one memory when
+ * their persistent parts are alike (training and evaluation of one model). Where the host does not see the memory, staging for samples and
+ * gradients is reserved here. */
+QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, qs_memory *memory, qs_executor **out);
 QS_API void qs_executor_release(qs_executor *executor);
 QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
-/* When everything happened in one run of a schedule, by qs_clock: one reading a step, one or two more where an all-reduce is under way. */
+/* When everything happened in one run of a schedule: what the device's clock says, as times of qs_clock. A step ends when the device is
+ * done with it, whatever the host does meanwhile. */
 typedef struct qs_timeline {
     int steps, buckets;
     double begin;
     double *end;      /* (steps) of each step; the next one begins there */
-    double *polled;   /* (steps) seconds at its end in which all-reduces under way were moved on; not the kernel's */
+    double *polled;   /* (steps) seconds at its end in which all-reduces under way were moved on; not the kernel's. 0 where the device
+                         computes while the host does that */
     double *complete; /* (buckets) when its all-reduce was seen to be complete; it started where its ready_step begins */
 } qs_timeline;
 QS_API qs_status qs_timeline_create(const qs_schedule *schedule, qs_timeline *out);
 QS_API void qs_timeline_release(qs_timeline *timeline);
 /* Every run from now on fills `timeline`, made for this schedule; NULL: none any more. */
 QS_API void qs_executor_time(qs_executor *executor, qs_timeline *timeline);
+/* What a step took, all-reduces that were moved on behind it included. */
+QS_API double qs_timeline_seconds(const qs_timeline *timeline, int step);
 /* Adds the microseconds of a run to the phases, but for the data, which are the caller's. */
 QS_API void qs_timeline_phases(const qs_timeline *timeline, const qs_schedule *schedule, qs_phase_times *sum);
 
 /* Runs the whole schedule once. run->operator_id (the node, or the number of nodes in the update) and run->stream are set per step by the
- * executor. Between kernels it lets pending all-reduces make progress. With run->samples 0 (a last partial batch that left this rank
- * without a sample) only the all-reduces, with zero gradients, and the update run. The finite flag is set to 1 before the first step. After
- * a failure all-reduces may still be under way: the run is over, release the executor or end the process. */
+ * executor. Between kernels it lets pending all-reduces make progress. It returns when the device is done. With run->samples 0 (a last
+ * partial batch that left this rank without a sample) only the all-reduces, with zero gradients, and the update run. The finite flag is
+ * set to 1 before the first step. After a failure all-reduces may still be under way: the run is over, release the executor or end the
+ * process. */
 QS_API qs_status qs_executor_run(qs_executor *executor, const qs_run *run);
 
 /* The buffers of a schedule lie in memory of the device, which this process need not see: nobody follows a pointer into it. What is needed
