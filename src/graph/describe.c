@@ -149,7 +149,8 @@ static bool is_left_out(const qs_node *node, const qs_pass_operand *operand) {
 
 qs_case qs_graph_case(const qs_graph *graph, int node, const qs_pass *pass, int64_t batch) {
     const qs_node *of = &graph->node[node];
-    qs_case one = qs_case_start(of->op, pass, &of->attributes);
+    qs_case one;
+    qs_case_start(&one, of->op, pass, &of->attributes);
     for (int i = 0; i < pass->operands; i++) {
         const qs_format *format = qs_role_format(pass->operand[i].role);
         qs_shape shape;
@@ -226,7 +227,7 @@ static bool saved_before(const qs_graph *graph, int node, int input, const qs_fo
     for (int i = 1; i <= node; i++) {
         const qs_node *other = &graph->node[i];
         for (int k = 0; k < (i == node ? input : other->inputs); k++)
-            if (qs_op_saves(other->op, k) && producer(graph, other->input[k]) == tensor &&
+            if (producer(graph, other->input[k]) == tensor && qs_op_saves(other->op, k) &&
                 saved_format(other->op, compute, storage) == format)
                 return true;
     }

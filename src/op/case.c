@@ -9,22 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
-    qs_case one = {.op = op, .pass = pass};
-    if (attributes) one.attributes = *attributes;
-    qs_attributes_complete(one.op, &one.attributes);
-    one.operands = one.pass->operands;
-    for (int i = 0; i < one.operands; i++) {
-        one.operand[i].role = one.pass->operand[i].role;
-    }
-    return one;
+void qs_case_start(qs_case *one, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
+    memset(one, 0, sizeof *one);
+    one->op = op;
+    one->pass = pass;
+    if (attributes) one->attributes = *attributes;
+    qs_attributes_complete(op, &one->attributes);
+    one->operands = pass->operands;
+    for (int i = 0; i < pass->operands; i++)
+        one->operand[i].role = pass->operand[i].role;
 }
 
 qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes) {
     const qs_op *known = qs_op_of(op);
     const qs_pass *found = qs_op_pass(known, pass);
     assert(found && "unknown pass");
-    return qs_case_start(known, found, attributes);
+    qs_case one;
+    qs_case_start(&one, known, found, attributes);
+    return one;
 }
 
 bool qs_case_equal(const qs_case *a, const qs_case *b) {

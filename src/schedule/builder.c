@@ -95,18 +95,20 @@ void qs__case_table_release(qs_cases *cases) {
 
 /* ---- Steps ---- */
 
-qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
-    qs_pending pending = {.node = node, .bucket = -1, .case_ = qs_case_start(op, pass, attributes)};
+void qs__pending_make(qs_pending *pending, int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
+    pending->node = node;
+    pending->stream = 0;
+    pending->bucket = -1;
+    pending->conversion = false;
+    qs_case_start(&pending->case_, op, pass, attributes);
     for (int i = 0; i < QS_MAX_OPERANDS; i++)
-        pending.place[i].buffer = -1;
-    return pending;
+        pending->place[i] = (qs_place){.buffer = -1};
 }
 
-qs_pending qs__conversion_make(int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes) {
-    qs_pending pending = qs__pending_make(node, with->op, with->pass, attributes);
-    pending.stream = stream;
-    pending.conversion = true;
-    return pending;
+void qs__conversion_make(qs_pending *pending, int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes) {
+    qs__pending_make(pending, node, with->op, with->pass, attributes);
+    pending->stream = stream;
+    pending->conversion = true;
 }
 
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset) {
@@ -139,11 +141,12 @@ qs_status qs__copy_bind(const qs_schedule_draft *draft, qs_pending *pending, qs_
                    step ? "shift groups" : "a step");
 }
 
-static qs_status step_append(qs_build *build, qs_draft_step step) {
+static qs_status step_append(qs_build *build, const qs_draft_step *step) {
     QS_TRY(qs_grow(&build->step, &build->step_capacity, (size_t)build->steps + 1, sizeof *build->step));
-    step.phase = build->phase;
-    step.made = build->mades;
-    build->step[build->steps++] = step;
+    qs_draft_step *added = &build->step[build->steps++];
+    *added = *step;
+    added->phase = build->phase;
+    added->made = build->mades;
     return QS_OK;
 }
 
@@ -155,7 +158,7 @@ qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending) {
                           .conversion = pending->conversion};
     QS_TRY(case_find(draft, pending->node, &pending->case_, &step.case_));
     memcpy(step.place, pending->place, sizeof step.place);
-    return step_append(&draft->build, step);
+    return step_append(&draft->build, &step);
 }
 
 qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket) {
@@ -164,5 +167,5 @@ qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucke
     step.place[0] = (qs_place){draft->frame->gradients, (size_t)draft->frame->bucket[bucket].first * sizeof(float)};
     for (int i = 1; i < QS_MAX_OPERANDS; i++)
         step.place[i].buffer = -1;
-    return step_append(&draft->build, step);
+    return step_append(&draft->build, &step);
 }

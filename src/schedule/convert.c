@@ -111,7 +111,8 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     qs_place codes = one->target ? *one->target : (qs_place){-1, 0};
     if (absmax < 0 && !by_row) {
         QS_TRY(part_make(draft, one, QS_PART_ABSMAX, qs_tensor_bytes(&maxima, draft->fp32), "absmax", &absmax));
-        qs_pending pending = qs__conversion_make(one->node, 0, &draft->absmax, &attributes);
+        qs_pending pending;
+        qs__conversion_make(&pending, one->node, 0, &draft->absmax, &attributes);
         qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
         qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
         QS_TRY(qs__step_emit(draft, &pending));
@@ -124,7 +125,8 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     attributes.rounding = one->to.rounding;
     attributes.batched = one->batched;
     attributes.shifts = one->to.shift_groups;
-    qs_pending pending = qs__conversion_make(one->node, one->stream, &draft->quantize, &attributes);
+    qs_pending pending;
+    qs__conversion_make(&pending, one->node, one->stream, &draft->quantize, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     if (!by_row) qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
     if (by_row && one->columns) qs__pending_bind(&pending, QS_COLUMN_ABSMAX, columns, draft->fp32, absmax, 0);
@@ -141,7 +143,8 @@ static qs_status convert(qs_schedule_draft *draft, const conversion *one, qs_cop
     if (!one->target)
         QS_TRY(part_make(draft, one, QS_PART_VALUES, qs_tensor_bytes(&one->shape, one->to.format), one->to.format->name, &target.buffer));
     const qs_attributes attributes = {.rounding = one->to.rounding, .overflow = one->to.overflow, .batched = one->batched};
-    qs_pending pending = qs__conversion_make(one->node, one->stream, &draft->cast, &attributes);
+    qs_pending pending;
+    qs__conversion_make(&pending, one->node, one->stream, &draft->cast, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, target.buffer, target.offset);
     *out = (qs_copy){one->to, target.buffer, -1, -1};
@@ -312,7 +315,8 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs
     *out = (qs_copy){{.format = wanted.format}, -1, -1, -1};
     QS_TRY(qs__buffer_make(draft, QS_SLOT_SAVED + QS_PARTS * input + QS_PART_VALUES, QS_CONVERTED, qs_tensor_bytes(&shape, wanted.format),
                            reader, "saved", wanted.format->name, &out->buffer));
-    qs_pending pending = qs__conversion_make(reader, 0, &draft->dequantize, NULL);
+    qs_pending pending;
+    qs__conversion_make(&pending, reader, 0, &draft->dequantize, NULL);
     QS_TRY(qs__copy_bind(draft, &pending, QS_SRC, shape, &saved, 0));
     qs__pending_bind(&pending, QS_DST, shape, wanted.format, out->buffer, 0);
     return qs__step_emit(draft, &pending);

@@ -18,7 +18,8 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
         QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_CAST + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
                                wanted->name, &converted));
         const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
-        qs_pending pending = qs__conversion_make(value, 0, &draft->cast, &attributes);
+        qs_pending pending;
+        qs__conversion_make(&pending, value, 0, &draft->cast, &attributes);
         qs__pending_bind(&pending, QS_SRC, shape, format, given.buffer, 0);
         qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
         given = (qs_gradient){.buffer = converted, .owned = true};
@@ -30,7 +31,8 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     if (!before.owned)
         QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SUM + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
                                "sum", &sum));
-    qs_pending pending = qs__conversion_make(value, 0, &draft->sum, NULL);
+    qs_pending pending;
+    qs__conversion_make(&pending, value, 0, &draft->sum, NULL);
     qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
     qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
     qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
@@ -166,7 +168,8 @@ static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass 
         int buffer = -1;
         QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, n, "statistics", names[which], &buffer));
         const qs_attributes attributes = {.per_channel = parameter != NULL};
-        qs_pending pending = qs__pending_make(n, draft->statistics.op, draft->statistics.pass, &attributes);
+        qs_pending pending;
+        qs__pending_make(&pending, n, draft->statistics.op, draft->statistics.pass, &attributes);
         qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
         qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
         QS_TRY(qs__step_emit(draft, &pending));
@@ -182,7 +185,8 @@ static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pa
     const qs_gemm gemm = pass->product->gemm;
     qs_attributes attributes = node->attributes;
     attributes.accumulator = recipe->accumulator[gemm];
-    qs_pending pending = qs__pending_make(n, node->op, pass, &attributes);
+    qs_pending pending;
+    qs__pending_make(&pending, n, node->op, pass, &attributes);
     if (attributes.accumulator.adder) pending.stream = QS_STREAM_SUM + (uint64_t)gemm;
     qs_copy factor[2];
     for (int f = 0; f < 2; f++)
@@ -209,7 +213,8 @@ static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pa
 
 static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, int *gradient_buffer) {
     const qs_attributes attributes = qs__attributes_of(&draft->in, n);
-    qs_pending pending = qs__pending_make(n, draft->graph->node[n].op, pass, &attributes);
+    qs_pending pending;
+    qs__pending_make(&pending, n, draft->graph->node[n].op, pass, &attributes);
     for (int i = 0; i < pass->operands; i++)
         if (pass->operand[i].source != QS_STEP_OF && pass->operand[i].source != QS_GROUPS_OF)
             QS_TRY(operand_bind(draft, &pending, &pass->operand[i], draft->facts[n].value, gradient_buffer));
@@ -274,15 +279,16 @@ static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *p
 qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
     if (n == 0 || !draft->topology.needs_gradient[n]) return QS_OK;
     const qs_node *node = &draft->graph->node[n];
-    const qs_pass *pass = qs_op_pass(node->op, "backward"), *input = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_INPUT_GRADIENT)),
-                  *weights = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_WEIGHT_GRADIENT));
+    const qs_pass *weights = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_WEIGHT_GRADIENT));
     QS_TRY(qs__gradient_round(draft, n));
     if (weights) {
+        const qs_pass *input = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_INPUT_GRADIENT));
         /* The weight gradient first where memory allows, so that its all-reduce starts early. */
         const bool first = qs__pass_is_wanted(draft, n, input) && input_comes_first(draft, n);
         QS_TRY(backward_emit(draft, n, first ? input : weights, true));
         return backward_emit(draft, n, first ? weights : input, false);
     }
+    const qs_pass *pass = qs_op_pass(node->op, "backward");
     if (pass && !qs__is_alias(&draft->in, n)) return backward_emit(draft, n, pass, false);
     /* Operators without a backward pass (add, flatten) and other names of their input hand their gradient to every input as it is. */
     qs_gradient given = qs__gradient_of(draft, n);
@@ -302,7 +308,8 @@ static qs_status flat_emit(qs_schedule_draft *draft, int bucket, bool update) {
     const qs_shape shape = qs_shape_of(1, one->count);
     const size_t offset = (size_t)one->first * sizeof(float);
     const qs_attributes settings = qs_op_attributes(draft->optimizer.op, draft->in.job->optimizer.setting);
-    qs_pending pending = qs__pending_make(-1, with->op, with->pass, update ? &settings : NULL);
+    qs_pending pending;
+    qs__pending_make(&pending, -1, with->op, with->pass, update ? &settings : NULL);
     pending.bucket = bucket;
     qs__pending_bind(&pending, QS_SRC, shape, draft->fp32, frame->gradients, offset);
     if (update) qs__pending_bind(&pending, QS_WEIGHTS, shape, draft->fp32, frame->masters, offset);
@@ -316,7 +323,8 @@ static qs_status flat_emit(qs_schedule_draft *draft, int bucket, bool update) {
 static qs_status clip_emit(qs_schedule_draft *draft) {
     const qs_schedule *frame = draft->frame;
     const qs_attributes settings = qs_op_attributes(draft->clip.op, &draft->in.job->clip_norm);
-    qs_pending pending = qs__pending_make(-1, draft->clip.op, draft->clip.pass, &settings);
+    qs_pending pending;
+    qs__pending_make(&pending, -1, draft->clip.op, draft->clip.pass, &settings);
     qs__pending_bind(&pending, QS_SRC, qs_shape_of(1, draft->graph->trained_elements), draft->fp32, frame->gradients, 0);
     if (frame->flag >= 0) qs__pending_bind(&pending, QS_FLAG, qs_shape_of(1, (int64_t)1), draft->fp32, frame->flag, 0);
     return qs__step_emit(draft, &pending);

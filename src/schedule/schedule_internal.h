@@ -241,9 +241,10 @@ qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category catego
 /* The gradient of a node's output; and as an edge's contribution leaves it, which may be one of the segment under construction. */
 qs_gradient qs__gradient_of(const qs_schedule_draft *draft, int node);
 qs_gradient qs__gradient_after(const qs_schedule_draft *draft, int edge);
-qs_pending qs__pending_make(int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
+/* Starts a step of a node, with no operand bound yet. */
+void qs__pending_make(qs_pending *pending, int node, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
 /* A step that lowering places: a conversion or a gradient sum. */
-qs_pending qs__conversion_make(int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes);
+void qs__conversion_make(qs_pending *pending, int node, uint64_t stream, const qs_auxiliary *with, const qs_attributes *attributes);
 void qs__pending_bind(qs_pending *pending, qs_role role, qs_shape shape, const qs_format *format, int buffer, size_t offset);
 /* An operand by its copy, and the fixed-point step and shift groups of the copy, for which the pass declares operands; QS_UNSUPPORTED where
  * it does not. */

@@ -63,7 +63,8 @@ static qs_status round_emit(qs_schedule_draft *draft, const rounding *one) {
                                       .overflow = one->quantizer->overflow,
                                       .to = format,
                                       .batched = one->batched && one->quantizer->rounding == QS_STOCHASTIC};
-    qs_pending pending = qs__conversion_make(one->node, one->stream, with, &attributes);
+    qs_pending pending;
+    qs__conversion_make(&pending, one->node, one->stream, with, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, draft->fp32, one->from.buffer, one->from.offset);
     qs__pending_bind(&pending, QS_DST, one->shape, draft->fp32, one->to.buffer, one->to.offset);
     if (one->packed >= 0) qs__pending_bind(&pending, QS_PACKED, one->shape, format, one->packed, 0);
@@ -75,7 +76,8 @@ static qs_status round_emit(qs_schedule_draft *draft, const rounding *one) {
 static qs_status storage_cast(qs_schedule_draft *draft, int node, qs_shape shape, const qs_format *from, int src, const qs_format *to,
                               int dst) {
     const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN};
-    qs_pending pending = qs__conversion_make(node, 0, &draft->cast, &attributes);
+    qs_pending pending;
+    qs__conversion_make(&pending, node, 0, &draft->cast, &attributes);
     qs__pending_bind(&pending, QS_SRC, shape, from, src, 0);
     qs__pending_bind(&pending, QS_DST, shape, to, dst, 0);
     return qs__step_emit(draft, &pending);

@@ -23,7 +23,8 @@ static void steps_set(bound *b) {
 
 static qs_case real_case(const qs_case *integer) {
     const qs_format *fp32 = qs_format_of("fp32");
-    qs_case real = qs_case_start(integer->op, integer->pass, &integer->attributes);
+    qs_case real;
+    qs_case_start(&real, integer->op, integer->pass, &integer->attributes);
     real.attributes.shifts = 0;
     for (int i = 0; i < integer->operands; i++) {
         const qs_operand *from = &integer->operand[i];

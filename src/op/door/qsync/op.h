@@ -473,8 +473,8 @@ QS_API const char *qs_case_text(const qs_case *one, char *text);
 QS_API qs_status qs_case_parse(const char *text, qs_case *out);
 /* Starts a case: all operands absent, attributes completed (NULL: all default). Asserts that op and pass exist. */
 QS_API qs_case qs_case_make(const char *op, const char *pass, const qs_attributes *attributes);
-/* The same from the operator and one of its passes. */
-QS_API qs_case qs_case_start(const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
+/* The same from the operator and one of its passes, in place: lowering makes millions of them, and a case is large. */
+QS_API void qs_case_start(qs_case *one, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes);
 /* Binds an operand by role; asserts that the pass has it. */
 QS_API void qs_case_bind(qs_case *one, qs_role role, qs_shape shape, const qs_format *format);
 /* Position of a role among the case's operands, or -1 when the pass lacks it. */
