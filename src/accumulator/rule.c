@@ -144,7 +144,7 @@ qs_status qs_plan_accumulate(const qs_accumulation_rule *rule, const qs_graph *g
                              qs_plan *plan) {
     for (int c = 0; c < plan->classes; c++) {
         qs_class_plan *one = &plan->class_[c];
-        for (int n = 1; n < graph->nodes; n++) {
+        for (int n = graph->samples.inputs; n < graph->nodes; n++) {
             qs_operator_choice *choice = NULL;
             qs_recipe recipe;
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;

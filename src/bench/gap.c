@@ -70,7 +70,7 @@ static qs_status model_fill(gap_bench *one, qs_graph *graph, int operators) {
     QS_TRY(node_add(graph, "global_average_pool", value[0], -1, 0, &value[0]));
     QS_TRY(node_add(graph, "flatten", value[0], -1, 0, &value[0]));
     QS_TRY(node_add(graph, "linear", value[0], -1, 10, &value[0]));
-    return qs_graph_finish(graph, value[0]);
+    return qs_graph_finish(graph, value[0], NULL);
 }
 
 /* ---- Plans ---- */
@@ -134,7 +134,7 @@ static qs_status scene_run(gap_bench *one, bool limited, scene *at) {
     at->job.batch = BATCH;
     snprintf(at->job.algorithm, sizeof at->job.algorithm, "ring"); /* what synthetic profiles know */
     qs_plan_options_default(&at->options);
-    QS_TRY(qs_graph_create("random", 3, 8, 8, &at->graph));
+    QS_TRY(qs_graph_of_images("random", 3, 8, 8, &at->graph));
     QS_TRY(model_fill(one, at->graph, LEAST + roll(one, MOST - LEAST + 1)));
     QS_TRY(synthetic_cluster(DEVICES, devices, &at->cluster));
     QS_TRY(synthetic_profile(at->graph, &at->cluster, devices, &at->job, &at->profile));

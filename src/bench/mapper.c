@@ -68,7 +68,7 @@ static qs_status chain_fill(qs_graph *graph, int operators) {
     QS_TRY(node_add(graph, "global_average_pool", NULL, -1, 0, &at));
     QS_TRY(node_add(graph, "flatten", NULL, -1, 0, &at));
     QS_TRY(node_add(graph, "linear", NULL, -1, 10, &at));
-    return qs_graph_finish(graph, at);
+    return qs_graph_finish(graph, at, NULL);
 }
 
 /* ---- The changes ---- */
@@ -169,10 +169,10 @@ done:
 /* ---- All of it ---- */
 
 static qs_status bench_start(mapper_bench *one, int operators) {
-    QS_TRY(qs_graph_create("chain", 3, 32, 32, &one->graph));
+    QS_TRY(qs_graph_of_images("chain", 3, 32, 32, &one->graph));
     QS_TRY(chain_fill(one->graph, operators));
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->node, &one->node));
-    for (int n = 1; n < one->graph->nodes; n++)
+    for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE) one->node[one->adjustable++] = n;
     for (int i = 0; i < RECIPES; i++)
         QS_TRY(qs_recipe_builtin(recipe_names[i], &one->recipe[i]));

@@ -74,13 +74,13 @@ static qs_status block_add(qs_graph *graph, int *at) {
 
 static qs_status bert_build(qs_graph **out) {
     int at = 0;
-    QS_TRY(qs_graph_create("bert-sized", WIDTH, TOKENS, 1, out));
+    QS_TRY(qs_graph_of_images("bert-sized", WIDTH, TOKENS, 1, out));
     for (int block = 0; block < BLOCKS; block++)
         QS_TRY(block_add(*out, &at));
     QS_TRY(node_add(*out, "global_average_pool", NULL, at, -1, 0, &at));
     QS_TRY(node_add(*out, "flatten", NULL, at, -1, 0, &at));
     QS_TRY(node_add(*out, "linear", NULL, at, -1, 2, &at));
-    return qs_graph_finish(*out, at);
+    return qs_graph_finish(*out, at, NULL);
 }
 
 /* ---- Timing ---- */

@@ -101,7 +101,7 @@ static double draw(int node, uint64_t what) {
 static qs_status statistics_fill(const qs_graph *graph, const qs_job *job, int ranks, qs_statistics *out) {
     *out = (qs_statistics){.batch = job->batch, .iterations = ITERATIONS, .ranks = ranks};
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         const qs_shape src = qs_graph_shape(graph, graph->node[n].input[0], job->batch), dst = qs_graph_shape(graph, n, job->batch);
         qs_operator_statistics *one = &out->operator_[out->operators++];

@@ -158,7 +158,7 @@ typedef struct model_sum {
 static qs_status sums_list(const accum_model *what, int order, model_sum **out, int *count) {
     *count = 0;
     QS_TRY(qs_allocate((size_t)what->graph->nodes * QS_GEMMS, sizeof **out, out));
-    for (int n = 1; n < what->graph->nodes; n++)
+    for (int n = what->graph->samples.inputs; n < what->graph->nodes; n++)
         for (qs_gemm gemm = 0; what->graph->node[n].op->kind == QS_ADJUSTABLE && gemm < QS_GEMMS; gemm++) {
             qs_accumulation sum = in_order(what->sum, order);
             sum.length = qs_gemm_length(what->graph, n, gemm, what->batch);

@@ -68,7 +68,7 @@ static void table_print(const table_work *work) {
     for (int r = 0; r < work->recipes; r++)
         printf(" %14s", work->recipe[r].name);
     printf("\n");
-    for (int n = 1; n < work->graph->nodes; n++) {
+    for (int n = work->graph->samples.inputs; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         printf("%-26s", work->graph->node[n].name);
         for (int r = 0; r < work->recipes; r++)
@@ -84,7 +84,7 @@ static json_t *omega_json(double value) {
 
 static json_t *trace_json(const table_work *work) {
     json_t *operators = json_object();
-    for (int n = 1; n < work->graph->nodes; n++) {
+    for (int n = work->graph->samples.inputs; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         json_t *row = json_array();
         for (int i = 0; i < work->profile.statistics.iterations; i++)
@@ -96,7 +96,7 @@ static json_t *trace_json(const table_work *work) {
 
 static qs_status table_json(const table_work *work) {
     json_t *operators = json_object();
-    for (int n = 1; n < work->graph->nodes; n++) {
+    for (int n = work->graph->samples.inputs; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         json_t *row = json_object();
         for (int r = 0; r < work->recipes; r++)

@@ -32,7 +32,7 @@ static const char *best_backend(void) {
 
 static qs_status uniform_bind(const qs_graph *graph, lowered *out) {
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->recipe, &out->recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) out->recipe[n] = &out->uniform;
     return QS_OK;
 }

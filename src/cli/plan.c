@@ -44,7 +44,7 @@ static void job_from_profile(const qs_profile *profile, const option_table *tabl
 static qs_status input_check(const qs_job *job, const qs_profile *profile) {
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    const int channels = (int)set.input[0].extent[2], classes = (int)set.target.classes;
+    const int channels = (int)set.samples.input[0].extent[2], classes = (int)set.samples.target.classes;
     if (profile->channels == channels && profile->model_classes == classes) return QS_OK;
     return qs_fail(QS_MISMATCH,
                    "--dataset %s: %d channels and %d classes, but the profile was measured with %d and %d: name the profiled set",

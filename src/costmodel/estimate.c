@@ -115,7 +115,7 @@ static qs_status pair_add(recorder *to, const qs_format *from, const qs_format *
 static void codes_add(const qs_graph *graph, const qs_format **all, int *count) {
     const qs_format *codes = qs_format_of("int8");
     bool wanted = false;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         wanted = wanted || (graph->node[n].op->norm && graph->node[n].op->norm->quantized);
     for (int i = 0; i < *count; i++)
         wanted = wanted && all[i] != codes;
@@ -284,7 +284,7 @@ static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *j
 
 static void model_describe(const qs_graph *graph, const qs_job *job, qs_profile *out) {
     const qs_shape *input = &graph->node[0].shape;
-    *out = (qs_profile){.batch = job->batch, .channels = (int)input->dim[1], .model_classes = graph->classes};
+    *out = (qs_profile){.batch = job->batch, .channels = (int)input->dim[1], .model_classes = graph->samples.target.classes};
     if (input->axes > 2) out->height = (int)input->dim[2];
     if (input->axes > 2) out->width = (int)input->dim[3];
     snprintf(out->model, sizeof out->model, "%s", graph->name);

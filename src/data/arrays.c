@@ -7,11 +7,11 @@
 
 enum { most_extent = 1 << 16 };
 
-static size_t type_bytes(qs_data_type type) {
-    return type == QS_DATA_U8 ? 1 : 4;
+static size_t type_bytes(qs_input_type type) {
+    return type == QS_INPUT_U8 ? 1 : 4;
 }
 
-static int64_t sample_values(const qs_data_input *input) {
+static int64_t sample_values(const qs_input *input) {
     int64_t values = 1;
     for (int i = 0; i < input->rank; i++)
         values *= input->extent[i];
@@ -19,26 +19,26 @@ static int64_t sample_values(const qs_data_input *input) {
 }
 
 static qs_status description_check(const qs_data_description *is) {
-    if (is->inputs < 1 || is->inputs > QS_DATA_MOST_INPUTS)
-        return qs_fail(QS_USAGE, "data set %s: %d inputs, must be 1 to %d", is->name, is->inputs, QS_DATA_MOST_INPUTS);
-    for (int i = 0; i < is->inputs; i++) {
-        const qs_data_input *input = &is->input[i];
-        if (input->rank < 1 || input->rank > QS_DATA_MOST_RANK)
+    if (is->samples.inputs < 1 || is->samples.inputs > QS_SAMPLES_MOST_INPUTS)
+        return qs_fail(QS_USAGE, "data set %s: %d inputs, must be 1 to %d", is->name, is->samples.inputs, QS_SAMPLES_MOST_INPUTS);
+    for (int i = 0; i < is->samples.inputs; i++) {
+        const qs_input *input = &is->samples.input[i];
+        if (input->rank < 1 || input->rank > QS_SAMPLES_MOST_RANK)
             return qs_fail(QS_USAGE, "data set %s: input %s has rank %d, must be 1 to %d", is->name, input->name, input->rank,
-                           QS_DATA_MOST_RANK);
+                           QS_SAMPLES_MOST_RANK);
         for (int axis = 0; axis < input->rank; axis++)
             if (input->extent[axis] < 1 || input->extent[axis] > most_extent)
                 return qs_fail(QS_USAGE, "data set %s: input %s has %lld values along axis %d, must be 1 to %d", is->name, input->name,
                                (long long)input->extent[axis], axis, most_extent);
-        if (input->type == QS_DATA_U8 && (input->rank != 3 || input->extent[2] > QS_DATA_MOST_CHANNELS || input->varies))
+        if (input->type == QS_INPUT_U8 && (input->rank != 3 || input->extent[2] > QS_DATA_MOST_CHANNELS || input->varies))
             return qs_fail(QS_USAGE, "data set %s: input %s holds bytes, must be images: height, width, at most %d channels, of one size",
                            is->name, input->name, QS_DATA_MOST_CHANNELS);
     }
-    for (int channel = 0; is->input[0].type == QS_DATA_U8 && channel < is->input[0].extent[2]; channel++)
+    for (int channel = 0; is->samples.input[0].type == QS_INPUT_U8 && channel < is->samples.input[0].extent[2]; channel++)
         if (!(is->deviation[channel] > 0))
             return qs_fail(QS_USAGE, "data set %s: deviation %g of channel %d, must be above 0", is->name, (double)is->deviation[channel],
                            channel);
-    const qs_data_target *target = &is->target;
+    const qs_target *target = &is->samples.target;
     if (target->extent < 1 || target->extent > most_extent || (target->kind == QS_TARGET_CLASS && target->extent != 1))
         return qs_fail(QS_USAGE, "data set %s: a target of %lld positions or numbers, must be 1 to %d (one class: 1)", is->name,
                        (long long)target->extent, most_extent);
@@ -48,19 +48,19 @@ static qs_status description_check(const qs_data_description *is) {
 }
 
 static qs_status lengths_check(const qs_data_description *is, int64_t count, const int32_t *length) {
-    for (int i = 0; i < is->inputs; i++) {
-        if (!is->input[i].varies) continue;
-        if (!length) return qs_fail(QS_USAGE, "data set %s: input %s varies, lengths must be given", is->name, is->input[i].name);
+    for (int i = 0; i < is->samples.inputs; i++) {
+        if (!is->samples.input[i].varies) continue;
+        if (!length) return qs_fail(QS_USAGE, "data set %s: input %s varies, lengths must be given", is->name, is->samples.input[i].name);
         for (int64_t sample = 0; sample < count; sample++)
-            if (length[sample] < 1 || length[sample] > is->input[i].extent[0])
+            if (length[sample] < 1 || length[sample] > is->samples.input[i].extent[0])
                 return qs_fail(QS_USAGE, "data set %s: sample %lld has length %d, input %s takes 1 to %lld", is->name, (long long)sample,
-                               length[sample], is->input[i].name, (long long)is->input[i].extent[0]);
+                               length[sample], is->samples.input[i].name, (long long)is->samples.input[i].extent[0]);
     }
     return QS_OK;
 }
 
 static qs_status targets_check(const qs_data_description *is, int64_t count, const int32_t *value) {
-    const qs_data_target *target = &is->target;
+    const qs_target *target = &is->samples.target;
     if (target->kind == QS_TARGET_REAL) return QS_OK;
     const int64_t values = qs_target_values(target), end = target->kind == QS_TARGET_SPAN ? target->extent : target->classes;
     for (int64_t i = 0; i < count * values; i++) {
@@ -86,12 +86,12 @@ qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t c
     QS_TRY(description_check(description));
     QS_TRY(lengths_check(description, count, length));
     QS_TRY(targets_check(description, count, target));
-    for (int i = 0; i < description->inputs; i++) {
-        const qs_data_input *one = &description->input[i];
+    for (int i = 0; i < description->samples.inputs; i++) {
+        const qs_input *one = &description->samples.input[i];
         QS_GOTO(array_copy(input[i], (size_t)count, (size_t)sample_values(one) * type_bytes(one->type), &set.input[i]));
     }
     if (length) QS_GOTO(array_copy(length, (size_t)count, sizeof *length, &set.length));
-    QS_GOTO(array_copy(target, (size_t)count, (size_t)qs_target_values(&description->target) * 4, &set.target));
+    QS_GOTO(array_copy(target, (size_t)count, (size_t)qs_target_values(&description->samples.target) * 4, &set.target));
 done:
     if (status != QS_OK) qs_dataset_release(&set);
     if (status == QS_OK) *out = set;

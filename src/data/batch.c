@@ -88,7 +88,7 @@ static void write_frame(const image_copy *copy, float *to) {
 /* `decoded`: room for one image where the set holds files. */
 static qs_status image_write(const batch_job *job, int number, int64_t index, uint8_t *decoded, float *to) {
     const qs_dataset *dataset = job->dataset;
-    const int64_t *has = dataset->description.input[number].extent, *frame = job->batch->extent[number];
+    const int64_t *has = dataset->description.samples.input[number].extent, *frame = job->batch->extent[number];
     image_copy copy = {.values = job->values, .height = (int)has[0], .width = (int)has[1], .channels = (int)has[2]};
     copy.frame_height = (int)frame[0];
     copy.frame_width = (int)frame[1];
@@ -120,18 +120,18 @@ static void rows_copy(const uint32_t *from, int64_t rows, int64_t values, int64_
 }
 
 static void numbers_write(const batch_job *job, int number, int64_t index, int64_t place) {
-    const qs_data_input *input = &job->dataset->description.input[number];
+    const qs_input *input = &job->dataset->description.samples.input[number];
     int64_t values = 1;
     for (int axis = 1; axis < input->rank; axis++)
         values *= input->extent[axis];
     const int64_t rows = input->varies ? job->dataset->length[index] : input->extent[0], frame_rows = job->batch->extent[number][0];
     rows_copy((const uint32_t *)job->dataset->input[number] + index * input->extent[0] * values, rows, values, frame_rows,
-              input->type == QS_DATA_I32 ? (uint32_t)input->padding : 0,
+              input->type == QS_INPUT_I32 ? (uint32_t)input->padding : 0,
               (uint32_t *)job->batch->input[number] + place * frame_rows * values);
 }
 
 static void target_write(const batch_job *job, int64_t index, int64_t place) {
-    const qs_data_target *target = &job->dataset->description.target;
+    const qs_target *target = &job->dataset->description.samples.target;
     const int64_t values = qs_target_values(target);
     const bool positions = target->kind == QS_TARGET_CLASS_PER_POSITION;
     const int64_t frame = positions ? job->batch->positions : values;
@@ -147,23 +147,23 @@ static qs_status sample_write(const batch_job *job, int64_t place, uint8_t *deco
     const qs_data_description *is = &job->dataset->description;
     const int64_t index = job->indices[place];
     assert(index >= 0 && index < job->dataset->count);
-    for (int i = 0; i < is->inputs; i++) {
+    for (int i = 0; i < is->samples.inputs; i++) {
         const int64_t *frame = job->batch->extent[i];
-        if (is->input[i].type == QS_DATA_U8) {
+        if (is->samples.input[i].type == QS_INPUT_U8) {
             float *images = job->batch->input[i];
-            QS_TRY(image_write(job, i, index, decoded, images + place * frame[0] * frame[1] * is->input[i].extent[2]));
+            QS_TRY(image_write(job, i, index, decoded, images + place * frame[0] * frame[1] * is->samples.input[i].extent[2]));
         } else {
             numbers_write(job, i, index, place);
         }
     }
     if (job->batch->length)
-        job->batch->length[place] = job->dataset->length ? job->dataset->length[index] : (int32_t)is->input[0].extent[0];
+        job->batch->length[place] = job->dataset->length ? job->dataset->length[index] : (int32_t)is->samples.input[0].extent[0];
     target_write(job, index, place);
     return QS_OK;
 }
 
 static qs_status decoding_room(const qs_dataset *dataset, uint8_t **out) {
-    const int64_t *extent = dataset->description.input[0].extent;
+    const int64_t *extent = dataset->description.samples.input[0].extent;
     *out = NULL;
     return dataset->files ? qs_allocate((size_t)(extent[0] * extent[1]), (size_t)extent[2], out) : QS_OK;
 }
@@ -195,7 +195,8 @@ static qs_status failure_repeat(const batch_job *job) {
 }
 
 qs_augmentation qs_augmentation_standard(const qs_dataset *dataset, bool enabled, uint64_t seed, int64_t epoch) {
-    return (qs_augmentation){.enabled = enabled, .pad = dataset->description.input[0].extent[0] < 32 ? 2 : 4, .seed = seed, .epoch = epoch};
+    return (qs_augmentation){
+        .enabled = enabled, .pad = dataset->description.samples.input[0].extent[0] < 32 ? 2 : 4, .seed = seed, .epoch = epoch};
 }
 
 qs_status qs_batch_fill(const qs_dataset *dataset, const qs_augmentation *augmentation, const int64_t *indices, int64_t count,

@@ -117,10 +117,10 @@ qs_status qs__file_missing(const qs__source *source, const char *folder, const c
 /* ---- What samples are ------------------------------------------------------------------------------------------------------- */
 
 static void images_describe(const char *name, const int shape[4], qs_data_description *out) {
-    *out = (qs_data_description){.unit = "images",
-                                 .inputs = 1,
-                                 .input = {qs_data_image(shape[1], shape[2], shape[0])},
-                                 .target = {.kind = QS_TARGET_CLASS, .classes = shape[3], .extent = 1}};
+    *out = (qs_data_description){.samples = {.unit = "images",
+                                             .inputs = 1,
+                                             .input = {qs_input_image(shape[1], shape[2], shape[0])},
+                                             .target = {.kind = QS_TARGET_CLASS, .classes = shape[3], .extent = 1}}};
     snprintf(out->name, sizeof out->name, "%s", name);
 }
 
@@ -182,7 +182,7 @@ qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, in
 }
 
 void qs_dataset_release(qs_dataset *dataset) {
-    for (int i = 0; i < QS_DATA_MOST_INPUTS; i++)
+    for (int i = 0; i < QS_SAMPLES_MOST_INPUTS; i++)
         free(dataset->input[i]);
     free(dataset->length);
     free(dataset->target);
@@ -192,5 +192,6 @@ void qs_dataset_release(qs_dataset *dataset) {
 
 uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed) {
     if (dataset->count == 0) return seed;
-    return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.target)) * sizeof(int32_t), seed);
+    return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.samples.target)) * sizeof(int32_t),
+                   seed);
 }

@@ -128,10 +128,10 @@ static qs_status classes_list(const char *root, name_list *out) {
 
 static void description_fill(const char *name, int64_t size, size_t classes, qs_data_description *out) {
     /* Of ImageNet's training part: what networks that were trained on photographs expect. */
-    *out = (qs_data_description){.unit = "images",
-                                 .inputs = 1,
-                                 .input = {qs_data_image(size, size, 3)},
-                                 .target = {.kind = QS_TARGET_CLASS, .classes = (int64_t)classes, .extent = 1},
+    *out = (qs_data_description){.samples = {.unit = "images",
+                                             .inputs = 1,
+                                             .input = {qs_input_image(size, size, 3)},
+                                             .target = {.kind = QS_TARGET_CLASS, .classes = (int64_t)classes, .extent = 1}},
                                  .mean = {0.485f, 0.456f, 0.406f},
                                  .deviation = {0.229f, 0.224f, 0.225f},
                                  .flips = true};

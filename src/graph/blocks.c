@@ -58,7 +58,7 @@ static void piece_close(finder *one, int *first, int n, int adjustable) {
 
 static void blocks_cut(finder *one) {
     qs_blocks *out = &one->out;
-    for (int n = 1, first = 1, adjustable = 0; n < one->graph->nodes; n++) {
+    for (int n = one->graph->samples.inputs, first = n, adjustable = 0; n < one->graph->nodes; n++) {
         adjustable += is_adjustable(one->graph, n);
         if (one->crossing[n] > 1) continue;
         piece_close(one, &first, n, adjustable);

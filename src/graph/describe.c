@@ -88,11 +88,19 @@ uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
     return seed;
 }
 
+/* Images need no words; they are what most models take. */
+static uint64_t hash_input(const qs_input *input, uint64_t seed) {
+    if (qs_input_is_image(input)) return seed;
+    static const char *const type[] = {" u8", " i32", " f32"};
+    return hash_text(input->varies ? " length" : "", hash_text(type[input->type], seed));
+}
+
 static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
     const qs_node *node = &graph->node[index];
     char shape[96], text[256];
     snprintf(text, sizeof text, "\n%s %s %s", node->name, node->op ? node->op->name : "input", qs_shape_text(&node->shape, shape));
     uint64_t hash = qs__attributes_hash(node, hash_text(text, seed));
+    if (!node->op) hash = hash_input(&graph->samples.input[index], hash);
     for (int i = 0; i < node->inputs; i++) {
         snprintf(text, sizeof text, " <%s", graph->node[node->input[i]].name);
         hash = hash_text(text, hash);
@@ -224,7 +232,7 @@ static const qs_format *saved_format(const qs_op *op, const qs_format *compute, 
 static bool saved_before(const qs_graph *graph, int node, int input, const qs_format *compute, const qs_format *storage) {
     const int tensor = producer(graph, graph->node[node].input[input]);
     const qs_format *format = saved_format(graph->node[node].op, compute, storage);
-    for (int i = 1; i <= node; i++) {
+    for (int i = graph->samples.inputs; i <= node; i++) {
         const qs_node *other = &graph->node[i];
         for (int k = 0; k < (i == node ? input : other->inputs); k++)
             if (producer(graph, other->input[k]) == tensor && qs_op_saves(other->op, k) &&

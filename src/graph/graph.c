@@ -14,32 +14,60 @@ static int64_t align(int64_t elements) {
     return (elements + alignment - 1) / alignment * alignment;
 }
 
-static qs_status start(qs_graph *graph, const char *name, const qs_shape *shape) {
-    if (strlen(name) >= sizeof graph->name) {
-        return qs_fail(QS_USAGE, "graph name \"%s\" is longer than %zu characters", name, sizeof graph->name - 1);
+static bool is_finished(const qs_graph *graph) {
+    return graph->samples.target.extent > 0;
+}
+
+static qs_status check_name(const qs_graph *graph, const char *name) {
+    size_t length = strlen(name);
+    if (length == 0 || length >= sizeof graph->node->name) {
+        return qs_fail(QS_USAGE, "node name \"%s\" has %zu characters; 1 to %zu are allowed", name, length, sizeof graph->node->name - 1);
     }
-    QS_TRY(qs_grow(&graph->node, &graph->node_capacity, 1, sizeof *graph->node));
-    strcpy(graph->name, name);
-    strcpy(graph->node[0].name, "input");
-    graph->node[0].shape = *shape;
-    graph->nodes = 1;
+    if (qs_graph_find(graph, name) >= 0) return qs_fail(QS_USAGE, "node \"%s\" is there already; names are unique", name);
     return QS_OK;
 }
 
-qs_status qs_graph_create(const char *name, int channels, int height, int width, qs_graph **out) {
-    bool vector = height == 0 && width == 0;
-    qs_shape shape = vector ? qs_shape_of(2, (int64_t)1, (int64_t)channels)
-                            : qs_shape_of(4, (int64_t)1, (int64_t)channels, (int64_t)height, (int64_t)width);
-    QS_TRY(qs_shape_check(&shape, "the model's input"));
+/* Extents are those of memory, channels last; axes are logical, channels behind the batch. */
+static qs_status add_input(qs_graph *graph, const qs_input *input) {
+    qs_node node = {0};
+    QS_TRY(check_name(graph, input->name));
+    if (input->rank < 1 || input->rank >= QS_MAX_AXES)
+        return qs_fail(QS_USAGE, "the model's input %s has rank %d, must be 1 to %d", input->name, input->rank, QS_MAX_AXES - 1);
+    node.shape = (qs_shape){.axes = 1 + input->rank, .dim = {1, input->extent[input->rank - 1]}};
+    for (int i = 0; i + 1 < input->rank; i++)
+        node.shape.dim[2 + i] = input->extent[i];
+    QS_TRY(qs_fail_within(qs_shape_check(&node.shape, input->name), "the model's input"));
+    strcpy(node.name, input->name);
+    graph->samples.input[graph->samples.inputs++] = *input;
+    graph->node[graph->nodes++] = node;
+    return QS_OK;
+}
+
+qs_status qs_graph_create(const char *name, const char *unit, int inputs, const qs_input *input, qs_graph **out) {
     qs_graph *graph = NULL;
+    qs_status status = QS_OK;
+    if (strlen(name) >= sizeof graph->name)
+        return qs_fail(QS_USAGE, "graph name \"%s\" is longer than %zu characters", name, sizeof graph->name - 1);
+    if (inputs < 1 || inputs > QS_SAMPLES_MOST_INPUTS)
+        return qs_fail(QS_USAGE, "the model %s has %d inputs, must be 1 to %d", name, inputs, QS_SAMPLES_MOST_INPUTS);
     QS_TRY(qs_allocate(1, sizeof *graph, &graph));
-    qs_status status = start(graph, name, &shape);
-    if (status != QS_OK) {
-        qs_graph_release(graph);
-        return status;
-    }
+    strcpy(graph->name, name);
+    snprintf(graph->samples.unit, sizeof graph->samples.unit, "%s", unit);
+    QS_GOTO(qs_grow(&graph->node, &graph->node_capacity, (size_t)inputs, sizeof *graph->node));
+    for (int i = 0; i < inputs; i++)
+        QS_GOTO(add_input(graph, &input[i]));
     *out = graph;
     return QS_OK;
+done:
+    qs_graph_release(graph);
+    return status;
+}
+
+qs_status qs_graph_of_images(const char *name, int channels, int height, int width, qs_graph **out) {
+    qs_input input = qs_input_image(height, width, channels);
+    if (height == 0 && width == 0) input = (qs_input){.type = QS_INPUT_F32, .rank = 1, .extent = {channels}};
+    strcpy(input.name, "input");
+    return qs_graph_create(name, "images", 1, &input, out);
 }
 
 void qs_graph_release(qs_graph *graph) {
@@ -50,15 +78,6 @@ void qs_graph_release(qs_graph *graph) {
 }
 
 /* ---- Appending ----------------------------------------------------------------------------------------------------------- */
-
-static qs_status check_name(const qs_graph *graph, const char *name) {
-    size_t length = strlen(name);
-    if (length == 0 || length >= sizeof graph->node->name) {
-        return qs_fail(QS_USAGE, "node name \"%s\" has %zu characters; 1 to %zu are allowed", name, length, sizeof graph->node->name - 1);
-    }
-    if (qs_graph_find(graph, name) >= 0) return qs_fail(QS_USAGE, "node \"%s\" is there already; names are unique", name);
-    return QS_OK;
-}
 
 static qs_status check_inputs(const qs_graph *graph, const qs_op *op, int inputs, const int *input) {
     if (op->kind == QS_AUXILIARY) return qs_fail(QS_USAGE, "%s is placed by lowering and cannot be a node", op->name);
@@ -137,7 +156,7 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
 qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
                        int64_t outputs, bool bias, int *node) {
     QS_TRY(check_name(graph, name));
-    if (graph->classes > 0) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
+    if (is_finished(graph)) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
     static const qs_attributes none;
     qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs};
     strcpy(one.name, name);
@@ -186,21 +205,26 @@ static void set_last_gain(qs_graph *graph, int input) {
     }
 }
 
-qs_status qs_graph_finish(qs_graph *graph, int input) {
-    if (graph->classes > 0) return qs_fail(QS_USAGE, "the graph is finished");
+qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target) {
+    if (is_finished(graph)) return qs_fail(QS_USAGE, "the graph is finished");
     if (input < 0 || input >= graph->nodes) return qs_fail(QS_USAGE, "the loss reads node %d of %d", input, graph->nodes);
     const qs_shape logits = graph->node[input].shape;
     char text[96];
+    if (target && target->kind != QS_TARGET_CLASS)
+        return qs_fail(QS_UNSUPPORTED, "there is no loss for the model's kind of target; models learn one class");
     if (logits.axes != 2 || logits.dim[1] < 2 || logits.dim[1] > INT32_MAX) {
         return qs_fail(QS_USAGE, "the loss needs (batch, classes >= 2), node \"%s\" gives %s", graph->node[input].name,
                        qs_shape_text(&logits, text));
     }
+    if (target && target->classes != logits.dim[1])
+        return qs_fail(QS_USAGE, "the target has %lld classes, node \"%s\" gives %s", (long long)target->classes, graph->node[input].name,
+                       qs_shape_text(&logits, text));
     count_consumers(graph);
     QS_TRY(check_reach(graph, input));
     int loss = 0;
     QS_TRY(qs_graph_add(graph, "loss", "softmax_cross_entropy", &(qs_attributes){0}, 1, &input, 0, false, &loss));
     count_consumers(graph);
     set_last_gain(graph, input);
-    graph->classes = (int)logits.dim[1];
+    graph->samples.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = logits.dim[1], .extent = 1};
     return QS_OK;
 }

@@ -29,7 +29,7 @@ static void leaders_find(const qs_graph *graph, int *leader) {
 /* A multiplication that reads the same value as an earlier one leads no group; what reaches none comes last. */
 static int groups_number(const qs_graph *graph, const int *leader, int *number) {
     int groups = 0;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         number[n] = is_gemm(graph, n) && leader[graph->node[n].input[0]] == n ? groups++ : -1;
     return groups + 1;
 }

@@ -136,10 +136,10 @@ qs_status qs_model_input_of(const char *name, qs_model_input *out) {
 static qs_status build(const model *chosen, qs__builder *builder) {
     const qs_model_input *input = &builder->input;
     if (input->classes < 2) return qs_fail(QS_USAGE, "%d classes: there must be at least 2", input->classes);
-    QS_TRY(qs_graph_create(builder->model, input->channels, input->height, input->width, &builder->graph));
+    QS_TRY(qs_graph_of_images(builder->model, input->channels, input->height, input->width, &builder->graph));
     chosen->build(builder);
     QS_TRY(builder->status);
-    return qs_graph_finish(builder->graph, builder->at);
+    return qs_graph_finish(builder->graph, builder->at, NULL);
 }
 
 qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out) {

@@ -48,7 +48,7 @@ static qs_status node_evaluate(const qs_question *question, int node, double *om
 
 qs_status qs__indicator_hess(const qs_question *question, double *omega) {
     QS_TRY(qs__statistics_check(question));
-    for (int n = 1; n < question->graph->nodes; n++)
+    for (int n = question->graph->samples.inputs; n < question->graph->nodes; n++)
         if (question->graph->node[n].op->kind == QS_ADJUSTABLE)
             QS_TRY(node_evaluate(question, n, &omega[(size_t)n * (size_t)question->recipes]));
     return QS_OK;

@@ -50,7 +50,7 @@ qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, co
     qs_graph_depths(graph, depth);
     memset(trace, 0, (size_t)profile->statistics.iterations * (size_t)graph->nodes * sizeof *trace);
     for (int i = 0; i < profile->statistics.iterations; i++)
-        for (int n = 1; n < graph->nodes; n++) {
+        for (int n = graph->samples.inputs; n < graph->nodes; n++) {
             qs_sensitivity one;
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
             QS_GOTO(qs__sensitivity(&question, n, i, depth, &one));

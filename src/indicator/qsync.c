@@ -55,7 +55,7 @@ qs_status qs__indicator_qsync(const qs_question *question, double *omega) {
     QS_TRY(qs__statistics_check(question));
     QS_TRY(qs_allocate((size_t)question->graph->nodes, sizeof *depth, &depth));
     qs_graph_depths(question->graph, depth);
-    for (int n = 1; n < question->graph->nodes; n++)
+    for (int n = question->graph->samples.inputs; n < question->graph->nodes; n++)
         if (question->graph->node[n].op->kind == QS_ADJUSTABLE)
             QS_GOTO(node_evaluate(question, n, depth, &omega[(size_t)n * (size_t)question->recipes]));
 done:

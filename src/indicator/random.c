@@ -4,7 +4,7 @@
 
 qs_status qs__indicator_random(const qs_question *question, double *omega) {
     const uint64_t key = qs_random_key(question->seed, 0, 0, 0);
-    for (int n = 1; n < question->graph->nodes; n++) {
+    for (int n = question->graph->samples.inputs; n < question->graph->nodes; n++) {
         if (question->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         double value = 1.0 - (double)qs_random_uniform(key, (uint64_t)n);
         for (int r = question->recipes - 1; r >= 0; r--, value /= 2)

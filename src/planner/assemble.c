@@ -12,7 +12,7 @@ static qs_status operators_fill(const qs_candidate *candidate, const qs_candidat
     const size_t nodes = (size_t)candidate->graph->nodes;
     QS_TRY(qs_allocate(nodes, sizeof *out->operator_, &out->operator_));
     QS_TRY(qs_allocate(nodes, sizeof *out->reason, &out->reason));
-    for (int n = 1; n < candidate->graph->nodes; n++) {
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++) {
         if (!qs__is_adjustable(candidate, n)) continue;
         const char *name = candidate->graph->node[n].name;
         qs_recipe plain = one->recipe[one->choice[n]];

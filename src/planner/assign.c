@@ -33,7 +33,7 @@ static qs_status recipes_set(qs_candidate *candidate) {
     for (int c = 0; c < candidate->cluster->classes; c++) {
         const qs_candidate_class *one = &candidate->class_[c];
         qs__candidate_set_uniform(candidate, c, 0);
-        for (int n = 1; n < candidate->graph->nodes; n++)
+        for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++)
             if (qs__is_adjustable(candidate, n) && one->choice[n] != 0)
                 return qs_fail(QS_USAGE, "pinned operator %s: its recipe is %s, but operators compute in fp32 where tensors have formats",
                                candidate->graph->node[n].name, one->recipe[one->choice[n]].name);

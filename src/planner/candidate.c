@@ -146,7 +146,7 @@ void qs__candidate_release(qs_candidate *candidate) {
 
 void qs__candidate_set_uniform(qs_candidate *candidate, int class_index, int recipe) {
     qs_candidate_class *one = &candidate->class_[class_index];
-    for (int n = 1; n < candidate->graph->nodes; n++) {
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++) {
         if (!qs__is_adjustable(candidate, n) || one->pinned[n]) continue;
         int choice = recipe;
         while (choice > 0 && isinf(one->omega[n * one->recipes + choice]))
@@ -210,7 +210,7 @@ qs_status qs__candidate_predict(qs_candidate *candidate, qs_prediction *out) {
 double qs__candidate_sum_omega(const qs_candidate *candidate, int class_index) {
     const qs_candidate_class *one = &candidate->class_[class_index];
     double sum = 0;
-    for (int n = 1; n < candidate->graph->nodes; n++)
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++)
         if (qs__is_adjustable(candidate, n)) sum += one->omega[n * one->recipes + one->choice[n]];
     return sum;
 }

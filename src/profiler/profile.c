@@ -109,7 +109,7 @@ static void model_describe(const qs__setting *setting, qs_profile *out) {
     out->channels = (int)input->dim[1];
     out->height = (int)input->dim[2];
     out->width = (int)input->dim[3];
-    out->model_classes = setting->graph->classes;
+    out->model_classes = setting->graph->samples.target.classes;
 }
 
 /* The first rank of a class speaks for it. */

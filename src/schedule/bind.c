@@ -44,7 +44,7 @@ qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_gra
         free(recipe);
         return status;
     }
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (!recipe[n] && graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = fp32_recipe(plan);
     }
     *out = recipe;

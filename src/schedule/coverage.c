@@ -275,7 +275,7 @@ static qs_status node_visit(coverage *all, int n) {
 
 /* From the first node to the last: a state that no live move leaves is dead, and so are the moves to it. */
 static void dead_ends_strike(coverage *all) {
-    for (int n = 1; n < all->graph->nodes; n++) {
+    for (int n = all->graph->samples.inputs; n < all->graph->nodes; n++) {
         const layer *before = &all->layer[n];
         for (int s = 0; s < before->states; s++) {
             bool alive = false;
@@ -425,7 +425,7 @@ qs_status qs_schedule_cases(const qs_lowering *lowering, int recipes, const qs_r
     own.recipe = first;
     QS_GOTO(qs_schedule_draft_create(&own, &draft));
     for (int p = 0; p < plans.plans; p++) {
-        for (int n = 1; n < graph->nodes; n++) {
+        for (int n = graph->samples.inputs; n < graph->nodes; n++) {
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
             QS_GOTO(qs_schedule_change(draft, n, &recipe[plans.choice[(size_t)p * (size_t)plans.nodes + (size_t)n]], NULL));
             qs_schedule_keep(draft);

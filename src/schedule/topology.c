@@ -50,13 +50,13 @@ bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pa
 /* ---- Readers and contributions ---- */
 
 static void readers_list(const qs_graph *graph, qs_topology *out) {
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         for (int i = 0; i < graph->node[n].inputs; i++)
             out->first_reader[graph->node[n].input[i] + 1]++;
     for (int n = 0; n < graph->nodes; n++)
         out->first_reader[n + 1] += out->first_reader[n];
     /* Filling moves each start to the next node's; shifting moves them back. */
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         for (int i = 0; i < graph->node[n].inputs; i++)
             out->reader[out->first_reader[graph->node[n].input[i]]++] = qs__edge(n, i);
     for (int n = graph->nodes; n > 0; n--)
@@ -107,14 +107,14 @@ qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
     QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *out->bucket_of, &out->bucket_of));
     qs_graph_gradients(graph, out->needs_gradient);
     /* Not negative: behind a relu, and what pools, sums and moved elements leave of that. */
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         const qs_node *node = &graph->node[n];
         bool kept = node->op->sign == QS_SIGN_KEPT && node->inputs > 0;
         for (int i = 0; i < node->inputs; i++)
             kept = kept && out->non_negative[node->input[i]];
         out->non_negative[n] = kept || node->op->sign == QS_SIGN_NEVER_NEGATIVE || node->attributes.relu;
     }
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         out->root[n] = qs__is_alias(in, n) ? out->root[graph->node[n].input[0]] : n;
     readers_list(graph, out);
     contributions_order(graph, out);

@@ -82,7 +82,7 @@ static qs_status fp32_plan_fill(const qs__setting *setting, qs_plan *out) {
         memcpy(one->class_name, cluster->class_[i].name, sizeof one->class_name);
         one->batch = setting->job->batch;
         QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *one->operator_, &one->operator_));
-        for (int n = 1; n < graph->nodes; n++) {
+        for (int n = graph->samples.inputs; n < graph->nodes; n++) {
             if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
             qs_operator_choice *choice = &one->operator_[one->operators++];
             snprintf(choice->name, sizeof choice->name, "%s", graph->node[n].name);

@@ -13,7 +13,7 @@ static bool is_quantized(const qs_op *op) {
 }
 
 qs_status qs__norm_gap_check(const qs_graph *graph) {
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (is_quantized(graph->node[n].op)) return QS_OK;
     return qs_fail(QS_USAGE, "model %s has no normalisation in 8 bits whose gap could be measured; build it with one, as with norm=l1bnq",
                    graph->name);
@@ -110,7 +110,7 @@ static double relative(double distance2, double norm2) {
 static void summary_make(const qs_graph *graph, const qs_norm_gap *sum, qs__norm_gap_summary *out) {
     int operators = 0;
     *out = (qs__norm_gap_summary){0};
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (!is_quantized(graph->node[n].op)) continue;
         const double gap = relative(sum[n].distance2, sum[n].norm2);
         out->mean += gap;

@@ -13,8 +13,8 @@ qs_status qs_job_model(const qs_job *job, qs_graph **out) {
     qs_model_input standard;
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    const int64_t *image = set.input[0].extent;
-    const qs_model_input input = {(int)image[2], (int)image[0], (int)image[1], (int)set.target.classes};
+    const int64_t *image = set.samples.input[0].extent;
+    const qs_model_input input = {(int)image[2], (int)image[0], (int)image[1], (int)set.samples.target.classes};
     QS_TRY(qs_model_input_of(job->model, &standard));
     qs_status status = qs_model_build(job->model, &input, out);
     if (status != QS_USAGE || standard.height <= input.height || standard.width <= input.width) return status;
@@ -24,13 +24,9 @@ qs_status qs_job_model(const qs_job *job, qs_graph **out) {
 }
 
 qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit, qs_dataset *out) {
-    const int64_t *image = graph->node[0].shape.dim; /* batch, channels, height, width */
-    const qs_data_description model = {.inputs = 1,
-                                       .input = {qs_data_image(image[2], image[3], image[1])},
-                                       .target = {.kind = QS_TARGET_CLASS, .classes = graph->classes, .extent = 1}};
     qs_dataset set;
     QS_TRY(qs_dataset_load(job->dataset, data_folder, part, limit, &set));
-    qs_status status = qs_data_fit(&set.description, &model);
+    qs_status status = qs_samples_fit(set.description.name, &set.description.samples, &graph->samples);
     if (status != QS_OK) qs_dataset_release(&set);
     if (status == QS_OK) *out = set;
     return status;

@@ -86,7 +86,7 @@ static qs_status gradients_report(const qs__setting *setting, const qs__sample_s
     qs_status status = QS_OK;
     if (every == 0 || (step + 1) % every != 0) return QS_OK;
     QS_GOTO(qs__executor_copy(one->program->executor, one->program->schedule->gradients, &gradients));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
         if (graph->node[n].op->kind != QS_ADJUSTABLE || !weights) continue;
         const double variance = variance_of(gradients + weights->offset, qs_shape_count(&weights->shape), 1 / one->run.loss_scale);

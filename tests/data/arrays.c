@@ -14,11 +14,11 @@ static const void *const both[] = {tokens, measured};
 
 static const qs_data_description tagged = {
     .name = "tagged",
-    .unit = "tokens",
-    .inputs = 2,
-    .input = {{.name = "token", .type = QS_DATA_I32, .rank = 1, .extent = {positions}, .varies = true, .padding = padding},
-              {.name = "measured", .type = QS_DATA_F32, .rank = 2, .extent = {positions, features}, .varies = true}},
-    .target = {.kind = QS_TARGET_CLASS_PER_POSITION, .classes = classes, .extent = positions, .ignored = ignored},
+    .samples = {.unit = "tokens",
+                .inputs = 2,
+                .input = {{.name = "token", .type = QS_INPUT_I32, .rank = 1, .extent = {positions}, .varies = true, .padding = padding},
+                          {.name = "measured", .type = QS_INPUT_F32, .rank = 2, .extent = {positions, features}, .varies = true}},
+                .target = {.kind = QS_TARGET_CLASS_PER_POSITION, .classes = classes, .extent = positions, .ignored = ignored}},
 };
 
 static int setup(void **state) {
@@ -84,20 +84,20 @@ TEST(arrays_are_copied) {
 
 TEST(spans_and_real_numbers) {
     qs_data_description is = tagged;
-    is.inputs = 1;
-    is.target = (qs_data_target){.kind = QS_TARGET_SPAN, .extent = positions};
+    is.samples.inputs = 1;
+    is.samples.target = (qs_target){.kind = QS_TARGET_SPAN, .extent = positions};
     const int32_t spans[count][2] = {{0, 5}, {1, 1}, {2, 4}, {5, 5}, {0, 0}};
     int32_t token[positions], span[2];
     const int64_t index = 2;
     qs_dataset set;
-    assert_int_equal(qs_target_values(&is.target), 2);
+    assert_int_equal(qs_target_values(&is.samples.target), 2);
     assert_ok(qs_dataset_of_arrays(&is, count, both, length, spans, &set));
     qs_batch batch = {.input = {token}, .extent = {{positions}}, .target = span};
     assert_ok(qs_batch_fill(&set, NULL, &index, 1, &batch));
     assert_memory_equal(span, spans[2], sizeof span);
     qs_dataset_release(&set);
 
-    is.target = (qs_data_target){.kind = QS_TARGET_REAL, .extent = 2};
+    is.samples.target = (qs_target){.kind = QS_TARGET_REAL, .extent = 2};
     const float reals[count][2] = {{0.5f, -1}, {1e-30f, 2}, {3, 1e30f}, {0, 0}, {-0.0f, 7}};
     float real[2];
     assert_ok(qs_dataset_of_arrays(&is, count, both, length, reals, &set));
@@ -130,55 +130,55 @@ TEST(contradictions_are_refused) {
     refused(&tagged, length, wrong, "target of sample 2 is 70000, must be 0 to 69999");
     wrong[2][1] = -1; /* no class, and not the ignored value */
     refused(&tagged, length, wrong, "target of sample 2 is -1");
-    is.inputs = 0;
+    is.samples.inputs = 0;
     refused(&is, length, tags, "0 inputs, must be 1 to 4");
     is = tagged;
-    is.input[1].rank = 5;
+    is.samples.input[1].rank = 5;
     refused(&is, length, tags, "input measured has rank 5");
     is = tagged;
-    is.input[1].extent[1] = 0;
+    is.samples.input[1].extent[1] = 0;
     refused(&is, length, tags, "input measured has 0 values along axis 1");
     is = tagged;
-    is.input[0].type = QS_DATA_U8;
+    is.samples.input[0].type = QS_INPUT_U8;
     refused(&is, length, tags, "input token holds bytes, must be images");
     is = tagged;
-    is.target.extent = 0;
+    is.samples.target.extent = 0;
     refused(&is, length, tags, "a target of 0 positions");
     is = tagged;
-    is.input[0] = qs_data_image(4, 4, 3);
+    is.samples.input[0] = qs_input_image(4, 4, 3);
     refused(&is, length, tags, "deviation 0 of channel 0");
 }
 
-static void expect_mismatch(const qs_data_description *model, const char *part) {
-    assert_int_equal(qs_data_fit(&tagged, model), QS_MISMATCH);
+static void expect_mismatch(const qs_samples *model, const char *part) {
+    assert_int_equal(qs_samples_fit(tagged.name, &tagged.samples, model), QS_MISMATCH);
     if (!strstr(qs_message(), part)) fail_msg("message lacks '%s': %s", part, qs_message());
 }
 
 TEST(models_that_do_not_fit) {
-    qs_data_description model = tagged;
+    qs_samples model = tagged.samples;
     model.input[0].extent[0] = model.input[1].extent[0] = 2 * positions;
     model.target.extent = 2 * positions;
     model.target.classes++;
-    assert_ok(qs_data_fit(&tagged, &model));
-    model = tagged;
+    assert_ok(qs_samples_fit(tagged.name, &tagged.samples, &model));
+    model = tagged.samples;
     model.inputs = 1;
     expect_mismatch(&model, "the model takes 1 inputs, samples of tagged have 2");
-    model = tagged;
-    model.input[0].type = QS_DATA_F32;
+    model = tagged.samples;
+    model.input[0].type = QS_INPUT_F32;
     expect_mismatch(&model, "input token takes 32-bit floats of rank 1, tagged has 32-bit integers of rank 1");
-    model = tagged;
+    model = tagged.samples;
     model.input[0].extent[0]--;
     expect_mismatch(&model, "input token takes 5 values along axis 0, samples of tagged have 6");
-    model = tagged;
+    model = tagged.samples;
     model.input[1].extent[1]++;
     expect_mismatch(&model, "input measured takes 4 values along axis 1, samples of tagged have 3");
-    model = tagged;
+    model = tagged.samples;
     model.target.kind = QS_TARGET_SPAN;
     expect_mismatch(&model, "the model learns a span, the target of tagged is a class per position");
-    model = tagged;
+    model = tagged.samples;
     model.target.classes--;
     expect_mismatch(&model, "tells 69999 classes apart, tagged has 70000");
-    model = tagged;
+    model = tagged.samples;
     model.target.extent--;
     expect_mismatch(&model, "5 positions, that of tagged 6");
 }

@@ -17,10 +17,10 @@ static qs_dataset set;
 static int setup(void **state) {
     (void)state;
     const qs_data_description is = {.name = "test",
-                                    .unit = "images",
-                                    .inputs = 1,
-                                    .input = {qs_data_image(side, side, channels)},
-                                    .target = {.kind = QS_TARGET_CLASS, .classes = 1000, .extent = 1},
+                                    .samples = {.unit = "images",
+                                                .inputs = 1,
+                                                .input = {qs_input_image(side, side, channels)},
+                                                .target = {.kind = QS_TARGET_CLASS, .classes = 1000, .extent = 1}},
                                     .mean = {0.501f, 0.2501f, 0.401f},
                                     .deviation = {0.25f, 0.5f, 0.3f},
                                     .flips = true};
@@ -184,7 +184,7 @@ TEST(huge_padding_stays_in_bounds) {
 
 TEST(one_channel) {
     qs_dataset grey = set;
-    grey.description.input[0].extent[2] = 1;
+    grey.description.samples.input[0].extent[2] = 1;
     const int64_t index = 4;
     float out[side * side];
     int32_t label;
@@ -196,10 +196,10 @@ TEST(one_channel) {
 }
 
 static qs_status fit(int64_t model_channels, int64_t height, int64_t width, int64_t classes) {
-    const qs_data_description model = {.inputs = 1,
-                                       .input = {qs_data_image(height, width, model_channels)},
-                                       .target = {.kind = QS_TARGET_CLASS, .classes = classes, .extent = 1}};
-    return qs_data_fit(&set.description, &model);
+    const qs_samples model = {.inputs = 1,
+                              .input = {qs_input_image(height, width, model_channels)},
+                              .target = {.kind = QS_TARGET_CLASS, .classes = classes, .extent = 1}};
+    return qs_samples_fit(set.description.name, &set.description.samples, &model);
 }
 
 TEST(fit_names_the_figure) {

@@ -102,7 +102,7 @@ static inline void expect_failure(const char *name, const char *folder, qs_part 
 /* Two sets hold the same images and labels. */
 static inline void expect_equal_sets(const qs_dataset *a, const qs_dataset *b) {
     assert_int_equal(a->count, b->count);
-    const int64_t *extent = a->description.input[0].extent;
+    const int64_t *extent = a->description.samples.input[0].extent;
     assert_memory_equal(a->target, b->target, (size_t)a->count * sizeof(int32_t));
     assert_memory_equal(a->input[0], b->input[0], (size_t)(a->count * extent[0] * extent[1] * extent[2]));
 }

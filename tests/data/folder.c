@@ -142,9 +142,9 @@ TEST(lists_by_class) {
     const int32_t *class = set.target;
     assert_int_equal(set.count, 4);
     assert_true(class[0] == 0 && class[1] == 1 && class[2] == 0 && class[3] == 0);
-    assert_int_equal(set.description.target.classes, 2);
-    assert_int_equal(set.description.input[0].extent[0], size);
-    assert_string_equal(set.description.unit, "images");
+    assert_int_equal(set.description.samples.target.classes, 2);
+    assert_int_equal(set.description.samples.input[0].extent[0], size);
+    assert_string_equal(set.description.samples.unit, "images");
     qs_dataset_release(&set);
     open_part(QS_PART_TRAINING, 2, &set);
     assert_int_equal(set.count, 2);
@@ -159,8 +159,8 @@ TEST(lists_by_class) {
 TEST(below_the_folder_of_sets) {
     qs_data_description is;
     assert_ok(qs_dataset_describe("folder:set", test_folder, &is));
-    assert_int_equal(is.input[0].extent[1], 224);
-    assert_int_equal(is.target.classes, 2);
+    assert_int_equal(is.samples.input[0].extent[1], 224);
+    assert_int_equal(is.samples.target.classes, 2);
     expect_bad_file("folder:nowhere", test_folder, QS_PART_TRAINING, "nowhere", "train/CLASS/");
     static const char *const wrong[] = {"folder:", "folder:set,size=", "folder:set,size=7", "folder:set,size=5000", "folder:set,size=16x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)

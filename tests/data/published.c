@@ -29,13 +29,13 @@ static void expect_balance(const qs_dataset *set) {
     int64_t each[256] = {0};
     for (int64_t i = 0; i < set->count; i++)
         each[((const int32_t *)set->target)[i]]++;
-    const int64_t classes = set->description.target.classes;
+    const int64_t classes = set->description.samples.target.classes;
     for (int64_t class = 0; class < classes; class ++)
         assert_int_equal(each[class], set->count / classes);
 }
 
 static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
-    const int64_t *extent = set->description.input[0].extent, pixels = extent[0] * extent[1];
+    const int64_t *extent = set->description.samples.input[0].extent, pixels = extent[0] * extent[1];
     const uint8_t *image = (const uint8_t *)set->input[0] + index * pixels * extent[2];
     int64_t sum = 0;
     for (int64_t i = 0; i < pixels; i++)
@@ -46,7 +46,7 @@ static double channel_mean(const qs_dataset *set, int64_t index, int channel) {
 /* Mean and deviation of the pixels of one channel, and the deviation of the images' own means: that, over the root of the count, is how
  * far the mean of a part of the set strays from that of the whole. */
 static void measure(const qs_dataset *set, int channel, double *mean, double *deviation, double *spread) {
-    const int64_t *extent = set->description.input[0].extent;
+    const int64_t *extent = set->description.samples.input[0].extent;
     int64_t counts[256] = {0};
     const int64_t total = set->count * extent[0] * extent[1];
     const uint8_t *bytes = set->input[0];
@@ -69,7 +69,7 @@ static void measure(const qs_dataset *set, int channel, double *mean, double *de
 
 /* The constants belong to the whole training part: 1e-3 when it is all there, else four standard errors of the sample more. */
 static void expect_constants(const qs_dataset *set, int64_t whole) {
-    for (int channel = 0; channel < set->description.input[0].extent[2]; channel++) {
+    for (int channel = 0; channel < set->description.samples.input[0].extent[2]; channel++) {
         double mean, deviation, spread;
         measure(set, channel, &mean, &deviation, &spread);
         double tolerance = 1e-3 + (set->count < whole ? 4 * spread / sqrt((double)set->count) : 0);

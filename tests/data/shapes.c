@@ -134,8 +134,9 @@ TEST(shape_alone) {
     qs_data_description is;
     qs_dataset set;
     assert_ok(qs_dataset_describe("3x224x160:1000", NULL, &is));
-    assert_true(is.inputs == 1 && is.input[0].extent[0] == 224 && is.input[0].extent[1] == 160 && is.input[0].extent[2] == 3);
-    assert_true(is.target.kind == QS_TARGET_CLASS && is.target.classes == 1000);
+    assert_true(is.samples.inputs == 1 && is.samples.input[0].extent[0] == 224 && is.samples.input[0].extent[1] == 160 &&
+                is.samples.input[0].extent[2] == 3);
+    assert_true(is.samples.target.kind == QS_TARGET_CLASS && is.samples.target.classes == 1000);
     assert_refused(qs_dataset_load("3x224x160:1000", NULL, QS_PART_TRAINING, 0, &set), QS_USAGE, "shape without images");
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_int_equal(qs_dataset_describe(wrong[i], NULL, &is), QS_USAGE);

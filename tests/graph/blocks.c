@@ -147,12 +147,12 @@ TEST(attention) {
     qs_graph *graph = NULL;
     qs_blocks all;
     int at = 0;
-    assert_ok(qs_graph_create("attention", 32, 0, 0, &graph));
+    assert_ok(qs_graph_of_images("attention", 32, 0, 0, &graph));
     at = random_add(graph, "linear", NULL, 1, &at, 32, false);
     for (int order = 0; order < 3; order++)
         at = attention_add(graph, at, order);
     at = random_add(graph, "linear", NULL, 1, &at, 10, true);
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     all_check(graph, &all);
     assert_int_equal(all.blocks, 5);
     assert_int_equal(all.kinds, 3);
@@ -173,11 +173,11 @@ TEST(differences) {
     qs_graph *graph = NULL;
     qs_blocks all;
     int at = 0;
-    assert_ok(qs_graph_create("chain", 8, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("chain", 8, 8, 8, &graph));
     for (int i = 0; i < 8; i++)
         at = random_add(graph, "conv2d", &attributes[i % 4], 1, &at, 8, false);
     at = random_add(graph, "conv2d", &attributes[0], 1, &at, 8, true);
-    assert_ok(qs_graph_finish(graph, random_add(graph, "flatten", NULL, 1, &at, 0, false)));
+    assert_ok(qs_graph_finish(graph, random_add(graph, "flatten", NULL, 1, &at, 0, false), NULL));
     all_check(graph, &all);
     assert_int_equal(all.blocks, 9);
     assert_int_equal(all.kinds, 5);

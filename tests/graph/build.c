@@ -13,7 +13,7 @@ static void refused(qs_status status, const char *part) {
 
 static qs_graph *fresh(void) {
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("by hand", 3, 8, 6, &graph));
+    assert_ok(qs_graph_of_images("by hand", 3, 8, 6, &graph));
     return graph;
 }
 
@@ -39,14 +39,14 @@ static qs_graph *residual(void) {
     int sum = join(graph, "sum", conv2, relu);
     int flat = add(graph, "flatten", "flatten", &none, sum, 0, false);
     int fc = add(graph, "fc", "linear", &none, flat, 5, true);
-    assert_ok(qs_graph_finish(graph, fc));
+    assert_ok(qs_graph_finish(graph, fc, NULL));
     return graph;
 }
 
 TEST(test_structure) {
     qs_graph *graph = residual();
     assert_int_equal(graph->nodes, 9);
-    assert_int_equal(graph->classes, 5);
+    assert_int_equal(graph->samples.target.classes, 5);
     assert_null(graph->node[0].op);
     assert_string_equal(graph->node[8].name, "loss");
     int relu = qs_graph_find(graph, "relu");
@@ -125,35 +125,64 @@ TEST(test_refused_nodes_leave_the_graph) {
 TEST(test_refused_ends) {
     qs_graph *graph = fresh(), *other = NULL;
     int node = -1;
-    refused(qs_graph_create("g", 0, 8, 8, &other), "input");
-    refused(qs_graph_create("g", 3, 8, 0, &other), "input");
-    refused(qs_graph_create("g", 3, -1, 8, &other), "input");
+    refused(qs_graph_of_images("g", 0, 8, 8, &other), "input");
+    refused(qs_graph_of_images("g", 3, 8, 0, &other), "input");
+    refused(qs_graph_of_images("g", 3, -1, 8, &other), "input");
     assert_null(other);
     int flat = add(graph, "flatten", "flatten", &none, 0, 0, false);
     int fc = add(graph, "fc", "linear", &none, flat, 5, true);
     int dead = add(graph, "dead", "relu", &none, flat, 0, false);
-    refused(qs_graph_finish(graph, 0), "[1,3,8,6]");
-    refused(qs_graph_finish(graph, 99), "node 99");
-    refused(qs_graph_finish(graph, fc), "\"dead\" does not reach the loss");
-    refused(qs_graph_finish(graph, dead), "\"fc\" does not reach the loss");
-    assert_int_equal(graph->classes, 0);
+    refused(qs_graph_finish(graph, 0, NULL), "[1,3,8,6]");
+    refused(qs_graph_finish(graph, 99, NULL), "node 99");
+    refused(qs_graph_finish(graph, fc, NULL), "\"dead\" does not reach the loss");
+    refused(qs_graph_finish(graph, dead, NULL), "\"fc\" does not reach the loss");
+    assert_int_equal(graph->samples.target.classes, 0);
     qs_graph_release(graph);
     graph = residual();
     refused(qs_graph_add(graph, "late", "relu", &none, 1, (int[]){0}, 0, false, &node), "finished");
-    refused(qs_graph_finish(graph, 7), "finished");
+    refused(qs_graph_finish(graph, 7, NULL), "finished");
     qs_graph_release(graph);
     qs_graph_release(NULL);
 }
 
 TEST(test_vectors) {
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("vector", 12, 0, 0, &graph));
+    assert_ok(qs_graph_of_images("vector", 12, 0, 0, &graph));
     int fc = add(graph, "fc", "linear", &none, 0, 3, false);
-    assert_ok(qs_graph_finish(graph, fc));
+    assert_ok(qs_graph_finish(graph, fc, NULL));
     qs_shape shape = qs_graph_shape(graph, fc, 9), expected = qs_shape_of(2, (int64_t)9, (int64_t)3);
     assert_true(qs_shape_equal(&shape, &expected));
     qs_graph_release(graph);
 }
 
+static void shape_is(const qs_graph *graph, int node, qs_shape expected) {
+    assert_true(qs_shape_equal(&graph->node[node].shape, &expected));
+}
+
+TEST(several_typed_inputs) {
+    const qs_input input[] = {{.name = "tokens", .type = QS_INPUT_I32, .rank = 1, .extent = {16}, .varies = true},
+                              {.name = "features", .type = QS_INPUT_F32, .rank = 2, .extent = {16, 5}},
+                              {.name = "vector", .type = QS_INPUT_F32, .rank = 1, .extent = {7}}};
+    const qs_target two = {.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1},
+                    three = {.kind = QS_TARGET_CLASS, .classes = 3, .extent = 1};
+    qs_graph *graph = NULL;
+    int fc = 0;
+    refused(qs_graph_create("g", "tokens", 0, input, &graph), "0 inputs");
+    refused(qs_graph_create("g", "tokens", 2, (qs_input[]){input[0], input[0]}, &graph), "\"tokens\" is there already");
+    assert_ok(qs_graph_create("g", "tokens", 3, input, &graph));
+    assert_int_equal(graph->nodes, 3);
+    shape_is(graph, 0, qs_shape_of(2, (int64_t)1, (int64_t)16));
+    shape_is(graph, 1, qs_shape_of(3, (int64_t)1, (int64_t)5, (int64_t)16));
+    assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &(int){2}, 2, true, &fc));
+    refused(qs_graph_finish(graph, fc, &two), "\"tokens\" does not reach the loss");
+    qs_graph_release(graph);
+    assert_ok(qs_graph_create("g", "vectors", 1, &input[2], &graph));
+    assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &(int){0}, 2, true, &fc));
+    refused(qs_graph_finish(graph, fc, &three), "the target has 3 classes");
+    assert_ok(qs_graph_finish(graph, fc, &two));
+    assert_int_equal(graph->samples.target.classes, 2);
+    qs_graph_release(graph);
+}
+
 TEST_MAIN(test_structure, test_depths_are_longest_paths, test_parameters, test_refused_nodes_leave_the_graph, test_refused_ends,
-          test_vectors)
+          test_vectors, several_typed_inputs)

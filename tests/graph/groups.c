@@ -47,13 +47,13 @@ static int add(qs_graph *graph, const char *name, const char *op, int first, int
 
 static qs_graph *start(void) {
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("made", 8, 4, 4, &graph));
+    assert_ok(qs_graph_of_images("made", 8, 4, 4, &graph));
     return graph;
 }
 
 static void end(qs_graph *graph, int at) {
     at = add(graph, "flatten", "flatten", add(graph, "pool", "global_average_pool", at, -1), -1);
-    assert_ok(qs_graph_finish(graph, add(graph, "fc", "linear", at, -1)));
+    assert_ok(qs_graph_finish(graph, add(graph, "fc", "linear", at, -1), NULL));
 }
 
 /* Conv, batch norm, relu, conv, fc: sizes by hand at batch 4. */

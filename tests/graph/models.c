@@ -162,7 +162,7 @@ static void check_all(const qs_graph *graph) {
 TEST(test_properties) {
     for (int i = 0; i < FIGURES; i++) {
         qs_graph *graph = built(figures[i].name, &figures[i].input);
-        assert_int_equal(graph->classes, figures[i].input.classes);
+        assert_int_equal(graph->samples.target.classes, figures[i].input.classes);
         assert_string_equal(graph->name, figures[i].name);
         check_all(graph);
         qs_graph_release(graph);
@@ -210,7 +210,7 @@ TEST(test_sizes) {
         for (int channels = 1; channels <= 3; channels += 2) {
             qs_graph *graph = built(sizes[i].name, &(qs_model_input){channels, sizes[i].height, sizes[i].width, 7});
             check_all(graph);
-            assert_int_equal(graph->classes, 7);
+            assert_int_equal(graph->samples.target.classes, 7);
             qs_graph_release(graph);
         }
     }

@@ -72,13 +72,13 @@ TEST(relus_of_blocks) {
 TEST(two_readers) {
     qs_graph *graph = NULL;
     int norm, relu, sum, flat, fc;
-    assert_ok(qs_graph_create("two", 4, 2, 2, &graph));
+    assert_ok(qs_graph_of_images("two", 4, 2, 2, &graph));
     assert_ok(qs_graph_add(graph, "norm", "batch_norm", NULL, 1, (int[]){0}, 0, false, &norm));
     assert_ok(qs_graph_add(graph, "relu", "relu", NULL, 1, &norm, 0, false, &relu));
     assert_ok(qs_graph_add(graph, "sum", "add", NULL, 2, (int[]){norm, relu}, 0, false, &sum));
     assert_ok(qs_graph_add(graph, "flat", "flatten", NULL, 1, &sum, 0, false, &flat));
     assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &flat, 3, true, &fc));
-    assert_ok(qs_graph_finish(graph, fc));
+    assert_ok(qs_graph_finish(graph, fc, NULL));
     assert_int_equal(qs_graph_fused_relu(graph, norm), -1);
     assert_false(qs_graph_is_name(graph, relu));
     qs_graph_release(graph);

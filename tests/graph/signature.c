@@ -34,7 +34,7 @@ static char *signature(const recipe *from) {
     static int turn = 0;
     qs_graph *graph = NULL;
     turn = !turn;
-    assert_ok(qs_graph_create("g", from->channels, from->height, from->width, &graph));
+    assert_ok(qs_graph_of_images("g", from->channels, from->height, from->width, &graph));
     int conv = add(graph, from->conv_name, "conv2d", &from->conv, 0, from->outputs, from->bias);
     int norm = add(graph, "bn", "batch_norm", &from->norm, conv, 0, false);
     int left = add(graph, "left", from->between, &(qs_attributes){0}, norm, 0, false);
@@ -45,7 +45,7 @@ static char *signature(const recipe *from) {
     int pool = add(graph, "pool", "max_pool", &from->pool, sum, 0, false);
     int flat = add(graph, "flatten", "flatten", &(qs_attributes){0}, pool, 0, false);
     int fc = add(graph, "fc", "linear", &(qs_attributes){0}, flat, from->classes, true);
-    assert_ok(qs_graph_finish(graph, fc));
+    assert_ok(qs_graph_finish(graph, fc, NULL));
     qs_graph_signature(graph, text[turn]);
     qs_graph_release(graph);
     return text[turn];

@@ -45,14 +45,14 @@ static inline small_model small_model_make(int64_t batch) {
     const qs_attributes depthwise = {.kernel = {3, 3}, .padding = {1, 1}, .stride = {2, 2}, .groups = 8};
     small_model model = {0};
     int node = 0;
-    assert_ok(qs_graph_create("small", 4, 6, 6, &model.graph));
+    assert_ok(qs_graph_of_images("small", 4, 6, 6, &model.graph));
     assert_ok(qs_graph_add(model.graph, names[0], "conv2d", &dense, 1, &(int){0}, 8, false, &node));
     assert_ok(qs_graph_add(model.graph, "relu", "relu", NULL, 1, &(int){node}, 0, false, &node));
     assert_ok(qs_graph_add(model.graph, names[1], "conv2d", &depthwise, 1, &(int){node}, 8, false, &node));
     assert_ok(qs_graph_add(model.graph, "pool", "global_average_pool", NULL, 1, &(int){node}, 0, false, &node));
     assert_ok(qs_graph_add(model.graph, "flat", "flatten", NULL, 1, &(int){node}, 0, false, &node));
     assert_ok(qs_graph_add(model.graph, names[2], "linear", NULL, 1, &(int){node}, 5, true, &node));
-    assert_ok(qs_graph_finish(model.graph, node));
+    assert_ok(qs_graph_finish(model.graph, node, NULL));
     qs_statistics *statistics = &model.profile.statistics;
     *statistics = (qs_statistics){.batch = batch, .iterations = SMALL_ITERATIONS, .ranks = 2, .operators = SMALL_OPERATORS};
     statistics->operator_ = calloc(SMALL_OPERATORS, sizeof *statistics->operator_);

@@ -80,7 +80,7 @@ static inline int random_stage(qs_graph *graph, dice *one, int input) {
 static inline qs_graph *random_graph(uint64_t number) {
     dice one = {qs_random_key(number, 0, 0, 0), 0};
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("random", 3, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("random", 3, 8, 8, &graph));
     int at = random_conv(graph, &one, 0, 1);
     for (int stages = 1 + dice_roll(&one, 2); stages > 0; stages--) {
         at = random_stage(graph, &one, at);
@@ -91,7 +91,7 @@ static inline qs_graph *random_graph(uint64_t number) {
     at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
     at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
     at = random_add(graph, "linear", NULL, 1, &at, 10, true);
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     return graph;
 }
 
@@ -124,7 +124,7 @@ static inline const qs_recipe **random_recipes(const qs_graph *graph, uint64_t n
     const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
     *own = calloc((size_t)graph->nodes, sizeof **own);
     assert_true(list && *own);
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         random_recipe(&one, &(*own)[n]);
         list[n] = &(*own)[n];
     }

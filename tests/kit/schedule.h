@@ -36,7 +36,7 @@ static inline qs_recipe recipe_of(const char *name) {
 static inline const qs_recipe **recipes_uniform(const qs_graph *graph, const qs_recipe *recipe) {
     const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
     assert_non_null(list);
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         list[n] = recipe;
     return list;
 }

@@ -254,7 +254,7 @@ static inline void synthetic_statistics(const qs_graph *graph, int64_t batch, in
     *out = (qs_statistics){.batch = batch, .iterations = 3, .ranks = ranks};
     out->operator_ = calloc((size_t)graph->nodes, sizeof *out->operator_);
     assert_non_null(out->operator_);
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         const uint64_t key = qs_random_key(seed, (uint64_t)n, 0, 0);
         const qs_shape src = qs_graph_shape(graph, graph->node[n].input[0], batch), dst = qs_graph_shape(graph, n, batch);
@@ -278,7 +278,7 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     profile.channels = (int)input->dim[1];
     profile.height = input->axes > 2 ? (int)input->dim[2] : 0;
     profile.width = input->axes > 2 ? (int)input->dim[3] : 0;
-    profile.model_classes = graph->classes;
+    profile.model_classes = graph->samples.target.classes;
     profile.class_ = calloc((size_t)cluster->classes, sizeof *profile.class_);
     profile.collective = calloc(1, sizeof *profile.collective);
     assert_true(profile.class_ && profile.collective);

@@ -63,7 +63,7 @@ static qs_graph *two_ways(uint64_t number) {
     dice rolls = {qs_random_key(number, 6, 0, 0), 0};
     qs_graph *graph = NULL;
     int way[2];
-    assert_ok(qs_graph_create("ways", 3, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("ways", 3, 8, 8, &graph));
     const int first = random_conv(graph, &rolls, 0, 1);
     for (int w = 0; w < 2; w++) {
         int at = random_conv(graph, &rolls, first, 1);
@@ -72,7 +72,7 @@ static qs_graph *two_ways(uint64_t number) {
         at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
         way[w] = random_add(graph, "linear", NULL, 1, &at, 10, true);
     }
-    assert_ok(qs_graph_finish(graph, random_add(graph, "add", NULL, 2, way, 0, false)));
+    assert_ok(qs_graph_finish(graph, random_add(graph, "add", NULL, 2, way, 0, false), NULL));
     return graph;
 }
 
@@ -104,7 +104,7 @@ TEST(the_fastest_mix_of_a_block) {
 static qs_graph *long_block(void) {
     dice rolls = {qs_random_key(5, 0, 0, 0), 0};
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("long", 3, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("long", 3, 8, 8, &graph));
     const int first = random_conv(graph, &rolls, 0, 1);
     int at = first;
     for (int i = 0; i < 8; i++)
@@ -113,7 +113,7 @@ static qs_graph *long_block(void) {
     at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
     at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
     at = random_add(graph, "linear", NULL, 1, &at, 10, true);
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     return graph;
 }
 

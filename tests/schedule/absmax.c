@@ -133,14 +133,14 @@ static qs_graph *plain_chain(void) {
     const qs_attributes conv = {.kernel = {3, 3}, .padding = {1, 1}};
     qs_graph *graph = NULL;
     int at = 0;
-    assert_ok(qs_graph_create("plain", 3, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("plain", 3, 8, 8, &graph));
     assert_ok(qs_graph_add(graph, "a", "conv2d", &conv, 1, &at, 8, false, &at));
     assert_ok(qs_graph_add(graph, "relu", "relu", NULL, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "b", "conv2d", &conv, 1, &at, 8, false, &at));
     assert_ok(qs_graph_add(graph, "pool", "global_average_pool", NULL, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "flatten", "flatten", NULL, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &at, 10, false, &at));
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     return graph;
 }
 

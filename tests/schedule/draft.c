@@ -194,7 +194,7 @@ TEST(built_in_models_follow) {
  * others, and gives it up again. */
 static qs_graph *fan_graph(void) {
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("fan", 3, 8, 8, &graph));
+    assert_ok(qs_graph_of_images("fan", 3, 8, 8, &graph));
     dice one = {1, 0};
     const int trunk = random_conv(graph, &one, 0, 1);
     int sum = -1;
@@ -209,7 +209,7 @@ static qs_graph *fan_graph(void) {
     sum = random_add(graph, "add", NULL, 2, twice, 0, false);
     int at = random_add(graph, "flatten", NULL, 1, &sum, 0, false);
     at = random_add(graph, "linear", NULL, 1, &at, 10, true);
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     return graph;
 }
 

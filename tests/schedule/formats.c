@@ -25,14 +25,14 @@ static int after(model *one, const char *name, const char *op, int input, int ou
 
 static model start(void) {
     model one = {.job = stub_job(BATCH)};
-    assert_ok(qs_graph_create("small", 3, 8, 8, &one.graph));
+    assert_ok(qs_graph_of_images("small", 3, 8, 8, &one.graph));
     return one;
 }
 
 static void finish(model *one, int at) {
     at = after(one, "pool", "global_average_pool", at, 0);
     at = after(one, "flatten", "flatten", at, 0);
-    assert_ok(qs_graph_finish(one->graph, after(one, "fc", "linear", at, 10)));
+    assert_ok(qs_graph_finish(one->graph, after(one, "fc", "linear", at, 10), NULL));
 }
 
 static void set(model *one, const char *name, const char *recipe) {
@@ -398,7 +398,7 @@ TEST(transformed_copies) {
     one = start();
     int at = after(&one, "flat", "flatten", 0, 0);
     assert_ok(qs_graph_add(one.graph, "fc", "linear", &(qs_attributes){0}, 1, &at, 10, true, &at));
-    assert_ok(qs_graph_finish(one.graph, at));
+    assert_ok(qs_graph_finish(one.graph, at, NULL));
     set(&one, "fc", "int4:hadamard");
     schedule = lowered(&one, "bf16");
     case_says(step_of(&one, schedule, "fc", "linear", "weight_gradient"), "diff_bias=fp32[10] hadamard=4");

@@ -32,7 +32,7 @@ static model_run model_start(qs_graph *graph, const char *recipe) {
     one.start = malloc(bytes);
     one.gradients = malloc(bytes);
     memcpy(one.start, one.masters, bytes);
-    one.loss = runner_run(&one.run, one.graph->classes, QS_UPDATE);
+    one.loss = runner_run(&one.run, one.graph->samples.target.classes, QS_UPDATE);
     memcpy(one.gradients, runner_buffer(&one.run, one.schedule->gradients), bytes);
     memcpy(one.masters, one.start, bytes);
     return one;
@@ -59,7 +59,7 @@ static double loss_at(model_run *one, const qs_parameter *parameter, const float
     float *w = one->masters + parameter->offset;
     for (int64_t i = 0; i < count; i++)
         w[i] = (float)((double)one->start[parameter->offset + i] + h * (double)direction[i]);
-    const double loss = runner_run(&one->run, one->graph->classes, QS_FORWARD);
+    const double loss = runner_run(&one->run, one->graph->samples.target.classes, QS_FORWARD);
     memcpy(w, one->start + parameter->offset, (size_t)count * sizeof *w);
     return loss;
 }
@@ -220,14 +220,14 @@ static qs_graph *pairs_graph(void) {
     qs_graph *graph = NULL;
     int input = 0, first, second, at;
     const qs_attributes one_pixel = {.kernel = {1, 1}};
-    assert_ok(qs_graph_create("pairs", 3, 2, 2, &graph));
+    assert_ok(qs_graph_of_images("pairs", 3, 2, 2, &graph));
     assert_ok(qs_graph_add(graph, "first", "conv2d", &one_pixel, 1, &input, 4, true, &first));
     assert_ok(qs_graph_add(graph, "second", "conv2d", &one_pixel, 1, &input, 4, true, &second));
     assert_ok(qs_graph_add(graph, "pairs", "add", NULL, 2, (int[]){first, second}, 0, false, &at));
     graph->node[at].op = &pairs;
     assert_ok(qs_graph_add(graph, "flatten", "flatten", NULL, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "classes", "linear", NULL, 1, &at, 10, true, &at));
-    assert_ok(qs_graph_finish(graph, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
     return graph;
 }
 
@@ -270,8 +270,8 @@ TEST(product_without_steps) {
 TEST(a_step_lowers_the_loss) {
     model_run one = model_start(model_of("resnet8:width=0.5", &small), "bf16");
     one.run.run.learning_rate = 1e-3;
-    runner_run(&one.run, one.graph->classes, QS_UPDATE);
-    const double after = runner_run(&one.run, one.graph->classes, QS_FORWARD);
+    runner_run(&one.run, one.graph->samples.target.classes, QS_UPDATE);
+    const double after = runner_run(&one.run, one.graph->samples.target.classes, QS_FORWARD);
     if (!(after < one.loss)) fail_msg("loss %g before the step, %g after", one.loss, after);
     model_end(&one);
 }

@@ -42,7 +42,7 @@ TEST(gradients_are_finite) {
         const qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
         qs_schedule *schedule = lower(&lowering);
         runner run = runner_make(schedule, graph);
-        const double loss = runner_run(&run, graph->classes, QS_UPDATE);
+        const double loss = runner_run(&run, graph->samples.target.classes, QS_UPDATE);
         const float *gradients = runner_buffer(&run, schedule->gradients);
         if (!isfinite(loss)) fail_msg("graph %d: loss %g", (int)number, loss);
         for (int64_t i = 0; i < graph->trained_elements; i++)

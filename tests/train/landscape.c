@@ -142,7 +142,7 @@ static double direct_loss(const bench *here, const qs_graph *graph, const float 
     for (int64_t step = 0; step < BATCHES; step++) {
         assert_ok(qs_sharding_step(&sharding, 0, step, 0, &indices, &samples, &first, &global));
         assert_int_equal(samples, BATCH);
-        const int64_t *extent = set.description.input[0].extent;
+        const int64_t *extent = set.description.samples.input[0].extent;
         const qs_batch pixels = {.input = {images}, .extent = {{extent[0], extent[1]}}, .target = labels};
         assert_ok(qs_batch_fill(&set, NULL, indices, BATCH, &pixels));
         for (int i = 0; i < BATCH; i++)

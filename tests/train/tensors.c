@@ -21,14 +21,14 @@ static int node_add(qs_graph *graph, const char *name, const char *op, int a, in
 
 static qs_graph *net_make(void) {
     qs_graph *graph = NULL;
-    assert_ok(qs_graph_create("net", IN, SIDE, SIDE, &graph));
+    assert_ok(qs_graph_of_images("net", IN, SIDE, SIDE, &graph));
     const int conv1 = node_add(graph, "conv1", "conv2d", 0, -1, CHANNELS, true);
     const int relu1 = node_add(graph, "relu1", "relu", conv1, -1, 0, false);
     const int conv2 = node_add(graph, "conv2", "conv2d", relu1, -1, CHANNELS, false);
     const int sum = node_add(graph, "sum", "add", relu1, conv2, 0, false);
     const int relu2 = node_add(graph, "relu2", "relu", sum, -1, 0, false);
     const int flat = node_add(graph, "flat", "flatten", relu2, -1, 0, false);
-    assert_ok(qs_graph_finish(graph, node_add(graph, "fc", "linear", flat, -1, CLASSES, true)));
+    assert_ok(qs_graph_finish(graph, node_add(graph, "fc", "linear", flat, -1, CLASSES, true), NULL));
     return graph;
 }
 

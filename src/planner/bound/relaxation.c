@@ -63,7 +63,7 @@ static qs_status keepers_find(qs__relaxation *one) {
     const qs_graph *graph = one->graph;
     int *latest = NULL; /* (nodes) keeper of a root that came last */
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *latest, &latest));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         one->saved_next[n] = graph->nodes;
         if (!one->needed[n] || !qs_op_saves(graph->node[n].op, 0)) continue;
         const int root = one->root[graph->node[n].input[0]], before = latest[root];

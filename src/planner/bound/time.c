@@ -187,7 +187,7 @@ static qs_status casts_find(const sweep *one) {
     const int formats = relax->formats;
     const qs_attributes attributes = {.rounding = QS_NEAREST_EVEN, .batched = true};
     QS_TRY(qs_allocate((size_t)(graph->nodes * formats * formats), sizeof *relax->cast_us, &relax->cast_us));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         for (int i = 0; graph->node[n].inputs > 1 && i < graph->node[n].inputs; i++) {
             const int value = graph->node[n].input[i];
             const qs_shape shape = qs_graph_shape(graph, value, relax->candidate->batch[relax->class_index]);
@@ -215,7 +215,7 @@ static qs_status buckets_find(const sweep *one) {
     QS_TRY(qs_allocate((size_t)relax->buckets, sizeof *relax->bucket, &relax->bucket));
     for (int b = 0; b < relax->buckets; b++)
         QS_TRY(infinite((size_t)relax->cells, &relax->bucket[b].until_us));
-    for (int n = 1; n < relax->graph->nodes; n++) {
+    for (int n = relax->graph->samples.inputs; n < relax->graph->nodes; n++) {
         const qs_draft_step *step = NULL;
         const int steps = qs_schedule_draft_steps(one->schedule, 2 * relax->graph->nodes - 1 - n, &step);
         for (int s = 0; s < steps; s++)
@@ -300,7 +300,7 @@ qs_status qs__relax_time(qs__relaxation *relax) {
         highest[n] = qs__candidate_recipe(relax->class_, (int)n, 0);
     lowering.recipe = highest;
     QS_GOTO(qs_schedule_draft_create(&lowering, &one.schedule));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         one.format[n] = -1;
         for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(graph, n); i++)
             relax->readers[graph->node[n].input[i]]++;

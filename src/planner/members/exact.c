@@ -53,7 +53,7 @@ static double omega_of(const exact *one) {
 
 static int operators_of(const exact *one) {
     int count = 0;
-    for (int n = 1; n < one->candidate->graph->nodes; n++)
+    for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++)
         count += qs__is_adjustable(one->candidate, n);
     return count * one->classes;
 }

@@ -4,7 +4,7 @@
 #include "../assign.h"
 
 static void mark(qs__assignment *one) {
-    for (int n = 1; n < one->candidate->graph->nodes; n++) {
+    for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++) {
         if (!qs__is_adjustable(one->candidate, n)) continue;
         qs__lower_output(one, one->candidate->graph->node[n].input[0], QS__VALUE);
         qs__lower_parameters(one, n);

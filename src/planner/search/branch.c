@@ -42,7 +42,7 @@ static double spread(const branch *one, int node) {
 static bool operators_list(branch *one) {
     const qs_candidate *candidate = one->all->candidate;
     one->operators = 0;
-    for (int n = 1; n < candidate->graph->nodes; n++) {
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++) {
         if (!qs__is_free(candidate, one->class_index, n)) continue;
         if (one->operators == MOST_OPERATORS) return false;
         int i = one->operators++;

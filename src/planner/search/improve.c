@@ -67,7 +67,7 @@ static qs_status move_measure(improvement *one, move wanted) {
 static qs_status singles_measure(improvement *one) {
     const qs_candidate *candidate = one->all->candidate;
     const qs_candidate_class *class_ = &candidate->class_[one->class_index];
-    for (int n = 1; n < candidate->graph->nodes; n++)
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++)
         for (int r = 0; qs__is_free(candidate, one->class_index, n) && r < class_->recipes; r++)
             if (r != class_->choice[n]) QS_TRY(move_measure(one, (move){.changes = 1, .node = {n}, .recipe = {r}}));
     one->singles = one->moves;
@@ -102,7 +102,7 @@ static int sources_find(const improvement *one, int node, int *out, int count) {
 
 static qs_status pairs_measure(improvement *one) {
     const qs_candidate *candidate = one->all->candidate;
-    for (int n = 1; n < candidate->graph->nodes; n++) {
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++) {
         int source[NEIGHBOURS] = {0};
         if (!qs__is_free(candidate, one->class_index, n)) continue;
         const int sources = sources_find(one, n, source, 0);

@@ -36,7 +36,7 @@ static qs_status recipe_bytes(initial *one, int recipe, qs_node_summary *summary
         compute->kind == QS_KIND_INTEGER ? qs_class_half(&one->candidate->cluster->class_[one->class_index]) : compute;
     int owner = -1;
     QS_TRY(qs_graph_summarize(graph, one->candidate->batch[one->class_index], compute, storage, summary));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (qs__is_adjustable(one->candidate, n)) owner = n;
         if (owner > 0) one->bytes[owner * one->class_->recipes + recipe] += (double)summary[n].saved_bytes;
     }

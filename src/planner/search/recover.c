@@ -53,7 +53,7 @@ static heap_entry heap_pop(heap *one) {
 static qs_status class_recover(qs__allocation *one, int c, bool paper, heap *queue, int *raised) {
     const qs_candidate_class *class_ = &one->candidate->class_[c];
     *raised = 0;
-    for (int n = 1; n < one->candidate->graph->nodes; n++)
+    for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++)
         if (qs__is_free(one->candidate, c, n)) heap_push(class_, queue, n, qs__candidate_next(class_, n, class_->choice[n]));
     while (queue->count > 0) {
         const heap_entry entry = heap_pop(queue);
@@ -99,7 +99,7 @@ qs_status qs__descend(qs__allocation *one, int class_index) {
     const qs_candidate_class *class_ = &candidate->class_[class_index];
     if (!qs__class_is_lowered(candidate, class_index)) return QS_OK;
     double alone_us = qs__search_alone_us(one->search, class_index);
-    for (int n = 1; n < candidate->graph->nodes; n++)
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++)
         for (int r = 0; qs__is_free(candidate, class_index, n) && r < class_->recipes; r++) {
             if (r == class_->choice[n] || isinf(class_->omega[n * class_->recipes + r])) continue;
             const qs_status status = qs__search_set(one->search, class_index, n, r);

@@ -115,7 +115,7 @@ static qs_status pace_make(qs__search *one) {
 
 static qs_status mapper_move(const qs_candidate *candidate, int c, qs_cost_mapper *mapper) {
     const qs_candidate_class *one = &candidate->class_[c];
-    for (int n = 1; n < candidate->graph->nodes; n++) {
+    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++) {
         if (!qs__is_adjustable(candidate, n)) continue;
         const qs_recipe *wanted = qs__candidate_recipe(one, n, one->choice[n]),
                         *present = qs_schedule_draft_recipe(qs_cost_mapper_draft(mapper), n);
@@ -240,7 +240,7 @@ static qs_status class_walk(qs__search *one, int c, const int *choice, int *miss
     const int *present = one->candidate->class_[c].choice;
     for (int before = INT32_MAX;; before = *missing) {
         *missing = 0;
-        for (int n = 1; n < one->candidate->graph->nodes; n++) {
+        for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++) {
             if (present[n] == choice[n]) continue;
             const qs_status status = qs__search_set(one, c, n, choice[n]);
             if (status != QS_OK && status != QS_MISMATCH) return status;

@@ -102,7 +102,7 @@ static qs_status model_start(qs__probe *probe) {
     float *statistics = NULL;
     QS_TRY(qs_recipe_builtin("fp32", &probe->fp32));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *probe->recipe, &probe->recipe));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind == QS_ADJUSTABLE) probe->recipe[n] = &probe->fp32;
         if (graph->node[n].op->training_only) graph->node[n].attributes.probability = 0;
     }

@@ -87,7 +87,7 @@ static void tensor_keep(const double *sum, const double *extremum, int ranks, in
 static qs_status iteration_read(const collection *one) {
     const qs_graph *graph = one->setting->graph;
     int at = 0;
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         for (int which = 0; which < TENSORS; which++, at++) {
             const int buffer = one->schedule->statistics_buffer[n * TENSORS + which];
@@ -164,7 +164,7 @@ static qs_status operators_create(collection *one) {
     const qs_graph *graph = one->setting->graph;
     qs_statistics *out = one->out;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         qs_operator_statistics *operator_ = &out->operator_[out->operators];
         QS_TRY(qs_operator_statistics_create(out->iterations, operator_));
@@ -187,7 +187,7 @@ static qs_status collection_start(collection *one) {
     const qs_recipe **recipe = NULL;
     QS_TRY(operators_create(one));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof(const qs_recipe *), &recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = &setting->recipe[0]; /* fp32 */
     const qs_lowering lowering = {.graph = graph,
                                   .batch = one->batch,

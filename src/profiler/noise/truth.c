@@ -112,7 +112,7 @@ static void progress_tell(const measurement *one, double fraction, const char *w
 static qs_status rows_measure(measurement *one) {
     const qs_graph *graph = one->probe.graph;
     const int all = one->adjustable * one->recipes;
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         for (int r = 0; r < one->recipes; r++) {
             progress_tell(one, (double)one->out->rows / all, graph->node[n].name);
@@ -171,7 +171,7 @@ static qs_status measure(measurement *one, qs_device *device) {
     progress_tell(one, 0, "warm-up");
     QS_TRY(qs__probe_start(options->job, qs_class_half(options->class_), options->data_folder, options->warm_up, device, &one->probe));
     const qs_graph *graph = one->probe.graph;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         one->adjustable += graph->node[n].op->kind == QS_ADJUSTABLE;
     one->elements = graph->trained_elements;
     one->out->batch = one->probe.batch;

@@ -112,7 +112,7 @@ qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs
     int32_t *labels = NULL;
     QS_TRY(qs_allocate((size_t)schedule->batch, sizeof *labels, &labels));
     for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % graph->classes);
+        labels[i] = (int32_t)(i % graph->samples.target.classes);
     status = qs_executor_write(executor, schedule->labels, 0, (size_t)schedule->batch * sizeof *labels, labels);
     free(labels);
     return status;

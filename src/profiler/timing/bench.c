@@ -151,7 +151,7 @@ static const qs_format *storage_of(const qs_recipe *recipe, const qs_device *dev
 
 static qs_status schedule_make(bench *one) {
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
-    for (int n = 1; n < one->graph->nodes; n++)
+    for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE) one->recipes[n] = &one->recipe;
     const qs_lowering lowering = {.graph = one->graph,
                                   .batch = one->job.batch,

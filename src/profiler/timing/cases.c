@@ -98,7 +98,7 @@ qs_status qs__mix_lower(const qs__setting *setting, qs__cases *cases, const unsi
     qs_tensor_table tensors = {0};
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *recipe, &recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) recipe[n] = &setting->recipe[choice[n]];
     if (choice[APART]) {
         QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *tensors.value, &tensors.value));
@@ -166,7 +166,7 @@ qs_status qs__mixes_list(const qs__setting *setting, qs__cases *cases, qs__mixes
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)graph->nodes, 1, &choice));
     for (int r = 0; r < setting->recipes; r++) {
-        for (int n = 1; n < graph->nodes; n++)
+        for (int n = graph->samples.inputs; n < graph->nodes; n++)
             if (graph->node[n].op->kind == QS_ADJUSTABLE) choice[n] = (unsigned char)r;
         QS_GOTO(qs_fail_within(mix_add(setting, cases, choice, out), "recipe %s", setting->recipe[r].name));
     }

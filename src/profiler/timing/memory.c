@@ -121,7 +121,7 @@ static qs_status program_lower(const qs__setting *setting, const qs_recipe *reci
     watched_lookup watched = {setting->device, memory, NULL};
     if (!evaluates) QS_TRY(qs_memory_reserve(setting->device, 64, &watched.nowhere));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->bound, &out->bound));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) out->bound[n] = recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = setting->job->batch,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* data: sets of samples, exact sharding, batches.
  *
- * A sample has one or more inputs and one target; a set says in its description what they are: type and extents of each input, whether
- * its length varies, what kind of target, and the unit in which people count its samples (images, tokens). Sets are found by name
+ * A sample has one or more inputs and one target; a set says in its description what they are (samples.h). Sets are found by name
  * (datasets.def): mnist, fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is
  * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; and a program makes a set of
  * arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place and rule; nothing is ever half loaded.
@@ -13,59 +12,20 @@
 #define QSYNC_DATA_H
 
 #include "qsync/base.h"
+#include "qsync/samples.h"
 
 /* ---- What samples are -------------------------------------------------------------------------------------------------------------- */
 
-enum { QS_DATA_MOST_INPUTS = 4, QS_DATA_MOST_RANK = 4, QS_DATA_MOST_CHANNELS = 4 };
-
-/* How a set stores the values of an input. Batches hold bytes as normalised fp32, the others as they are. */
-typedef enum qs_data_type { QS_DATA_U8, QS_DATA_I32, QS_DATA_F32 } qs_data_type;
-
-/* One tensor that every sample has. */
-typedef struct qs_data_input {
-    char name[32];
-    qs_data_type type;
-    int rank;                          /* 1 .. QS_DATA_MOST_RANK */
-    int64_t extent[QS_DATA_MOST_RANK]; /* of one sample; images are QS_DATA_U8 of rank 3: height, width, channels */
-    bool varies;                       /* the first extent is a bound: samples may be shorter, the set's `length` says by how much */
-    int32_t padding;                   /* of QS_DATA_I32: the value behind the end of a shorter sample */
-} qs_data_input;
-
-typedef enum qs_target_kind {
-    QS_TARGET_CLASS,              /* one class */
-    QS_TARGET_CLASS_PER_POSITION, /* a class for each of `extent` positions, `ignored` where none counts */
-    QS_TARGET_SPAN,               /* first and last of `extent` positions */
-    QS_TARGET_REAL,               /* `extent` real numbers */
-} qs_target_kind;
-
-typedef struct qs_data_target {
-    qs_target_kind kind;
-    int64_t classes; /* of the two kinds with classes: 0 .. classes - 1 */
-    int64_t extent;  /* positions or numbers; 1 for QS_TARGET_CLASS */
-    int32_t
-        ignored; /* of QS_TARGET_CLASS_PER_POSITION: a value that is no class, -1 for instance; positions behind a sample's end get it */
-} qs_data_target;
+enum { QS_DATA_MOST_CHANNELS = 4 };
 
 typedef struct qs_data_description {
     char name[64];
-    char unit[16]; /* plural, for texts: "images", "tokens" */
-    int inputs;
-    qs_data_input input[QS_DATA_MOST_INPUTS];
-    qs_data_target target;
+    qs_samples samples;
     /* Of images: normalisation, (byte / 255 - mean) / deviation per channel, constants taken from the training part; and whether a
      * horizontal flip keeps the label. */
     float mean[QS_DATA_MOST_CHANNELS], deviation[QS_DATA_MOST_CHANNELS];
     bool flips;
 } qs_data_description;
-
-/* A name that stands for one sort of input: images of one size, channels last. */
-QS_API qs_data_input qs_data_image(int64_t height, int64_t width, int64_t channels);
-/* Numbers that a sample's target takes in memory: i32, or fp32 for QS_TARGET_REAL. */
-QS_API int64_t qs_target_values(const qs_data_target *target);
-/* Checks that a model whose inputs and target are `model` can be fed from the set: as many inputs of the same types; images of the same
- * channels and no larger (smaller ones are centred in zero padding), other inputs no longer and equal beyond the first extent; a target of
- * the same kind, with at least as many classes or positions, with just as many numbers. QS_MISMATCH says which figure is wrong. */
-QS_API qs_status qs_data_fit(const qs_data_description *set, const qs_data_description *model);
 
 /* ---- Sets --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -75,9 +35,9 @@ typedef enum qs_part { QS_PART_TRAINING, QS_PART_TEST } qs_part;
 typedef struct qs_dataset {
     qs_data_description description;
     int64_t count;
-    void *input[QS_DATA_MOST_INPUTS]; /* (count, extents) of the input's type; NULL where samples are decoded as they are read */
-    int32_t *length;                  /* (count) values along the first extent of inputs that vary; NULL where none does */
-    void *target;                     /* (count, qs_target_values) int32_t, or float for QS_TARGET_REAL */
+    void *input[QS_SAMPLES_MOST_INPUTS]; /* (count, extents) of the input's type; NULL where samples are decoded as they are read */
+    int32_t *length;                     /* (count) values along the first extent of inputs that vary; NULL where none does */
+    void *target;                        /* (count, qs_target_values) int32_t, or float for QS_TARGET_REAL */
     qs_part part;
     struct qs__image_files *files; /* of "folder:PATH" */
 } qs_dataset;
@@ -143,15 +103,15 @@ QS_API qs_augmentation qs_augmentation_standard(const qs_dataset *dataset, bool 
 
 /* Host memory that a batch is written to. */
 typedef struct qs_batch {
-    void *input[QS_DATA_MOST_INPUTS];                       /* (count, extents) fp32 or int32_t; images fp32, channels last */
-    int64_t extent[QS_DATA_MOST_INPUTS][QS_DATA_MOST_RANK]; /* of one sample as the model takes it: at least the set's */
-    int32_t *length;                                        /* (count), or NULL where nobody asks */
-    void *target;                                           /* (count, values) int32_t, or float for QS_TARGET_REAL */
-    int64_t positions;                                      /* of QS_TARGET_CLASS_PER_POSITION: as the model has them, at least the set's */
+    void *input[QS_SAMPLES_MOST_INPUTS];                          /* (count, extents) fp32 or int32_t; images fp32, channels last */
+    int64_t extent[QS_SAMPLES_MOST_INPUTS][QS_SAMPLES_MOST_RANK]; /* of one sample as the model takes it: at least the set's */
+    int32_t *length;                                              /* (count), or NULL where nobody asks */
+    void *target;                                                 /* (count, values) int32_t, or float for QS_TARGET_REAL */
+    int64_t positions; /* of QS_TARGET_CLASS_PER_POSITION: as the model has them, at least the set's */
 } qs_batch;
 /* Writes samples `indices` (count of them), on the threads of the pool. Images: normalised; where they are smaller than the batch's
  * extent they are centred in zero (mean) padding. Other inputs: copied; behind a shorter sample stands the input's padding (0 for fp32).
- * A set that qs_data_fit refuses must not come here. QS_BAD_FILE names an image that cannot be decoded. */
+ * A set that qs_samples_fit refuses must not come here. QS_BAD_FILE names an image that cannot be decoded. */
 QS_API qs_status qs_batch_fill(const qs_dataset *dataset, const qs_augmentation *augmentation, const int64_t *indices, int64_t count,
                                const qs_batch *batch);
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph: the model as a DAG of operators, and the built-in models (models.def).
  *
- * Node 0 is the input (op NULL). Nodes stand in topological order; the last one is the loss. Shapes hold batch size 1 on axis N: lowering
- * binds the batch. Parameters are listed in node order and lie in that order in flat fp32 buffers, each start aligned to 16 elements. */
+ * The first nodes are the inputs (op NULL), one for each of `samples`. Nodes stand in topological order; the last one is the loss. Shapes
+ * hold batch size 1 on axis N: lowering binds the batch. Parameters are listed in node order and lie in that order in flat fp32 buffers,
+ * each start aligned to 16 elements. */
 #ifndef QSYNC_GRAPH_H
 #define QSYNC_GRAPH_H
 
 #include "qsync/op.h"
+#include "qsync/samples.h"
 
 #define QS_MAX_INPUTS 4
 
 typedef struct qs_node {
     char name[64];   /* "stage1.block0.conv1" */
-    const qs_op *op; /* NULL for the input */
+    const qs_op *op; /* NULL for inputs */
     qs_attributes attributes;
     int inputs;
     int input[QS_MAX_INPUTS]; /* node indices, all smaller than this one's */
@@ -39,22 +41,27 @@ typedef struct qs_graph {
     int parameters;
     qs_parameter *parameter;
     int64_t trained_elements, statistics_elements; /* sizes of the flat buffers, alignment included */
-    int classes;                                   /* 0 until qs_graph_finish */
+    qs_samples samples;                            /* what it takes and learns; the target is empty until qs_graph_finish */
     size_t node_capacity, parameter_capacity;      /* of the arrays above, while building */
 } qs_graph;
 
 /* ---- Building ------------------------------------------------------------------------------------------------------------ */
 
-/* Starts a graph with an input of (channels, height, width), or (features) when height and width are 0. */
-QS_API qs_status qs_graph_create(const char *name, int channels, int height, int width, qs_graph **out);
+/* Starts a graph with its inputs, called `unit` in texts ("images"): nodes 0 .. inputs - 1, of the inputs' names. Extents (height, width,
+ * channels) make a node of shape (1, channels, height, width), (length, features) one of (1, features, length), (length) one of
+ * (1, length). A first extent that varies is bound to its maximum. QS_USAGE names an input that no node can be. */
+QS_API qs_status qs_graph_create(const char *name, const char *unit, int inputs, const qs_input *input, qs_graph **out);
+/* The same for one image, or vector of `channels` fp32 features where height and width are 0, called "input". */
+QS_API qs_status qs_graph_of_images(const char *name, int channels, int height, int width, qs_graph **out);
 QS_API void qs_graph_release(qs_graph *graph);
 /* Appends a node: one generic call for all operators. attributes NULL: the operator's defaults. `outputs` = output channels or features
  * of conv2d, linear and slice (else 0), `bias` wants one. *node receives its index. QS_USAGE with node name and figures on impossible
  * shapes; the graph then is as it was. */
 QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                               const int *input, int64_t outputs, bool bias, int *node);
-/* Ends the graph with its loss on `input`; fills consumers, checks that every node reaches the loss. */
-QS_API qs_status qs_graph_finish(qs_graph *graph, int input);
+/* Ends the graph with its loss on `input`; fills consumers, checks that every node reaches the loss. target NULL: one of as many classes
+ * as `input` has columns; another number of classes is QS_USAGE, a target that no operator is the loss of QS_UNSUPPORTED. */
+QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------------- */
 

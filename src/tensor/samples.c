@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What samples are: descriptions, and whether a model can be fed from a set. */
-#include "qsync/data.h"
+/* What samples are, and whether a model can be fed from a set. */
+#include "qsync/samples.h"
 
-qs_data_input qs_data_image(int64_t height, int64_t width, int64_t channels) {
-    return (qs_data_input){.name = "image", .type = QS_DATA_U8, .rank = 3, .extent = {height, width, channels}};
+qs_input qs_input_image(int64_t height, int64_t width, int64_t channels) {
+    return (qs_input){.name = "image", .type = QS_INPUT_U8, .rank = 3, .extent = {height, width, channels}};
 }
 
-int64_t qs_target_values(const qs_data_target *target) {
+int64_t qs_target_values(const qs_target *target) {
     return target->kind == QS_TARGET_SPAN ? 2 : target->extent;
 }
 
-static bool is_image(const qs_data_input *input) {
-    return input->type == QS_DATA_U8 && input->rank == 3;
+bool qs_input_is_image(const qs_input *input) {
+    return input->type == QS_INPUT_U8 && input->rank == 3;
 }
 
-static qs_status input_fit(const char *set, const qs_data_input *has, const qs_data_input *model) {
+static qs_status input_fit(const char *set, const qs_input *has, const qs_input *model) {
     static const char *const type_names[] = {"bytes", "32-bit integers", "32-bit floats"};
     if (has->type != model->type || has->rank != model->rank)
         return qs_fail(QS_MISMATCH, "the model's input %s takes %s of rank %d, %s has %s of rank %d", model->name, type_names[model->type],
                        model->rank, set, type_names[has->type], has->rank);
-    if (!is_image(has)) {
+    if (!qs_input_is_image(has)) {
         for (int i = 0; i < has->rank; i++)
             if (i == 0 ? model->extent[0] < has->extent[0] : model->extent[i] != has->extent[i])
                 return qs_fail(QS_MISMATCH, "the model's input %s takes %lld values along axis %d, samples of %s have %lld", model->name,
@@ -35,21 +35,20 @@ static qs_status input_fit(const char *set, const qs_data_input *has, const qs_d
     return QS_OK;
 }
 
-qs_status qs_data_fit(const qs_data_description *set, const qs_data_description *model) {
+qs_status qs_samples_fit(const char *name, const qs_samples *set, const qs_samples *model) {
     static const char *const kind_names[] = {"a class", "a class per position", "a span", "real numbers"};
-    const qs_data_target *has = &set->target, *wanted = &model->target;
+    const qs_target *has = &set->target, *wanted = &model->target;
     if (set->inputs != model->inputs)
-        return qs_fail(QS_MISMATCH, "the model takes %d inputs, samples of %s have %d", model->inputs, set->name, set->inputs);
+        return qs_fail(QS_MISMATCH, "the model takes %d inputs, samples of %s have %d", model->inputs, name, set->inputs);
     for (int i = 0; i < set->inputs; i++)
-        QS_TRY(input_fit(set->name, &set->input[i], &model->input[i]));
+        QS_TRY(input_fit(name, &set->input[i], &model->input[i]));
     if (has->kind != wanted->kind)
-        return qs_fail(QS_MISMATCH, "the model learns %s, the target of %s is %s", kind_names[wanted->kind], set->name,
-                       kind_names[has->kind]);
+        return qs_fail(QS_MISMATCH, "the model learns %s, the target of %s is %s", kind_names[wanted->kind], name, kind_names[has->kind]);
     if (wanted->classes < has->classes)
-        return qs_fail(QS_MISMATCH, "the model tells %lld classes apart, %s has %lld", (long long)wanted->classes, set->name,
+        return qs_fail(QS_MISMATCH, "the model tells %lld classes apart, %s has %lld", (long long)wanted->classes, name,
                        (long long)has->classes);
     if (has->kind == QS_TARGET_REAL ? wanted->extent != has->extent : wanted->extent < has->extent)
         return qs_fail(QS_MISMATCH, "the model's target has %lld %s, that of %s %lld", (long long)wanted->extent,
-                       has->kind == QS_TARGET_REAL ? "numbers" : "positions", set->name, (long long)has->extent);
+                       has->kind == QS_TARGET_REAL ? "numbers" : "positions", name, (long long)has->extent);
     return QS_OK;
 }
