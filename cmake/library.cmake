@@ -45,6 +45,10 @@ endif()
 configure_file(cmake/qsync.pc.in qsync.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/qsync.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# The child process of the device far, beside the programs that open it.
+add_executable(qsync-far src/far/main.c)
+target_link_libraries(qsync-far PRIVATE qs_device qs_flags ${QS_LIB_LIST})
+
 # The programs see every room and are seen by none: qsync (src/cli) and qsync-bench (src/bench, not installed) on what both share (src/program).
 list(TRANSFORM QS_ROOM_LIST PREPEND qs_ OUTPUT_VARIABLE rooms)
 file(GLOB sources CONFIGURE_DEPENDS src/program/*.c)
@@ -58,6 +62,6 @@ add_executable(qsync-bench ${sources})
 foreach(program IN ITEMS qsync qsync-bench)
   target_link_libraries(${program} PRIVATE qsync_program ${rooms} qs_flags ${QS_LIB_LIST})
 endforeach()
-install(TARGETS qsync RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS qsync qsync-far RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/walls.txt CONTENT "${walls}")

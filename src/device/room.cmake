@@ -17,7 +17,7 @@ foreach(device IN LISTS QS_DEVICES)
   string(TOUPPER ${device} upper)
   target_compile_definitions(qs_device_options INTERFACE QS_WITH_${upper})
 endforeach()
-set(QS_DEVICE_LIBS qs_device_options)
+set(QS_DEVICE_LIBS qs_device_options Threads::Threads)
 if(QS_WITH_CPU)
   # The bridge to oneDNN: the file for the version that was found, or that of builds without.
   list(FILTER QS_DEVICE_SOURCES EXCLUDE REGEX "/library/(library|none|v[0-9]+)[.]c$")

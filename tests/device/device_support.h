@@ -20,7 +20,8 @@ enum { CEILINGS = COUNT_OF(ceilings) };
 
 static inline qs_device *open_device(const char *backend, const char *isa, int threads, double speed) {
     qs_device *device = NULL;
-    assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = threads, .isa = isa, .speed = speed}, &device));
+    const qs_device_options options = device_options(backend, isa, threads, speed);
+    assert_ok(qs_device_open(&options, &device));
     return device;
 }
 

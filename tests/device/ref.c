@@ -29,7 +29,7 @@ TEST(test_describe) {
     qs_device_info info;
     qs_device *device = open_device("ref", NULL, 2, 0.5);
     qs_device_describe(device, &info);
-    assert_string_equal(info.backend, "ref");
+    assert_string_equal(info.backend, device_options("ref", NULL, 2, 0.5).backend);
     assert_string_equal(info.formats[0], "fp32");
     assert_int_equal(info.threads, 2);
     assert_true(info.speed == 0.5);

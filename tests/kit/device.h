@@ -13,6 +13,23 @@ static inline bool backend_exists(const char *backend) {
     return false;
 }
 
+/* A device of a test. With QSYNC_TEST_DEVICE=far it is one whose child process runs the backend that was asked for: the same bits, in
+ * memory that this process does not see. */
+static inline qs_device_options device_options(const char *backend, const char *isa, int threads, double speed) {
+    const char *far = getenv("QSYNC_TEST_DEVICE");
+    qs_device_options options = {.backend = backend, .isa = isa, .threads = threads, .speed = speed};
+    if (far && strcmp(far, "far") == 0) {
+        options.backend = "far";
+        options.far = (qs_far_options){.runs = backend, .bytes_per_second = 4e9, .latency_us = 20};
+    }
+    return options;
+}
+
+/* Whether devices of tests keep their memory in another process. */
+static inline bool memory_is_elsewhere(void) {
+    return strcmp(device_options("ref", NULL, 1, 1).backend, "far") == 0;
+}
+
 /* cpu, or ref in builds without it. */
 static inline const char *fast_backend(void) {
     return backend_exists("cpu") ? "cpu" : "ref";

@@ -31,7 +31,8 @@ static inline void bench_open(bench *b, const char *cluster, const char *backend
     assert_ok(qs_comm_open(cluster ? NULL : "self", &b->comm));
     assert_ok(cluster ? qs_cluster_parse(cluster, "test", &b->cluster) : qs_cluster_single(backend, 1, &b->cluster));
     const qs_class *one = &b->cluster.class_[qs_cluster_class_of(&b->cluster, qs_comm_rank(b->comm))];
-    assert_ok(qs_device_open(&(qs_device_options){.backend = one->backend, .threads = 1, .isa = "all", .speed = one->speed}, &b->device));
+    const qs_device_options options = device_options(one->backend, "all", 1, one->speed);
+    assert_ok(qs_device_open(&options, &b->device));
     job_fill(&b->job, model, batch);
     b->job.augmentation = true;
     qs_profile_options_default(&b->options);

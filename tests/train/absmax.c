@@ -80,7 +80,8 @@ static void device_check(const char *backend, const char *model, int threads, in
     if (!backend_exists(backend)) skip();
     bench_open(&here, backend, "self", model, batch);
     assert_ok(qs_job_model(&here.job, &graph));
-    assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = threads, .speed = 1}, &device));
+    const qs_device_options options = device_options(backend, NULL, threads, 1);
+    assert_ok(qs_device_open(&options, &device));
     step_watch(&here, graph, device, "int8:tensor");
     qs_device_close(device);
     qs_graph_release(graph);

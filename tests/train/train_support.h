@@ -26,7 +26,8 @@ static inline void bench_open(bench *out, const char *backend, const char *comm_
     assert_ok(qs_comm_open(comm_name, &out->comm));
     assert_ok(qs_cluster_single(backend, 1, &out->cluster));
     out->cluster.class_[0].count = qs_comm_size(out->comm);
-    assert_ok(qs_device_open(&(qs_device_options){.backend = backend, .threads = 1, .speed = 1}, &out->device));
+    const qs_device_options options = device_options(backend, NULL, 1, 1);
+    assert_ok(qs_device_open(&options, &out->device));
     folder_make(out->folder);
     out->options = (qs_train_options){.job = &out->job, .cluster = &out->cluster, .training_limit = 256, .test_limit = 64};
 }

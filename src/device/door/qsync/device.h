@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device: who runs cases. One folder per backend (devices.def): `ref` runs the reference kernels, `cpu` runs oneDNN and our own kernels.
+/* device: who runs cases. One folder per backend (devices.def): `ref` runs the reference kernels, `cpu` runs oneDNN and our own kernels,
+ * `far` one of these in a process with memory of its own.
  *
  * Life of a kernel: facts (can this device run the case, with which kernel, how much scratch) -> prepare (bind to locations in the device's
  * memory, create primitives) -> run, many times, in a queue of the device. Only run is in the training step; it allocates nothing. Memory
@@ -21,13 +22,22 @@
 
 #include "qsync/op.h"
 
+/* Of the backend far alone (qsync/far.h). Zeros: copies take what they take, and there is as much memory as the machine has. */
+typedef struct qs_far_options {
+    const char *runs;        /* the backend that computes: "cpu", "ref"; NULL: cpu where it is built, else ref */
+    double bytes_per_second; /* of copies between host and device */
+    double latency_us;       /* of each of them, at most 1e6 */
+    int64_t memory_bytes;    /* all that can be reserved */
+} qs_far_options;
+
 typedef struct qs_device_options {
-    const char *backend; /* "cpu", "ref" */
+    const char *backend; /* "cpu", "ref", "far" */
     int threads;         /* >= 1 */
     const char *isa;     /* ceiling: "all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
     const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
                             are better: to compare them. "integer" and "gathered" are the two ways to multiply shift groups */
+    qs_far_options far;
 } qs_device_options;
 
 typedef struct qs_device qs_device;
