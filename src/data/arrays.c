@@ -47,6 +47,20 @@ static qs_status description_check(const qs_data_description *is) {
     return QS_OK;
 }
 
+/* Integers within their bound, padding included. */
+static qs_status integers_check(const qs_data_description *is, const qs_input *input, int64_t count, const int32_t *value) {
+    const int64_t values = sample_values(input);
+    if (input->type != QS_INPUT_I32 || input->bound == 0) return QS_OK;
+    if (input->varies && (input->padding < 0 || input->padding >= input->bound))
+        return qs_fail(QS_USAGE, "data set %s: input %s is padded with %d, must be 0 to %lld", is->name, input->name, input->padding,
+                       (long long)input->bound - 1);
+    for (int64_t i = 0; i < count * values; i++)
+        if (value[i] < 0 || value[i] >= input->bound)
+            return qs_fail(QS_USAGE, "data set %s: input %s of sample %lld holds %d, must be 0 to %lld", is->name, input->name,
+                           (long long)(i / values), value[i], (long long)input->bound - 1);
+    return QS_OK;
+}
+
 static qs_status lengths_check(const qs_data_description *is, int64_t count, const int32_t *length) {
     for (int i = 0; i < is->samples.inputs; i++) {
         if (!is->samples.input[i].varies) continue;
@@ -64,8 +78,8 @@ static qs_status targets_check(const qs_data_description *is, int64_t count, con
     if (target->kind == QS_TARGET_REAL) return QS_OK;
     const int64_t values = qs_target_values(target), end = target->kind == QS_TARGET_SPAN ? target->extent : target->classes;
     for (int64_t i = 0; i < count * values; i++) {
-        if (value[i] >= 0 && value[i] < end) continue;
         if (target->kind == QS_TARGET_CLASS_PER_POSITION && value[i] == target->ignored) continue;
+        if (value[i] >= 0 && value[i] < end) continue;
         return qs_fail(QS_USAGE, "data set %s: target of sample %lld is %d, must be 0 to %lld", is->name, (long long)(i / values), value[i],
                        (long long)end - 1);
     }
@@ -86,6 +100,8 @@ qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t c
     QS_TRY(description_check(description));
     QS_TRY(lengths_check(description, count, length));
     QS_TRY(targets_check(description, count, target));
+    for (int i = 0; i < description->samples.inputs; i++)
+        QS_TRY(integers_check(description, &description->samples.input[i], count, input[i]));
     for (int i = 0; i < description->samples.inputs; i++) {
         const qs_input *one = &description->samples.input[i];
         QS_GOTO(array_copy(input[i], (size_t)count, (size_t)sample_values(one) * type_bytes(one->type), &set.input[i]));

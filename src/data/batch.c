@@ -137,8 +137,10 @@ static void target_write(const batch_job *job, int64_t index, int64_t place) {
     const int64_t frame = positions ? job->batch->positions : values;
     int64_t rows = values;
     if (positions && job->dataset->length && job->dataset->length[index] < rows) rows = job->dataset->length[index];
-    rows_copy((const uint32_t *)job->dataset->target + index * values, rows, 1, frame, (uint32_t)target->ignored,
-              (uint32_t *)job->batch->target + place * frame);
+    int32_t *to = (int32_t *)job->batch->target + place * frame;
+    rows_copy((const uint32_t *)job->dataset->target + index * values, rows, 1, frame, (uint32_t)job->batch->ignored, (uint32_t *)to);
+    for (int64_t i = 0; positions && target->ignored != job->batch->ignored && i < rows; i++)
+        if (to[i] == target->ignored) to[i] = job->batch->ignored;
 }
 
 /* ---- The batch ----------------------------------------------------------------------------------------------------------------- */

@@ -190,6 +190,20 @@ void qs_dataset_release(qs_dataset *dataset) {
     *dataset = (qs_dataset){0};
 }
 
+int64_t qs_dataset_counted(const qs_dataset *dataset, const int64_t *indices, int64_t count) {
+    const qs_target *target = &dataset->description.samples.target;
+    int64_t counted = 0;
+    if (target->kind != QS_TARGET_CLASS_PER_POSITION) return count;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t *label = (const int32_t *)dataset->target + indices[i] * target->extent;
+        const int64_t length =
+            dataset->length && dataset->length[indices[i]] < target->extent ? dataset->length[indices[i]] : target->extent;
+        for (int64_t k = 0; k < length; k++)
+            counted += label[k] != target->ignored;
+    }
+    return counted;
+}
+
 uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed) {
     if (dataset->count == 0) return seed;
     return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.samples.target)) * sizeof(int32_t),

@@ -137,7 +137,8 @@ bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_opera
         *out = one->op->beside(one->op, operand->role, out);
         return true;
     case QS_FROM_TARGET:
-        *out = qs_shape_of(1, batch);
+        *out = qs_shape_of(2, batch, qs_target_values(&graph->samples.target));
+        if (graph->samples.target.kind == QS_TARGET_CLASS) *out = qs_shape_of(1, batch);
         return true;
     case QS_TO_LOSS:
         *out = qs_shape_of(1, (int64_t)2);

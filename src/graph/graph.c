@@ -92,6 +92,29 @@ static qs_status check_inputs(const qs_graph *graph, const qs_op *op, int inputs
     return QS_OK;
 }
 
+static bool reads_ids(const qs_op *op, int input) {
+    const qs_pass *forward = qs_op_pass(op, "forward");
+    const int at = qs_pass_position(forward, QS_IDS);
+    return at >= 0 && forward->operand[at].of == input;
+}
+
+/* Integers are ids: they go from an input of the model to who looks up rows by them, and nowhere else; each is the number of a row. */
+static qs_status check_ids(const qs_graph *graph, const qs_node *node) {
+    for (int i = 0; i < node->inputs; i++) {
+        const qs_node *from = &graph->node[node->input[i]];
+        const qs_input *input = from->op ? NULL : &graph->samples.input[node->input[i]];
+        const bool integers = input && input->type == QS_INPUT_I32;
+        if (integers != reads_ids(node->op, i))
+            return qs_fail(QS_USAGE,
+                           integers ? "%s does not read integers, and \"%s\" holds some" : "%s reads integers, and \"%s\" holds none",
+                           node->op->name, from->name);
+        if (integers && (double)input->bound > node->attributes.vocabulary)
+            return qs_fail(QS_USAGE, "%s has %.0f rows, and the integers of \"%s\" are 0 to %lld", node->op->name,
+                           node->attributes.vocabulary, from->name, (long long)input->bound - 1);
+    }
+    return QS_OK;
+}
+
 /* Offset of the next array behind `used` elements, *used moved behind it. */
 static qs_status place(int64_t *used, const qs_shape *shape, int64_t *offset) {
     int64_t count = align(qs_shape_count(shape));
@@ -146,10 +169,14 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     QS_TRY(check_inputs(graph, node->op, node->inputs, input));
     memcpy(node->input, input, (size_t)node->inputs * sizeof *input);
     qs_attributes_complete(node->op, &node->attributes);
+    QS_TRY(check_ids(graph, node));
     QS_TRY(infer(graph, node, outputs, bias, rules, &count));
     QS_TRY(qs_grow(&graph->node, &graph->node_capacity, (size_t)graph->nodes + 1, sizeof *node));
     QS_TRY(add_parameters(graph, node, rules, count));
     graph->node[graph->nodes++] = *node;
+    for (int i = 0; i < node->inputs; i++)
+        if (reads_ids(node->op, i) && graph->samples.input[input[i]].bound == 0)
+            graph->samples.input[input[i]].bound = (int64_t)node->attributes.vocabulary;
     return QS_OK;
 }
 
@@ -205,26 +232,46 @@ static void set_last_gain(qs_graph *graph, int input) {
     }
 }
 
+/* The loss of a target, and the shape that it must read, N = 1. */
+static qs_status loss_choose(const qs_target *target, const char **op, qs_shape *shape) {
+    const bool classes = target->kind <= QS_TARGET_CLASS_PER_POSITION, positions = target->kind == QS_TARGET_CLASS_PER_POSITION;
+    if (classes && (target->classes < 2 || target->classes > INT32_MAX))
+        return qs_fail(QS_USAGE, "the target has %lld classes, must be 2 to %d", (long long)target->classes, INT32_MAX);
+    if (positions && target->ignored >= 0)
+        return qs_fail(QS_USAGE, "the target's ignored value is %d, must be negative: the others are classes", target->ignored);
+    if (target->extent < 1 || (target->kind == QS_TARGET_CLASS && target->extent != 1))
+        return qs_fail(QS_USAGE, "the target has %lld positions or numbers, must be at least 1 (one class: 1)", (long long)target->extent);
+    *op = classes ? "softmax_cross_entropy" : target->kind == QS_TARGET_SPAN ? "span_cross_entropy" : "squared_loss";
+    *shape = target->kind == QS_TARGET_CLASS  ? qs_shape_of(2, (int64_t)1, target->classes)
+             : positions                      ? qs_shape_of(3, (int64_t)1, target->classes, target->extent)
+             : target->kind == QS_TARGET_SPAN ? qs_shape_of(3, (int64_t)1, (int64_t)2, target->extent)
+                                              : qs_shape_of(2, (int64_t)1, target->extent);
+    return QS_OK;
+}
+
 qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target) {
     if (is_finished(graph)) return qs_fail(QS_USAGE, "the graph is finished");
     if (input < 0 || input >= graph->nodes) return qs_fail(QS_USAGE, "the loss reads node %d of %d", input, graph->nodes);
-    const qs_shape logits = graph->node[input].shape;
-    char text[96];
-    if (target && target->kind != QS_TARGET_CLASS)
-        return qs_fail(QS_UNSUPPORTED, "there is no loss for the model's kind of target; models learn one class");
-    if (logits.axes != 2 || logits.dim[1] < 2 || logits.dim[1] > INT32_MAX) {
-        return qs_fail(QS_USAGE, "the loss needs (batch, classes >= 2), node \"%s\" gives %s", graph->node[input].name,
-                       qs_shape_text(&logits, text));
+    const qs_node *last = &graph->node[input];
+    const qs_target classes = {.kind = QS_TARGET_CLASS, .classes = last->shape.axes == 2 ? last->shape.dim[1] : 2, .extent = 1};
+    const char *op = NULL;
+    char text[96], needs[96];
+    qs_shape shape;
+    if (!target && (last->shape.axes != 2 || last->shape.dim[1] < 2 || last->shape.dim[1] > INT32_MAX)) {
+        return qs_fail(QS_USAGE, "the loss needs (batch, classes >= 2), node \"%s\" gives %s", last->name,
+                       qs_shape_text(&last->shape, text));
     }
-    if (target && target->classes != logits.dim[1])
-        return qs_fail(QS_USAGE, "the target has %lld classes, node \"%s\" gives %s", (long long)target->classes, graph->node[input].name,
-                       qs_shape_text(&logits, text));
+    if (!target) target = &classes;
+    QS_TRY(loss_choose(target, &op, &shape));
+    if (!qs_shape_equal(&shape, &last->shape))
+        return qs_fail(QS_USAGE, "the loss of the target, %s, reads %s, node \"%s\" gives %s", op, qs_shape_text(&shape, needs), last->name,
+                       qs_shape_text(&last->shape, text));
     count_consumers(graph);
     QS_TRY(check_reach(graph, input));
     int loss = 0;
-    QS_TRY(qs_graph_add(graph, "loss", "softmax_cross_entropy", &(qs_attributes){0}, 1, &input, 0, false, &loss));
+    QS_TRY(qs_graph_add(graph, "loss", op, &(qs_attributes){0}, 1, &input, 0, false, &loss));
     count_consumers(graph);
     set_last_gain(graph, input);
-    graph->samples.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = logits.dim[1], .extent = 1};
+    graph->samples.target = *target;
     return QS_OK;
 }

@@ -20,7 +20,7 @@ static qs_status infer(const qs_attributes *with, const qs_shape *ids, int64_t o
     return QS_OK;
 }
 
-/* N(0, 1/D): rows of length about 1. */
+/* Normal with a variance of 2/D. */
 static int parameters(const qs_attributes *with, const qs_shape *ids, int64_t outputs, bool bias, qs_parameter_rule *out) {
     (void)ids, (void)bias;
     out[0] = (qs_parameter_rule){"weights", QS_WEIGHTS, QS_DIFF_WEIGHTS, qs_shape_of(2, (int64_t)with->vocabulary, outputs), 0, outputs};

@@ -59,8 +59,8 @@ static qs_status parameter_bind(const qs_tensor_choice *tensor, const qs_graph *
         index++;
     if (index == graph->parameters)
         return qs_fail(QS_MISMATCH,
-                       "tensor %s: model %s has no operator and no parameter of that name; outputs are named after their operator, the "
-                       "images \"input\", parameters as in \"conv1.weights\"",
+                       "tensor %s: model %s has no operator and no parameter of that name; outputs are named after their operator, "
+                       "inputs after themselves, parameters as in \"conv1.weights\"",
                        tensor->name, graph->name);
     if (graph->parameter[index].gradient == QS_ROLE_COUNT)
         return qs_fail(QS_MISMATCH, "tensor %s: running statistics stay in fp32; leave it out", tensor->name);
@@ -77,6 +77,8 @@ static qs_status value_bind(const qs_tensor_choice *tensor, const qs_graph *grap
     if (op && op->alias)
         return qs_fail(QS_MISMATCH, "tensor %s: %s moves no data, its output is the tensor %s; name that one", tensor->name, op->name,
                        graph->node[graph->node[node].input[0]].name);
+    if (!op && graph->samples.input[node].type == QS_INPUT_I32)
+        return qs_fail(QS_MISMATCH, "tensor %s: an input of integers, which are not rounded; leave it out", tensor->name);
     out->value[node] = tensor;
     return QS_OK;
 }

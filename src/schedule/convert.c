@@ -37,7 +37,7 @@ static bool can_deliver(const qs_pass *pass) {
 
 /* What lies in a node's buffer is what its forward pass wrote there. */
 bool qs__value_can_deliver(const qs_schedule_draft *draft, int node) {
-    return node > 0 && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__value_tensor(draft, node);
+    return draft->graph->node[node].op && can_deliver(qs__forward_pass(&draft->in, node)) && !qs__value_tensor(draft, node);
 }
 
 /* By readers of the node, or of operators that hand its buffer on. */
@@ -69,7 +69,7 @@ static bool gradient_can(const qs_schedule_draft *draft, int node) {
 
 bool qs__gradient_is_wanted(const qs_schedule_draft *draft, int node) {
     const qs_node *one = &draft->graph->node[node];
-    if (node == 0 || one->op->kind != QS_ADJUSTABLE) return false;
+    if (!one->op || one->op->kind != QS_ADJUSTABLE) return false;
     for (int p = 0; p < one->op->passes; p++) {
         const qs_product *product = one->op->pass[p].product;
         for (int f = 0; product && f < 2; f++) {

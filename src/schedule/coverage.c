@@ -104,7 +104,7 @@ static qs_status formats_list(coverage *all, const qs_format *half) {
     }
     for (int n = 0; n < graph->nodes; n++) {
         const qs_node *node = &graph->node[n];
-        const bool fixed = n == 0 || node->op->kind == QS_FIXED;
+        const bool fixed = !node->op || node->op->kind == QS_FIXED;
         all->possible[n] = fixed ? 1u << format_index(all, all->draft->fp32) : node->op->kind == QS_ADJUSTABLE ? adjustable : 0;
         for (int i = 0; !fixed && node->op->kind == QS_DEPENDENT && i < node->inputs; i++)
             all->possible[n] |= all->possible[node->input[i]];
@@ -252,7 +252,8 @@ static qs_status move_add(coverage *all, int n, int recipe, int behind, uint64_t
 /* All moves of a node, from every state behind it. */
 static qs_status node_visit(coverage *all, int n) {
     layer *from = &all->layer[n + 1], *to = &all->layer[n];
-    const bool adjustable = n > 0 && all->graph->node[n].op->kind == QS_ADJUSTABLE;
+    const qs_op *op = all->graph->node[n].op;
+    const bool adjustable = op && op->kind == QS_ADJUSTABLE;
     const int self = value_find(from, n);
     int assumptions = 1;
     QS_TRY(values_list(all->graph, n, from, to));

@@ -98,7 +98,7 @@ const qs_format *qs__value_format(const qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
     const qs_recipe *recipe = draft->recipe[n];
     const qs_format *format = NULL;
-    if (n == 0 || node->op->kind == QS_FIXED) return draft->fp32;
+    if (!node->op || node->op->kind == QS_FIXED) return draft->fp32;
     if (node->op->kind == QS_ADJUSTABLE) {
         if (recipe->forward.dst) return recipe->forward.dst;
         if (recipe->forward.src.format->kind == QS_KIND_FLOAT) return recipe->forward.src.format;
@@ -111,7 +111,7 @@ const qs_format *qs__value_format(const qs_schedule_draft *draft, int n) {
 
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     const qs_node *node = &draft->graph->node[n];
-    if (n == 0 || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
+    if (!node->op || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
     if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
     const qs_quantizer *factor = input_quantizer(draft, n, input);
@@ -211,9 +211,10 @@ qs_status qs__facts_update(qs_schedule_draft *draft) {
         if (need == draft->facts[n].need) continue;
         QS_TRY(facts_keep(draft, n));
         draft->facts[n].need = need;
-        if (n == 0) continue;
-        if (graph->node[n].op->kind == QS_ADJUSTABLE) qs__mark(&draft->value_dirty, n);
-        for (int i = 0; graph->node[n].op->kind == QS_DEPENDENT && i < graph->node[n].inputs; i++)
+        const qs_op *op = graph->node[n].op;
+        if (!op) continue;
+        if (op->kind == QS_ADJUSTABLE) qs__mark(&draft->value_dirty, n);
+        for (int i = 0; op->kind == QS_DEPENDENT && i < graph->node[n].inputs; i++)
             qs__mark(&draft->need_dirty, graph->node[n].input[i]);
     }
     for (int n; (n = qs__mark_first(&draft->value_dirty)) >= 0;) {

@@ -43,7 +43,9 @@ static void host_start(qs_live *live, const qs_schedule *frame) {
         buffer *one = &live->buffer[b];
         one->bytes = qs__aligned(frame->buffer[b].bytes);
         one->constant = frame->buffer[b].persistent || b == frame->flag || b == frame->counts;
-        one->before = b == frame->images || b == frame->labels;
+        one->before = b == frame->target;
+        for (int i = 0; i < frame->inputs; i++)
+            one->before = one->before || b == frame->input[i];
         one->after = b == frame->loss;
         if (one->constant) live->base += one->bytes;
     }

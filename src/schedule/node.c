@@ -76,6 +76,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
     case QS_FROM_PARAMETER:
     case QS_UPDATED_PARAMETER: {
         const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
+        if (!format) format = draft->fp32;
         place = (qs_place){frame->running, (size_t)parameter->offset * sizeof(float)};
         if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, forward, &place));
         break;
@@ -109,7 +110,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         gradient_buffer[operand->of] = place.buffer;
         break;
     case QS_FROM_TARGET:
-        place.buffer = frame->labels;
+        place.buffer = frame->target;
         break;
     case QS_TO_LOSS:
         place.buffer = frame->loss;
@@ -223,7 +224,7 @@ static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass,
 
 qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
-    if (n == 0) return qs__value_round(draft, n);
+    if (!node->op) return qs__value_round(draft, n);
     if (qs__is_alias(&draft->in, n)) return QS_OK;
     if (node->op->kind != QS_FIXED) {
         const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
@@ -277,8 +278,8 @@ static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *p
 }
 
 qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
-    if (n == 0 || !draft->topology.needs_gradient[n]) return QS_OK;
     const qs_node *node = &draft->graph->node[n];
+    if (!node->op || !draft->topology.needs_gradient[n]) return QS_OK;
     const qs_pass *weights = qs_op_pass(node->op, qs_gemm_name(QS_GEMM_WEIGHT_GRADIENT));
     QS_TRY(qs__gradient_round(draft, n));
     if (weights) {

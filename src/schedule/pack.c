@@ -53,7 +53,9 @@ static void intervals_find(qs_schedule *schedule) {
             touch(schedule, step->place[i].buffer, s);
         touch(schedule, step->scratch.buffer, s);
     }
-    const int before[] = {schedule->images, schedule->labels, schedule->flag, schedule->counts};
+    for (int i = 0; i < schedule->inputs; i++)
+        schedule->buffer[schedule->input[i]].first = -1;
+    const int before[] = {schedule->target, schedule->flag, schedule->counts};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         if (before[i] >= 0) schedule->buffer[before[i]].first = -1;
     const int after[] = {schedule->loss, schedule->flag, schedule->counts};

@@ -223,7 +223,7 @@ static inline int qs__edge(int node, int input) {
 /* The buffer in which a node's output lies. */
 static inline int qs__value_number(const qs_schedule_draft *draft, int node) {
     const int root = draft->topology.root[node];
-    return root == 0 ? draft->frame->images : qs__number(draft, root, QS_SLOT_VALUE);
+    return root < draft->frame->inputs ? draft->frame->input[root] : qs__number(draft, root, QS_SLOT_VALUE);
 }
 /* Segment n is the forward part of node n, then follow the backward parts in reverse order of nodes, then the update. */
 static inline int qs__forward_segment(int node) {

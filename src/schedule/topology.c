@@ -114,7 +114,7 @@ qs_status qs__topology_make(const qs_lowering *in, qs_topology *out) {
             kept = kept && out->non_negative[node->input[i]];
         out->non_negative[n] = kept || node->op->sign == QS_SIGN_NEVER_NEGATIVE || node->attributes.relu;
     }
-    for (int n = graph->samples.inputs; n < graph->nodes; n++)
+    for (int n = 0; n < graph->nodes; n++)
         out->root[n] = qs__is_alias(in, n) ? out->root[graph->node[n].input[0]] : n;
     readers_list(graph, out);
     contributions_order(graph, out);
@@ -168,6 +168,8 @@ qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucke
 
 /* ---- The frame ---- */
 
+enum { SLOT = 4 }; /* bytes of a value of the batch: fp32 or int32 */
+
 /* What lasts from step to step is persistent. */
 static qs_status buffer_add(qs_schedule *frame, size_t *capacity, qs_category category, size_t bytes, const char *name, int *out) {
     QS_TRY(qs_grow(&frame->buffer, capacity, (size_t)frame->buffers + 1, sizeof *frame->buffer));
@@ -191,7 +193,6 @@ static qs_status persistent_add(qs_schedule *frame, size_t *capacity, qs_categor
  * computes may lie where they were. */
 static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     const qs_graph *graph = in->graph;
-    const qs_shape images = qs_graph_shape(graph, 0, in->batch);
     const bool evaluation = in->mode == QS_MODE_EVALUATION;
     const qs_op *optimizer = NULL;
     size_t capacity = 0;
@@ -204,8 +205,16 @@ static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     if (strcmp(in->job->wire, "fp32") != 0)
         QS_TRY(persistent_add(frame, &capacity, QS_WIRE_RESIDUALS, graph->trained_elements, "wire residuals", &frame->residuals));
     if (!evaluation) QS_TRY(persistent_add(frame, &capacity, QS_GRADIENTS, graph->trained_elements, "gradients", &frame->gradients));
-    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, qs_tensor_bytes(&images, qs_format_of("fp32")), "images", &frame->images));
-    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)in->batch * sizeof(int32_t), "labels", &frame->labels));
+    for (; frame->inputs < graph->samples.inputs; frame->inputs++) {
+        const qs_input *input = &graph->samples.input[frame->inputs];
+        const qs_shape shape = qs_graph_shape(graph, frame->inputs, in->batch);
+        const bool images = frame->inputs == 0 && qs_input_is_image(input);
+        QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)qs_shape_count(&shape) * SLOT, images ? "images" : input->name,
+                          &frame->input[frame->inputs]));
+    }
+    const qs_target *target = &graph->samples.target;
+    QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, (size_t)(in->batch * qs_target_values(target)) * SLOT,
+                      target->kind == QS_TARGET_REAL ? "target" : "labels", &frame->target));
     QS_TRY(buffer_add(frame, &capacity, QS_INPUT_BATCH, 2 * sizeof(float), "loss", &frame->loss));
     if (!evaluation && in->tensors && in->tensors->value) {
         const size_t places = 2 * (size_t)graph->nodes + (size_t)graph->parameters;
@@ -221,8 +230,8 @@ qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out) {
     frame->batch = in->batch;
     frame->mode = in->mode;
     frame->nodes = in->graph->nodes;
-    frame->masters = frame->running = frame->gradients = frame->images = -1;
-    frame->labels = frame->loss = frame->flag = frame->counts = frame->residuals = -1;
+    frame->masters = frame->running = frame->gradients = -1;
+    frame->target = frame->loss = frame->flag = frame->counts = frame->residuals = -1;
     snprintf(frame->wire, sizeof frame->wire, "%s", in->job->wire);
     const qs_status status = buffers_add(in, frame);
     if (status == QS_OK)

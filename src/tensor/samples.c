@@ -24,7 +24,12 @@ static qs_status input_fit(const char *set, const qs_input *has, const qs_input 
             if (i == 0 ? model->extent[0] < has->extent[0] : model->extent[i] != has->extent[i])
                 return qs_fail(QS_MISMATCH, "the model's input %s takes %lld values along axis %d, samples of %s have %lld", model->name,
                                (long long)model->extent[i], i, set, (long long)has->extent[i]);
-        return QS_OK;
+        if (model->bound == 0 || (has->bound > 0 && has->bound <= model->bound)) return QS_OK;
+        if (has->bound == 0)
+            return qs_fail(QS_MISMATCH, "the model's input %s takes 0 to %lld, %s does not say which values it has; give the input a bound",
+                           model->name, (long long)model->bound - 1, set);
+        return qs_fail(QS_MISMATCH, "the model's input %s takes 0 to %lld, %s has values up to %lld", model->name,
+                       (long long)model->bound - 1, set, (long long)has->bound - 1);
     }
     if (model->extent[2] != has->extent[2])
         return qs_fail(QS_MISMATCH, "the model takes %lld channels, images of %s have %lld", (long long)model->extent[2], set,

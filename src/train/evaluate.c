@@ -20,7 +20,7 @@ static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t coun
     const bool was_finite = isfinite(one->sums.loss);
     QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     QS_TRY(qs_executor_run(one->program->executor, &run));
-    QS_TRY(qs__sums_add(&one->sums, one->program, count));
+    QS_TRY(qs__sums_add(&one->sums, one->program, one->dataset, indices, count));
     if (!one->culprit || !was_finite || isfinite(one->sums.loss)) return QS_OK;
     QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     return qs__culprit_find(one->program, one->graph, &run, qs__phase_end(one->program->schedule, QS_FORWARD), one->culprit);

@@ -28,12 +28,13 @@ struct qs_executor {
     qs_comm *comm;
     qs_memory *memory;
     qs_queue *kernels, *copies;
-    char *host;                                    /* the memory, where this process sees it; NULL elsewhere */
-    qs_arena staging;                              /* where it does not: images, labels, gradients and residuals */
-    char *images, *labels, *gradients, *residuals; /* where the host has them: in the memory, or their staging */
-    qs_kernel **kernel;                            /* (steps) NULL for communication */
-    reduction *reduction;                          /* (buckets) */
-    int *started;                                  /* (buckets) in order of their start in this run */
+    char *host;                          /* the memory, where this process sees it; NULL elsewhere */
+    qs_arena staging;                    /* where it does not: inputs, target, gradients and residuals */
+    char *input[QS_SAMPLES_MOST_INPUTS]; /* where the host has them: in the memory, or their staging */
+    char *target, *gradients, *residuals;
+    qs_kernel **kernel;        /* (steps) NULL for communication */
+    reduction *reduction;      /* (buckets) */
+    int *started;              /* (buckets) in order of their start in this run */
     int starts, begun, polled; /* started[begun] is the oldest one that still arrives, started[polled] that may still be moving */
     float unit;                /* loss scale of the run */
     bool *finite;              /* where to note that gradients are not; NULL: they are not looked at */
@@ -72,14 +73,20 @@ static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index
 /* Where the host makes samples and sums gradients: in the memory itself, or in staging that is reserved here, once. */
 static qs_status staging_make(qs_executor *executor, qs_device *device) {
     const qs_schedule *schedule = executor->schedule;
-    const int buffer[] = {schedule->images, schedule->labels, schedule->gradients, schedule->residuals};
-    char **const place[] = {&executor->images, &executor->labels, &executor->gradients, &executor->residuals};
+    enum { OTHERS = 3 };
+    int buffer[OTHERS + QS_SAMPLES_MOST_INPUTS] = {schedule->target, schedule->gradients, schedule->residuals};
+    char **place[OTHERS + QS_SAMPLES_MOST_INPUTS] = {&executor->target, &executor->gradients, &executor->residuals};
+    const int buffers = OTHERS + schedule->inputs;
     size_t bytes = 0;
-    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
+    for (int i = 0; i < schedule->inputs; i++) {
+        buffer[OTHERS + i] = schedule->input[i];
+        place[OTHERS + i] = &executor->input[i];
+    }
+    for (int i = 0; i < buffers; i++)
         if (buffer[i] >= 0) bytes += schedule->buffer[buffer[i]].bytes;
     if (!executor->host) QS_TRY(qs_arena_reserve(bytes, &executor->staging));
     char *at = executor->staging.memory;
-    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++) {
+    for (int i = 0; i < buffers; i++) {
         if (buffer[i] < 0) continue;
         *place[i] = executor->host ? executor->host + schedule->buffer[buffer[i]].offset : at;
         if (!executor->host) at += schedule->buffer[buffer[i]].bytes;
@@ -257,23 +264,29 @@ done:
     return status;
 }
 
-/* Inputs that are left from before could be a NaN or a label out of range. */
+/* Samples that are left from before, behind the first `count`, could hold a NaN or no class: they become 0. The buffer then goes to the
+ * device. */
+static qs_status batch_finish(qs_executor *executor, int buffer, char *at, int64_t count) {
+    const size_t bytes = executor->schedule->buffer[buffer].bytes, filled = bytes / (size_t)executor->schedule->batch * (size_t)count;
+    memset(at + filled, 0, bytes - filled);
+    return executor->host ? QS_OK : qs_executor_write(executor, buffer, 0, bytes, at);
+}
+
 qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const qs_dataset *dataset, const qs_augmentation *augmentation,
                            const int64_t *indices, int64_t count) {
     const qs_schedule *schedule = executor->schedule;
-    const qs_shape *input = &graph->node[0].shape;
-    const size_t image_bytes = schedule->buffer[schedule->images].bytes / (size_t)schedule->batch;
-    int32_t *labels = (int32_t *)(void *)executor->labels;
+    const qs_samples *model = &graph->samples;
     if (count > schedule->batch)
         return qs_fail(QS_USAGE, "%lld samples for a schedule of batch %lld", (long long)count, (long long)schedule->batch);
-    const qs_batch batch = {.input = {executor->images}, .extent = {{input->dim[2], input->dim[3]}}, .target = labels};
+    qs_batch batch = {.target = executor->target, .positions = model->target.extent, .ignored = model->target.ignored};
+    for (int i = 0; i < model->inputs; i++) {
+        batch.input[i] = executor->input[i];
+        memcpy(batch.extent[i], model->input[i].extent, sizeof batch.extent[i]);
+    }
     QS_TRY(qs_batch_fill(dataset, augmentation, indices, count, &batch));
-    const size_t left = (size_t)(schedule->batch - count);
-    memset(executor->images + (size_t)count * image_bytes, 0, left * image_bytes);
-    memset(labels + count, 0, left * sizeof *labels);
-    if (executor->host) return QS_OK;
-    QS_TRY(qs_executor_write(executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, executor->images));
-    return qs_executor_write(executor, schedule->labels, 0, schedule->buffer[schedule->labels].bytes, executor->labels);
+    for (int i = 0; i < schedule->inputs; i++)
+        QS_TRY(batch_finish(executor, schedule->input[i], executor->input[i], count));
+    return batch_finish(executor, schedule->target, executor->target, count);
 }
 
 qs_status qs__executor_hash(const qs_executor *executor, int buffer, uint64_t *hash) {

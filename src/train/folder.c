@@ -171,8 +171,8 @@ qs_status qs__metrics_interval(const qs__setting *setting, int64_t epoch, const 
     if (!setting->metrics) return QS_OK;
     QS_TRY(line_start("step", epoch, "step", counters->step + 1, &line));
     qs_line_integer(line, "samples", (int64_t)sums->samples);
-    qs_line_number(line, "loss", sums->loss / sums->samples);
-    qs_line_number(line, "accuracy", sums->correct / sums->samples);
+    qs_line_number(line, "loss", qs__mean(sums->loss, sums));
+    qs_line_number(line, "accuracy", qs__mean(sums->correct, sums));
     qs_line_number(line, "learning_rate", qs_learning_rate(setting->job, counters->step, setting->steps_per_epoch));
     qs_line_number(line, "loss_scale", counters->scale.value);
     return line_append(setting, line);
@@ -184,8 +184,8 @@ qs_status qs__metrics_epoch(const qs__setting *setting, int64_t epoch, const qs_
     qs_line *line = NULL;
     if (!setting->metrics) return QS_OK;
     QS_TRY(line_start("epoch", epoch, "steps", counters->step, &line));
-    qs_line_number(line, "training_loss", training->loss / training->samples);
-    qs_line_number(line, "training_accuracy", training->correct / training->samples);
+    qs_line_number(line, "training_loss", qs__mean(training->loss, training));
+    qs_line_number(line, "training_accuracy", qs__mean(training->correct, training));
     if (test) {
         qs_line_number(line, "test_loss", test->loss);
         qs_line_number(line, "test_accuracy", test->accuracy);

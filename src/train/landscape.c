@@ -68,7 +68,7 @@ static qs_status batches_run(const slice *one, qs__sums *sums) {
         if (step.run.samples == 0) continue;
         QS_TRY(qs__sample_step_load(&trainer->setting, &step));
         QS_TRY(qs__executor_phase(step.program->executor, QS_FORWARD, &step.run, NULL));
-        QS_TRY(qs__sums_add(sums, step.program, step.run.samples));
+        QS_TRY(qs__sums_add(sums, step.program, &trainer->setting.training, step.indices, step.run.samples));
     }
     return QS_OK;
 }

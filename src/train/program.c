@@ -4,6 +4,7 @@
  * hashes (hand-written plans) are not checked. */
 #include "train_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,13 +127,17 @@ qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b) {
                    (long long)a->batch, (long long)b->batch);
 }
 
-qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count) {
+qs_status qs__sums_add(qs__sums *sums, const qs__program *program, const qs_dataset *dataset, const int64_t *indices, int64_t count) {
     float loss[2];
     QS_TRY(qs_executor_read(program->executor, program->schedule->loss, 0, sizeof loss, loss));
     sums->loss += loss[0];
-    sums->correct += loss[1];
-    sums->samples += (double)count;
+    sums->correct += dataset->description.samples.target.kind == QS_TARGET_REAL ? (double)NAN : (double)loss[1];
+    sums->samples += (double)qs_dataset_counted(dataset, indices, count);
     return QS_OK;
+}
+
+double qs__mean(double sum, const qs__sums *sums) {
+    return sums->samples > 0 ? sum / sums->samples : 0;
 }
 
 /* ---- May this plan run here? ------------------------------------------------------------------------------------------------ */

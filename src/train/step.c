@@ -12,15 +12,19 @@ enum { REPORT_EVERY = 10 };
 qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, const qs__counters *counters, int64_t epoch,
                                int64_t step_in_epoch, qs__sample_step *out) {
     const qs__present *present = &plans->present;
-    int64_t count, first, global;
-    QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, setting->rank, &out->indices, &count, &first, &global));
+    int64_t count, first, counted = 0;
+    for (int rank = 0; rank < setting->ranks; rank++) {
+        QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, rank, &out->indices, &count, &first, &out->samples));
+        counted += qs_dataset_counted(&setting->training, out->indices, count);
+    }
+    QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, setting->rank, &out->indices, &count, &first, &out->samples));
     out->program = count == present->batch[setting->rank] || count == 0 ? &present->main : &present->partial;
     out->epoch = epoch;
     out->run = (qs_run){.seed = setting->job->seed,
                         .step = (uint64_t)counters->step,
                         .first_sample = first - step_in_epoch * setting->global_batch,
                         .samples = count,
-                        .global_samples = global,
+                        .global_samples = counted > 0 ? counted : 1,
                         .loss_scale = counters->scale.value,
                         .learning_rate = qs_learning_rate(setting->job, counters->step, setting->steps_per_epoch),
                         .updates = counters->step - counters->skipped};
@@ -141,7 +145,7 @@ static qs_status sums_report(qs__trainer *trainer, int64_t epoch) {
     losses->epoch.samples += sums.samples;
     trainer->plans.offered = all[3] > 0;
     const qs__divergence at = {
-        .epoch = epoch, .step = step, .mine = &losses->interval, .loss = sums.loss / sums.samples, .first = all[5] / all[6]};
+        .epoch = epoch, .step = step, .mine = &losses->interval, .loss = qs__mean(sums.loss, &sums), .first = all[5] / all[6]};
     status = qs__divergence_check(setting, main, &trainer->rounding, &at);
     losses->interval = (qs__sums){0};
     return status;
@@ -159,7 +163,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     QS_TRY(schedule_run(setting, &one, &trainer->failure));
     QS_TRY(gradients_report(setting, &one));
     if (one.run.samples > 0) {
-        QS_TRY(qs__sums_add(&losses->interval, one.program, one.run.samples));
+        QS_TRY(qs__sums_add(&losses->interval, one.program, &setting->training, one.indices, one.run.samples));
         if (losses->first.samples == 0) losses->first = losses->interval;
     }
     QS_TRY(scale_update(trainer, &one));
@@ -167,7 +171,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     const bool last_of_epoch = step_in_epoch + 1 == setting->steps_per_epoch || *step + 1 == setting->steps;
     if ((step_in_epoch + 1) % REPORT_EVERY == 0 || last_of_epoch) QS_TRY(sums_report(trainer, epoch));
     const double end = qs_clock(), seconds = end - begin;
-    const bool full = one.run.global_samples == setting->global_batch;
+    const bool full = one.samples == setting->global_batch;
     trainer->seconds[*step] = full ? seconds : -seconds;
     if (full) qs__watch_step(&trainer->plans.watch, *step, begin, end);
     if (options->step_done) options->step_done(options->step_context, *step, seconds);
@@ -175,7 +179,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
         /* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */
         const qs__sums *shown = losses->interval.samples > 0 ? &losses->interval : &losses->epoch;
         options->progress(options->progress_context, (int)epoch, setting->job->epochs, step_in_epoch, setting->steps_per_epoch,
-                          shown->samples > 0 ? shown->loss / shown->samples : 0, (double)one.run.global_samples / seconds);
+                          shown->samples > 0 ? shown->loss / shown->samples : 0, (double)one.samples / seconds);
     }
     ++*step;
     const int every = options->hash_every;

@@ -75,12 +75,15 @@ qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluste
 qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
                                   const qs_schedule *live);
 
-/* Sums over samples; of one rank until they are added up. */
+/* Sums over samples, or over the labels that count where positions have them; of one rank until they are added up. */
 typedef struct qs__sums {
-    double loss, correct, samples;
+    double loss, correct; /* correct: NaN where no answer is right or wrong (real targets) */
+    double samples;
 } qs__sums;
-/* Loss and correct answers of the run that has just ended, of so many samples. */
-qs_status qs__sums_add(qs__sums *sums, const qs__program *program, int64_t count);
+/* Loss and correct answers of the run that has just ended, of these samples. */
+qs_status qs__sums_add(qs__sums *sums, const qs__program *program, const qs_dataset *dataset, const int64_t *indices, int64_t count);
+/* `sum` over the samples of the sums; 0 of none. */
+double qs__mean(double sum, const qs__sums *sums);
 
 /* ---- watch.c: the clock beside full-size steps, and trace.json ------------------------------------------------------------------- */
 
@@ -402,6 +405,7 @@ typedef struct qs__sample_step {
     const qs__program *program;
     const int64_t *indices; /* (run.samples) */
     int64_t epoch;
+    int64_t samples; /* of all ranks; run.global_samples is what the loss is the mean of */
     qs_run run;
 } qs__sample_step;
 qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, const qs__counters *counters, int64_t epoch,

@@ -153,7 +153,7 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     qs_status status = qs__weights_hash(present, &hash);
     if (status == QS_OK) status = qs__metrics_epoch(setting, epoch, counters, &training, present->evaluation.schedule ? &test : NULL, hash);
     QS_TRY(qs_comm_agree(setting->comm, status));
-    out->training_loss = training.loss / training.samples;
+    out->training_loss = qs__mean(training.loss, &training);
     out->test_loss = test.loss;
     out->test_accuracy = test.accuracy;
     trainer->losses.epoch = (qs__sums){0};

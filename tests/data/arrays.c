@@ -47,8 +47,12 @@ TEST(shorter_samples_are_padded) {
     float value[3][frame][features];
     qs_dataset set;
     open_tagged(&set);
-    const qs_batch batch = {
-        .input = {token, value}, .extent = {{frame}, {frame, features}}, .length = lengths, .target = tag, .positions = frame};
+    const qs_batch batch = {.input = {token, value},
+                            .extent = {{frame}, {frame, features}},
+                            .length = lengths,
+                            .target = tag,
+                            .positions = frame,
+                            .ignored = ignored};
     assert_ok(qs_batch_fill(&set, NULL, indices, 3, &batch));
     for (int i = 0; i < 3; i++) {
         const int64_t sample = indices[i];
@@ -74,7 +78,8 @@ TEST(arrays_are_copied) {
     const uint64_t before = qs_dataset_hash(&set, 1);
     tokens[1][0]++;
     tags[1][0]++;
-    const qs_batch batch = {.input = {token, value}, .extent = {{positions}, {positions, features}}, .target = tag, .positions = positions};
+    const qs_batch batch = {
+        .input = {token, value}, .extent = {{positions}, {positions, features}}, .target = tag, .positions = positions, .ignored = -1};
     assert_ok(qs_batch_fill(&set, NULL, &index, 1, &batch));
     assert_int_equal(token[0], --tokens[1][0]);
     assert_int_equal(tag[0], --tags[1][0]);

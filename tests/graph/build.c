@@ -178,11 +178,63 @@ TEST(several_typed_inputs) {
     qs_graph_release(graph);
     assert_ok(qs_graph_create("g", "vectors", 1, &input[2], &graph));
     assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &(int){0}, 2, true, &fc));
-    refused(qs_graph_finish(graph, fc, &three), "the target has 3 classes");
+    refused(qs_graph_finish(graph, fc, &three), "softmax_cross_entropy, reads [1,3], node \"fc\" gives [1,2]");
     assert_ok(qs_graph_finish(graph, fc, &two));
     assert_int_equal(graph->samples.target.classes, 2);
     qs_graph_release(graph);
 }
 
+/* What each kind of target reads, and that nothing else will do. */
+TEST(targets_of_every_kind) {
+    const qs_input ids = {.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {6}},
+                   vector = {.name = "vector", .type = QS_INPUT_F32, .rank = 1, .extent = {4}};
+    static const struct {
+        qs_target target;
+        const char *loss;
+    } all[] = {{{.kind = QS_TARGET_CLASS_PER_POSITION, .classes = 2, .extent = 6, .ignored = -100}, "softmax_cross_entropy"},
+               {{.kind = QS_TARGET_SPAN, .extent = 6}, "span_cross_entropy"},
+               {{.kind = QS_TARGET_REAL, .extent = 4}, "squared_loss"}};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        const bool real = all[i].target.kind == QS_TARGET_REAL;
+        qs_target wrong = all[i].target;
+        qs_graph *graph = NULL;
+        int last = 0;
+        wrong.extent++;
+        assert_ok(qs_graph_create("g", "samples", 1, real ? &vector : &ids, &graph));
+        if (!real) last = add(graph, "table", "embedding", &(qs_attributes){.vocabulary = 9}, 0, 2, false);
+        refused(qs_graph_finish(graph, last, &wrong), all[i].loss);
+        wrong = all[i].target;
+        wrong.ignored = 1;
+        if (wrong.kind == QS_TARGET_CLASS_PER_POSITION) refused(qs_graph_finish(graph, last, &wrong), "ignored value is 1");
+        assert_ok(qs_graph_finish(graph, last, &all[i].target));
+        assert_string_equal(graph->node[graph->nodes - 1].op->name, all[i].loss);
+        qs_graph_release(graph);
+    }
+}
+
+/* Integers are ids of rows, of inputs alone, and bounded by the table. */
+TEST(integers_are_ids) {
+    qs_input input[] = {{.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {6}},
+                        {.name = "more", .type = QS_INPUT_I32, .rank = 1, .extent = {6}, .bound = 10},
+                        {.name = "vector", .type = QS_INPUT_F32, .rank = 1, .extent = {4}}};
+    const qs_attributes nine = {.vocabulary = 9}, half = {.vocabulary = 0.5}, ten = {.vocabulary = 10};
+    qs_graph *graph = NULL;
+    int node = -1;
+    assert_ok(qs_graph_create("g", "samples", 3, input, &graph));
+    refused(qs_graph_add(graph, "relu", "relu", &none, 1, (int[]){0}, 0, false, &node), "relu does not read integers");
+    refused(qs_graph_add(graph, "flat", "flatten", &none, 1, (int[]){1}, 0, false, &node), "flatten does not read integers");
+    refused(qs_graph_add(graph, "table", "embedding", &nine, 1, (int[]){2}, 3, false, &node), "\"vector\" holds none");
+    refused(qs_graph_add(graph, "table", "embedding", &nine, 1, (int[]){1}, 3, false, &node), "9 rows");
+    refused(qs_graph_add(graph, "table", "embedding", &none, 1, (int[]){0}, 3, false, &node), "vocabulary");
+    refused(qs_graph_add(graph, "table", "embedding", &half, 1, (int[]){0}, 3, false, &node), "vocabulary");
+    assert_int_equal(graph->nodes, 3);
+    assert_int_equal(graph->samples.input[0].bound, 0);
+    add(graph, "table", "embedding", &nine, 0, 3, false);
+    add(graph, "table2", "embedding", &ten, 1, 3, false);
+    assert_int_equal(graph->samples.input[0].bound, 9);
+    shape_is(graph, 3, qs_shape_of(3, (int64_t)1, (int64_t)3, (int64_t)6));
+    qs_graph_release(graph);
+}
+
 TEST_MAIN(test_structure, test_depths_are_longest_paths, test_parameters, test_refused_nodes_leave_the_graph, test_refused_ends,
-          test_vectors, several_typed_inputs)
+          test_vectors, several_typed_inputs, targets_of_every_kind, integers_are_ids)

@@ -98,10 +98,10 @@ static inline runner runner_make(const qs_schedule *schedule, const qs_graph *gr
 
 /* Images and labels lie in memory that later steps may use again, so they are filled before each run. */
 static inline void runner_fill(const runner *one, int classes) {
-    float *images = runner_buffer(one, one->schedule->images);
-    int32_t *labels = runner_buffer(one, one->schedule->labels);
+    float *images = runner_buffer(one, one->schedule->input[0]);
+    int32_t *labels = runner_buffer(one, one->schedule->target);
     const uint64_t key = qs_random_key(5, 0, 0, 0);
-    const size_t count = one->schedule->buffer[one->schedule->images].bytes / sizeof(float);
+    const size_t count = one->schedule->buffer[one->schedule->input[0]].bytes / sizeof(float);
     for (size_t i = 0; i < count; i++)
         images[i] = qs_random_normal(key, i);
     for (int64_t i = 0; i < one->schedule->batch; i++)

@@ -58,8 +58,8 @@ static void samples_are_loaded(void **state) {
     const qs_batch batch = {.input = {expected}, .extent = {{32, 32}}, .target = labels};
     assert_ok(qs_batch_fill(&set, NULL, indices, 3, &batch));
     assert_ok(qs_executor_load(here->executor, here->graph, &set, NULL, indices, 3));
-    float *images = buffer_read(here->executor, here->schedule, here->schedule->images);
-    int32_t *loaded = buffer_read(here->executor, here->schedule, here->schedule->labels);
+    float *images = buffer_read(here->executor, here->schedule, here->schedule->input[0]);
+    int32_t *loaded = buffer_read(here->executor, here->schedule, here->schedule->target);
     assert_memory_equal(images, expected, sizeof expected);
     assert_memory_equal(loaded, labels, sizeof labels);
     for (int64_t i = 3 * image; i < 4 * image; i++)
@@ -156,8 +156,8 @@ static void programs_share_memory(void **state) {
     assert_ok(qs_executor_create(schedule, here->bench.device, here->bench.comm, here->memory, &evaluation));
     assert_ok(qs_executor_run(here->executor, &one_run));
     const uint64_t masters = buffer_hash(here, here->schedule->masters), momentum = buffer_hash(here, here->schedule->state[0]);
-    assert_ok(qs_executor_clear(evaluation, schedule->images));
-    assert_ok(qs_executor_clear(evaluation, schedule->labels));
+    assert_ok(qs_executor_clear(evaluation, schedule->input[0]));
+    assert_ok(qs_executor_clear(evaluation, schedule->target));
     assert_ok(qs_executor_run(evaluation, &one_run));
     assert_true(buffer_hash(here, here->schedule->masters) == masters);
     assert_true(buffer_hash(here, here->schedule->state[0]) == momentum);

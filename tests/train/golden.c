@@ -45,7 +45,7 @@ static void parameter_fill(uint32_t seed, const qs_parameter *parameter, float *
 static void inputs_fill(one_step *here, uint32_t seed, int size) {
     const qs_schedule *schedule = here->schedule;
     float *masters = buffer_read(here->executor, schedule, schedule->masters);
-    float *images = buffer_read(here->executor, schedule, schedule->images);
+    float *images = buffer_read(here->executor, schedule, schedule->input[0]);
     int32_t labels[BATCH];
     for (int i = 0; i < here->graph->parameters; i++) {
         const qs_parameter *parameter = &here->graph->parameter[i];
@@ -56,8 +56,8 @@ static void inputs_fill(one_step *here, uint32_t seed, int size) {
     for (int64_t i = 0; i < BATCH; i++)
         labels[i] = (int32_t)(bits(seed, "labels", "", i) % 10);
     assert_ok(qs_executor_write(here->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, masters));
-    assert_ok(qs_executor_write(here->executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, images));
-    assert_ok(qs_executor_write(here->executor, schedule->labels, 0, sizeof labels, labels));
+    assert_ok(qs_executor_write(here->executor, schedule->input[0], 0, schedule->buffer[schedule->input[0]].bytes, images));
+    assert_ok(qs_executor_write(here->executor, schedule->target, 0, sizeof labels, labels));
     free(masters);
     free(images);
 }

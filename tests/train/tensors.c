@@ -210,7 +210,7 @@ static void fill(const stepped *one, int buffer, size_t offset, uint64_t key, in
 
 static void inputs_fill(const stepped *one, oracle *o, int32_t *labels) {
     const int masters = one->schedule->masters;
-    fill(one, one->schedule->images, 0, 11, IMAGES, 1, "fp(4,3,4)", o->images);
+    fill(one, one->schedule->input[0], 0, 11, IMAGES, 1, "fp(4,3,4)", o->images);
     fill(one, masters, offset_of(one, "conv1.weights"), 12, WEIGHTS1, 0.5, "fp(4,3,4)", o->w1);
     fill(one, masters, offset_of(one, "conv1.bias"), 13, CHANNELS, 0.2, "fp(4,3,4)", o->b1);
     fill(one, masters, offset_of(one, "conv2.weights"), 14, WEIGHTS2, 0.3, "fp(4,3,4)", o->w2);
@@ -218,7 +218,7 @@ static void inputs_fill(const stepped *one, oracle *o, int32_t *labels) {
     fill(one, masters, offset_of(one, "fc.bias"), 16, CLASSES, 0.2, "fp(6,9,0)", o->b3);
     for (int n = 0; n < BATCH; n++)
         labels[n] = n % CLASSES;
-    assert_ok(qs_executor_write(one->executor, one->schedule->labels, 0, BATCH * sizeof *labels, labels));
+    assert_ok(qs_executor_write(one->executor, one->schedule->target, 0, BATCH * sizeof *labels, labels));
 }
 
 /* Every tensor before this one was rounded to the same bits on both sides, or the difference would be a whole spacing of a low format:

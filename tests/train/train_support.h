@@ -79,14 +79,14 @@ static inline float loss_read(const qs_executor *executor, const qs_schedule *sc
 
 /* Images of normal values, and labels in turn. */
 static inline void inputs_draw(qs_executor *executor, const qs_schedule *schedule) {
-    float *images = buffer_read(executor, schedule, schedule->images);
-    int32_t *labels = buffer_read(executor, schedule, schedule->labels);
-    for (size_t i = 0; i < schedule->buffer[schedule->images].bytes / sizeof *images; i++)
+    float *images = buffer_read(executor, schedule, schedule->input[0]);
+    int32_t *labels = buffer_read(executor, schedule, schedule->target);
+    for (size_t i = 0; i < schedule->buffer[schedule->input[0]].bytes / sizeof *images; i++)
         images[i] = qs_random_normal(11, i);
     for (int64_t i = 0; i < schedule->batch; i++)
         labels[i] = (int32_t)(i % 10);
-    assert_ok(qs_executor_write(executor, schedule->images, 0, schedule->buffer[schedule->images].bytes, images));
-    assert_ok(qs_executor_write(executor, schedule->labels, 0, schedule->buffer[schedule->labels].bytes, labels));
+    assert_ok(qs_executor_write(executor, schedule->input[0], 0, schedule->buffer[schedule->input[0]].bytes, images));
+    assert_ok(qs_executor_write(executor, schedule->target, 0, schedule->buffer[schedule->target].bytes, labels));
     free(images);
     free(labels);
 }

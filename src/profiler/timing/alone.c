@@ -98,24 +98,27 @@ static qs_status operands_fill(qs_queue *queue, const qs_case *one, const qs_loc
     return status;
 }
 
+/* Inputs of ordinary values, ids 0; classes in turn, spans of the first position. */
 qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor) {
-    const qs_operand pixels = {.role = QS_SRC, .shape = qs_graph_shape(graph, 0, schedule->batch), .format = qs_format_of("fp32")};
-    const size_t bytes = qs_tensor_bytes(&pixels.shape, pixels.format);
-    char piece[PIECE * sizeof(float)], *images = NULL;
-    const size_t piece_bytes = piece_stored(&pixels, piece);
-    QS_TRY(qs_allocate(bytes, 1, &images));
-    for (size_t at = 0; at < bytes; at += piece_bytes)
-        memcpy(images + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
-    qs_status status = qs_executor_write(executor, schedule->images, 0, bytes, images);
-    free(images);
-    QS_TRY(status);
-    int32_t *labels = NULL;
-    QS_TRY(qs_allocate((size_t)schedule->batch, sizeof *labels, &labels));
-    for (int64_t i = 0; i < schedule->batch; i++)
-        labels[i] = (int32_t)(i % graph->samples.target.classes);
-    status = qs_executor_write(executor, schedule->labels, 0, (size_t)schedule->batch * sizeof *labels, labels);
-    free(labels);
-    return status;
+    const qs_target *target = &graph->samples.target;
+    char piece[PIECE * sizeof(float)];
+    for (int i = 0; i <= schedule->inputs; i++) {
+        const bool last = i == schedule->inputs, classes = last && target->kind <= QS_TARGET_CLASS_PER_POSITION;
+        const int buffer = last ? schedule->target : schedule->input[i];
+        const bool real = last ? target->kind == QS_TARGET_REAL : graph->samples.input[i].type != QS_INPUT_I32;
+        const qs_operand values = {.role = QS_SRC, .shape = qs_shape_of(1, (int64_t)PIECE), .format = qs_format_of("fp32")};
+        const size_t bytes = schedule->buffer[buffer].bytes, count = bytes / sizeof(int32_t), piece_bytes = piece_stored(&values, piece);
+        int32_t *all = NULL;
+        QS_TRY(qs_allocate(count, sizeof *all, &all));
+        for (size_t at = 0; real && at < bytes; at += piece_bytes)
+            memcpy((char *)all + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
+        for (size_t k = 0; classes && k < count; k++)
+            all[k] = (int32_t)((int64_t)k % target->classes);
+        const qs_status status = qs_executor_write(executor, buffer, 0, bytes, all);
+        free(all);
+        QS_TRY(status);
+    }
+    return QS_OK;
 }
 
 static size_t pages(size_t bytes) {

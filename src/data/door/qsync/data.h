@@ -66,6 +66,8 @@ QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part p
 QS_API qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t count, const void *const *input,
                                       const int32_t *length, const void *target, qs_dataset *out);
 QS_API void qs_dataset_release(qs_dataset *dataset);
+/* Of `count` samples how many labels count in a mean loss: all of them; where positions have labels, those that are not ignored. */
+QS_API int64_t qs_dataset_counted(const qs_dataset *dataset, const int64_t *indices, int64_t count);
 /* A hash of the targets: what ranks compare to know that they hold the same set. */
 QS_API uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed);
 
@@ -108,6 +110,7 @@ typedef struct qs_batch {
     int32_t *length;                                              /* (count), or NULL where nobody asks */
     void *target;                                                 /* (count, values) int32_t, or float for QS_TARGET_REAL */
     int64_t positions; /* of QS_TARGET_CLASS_PER_POSITION: as the model has them, at least the set's */
+    int32_t ignored;   /* of the same: what stands where no class counts, as the model has it */
 } qs_batch;
 /* Writes samples `indices` (count of them), on the threads of the pool. Images: normalised; where they are smaller than the batch's
  * extent they are centred in zero (mean) padding. Other inputs: copied; behind a shorter sample stands the input's padding (0 for fp32).

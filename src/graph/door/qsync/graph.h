@@ -56,11 +56,13 @@ QS_API qs_status qs_graph_of_images(const char *name, int channels, int height, 
 QS_API void qs_graph_release(qs_graph *graph);
 /* Appends a node: one generic call for all operators. attributes NULL: the operator's defaults. `outputs` = output channels or features
  * of conv2d, linear and slice (else 0), `bias` wants one. *node receives its index. QS_USAGE with node name and figures on impossible
- * shapes; the graph then is as it was. */
+ * shapes; the graph then is as it was. Inputs of integers are read by embedding alone, whose rows must be as many as the input's bound; an
+ * input without a bound gets the table's. */
 QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                               const int *input, int64_t outputs, bool bias, int *node);
-/* Ends the graph with its loss on `input`; fills consumers, checks that every node reaches the loss. target NULL: one of as many classes
- * as `input` has columns; another number of classes is QS_USAGE, a target that no operator is the loss of QS_UNSUPPORTED. */
+/* Ends the graph with the loss of its target on `input`; fills consumers, checks that every node reaches the loss. `input` gives (batch,
+ * classes) for a class, (batch, classes, positions) for classes of positions, (batch, 2, positions) for a span, (batch, numbers) for real
+ * numbers; QS_USAGE else. target NULL: one of as many classes as `input` has columns. */
 QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------------- */

@@ -7,10 +7,10 @@
  *
  * Precision (docs/method.md §4.2, §4.3). A float recipe writes its own format. A fixed-point recipe writes the widest of what the
  * adjustable consumers need, reached through dependent operators; a fixed-point consumer counts as the class's half storage format; fp32
- * where no adjustable consumer exists. A dependent operator works in the widest format of its inputs. The gradient of a value has the
- * value's format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made once per (value,
- * quantizer) and shared by its readers. A quantizer with one step for the tensor needs its absmax: the pass that writes the tensor
- * delivers it where it can (optional operand absmax), else a step looks for it.
+ * where no adjustable consumer exists. A dependent operator works in the widest format of its inputs; ids count as fp32. The gradient of
+ * a value has the value's format. Where formats differ an explicit cast step stands before the first reader; a converted copy is made
+ * once per (value, quantizer) and shared by its readers. A quantizer with one step for the tensor needs its absmax: the pass that writes
+ * the tensor delivers it where it can (optional operand absmax), else a step looks for it.
  *
  * Tensors (docs/method.md §7.1). A plan may say in which format each tensor of a gradient computation stands. Operators then compute in
  * fp32 and a `round` step behind each rounds what it wrote, in place: outputs behind the forward pass, the finished gradient of an output
@@ -115,10 +115,12 @@ typedef struct qs_schedule {
     size_t category_bytes[QS_CATEGORY_COUNT]; /* at the step where live_bytes is reached */
     int peak_step;
     /* buffers that upstairs rooms fill or read */
-    int states, state[QS_MOST_STATES];                           /* of the optimiser */
-    int masters, running, gradients, images, labels, loss, flag; /* -1 where the mode has none */
-    int residuals;                                               /* like gradients, kept from step to step; -1: the wire is fp32 */
-    char wire[16];                                               /* in which gradients travel, the job's */
+    int states, state[QS_MOST_STATES];           /* of the optimiser */
+    int inputs, input[QS_SAMPLES_MOST_INPUTS];   /* as the graph has them: fp32, or int32 where the input is of integers */
+    int target;                                  /* (batch, qs_target_values) int32, or fp32 real numbers */
+    int masters, running, gradients, loss, flag; /* -1 where the mode has none */
+    int residuals;                               /* like gradients, kept from step to step; -1: the wire is fp32 */
+    char wire[16];                               /* in which gradients travel, the job's */
     int counts; /* qs_rounding_counts of every rounded tensor, QS_COUNTS_PITCH bytes each, see qs_counts_offset; -1: nothing is rounded */
     int nodes;
     int *statistics_buffer;         /* (nodes × 3): src, weights, diff_dst; -1 elsewhere; NULL unless QS_MODE_STATISTICS */
@@ -141,7 +143,7 @@ QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const
 
 /* Formats of tensors by their place in the graph; entries NULL: fp32. Points into a plan. */
 typedef struct qs_tensor_table {
-    const qs_tensor_choice **value;     /* (nodes) of each operator's output, the images first; NULL: nothing is rounded */
+    const qs_tensor_choice **value;     /* (nodes) of each operator's output, inputs first; NULL: nothing is rounded */
     const qs_tensor_choice **parameter; /* (parameters) */
 } qs_tensor_table;
 /* The table of a class's plan (NULL: an empty one). QS_MISMATCH names tensors that the graph lacks or that cannot have what the plan wants:

@@ -20,6 +20,7 @@ typedef struct qs_input {
     int64_t extent[QS_SAMPLES_MOST_RANK]; /* of one sample, channels last; images are QS_INPUT_U8 of rank 3: height, width, channels */
     bool varies;                          /* the first extent, "length", is a bound: samples may be shorter, each by its own length */
     int32_t padding;                      /* of QS_INPUT_I32: the value behind the end of a shorter sample */
+    int64_t bound;                        /* of QS_INPUT_I32: values are 0 .. bound - 1; 0: any */
 } qs_input;
 
 typedef enum qs_target_kind {
@@ -34,7 +35,7 @@ typedef struct qs_target {
     int64_t classes; /* of the two kinds with classes: 0 .. classes - 1 */
     int64_t extent;  /* positions or numbers; 1 for QS_TARGET_CLASS */
     int32_t
-        ignored; /* of QS_TARGET_CLASS_PER_POSITION: a value that is no class, -1 for instance; positions behind a sample's end get it */
+        ignored; /* of QS_TARGET_CLASS_PER_POSITION: a value that is no class, of models a negative one; where a sample is shorter, too */
 } qs_target;
 
 typedef struct qs_samples {
@@ -51,8 +52,9 @@ QS_API bool qs_input_is_image(const qs_input *input);
 /* Numbers that a sample's target takes in memory: i32, or fp32 for QS_TARGET_REAL. */
 QS_API int64_t qs_target_values(const qs_target *target);
 /* Checks that a model that takes `model` can be fed from the set called `name`: as many inputs of the same types; images of the same
- * channels and no larger (smaller ones are centred in zero padding), other inputs no longer and equal beyond the first extent; a target of
- * the same kind, with at least as many classes or positions, with just as many numbers. QS_MISMATCH says which figure is wrong. */
+ * channels and no larger (smaller ones are centred in zero padding), other inputs no longer and equal beyond the first extent, integers
+ * within the model's bound; a target of the same kind, with at least as many classes or positions, with just as many numbers. QS_MISMATCH
+ * says which figure is wrong. */
 QS_API qs_status qs_samples_fit(const char *name, const qs_samples *set, const qs_samples *model);
 
 #endif
