@@ -127,7 +127,7 @@ static qs_status worker_pin(bool unpinned, worker *one) {
     QS_GOTO(qs_comm_gather(one->comm, &mine, (int64_t)sizeof mine, &data, &sizes));
     if (rank == 0) memcpy(all, data, (size_t)ranks * sizeof *all);
     QS_GOTO(qs_comm_broadcast(one->comm, all, (int64_t)((size_t)ranks * sizeof *all), 0));
-    one->pinned = qs_cores_deal(ranks, all, rank, core) && qs_threads_pin(threads, core) == QS_OK;
+    one->pinned = qs_cores_deal(ranks, all, rank, core) && qs_device_pin(one->device, threads, core) == QS_OK;
     if (!one->pinned && rank == 0) qs_log(QS_LOG_INFO, "ranks and threads outnumber the cores: threads are not pinned, times will vary");
 done:
     free(all);

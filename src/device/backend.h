@@ -23,6 +23,7 @@ typedef struct qs__stage {
     qs_status (*follow)(void *event, int queue);
     qs_status (*event_wait)(void *event);
     qs_status (*event_done)(void *event, bool *done);
+    qs_status (*pin)(void *state, int threads, const int *core);
     double (*seconds)(const void *event); /* of the device's clock, when it was reached */
 } qs__stage;
 

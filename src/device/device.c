@@ -76,6 +76,11 @@ void qs_device_close(qs_device *device) {
     free(device);
 }
 
+qs_status qs_device_pin(qs_device *device, int threads, const int *core) {
+    const qs__stage *stage = device->backend->stage;
+    return stage ? stage->pin(device->state, threads, core) : qs_threads_pin(threads, core);
+}
+
 void *qs__device_state(qs_device *device, const qs__backend *backend) {
     return device->backend == backend ? device->state : NULL;
 }

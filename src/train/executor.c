@@ -26,6 +26,7 @@ typedef struct reduction {
 struct qs_executor {
     const qs_schedule *schedule;
     qs_comm *comm;
+    bool alone; /* one rank: sums are what it has */
     qs_memory *memory;
     qs_queue *kernels, *copies;
     char *host;                          /* the memory, where this process sees it; NULL elsewhere */
@@ -121,6 +122,7 @@ qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_
     QS_TRY(qs_allocate(1, sizeof *executor, &executor));
     executor->schedule = schedule;
     executor->comm = comm;
+    executor->alone = qs_comm_size(comm) == 1;
     executor->memory = memory;
     executor->host = qs_memory_host(memory);
     executor->kernels = qs_device_queue(device, QS_QUEUE_KERNELS);
@@ -347,6 +349,7 @@ static qs_status bucket_copy(qs_executor *executor, int bucket, bool to_host) {
 static qs_status reduce_start(qs_executor *executor, int bucket) {
     reduction *one = &executor->reduction[bucket];
     one->summed = false;
+    if (executor->alone && !executor->host && !executor->finite) return QS_OK; /* nobody looks at them */
     executor->started[executor->starts++] = bucket;
     if (executor->host) {
         executor->begun = executor->starts;
@@ -377,7 +380,7 @@ static qs_status reduce_end(qs_executor *executor, int bucket) {
     if (one->summed) return QS_OK;
     one->summed = true;
     if (executor->timeline) executor->timeline->complete[bucket] = qs_clock();
-    if (!one->back) return QS_OK;
+    if (!one->back || executor->alone) return QS_OK;
     QS_TRY(bucket_copy(executor, bucket, false));
     return qs_event_record(one->back, executor->copies);
 }
@@ -417,7 +420,7 @@ static qs_status reduce_wait(qs_executor *executor, int bucket) {
     if (!request) return QS_OK;
     QS_TRY(qs_comm_wait(executor->comm, request));
     QS_TRY(reduce_end(executor, bucket));
-    return one->back ? qs_queue_follow(executor->kernels, one->back) : QS_OK;
+    return one->back && !executor->alone ? qs_queue_follow(executor->kernels, one->back) : QS_OK;
 }
 
 /* Between kernels. With a timeline it notes how long that took where the same thread computes: it is communication's time, not the
@@ -463,12 +466,11 @@ static qs_status run_begin(qs_executor *executor, const qs_run *run) {
     if (timeline) {
         memset(timeline->polled, 0, (size_t)timeline->steps * sizeof *timeline->polled);
         memset(timeline->complete, 0, (size_t)timeline->buckets * sizeof *timeline->complete);
-        QS_TRY(qs_event_record(executor->mark[0], executor->kernels));
     }
     if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
     if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof flag, &flag));
     if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) QS_TRY(qs_executor_clear(executor, schedule->gradients));
-    return QS_OK;
+    return timeline ? qs_event_record(executor->mark[0], executor->kernels) : QS_OK;
 }
 
 /* A run is over when the device is done with it. Its clock is not this process's: the last mark, waited for, stands for now. */
@@ -483,6 +485,8 @@ static qs_status run_end(qs_executor *executor) {
     timeline->begin = now - qs_event_elapsed(executor->mark[0], last);
     for (int s = 0; s < steps; s++)
         timeline->end[s] = now - qs_event_elapsed(executor->mark[s + 1], last);
+    for (int b = 0; b < timeline->buckets; b++) /* one rank alone has nothing to wait for */
+        if (timeline->complete[b] == 0) timeline->complete[b] = timeline->end[executor->schedule->bucket[b].ready_step];
     return QS_OK;
 }
 

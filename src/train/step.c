@@ -48,17 +48,16 @@ static qs_status failure_note(const qs__setting *setting, const qs__sample_step 
     return QS_OK;
 }
 
-/* A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes on, since the other ranks
- * wait for its sums. Where loss scaling does not look at the sums, gradients are looked at here: they would spoil the weights, and a relu
- * may hide that. */
-static qs_status schedule_run(const qs__setting *setting, const qs__sample_step *one, qs__failure *failure) {
+/* sums: this step's alone. A loss that is not finite is traced to its tensor before backward passes write over the values; the step goes
+ * on, since the other ranks wait for its sums. Where loss scaling does not look at the sums, gradients are looked at here: they would
+ * spoil the weights, and a relu may hide that. */
+static qs_status schedule_run(const qs__setting *setting, const qs__sample_step *one, qs__failure *failure, qs__sums *sums) {
     const qs_schedule *schedule = one->program->schedule;
     qs_executor *executor = one->program->executor;
     bool finite = true;
-    float loss;
     QS_TRY(qs__executor_phase(executor, QS_FORWARD, &one->run, NULL));
-    QS_TRY(qs_executor_read(executor, schedule->loss, 0, sizeof loss, &loss));
-    if (one->run.samples > 0 && !isfinite(loss) && failure->step < 0)
+    if (one->run.samples > 0) QS_TRY(qs__sums_add(sums, one->program, &setting->training, one->indices, one->run.samples));
+    if (!isfinite(sums->loss) && failure->step < 0)
         QS_TRY(failure_note(setting, one, QS__LOSS, qs__phase_end(schedule, QS_FORWARD), failure));
     QS_TRY(qs__executor_phase(executor, QS_BACKWARD, &one->run, schedule->flag < 0 && failure->step < 0 ? &finite : NULL));
     if (!finite) {
@@ -160,10 +159,13 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     const double begin = qs_clock();
     QS_TRY(qs__sample_step_find(setting, &trainer->plans, &trainer->counters, epoch, step_in_epoch, &one));
     QS_TRY(qs__sample_step_load(setting, &one));
-    QS_TRY(schedule_run(setting, &one, &trainer->failure));
+    qs__sums sums = {0};
+    QS_TRY(schedule_run(setting, &one, &trainer->failure, &sums));
     QS_TRY(gradients_report(setting, &one));
     if (one.run.samples > 0) {
-        QS_TRY(qs__sums_add(&losses->interval, one.program, &setting->training, one.indices, one.run.samples));
+        losses->interval.loss += sums.loss;
+        losses->interval.correct += sums.correct;
+        losses->interval.samples += sums.samples;
         if (losses->first.samples == 0) losses->first = losses->interval;
     }
     QS_TRY(scale_update(trainer, &one));

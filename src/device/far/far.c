@@ -420,6 +420,10 @@ static qs_status far_wait(void *state, int queue) {
     return request(state, &(qs__far_command){.kind = QS__FAR_WAIT, .queue = (uint32_t)queue}, NULL, 0);
 }
 
+static qs_status far_pin(void *state, int threads, const int *core) {
+    return request(state, &(qs__far_command){.kind = QS__FAR_PIN, .payload = (size_t)threads * sizeof *core}, core, 0);
+}
+
 /* ---- Events ---- */
 
 static qs_status far_event_create(void *state, void **event) {
@@ -491,6 +495,7 @@ static const qs__stage stage = {
     .fill = far_fill,
     .touch = far_touch,
     .wait = far_wait,
+    .pin = far_pin,
     .event_create = far_event_create,
     .event_release = far_event_release,
     .record = far_record,

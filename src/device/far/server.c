@@ -149,6 +149,14 @@ done:
     return status;
 }
 
+static qs_status cores_pin(server *here, const command *one) {
+    int core[QS_MOST_CORES];
+    const size_t threads = one->head.payload / sizeof *core;
+    if (threads > QS_MOST_CORES) return qs_fail(QS_USAGE, "%zu threads: at most %d are pinned", threads, QS_MOST_CORES);
+    memcpy(core, one->payload, threads * sizeof *core);
+    return qs_device_pin(here->device, (int)threads, core);
+}
+
 static qs_status capacity_check(const server *here, size_t now, size_t wanted) {
     const size_t all = (size_t)here->setting.memory_bytes, others = here->reserved - now;
     if (all == 0 || (wanted <= all && others <= all - wanted)) return QS_OK;
@@ -209,6 +217,9 @@ static void request_do(server *here, const command *one) {
         peak = qs_device_peak(here->device, qs_format_of(one->payload));
         answer_send(here, QS_OK, &peak, sizeof peak);
         break;
+    case QS__FAR_PIN:
+        answer_send(here, cores_pin(here, one), NULL, 0);
+        break;
     case QS__FAR_RESERVE:
         answer_send(here, memory_reserve(here, head->object, head->bytes), NULL, 0);
         break;
@@ -222,15 +233,16 @@ static void request_do(server *here, const command *one) {
 
 /* ---- Events ---- */
 
+/* Told before the other queue goes on: what follows an event is later by the clock, and in what the other end hears. */
 static qs_status event_reach(server *here, const queue *in, uint64_t event, uint64_t serial) {
+    const qs__far_reply reply = {
+        .kind = QS__FAR_EVENT, .status = (int32_t)in->status, .object = event, .serial = serial, .seconds = qs_clock()};
+    reply_send(here, &reply, NULL);
     pthread_mutex_lock(&here->lock);
     const qs_status status = qs_grow(&here->reached, &here->events, event + 1, sizeof *here->reached);
     if (status == QS_OK) here->reached[event] = serial;
     pthread_cond_broadcast(&here->changed);
     pthread_mutex_unlock(&here->lock);
-    const qs__far_reply reply = {
-        .kind = QS__FAR_EVENT, .status = (int32_t)in->status, .object = event, .serial = serial, .seconds = qs_clock()};
-    reply_send(here, &reply, NULL);
     return status;
 }
 

@@ -16,6 +16,7 @@ typedef enum qs__far_kind {
     QS__FAR_PEAK,       /* payload: a format's name; answer: double */
     QS__FAR_RESERVE,    /* object: memory; bytes */
     QS__FAR_RESIZE,     /* object: memory; bytes */
+    QS__FAR_PIN,        /* payload: cores, int */
     QS__FAR_WAIT,       /* in any queue; a failure of what was queued there is the answer, and forgotten */
     /* Not answered. */
     QS__FAR_RELEASE_MEMORY, /* object */

@@ -69,6 +69,8 @@ typedef struct qs_device_info {
 QS_API qs_status qs_device_open(const qs_device_options *options, qs_device **out);
 QS_API void qs_device_close(qs_device *device);
 QS_API void qs_device_describe(const qs_device *device, qs_device_info *out);
+/* Holds the threads that compute to these cores, as qs_threads_pin does: of this process, or of the one that the device runs in. */
+QS_API qs_status qs_device_pin(qs_device *device, int threads, const int *core);
 /* Names of backends in this build, NULL past the end. */
 QS_API const char *qs_device_backend_at(size_t index);
 
