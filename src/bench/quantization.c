@@ -25,11 +25,11 @@ typedef struct figures {
 } figures;
 
 static qs_status recipe_run(const bench *one, const char *recipe, int64_t batch, figures *out) {
-    qs_model_input input;
+    qs_samples input;
     qs_bench_figure figure;
-    QS_TRY(model_input_parse(one->input, one->classes, one->model, &input));
+    QS_TRY(model_samples_parse(one->input, one->classes, one->model, &input));
     QS_TRY(qs_bench_step(&(qs_bench_question){.model = one->model,
-                                              .input = &input,
+                                              .samples = &input,
                                               .recipe = recipe,
                                               .batch = batch,
                                               .steps = one->steps,

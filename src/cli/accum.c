@@ -148,10 +148,10 @@ static qs_status model_out(const accum *one) {
 }
 
 static qs_status model_open(accum *one, const char *model) {
-    qs_model_input input;
+    qs_samples input;
     if (strcmp(one->measurement.adder, "all") != 0) QS_TRY(qs_adder_find(one->measurement.adder, &one->adder));
-    QS_TRY(model_input_parse(one->input, 0, model, &input));
-    QS_TRY(qs_model_build(model, &input, &one->graph));
+    QS_TRY(model_samples_parse(one->input, 0, model, &input));
+    QS_TRY(qs_model_open(model, &input, &one->graph));
     if (!one->profile_file) return QS_OK;
     char signature[32];
     QS_TRY(qs_profile_read(one->profile_file, &one->profile));

@@ -104,11 +104,11 @@ static qs_status figure_show(bench *one, const qs_bench_question *question, cons
 
 static qs_status recipe_run(void *context, const char *recipe) {
     bench *one = context;
-    qs_model_input input;
+    qs_samples input;
     qs_bench_figure figure;
-    QS_TRY(model_input_parse(one->input, one->classes, one->model, &input));
+    QS_TRY(model_samples_parse(one->input, one->classes, one->model, &input));
     const qs_bench_question question = {.model = one->model,
-                                        .input = &input,
+                                        .samples = &input,
                                         .recipe = recipe,
                                         .optimizer = one->optimizer,
                                         .batch = one->batch,

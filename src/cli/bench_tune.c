@@ -79,14 +79,15 @@ static qs_status remember(const bench *one, const qs_tune_result *result) {
 }
 
 static qs_status job_make(const tune_request *request, const char *model, qs_job *out) {
-    qs_model_input input;
+    qs_samples input;
     qs_job_default(out);
     snprintf(out->model, sizeof out->model, "%s", model);
     snprintf(out->dataset, sizeof out->dataset, "%s", request->dataset);
     out->batch = request->batch;
     if (!request->input && !request->classes) return QS_OK;
-    QS_TRY(model_input_parse(request->input, request->classes, model, &input));
-    snprintf(out->dataset, sizeof out->dataset, "%dx%dx%d:%d", input.channels, input.height, input.width, input.classes);
+    QS_TRY(model_samples_parse(request->input, request->classes, model, &input));
+    snprintf(out->dataset, sizeof out->dataset, "%lldx%lldx%lld:%lld", (long long)input.input[0].extent[2],
+             (long long)input.input[0].extent[0], (long long)input.input[0].extent[1], (long long)input.target.classes);
     return QS_OK;
 }
 

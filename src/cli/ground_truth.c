@@ -118,7 +118,7 @@ static qs_status ground_truth_measure(comparison *one) {
                                       .recipe = one->recipe + 1,
                                       .progress = progress};
     char signature[32];
-    QS_TRY(qs_job_model(&one->options->job.job, &one->graph));
+    QS_TRY(job_model_open(&one->options->job.job, &one->graph));
     if (strcmp(qs_graph_signature(one->graph, signature), one->profile->graph) != 0)
         return qs_fail(QS_MISMATCH, "the profile is of %s as another data set shapes it: profile %s on %s", one->profile->model,
                        one->graph->name, one->options->job.job.dataset);

@@ -15,6 +15,7 @@ typedef struct inspection {
     const char *input;
     int classes;
     bool memory, blocks, groups, json;
+    const char *file;         /* of --graph */
     memory_question question; /* of --memory */
 } inspection;
 
@@ -112,6 +113,7 @@ static const option_row option_rows[] = {
      .needs = "memory"},
     {OPTION(inspection, question.backend, "backend", "NAME", "whose kernels"), .usual = "cpu, or ref in builds without it",
      .needs = "memory"},
+    {OPTION(inspection, file, "graph", "FILE", "write the model as graph.json instead"), .excludes = "memory,blocks,groups,json"},
     {OPTION(inspection, json, "json", NULL, "print JSON")},
 };
 
@@ -120,26 +122,32 @@ qs_status verb_inspect(int argc, char **argv) {
         .verb = "inspect",
         .arguments = "MODEL",
         .purpose =
-            "Operators of a built-in model: class, output shape for the batch, depth, parameters, forward FLOPs, and the bytes each\n"
+            "Operators of a model, built in or of a graph.json: class, output shape for the batch, depth, parameters, forward FLOPs, and "
+            "the bytes each\n"
             "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.\n"
             "--blocks: the parts that planners decide together, and which are copies of each other. --groups: the tensors between two\n"
             "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.",
         .examples = "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
                     "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
-                    "  qsync inspect resnet20 --groups --batch 128\n",
+                    "  qsync inspect resnet20 --groups --batch 128\n"
+                    "  qsync inspect resnet20:width=0.5 --graph mine.json\n",
         .least = 1,
         .most = 1};
     inspection one = {0};
     bool done = false;
     int first = 0;
     option_table table = {0};
-    qs_model_input shape;
+    qs_samples shape;
     qs_status status = QS_OK;
     OPTIONS_ADD(&table, option_rows, &one);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_TRY(model_input_parse(one.input, one.classes, argv[first], &shape));
-    QS_TRY(qs_model_build(argv[first], &shape, &one.graph));
+    QS_TRY(model_samples_parse(one.input, one.classes, argv[first], &shape));
+    QS_TRY(qs_model_open(argv[first], &shape, &one.graph));
+    if (one.file) {
+        status = qs_graph_write(one.graph, one.file);
+        goto done;
+    }
     if (one.memory) {
         one.question.graph = one.graph;
         one.question.own_input = one.input != NULL || one.classes > 0;

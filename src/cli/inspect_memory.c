@@ -41,7 +41,7 @@ static qs_status data_model(const memory_question *question, lowered *out) {
     qs_job job = out->job;
     if (question->own_input || !job.dataset[0]) return QS_OK;
     snprintf(job.model, sizeof job.model, "%s", question->graph->name);
-    QS_TRY(qs_job_model(&job, &out->of_data));
+    QS_TRY(job_model_open(&job, &out->of_data));
     out->graph = out->of_data;
     return QS_OK;
 }

@@ -221,6 +221,12 @@ static qs_status ranges_check(const qs_job *job) {
     return QS_OK;
 }
 
+qs_status job_model_open(const qs_job *job, qs_graph **out) {
+    qs_data_description set;
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    return qs_model_open(job->model, &set.samples, out);
+}
+
 qs_status job_options_finish(job_options *o) {
     qs_graph *graph = NULL;
     QS_TRY(ranges_check(&o->job));
@@ -235,7 +241,7 @@ qs_status job_options_finish(job_options *o) {
     o->job.augmentation = !o->no_augmentation;
     /* Models take size and classes from the set; those of "folder:PATH" are found where the sets are. */
     if (o->data_folder && setenv("QSYNC_DATA", o->data_folder, 1) != 0) return qs_fail(QS_OUT_OF_MEMORY, "no memory for --data");
-    QS_TRY(qs_job_model(&o->job, &graph));
+    QS_TRY(job_model_open(&o->job, &graph));
     qs_graph_release(graph);
     return QS_OK;
 }

@@ -10,7 +10,7 @@ typedef struct landscape_work {
     qs_landscape_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
-    char model[QS_NAME]; /* of the weights */
+    char model[QS_MODEL]; /* of the weights */
     bool json;
 } landscape_work;
 

@@ -73,7 +73,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     QS_TRY(job_options_finish(&work->job));
     QS_TRY(input_check(&work->job.job, &work->profile));
     QS_TRY(batch_check(&work->job.job, &work->profile));
-    QS_TRY(qs_job_model(&work->job.job, &work->graph));
+    QS_TRY(job_model_open(&work->job.job, &work->graph));
     if (!work->pins_file && !work->ends) return QS_OK;
     work->options.pins = &work->pins;
     if (work->ends) return plan_ends_pin(work->graph, &work->cluster, work->ends, &work->pins);

@@ -66,7 +66,7 @@ static qs_status batches_take(const char *path, const qs_profile *old, qs_profil
 static qs_status file_check(const char *path, const qs_profile *old, const qs_job *job) {
     qs_graph *graph = NULL;
     char signature[32];
-    QS_TRY(qs_job_model(job, &graph));
+    QS_TRY(job_model_open(job, &graph));
     qs_graph_signature(graph, signature);
     qs_graph_release(graph);
     if (strcmp(signature, old->graph) == 0 && old->batch == job->batch) return QS_OK;
@@ -362,7 +362,7 @@ static qs_status profile_estimate(const char *cluster_file, const qs_job *job, i
     qs_graph *graph = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_cluster_read(cluster_file, &cluster));
-    QS_GOTO(qs_job_model(job, &graph));
+    QS_GOTO(job_model_open(job, &graph));
     QS_GOTO(qs_profile_estimate(graph, &cluster, job, least, most, out));
 done:
     qs_graph_release(graph);

@@ -54,7 +54,7 @@ qs_status profile_checks_predict(const profile_checks *checks, const qs_cluster 
     qs_graph *graph = NULL;
     qs_status status = QS_OK;
     if (profile->checks == 0) return QS_OK;
-    QS_TRY(qs_job_model(job, &graph));
+    QS_TRY(job_model_open(job, &graph));
     for (int i = 0; i < profile->checks && status == QS_OK; i++) {
         status = check_predict(&checks->plan[i], graph, cluster, job, profile, &profile->check[i]);
         status = qs_fail_within(status, "check %s", checks->file[i]);

@@ -42,7 +42,7 @@ static qs_status simulation_read(simulation *one, const simulate_options *option
     QS_TRY(qs_plan_read(plan, &one->plan));
     if (!one->plan.job.model[0] || !one->plan.job.dataset[0])
         return qs_fail(QS_MISMATCH, "%s does not say what it trains: add \"job\": {\"model\": ..., \"dataset\": ...}", plan);
-    QS_TRY(qs_job_model(&one->plan.job, &one->graph));
+    QS_TRY(job_model_open(&one->plan.job, &one->graph));
     qs_graph_signature(one->graph, signature);
     if (one->plan.graph[0] && strcmp(one->plan.graph, signature) != 0)
         return qs_fail(QS_MISMATCH, "%s is a plan for another model (%s) than %s (%s)", plan, one->plan.graph, one->graph->name, signature);

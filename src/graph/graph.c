@@ -185,7 +185,7 @@ qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const 
     QS_TRY(check_name(graph, name));
     if (is_finished(graph)) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
     static const qs_attributes none;
-    qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs};
+    qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs, .outputs = outputs, .bias = bias};
     strcpy(one.name, name);
     qs_graph before = *graph;
     qs_status status = append(graph, op, &one, input, outputs, bias);

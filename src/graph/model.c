@@ -160,3 +160,51 @@ qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph
     *out = builder.graph;
     return QS_OK;
 }
+
+/* ---- Sources --------------------------------------------------------------------------------------------------------------- */
+
+/* At the samples' own image size; where that is too small for the model, at the model's standard size (images are then centred in padding).
+ * The first refusal is the one worth reading. */
+static qs_status builtin_open(const char *text, const qs_samples *samples, qs_graph **out) {
+    qs_model_input standard;
+    if (!samples) return qs_model_build(text, NULL, out);
+    QS_TRY(qs_model_input_of(text, &standard));
+    const int64_t *extent = samples->input[0].extent;
+    const bool images = samples->inputs == 1 && qs_input_is_image(&samples->input[0]);
+    if (!images || samples->target.kind != QS_TARGET_CLASS || extent[0] > INT32_MAX || extent[1] > INT32_MAX || extent[2] > INT32_MAX ||
+        samples->target.classes > INT32_MAX)
+        return qs_fail(QS_MISMATCH,
+                       "model %s takes one image and learns one class, the data are of another kind; a graph.json can say more", text);
+    const qs_model_input input = {(int)extent[2], (int)extent[0], (int)extent[1], (int)samples->target.classes};
+    const qs_status status = qs_model_build(text, &input, out);
+    if (status != QS_USAGE || standard.height <= input.height || standard.width <= input.width) return status;
+    const qs_model_input padded = {input.channels, standard.height, standard.width, input.classes};
+    if (qs_model_build(text, &padded, out) == QS_OK) return QS_OK;
+    return qs_model_build(text, &input, out);
+}
+
+/* A file has the size that it has. */
+static qs_status file_open(const char *text, const qs_samples *samples, qs_graph **out) {
+    qs_graph *graph = NULL;
+    QS_TRY(qs_graph_read(text, &graph));
+    const qs_status status = samples ? qs_samples_fit("the data set", samples, &graph->samples) : QS_OK;
+    if (status != QS_OK) {
+        qs_graph_release(graph);
+        return qs_fail_within(status, "model %s", text);
+    }
+    *out = graph;
+    return QS_OK;
+}
+
+/* Where models come from: the first whose texts end so. */
+static const struct {
+    const char *ending;
+    qs_status (*open)(const char *text, const qs_samples *samples, qs_graph **out);
+} sources[] = {{".json", file_open}, {"", builtin_open}};
+
+qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out) {
+    for (size_t i = 0;; i++) {
+        const size_t length = strlen(text), ending = strlen(sources[i].ending);
+        if (length >= ending && strcmp(text + length - ending, sources[i].ending) == 0) return sources[i].open(text, samples, out);
+    }
+}

@@ -105,6 +105,7 @@ static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " 
                                     NULL};
 
 const qs_op qs__op_average_pool = {.name = "average_pool",
+                                   .takes = QS_TAKES_WINDOW,
                                    .kind = QS_DEPENDENT,
                                    .sign = QS_SIGN_KEPT,
                                    .inputs = 1,

@@ -62,6 +62,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "2"),
                                     NULL};
 
 const qs_op qs__op_channel_shuffle = {.name = "channel_shuffle",
+                                      .takes = QS_TAKES_GROUPS,
                                       .kind = QS_DEPENDENT,
                                       .sign = QS_SIGN_KEPT,
                                       .inputs = 1,

@@ -96,6 +96,7 @@ static const char *const cases[] = {
     NULL};
 
 const qs_op qs__op_conv2d = {.name = "conv2d",
+                             .takes = QS_TAKES_WINDOW | QS_TAKES_GROUPS | QS_TAKES_OUTPUTS | QS_TAKES_BIAS,
                              .kind = QS_ADJUSTABLE,
                              .inputs = 1,
                              .infer = infer,

@@ -54,6 +54,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,65]", " value=0.5 batched"
                                     NULL};
 
 const qs_op qs__op_dropout = {.name = "dropout",
+                              .takes = QS_TAKES_BATCHED,
                               .kind = QS_DEPENDENT,
                               .sign = QS_SIGN_KEPT,
                               .inputs = 1,

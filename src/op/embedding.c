@@ -134,6 +134,7 @@ static const char *const cases[] = {EVERY("fp32", "4", "9", "50", "16"),
                                     NULL};
 
 const qs_op qs__op_embedding = {.name = "embedding",
+                                .takes = QS_TAKES_OUTPUTS,
                                 .kind = QS_DEPENDENT,
                                 .inputs = 1,
                                 .infer = infer,

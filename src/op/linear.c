@@ -54,6 +54,7 @@ static const char *const cases[] = {
     NULL};
 
 const qs_op qs__op_linear = {.name = "linear",
+                             .takes = QS_TAKES_OUTPUTS | QS_TAKES_BIAS,
                              .kind = QS_ADJUSTABLE,
                              .inputs = 1,
                              .infer = infer,

@@ -125,6 +125,7 @@ static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
 }
 
 const qs_op qs__op_max_pool = {.name = "max_pool",
+                               .takes = QS_TAKES_WINDOW,
                                .kind = QS_DEPENDENT,
                                .sign = QS_SIGN_KEPT,
                                .inputs = 1,

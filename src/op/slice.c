@@ -67,5 +67,12 @@ static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "[4,16,8,8]", " 
                                     EVERY("fp16", "[2,12,4,4]", "[2,12,4,4]", ""),
                                     NULL};
 
-const qs_op qs__op_slice = {
-    .name = "slice", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_slice = {.name = "slice",
+                            .takes = QS_TAKES_OFFSET | QS_TAKES_OUTPUTS,
+                            .kind = QS_DEPENDENT,
+                            .sign = QS_SIGN_KEPT,
+                            .inputs = 1,
+                            .infer = infer,
+                            .passes = 2,
+                            .pass = passes,
+                            .cases = cases};

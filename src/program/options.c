@@ -227,12 +227,21 @@ qs_status names_each(const char *list, qs_status (*visit)(void *context, const c
     return status;
 }
 
-qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out) {
+qs_status model_samples_parse(const char *text, int classes, const char *model, qs_samples *out) {
+    int channels, height, width;
     char rest = 0;
-    QS_TRY(qs_model_input_of(model, out));
-    if (text && (sscanf(text, "%9dx%9dx%9d%c", &out->channels, &out->height, &out->width, &rest) != 3 || out->channels < 1 ||
-                 out->height < 1 || out->width < 1))
+    qs_graph *graph = NULL;
+    qs_model_input exact;
+    QS_TRY(qs_model_open(model, NULL, &graph));
+    *out = graph->samples;
+    qs_graph_release(graph);
+    if (text && (sscanf(text, "%9dx%9dx%9d%c", &channels, &height, &width, &rest) != 3 || channels < 1 || height < 1 || width < 1))
         return qs_fail(QS_USAGE, "--input %s: channels, height and width as in 3x32x32", text);
-    if (classes > 0) out->classes = classes;
+    if (text) out->input[0] = qs_input_image(height, width, channels);
+    if (classes > 0) out->target.classes = classes;
+    if (!text || qs_model_input_of(model, &exact) != QS_OK) return QS_OK;
+    exact = (qs_model_input){channels, height, width, (int)out->target.classes}; /* this very size, without padding */
+    QS_TRY(qs_model_build(model, &exact, &graph));
+    qs_graph_release(graph);
     return QS_OK;
 }

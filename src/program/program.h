@@ -97,8 +97,8 @@ bool option_given(const option_table *table, const char *name);
 qs_status options_refuse(const option_table *table, int count, const char *const *name, const char *where);
 /* QS_USAGE where one of these options did not: "VERB needs --A and --B". */
 qs_status options_require(const option_table *table, const verb_usage *usage, int count, const char *const *name);
-/* The input of a model: its own, with the shape "3x32x32" unless text is NULL, and other classes unless 0. */
-qs_status model_input_parse(const char *text, int classes, const char *model, qs_model_input *out);
+/* What a model takes: its own standard samples, with images of the shape "3x32x32" unless text is NULL, and other classes unless 0. */
+qs_status model_samples_parse(const char *text, int classes, const char *model, qs_samples *out);
 /* Calls `visit` for each name of a comma-separated list, up to the first failure. */
 qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context);
 

@@ -106,12 +106,13 @@ static void tables_describe(const listener *to, const qs__record *record, const 
 }
 
 qs_status qs_record_describe(const char *kind, qs_field_visitor visit, void *context) {
-    static const qs__record *const records[] = {&qs__cluster_record, &qs__job_record, &qs__profile_record, &qs__plan_record};
+    static const qs__record *const records[] = {&qs__cluster_record, &qs__job_record, &qs__graph_record, &qs__profile_record,
+                                                &qs__plan_record};
     const listener to = {visit, context};
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         if (strcmp(records[i]->kind, kind) != 0) continue;
         tables_describe(&to, records[i], NULL);
         return QS_OK;
     }
-    return qs_fail(QS_USAGE, "no record \"%s\": there are cluster, job, profile, plan", kind);
+    return qs_fail(QS_USAGE, "no record \"%s\": there are cluster, job, graph, profile, plan", kind);
 }

@@ -133,8 +133,9 @@ static const qs__field bucket_fields[] = {
 static const qs__record bucket_record = {QS__FIELDS(bucket_fields), .layout = QS__ONE_LINE};
 
 static const qs__field job_fields[] = {
-    {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model), .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`",
-     .absent = "`\"\"`: not said", .text = "built-in model"},
+    {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model), .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`, or path",
+     .absent = "`\"\"`: not said", .text = "built-in model, or path of a graph.json, from the working folder",
+     .more = " ([models.md](models.md))"},
     {"dataset", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, dataset), .values = "name, `\"folder:PATH,size=N\"` or `\"3x224x224:1000\"`",
      .absent = "`\"\"`: not said", .text = "data set",
      .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},

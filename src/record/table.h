@@ -151,6 +151,7 @@ qs_status qs__record_copy(const qs__record *record, const void *from, void *out)
 /* What operators run that a plan does not name; names of the built-in recipes for messages. */
 qs_recipe qs__recipe_fp32(void);
 extern const char *const qs__recipe_names;
-extern const qs__record qs__cluster_record, qs__job_record, qs__recipe_record, qs__profile_record, qs__statistics_record, qs__plan_record;
+extern const qs__record qs__cluster_record, qs__job_record, qs__graph_record, qs__recipe_record, qs__profile_record, qs__statistics_record,
+    qs__plan_record;
 
 #endif

@@ -76,8 +76,10 @@ static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_
 
 static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
                                 int64_t memory_limit, qs_device *device, qs_comm *comm) {
+    qs_data_description set;
     const int ranks = qs_comm_size(comm);
-    QS_TRY(qs_job_model(job, &here->graph));
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    QS_TRY(qs_model_open(job->model, &set.samples, &here->graph));
     QS_TRY(qs_job_samples(job, here->graph, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
     for (int i = 0; i < ranks; i++)

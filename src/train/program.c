@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs: from a job to its graph and its samples, and with a plan to a schedule with the kernels of a live device; and whether the
+/* Programs: from a job to its samples, and with a plan to a schedule with the kernels of a live device; and whether the
  * plan is one for this model, cluster, job and device. Every check names the first difference and the way out. Empty signatures and
  * hashes (hand-written plans) are not checked. */
 #include "train_internal.h"
@@ -7,22 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The model at the set's own image size; where it is too small for the model, at the model's standard size (images are then centred in
- * padding). The first refusal is the one worth reading. */
-qs_status qs_job_model(const qs_job *job, qs_graph **out) {
-    qs_model_input standard;
-    qs_data_description set;
-    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    const int64_t *image = set.samples.input[0].extent;
-    const qs_model_input input = {(int)image[2], (int)image[0], (int)image[1], (int)set.samples.target.classes};
-    QS_TRY(qs_model_input_of(job->model, &standard));
-    qs_status status = qs_model_build(job->model, &input, out);
-    if (status != QS_USAGE || standard.height <= input.height || standard.width <= input.width) return status;
-    qs_model_input padded = {input.channels, standard.height, standard.width, input.classes};
-    if (qs_model_build(job->model, &padded, out) == QS_OK) return QS_OK;
-    return qs_model_build(job->model, &input, out);
-}
 
 qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit, qs_dataset *out) {
     qs_dataset set;

@@ -12,13 +12,15 @@
 static qs_status model_choose(qs__setting *setting, qs__present *present, qs__rounding *rounding) {
     const qs_train_options *options = setting->options;
     const qs_job *job = setting->job;
+    qs_data_description set;
     const int wanted = qs_cluster_ranks(options->cluster);
     if (wanted != setting->ranks)
         return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
                        setting->ranks, wanted);
     QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
     QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
-    QS_TRY(qs_job_model(job, &setting->graph));
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    QS_TRY(qs_model_open(job->model, &set.samples, &setting->graph));
     if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
     setting->class_ = qs__class_of(options->cluster, setting->rank);
     present->plan = options->plan;

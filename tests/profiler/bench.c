@@ -68,13 +68,14 @@ static void kernels_add_up(void **state) {
 
 /* Half as high and wide: convolutions, nearly all of the work, have a quarter of the pixels. */
 static void another_input(void **state) {
-    const qs_model_input half = {3, 16, 16, 10};
+    const qs_samples half = {
+        .inputs = 1, .input = {{.name = "image", .rank = 3, .extent = {16, 16, 3}}}, .target = {.classes = 10, .extent = 1}};
     qs_bench_question question = {.model = "resnet8", .recipe = "fp32", .batch = 1, .steps = 1};
     qs_device *device = device_open();
     qs_bench_figure own, quarter;
     (void)state;
     assert_ok(qs_bench_step(&question, device, &own));
-    question.input = &half;
+    question.samples = &half;
     assert_ok(qs_bench_step(&question, device, &quarter));
     assert_true(quarter.flops_per_step > 0.24 * own.flops_per_step && quarter.flops_per_step < 0.27 * own.flops_per_step);
     qs_device_close(device);
@@ -84,7 +85,8 @@ static void wrong_questions_are_refused(void **state) {
     qs_device *device = device_open();
     qs_bench_figure one;
     (void)state;
-    static const qs_model_input small = {3, 16, 16, 10};
+    static const qs_samples small = {
+        .inputs = 1, .input = {{.name = "image", .rank = 3, .extent = {16, 16, 3}}}, .target = {.classes = 10, .extent = 1}};
     static const struct {
         qs_bench_question question;
         const char *why;
@@ -92,7 +94,7 @@ static void wrong_questions_are_refused(void **state) {
                  {{.model = "perceptron", .recipe = "fp32", .batch = 4, .steps = 3}, "perceptron"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 0, .steps = 3}, "batch 0"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 4, .steps = 0}, "steps 0"},
-                 {{.model = "resnet18", .input = &small, .recipe = "fp32", .batch = 4, .steps = 3}, "16"}};
+                 {{.model = "resnet18", .samples = &small, .recipe = "fp32", .batch = 4, .steps = 3}, "16"}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_refused(qs_bench_step(&wrong[i].question, device, &one), QS_USAGE, wrong[i].why);
     qs_device_close(device);

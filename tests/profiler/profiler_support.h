@@ -3,6 +3,7 @@
 #ifndef QSYNC_PROFILER_SUPPORT_H
 #define QSYNC_PROFILER_SUPPORT_H
 
+#include "kit/job_model.h"
 #include "kit/run.h"
 #include "qsync/profiler.h"
 
@@ -41,7 +42,7 @@ static inline void bench_open(bench *b, const char *cluster, const char *backend
     b->options.repetitions = 2;
     b->options.statistics_iterations = 2;
     b->options.conversion_seconds = 0.3;
-    assert_ok(qs_job_model(&b->job, &b->graph));
+    assert_ok(job_model(&b->job, &b->graph));
 }
 
 static inline void bench_close(bench *b) {

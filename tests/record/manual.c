@@ -94,7 +94,7 @@ TEST(sampled) {
 
 TEST(unknown) {
     search one = {.table = "", .name = "", .more = ""};
-    assert_refused(qs_record_describe("plans", look, &one), QS_USAGE, "no record \"plans\": there are cluster, job, profile, plan");
+    assert_refused(qs_record_describe("plans", look, &one), QS_USAGE, "no record \"plans\": there are cluster, job, graph, profile, plan");
     assert_int_equal(one.fields, 0);
 }
 

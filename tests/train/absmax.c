@@ -2,6 +2,7 @@
 // labels: short
 /* Kernels that deliver the largest magnitude of what they write: in a training step of each device, with one thread and two, every
  * quantizer finds the very bits that an absmax of its source gives, so that it makes no difference to a run where they come from. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 typedef struct watch {
@@ -79,7 +80,7 @@ static void device_check(const char *backend, const char *model, int threads, in
     qs_device *device = NULL;
     if (!backend_exists(backend)) skip();
     bench_open(&here, backend, "self", model, batch);
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     const qs_device_options options = device_options(backend, NULL, threads, 1);
     assert_ok(qs_device_open(&options, &device));
     step_watch(&here, graph, device, "int8:tensor");

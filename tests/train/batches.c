@@ -3,6 +3,7 @@
 // ranks: 3
 /* A plan may give every class a batch of its own: what is learned, counted and saved is what one rank with the global batch would learn,
  * count and save. */
+#include "kit/job_model.h"
 #include "exact_support.h"
 
 TEST(gradients_are_those_of_one_rank) {
@@ -25,7 +26,7 @@ static void weights_fill(const bench *here, figures *out) {
     float *masters = NULL;
     char path[128];
     snprintf(path, sizeof path, "%s/weights.qsync", here->folder);
-    assert_ok(qs_job_model(&here->job, &graph));
+    assert_ok(job_model(&here->job, &graph));
     assert_ok(qs_allocate((size_t)graph->trained_elements, sizeof *masters, &masters));
     assert_ok(qs_allocate((size_t)graph->statistics_elements, sizeof *out->running, &out->running));
     assert_ok(qs_weights_read(path, graph, masters, out->running));

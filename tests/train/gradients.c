@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The variance of weight gradients in the metrics is that of what one step of plain descent took off the weights. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 #include "qsync/checkpoint.h"
@@ -62,7 +63,7 @@ TEST(variances_are_of_what_is_taken_off) {
     bench here;
     qs_graph *graph = NULL;
     bench_open(&here, "ref", "self", "lenet5", 16);
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     const size_t bytes = (size_t)graph->trained_elements * sizeof(float);
     float *before = malloc(bytes), *after = malloc(bytes);
     char *first = run(STEPS - 1, graph, before), *all = run(STEPS, graph, after);

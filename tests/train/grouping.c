@@ -2,6 +2,7 @@
 // labels: short
 /* Shift groups beside groups that are optimal for the ranges at hand, on the activations and output gradients of a training step: what
  * stochastic rounding in their steps adds. */
+#include "kit/job_model.h"
 #include "plan_support.h"
 
 enum { BATCH = 16, STEPS = 12, GROUPS = 4, MOST_CHANNELS = 64 };
@@ -132,7 +133,7 @@ static void shift_groups_beside_optimal_ones(void **state) {
     witness seen = {0};
     (void)state;
     bench_open(&here, backend_exists("cpu") ? "cpu" : "ref", "self", "resnet8", BATCH);
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     assert_ok(qs_recipe_builtin("int4:shift4", &recipe));
     qs_schedule *schedule = lowered(&here, graph, &recipe);
     assert_ok(qs_memory_reserve(here.device, schedule->arena_bytes, &memory));

@@ -2,6 +2,7 @@
 // labels: short
 /* A slice of the loss landscape: at 0 the training loss of the weights, bit for bit, in every arithmetic; along the direction the loss
  * worked out in double; the direction's filters as long as the weights'. */
+#include "kit/job_model.h"
 #include "plan_support.h"
 
 enum { BATCH = 16, BATCHES = 3, MOST_LAYERS = 4, MOST_OUTPUTS = 64 };
@@ -162,7 +163,7 @@ static void slice_is_the_loss_worked_out(void **state) {
     char path[128];
     (void)state;
     bench_open(&here, "ref", "self", "mlp:width=0.125", BATCH);
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     weights_train(&here, path);
     const size_t elements = (size_t)graph->trained_elements;
     float *weights = calloc(3 * elements, sizeof *weights), *direction = weights + elements, *moved = direction + elements;
@@ -213,7 +214,7 @@ static void filters_are_as_long_as_the_weights(void **state) {
     qs_graph *graph = NULL;
     (void)state;
     bench_open(&here, "ref", "self", "resnet8:width=0.25", BATCH);
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     const size_t elements = (size_t)graph->trained_elements;
     float *weights = calloc(4 * elements, sizeof *weights), *one = weights + elements, *same = one + elements, *other = same + elements;
     float *running = calloc((size_t)graph->statistics_elements, sizeof *running);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The gap of normalised values in the metrics is that of a forward pass worked out from its tensors; training does not change by a bit. */
+#include "kit/job_model.h"
 #include "plan_support.h"
 
 enum { BATCH = 16, STEPS = 9, MOST_BUFFERS = 4096 };
@@ -130,7 +131,7 @@ static void first_step_watch(bench *here, witness *seen, char *worst) {
     qs_graph *graph = NULL;
     qs_schedule *schedule = NULL;
     memset(seen, 0, sizeof *seen);
-    assert_ok(qs_job_model(&here->job, &graph));
+    assert_ok(job_model(&here->job, &graph));
     const qs_lowering lowering = {.graph = graph,
                                   .batch = BATCH,
                                   .mode = QS_MODE_TRAIN,

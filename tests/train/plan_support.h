@@ -3,6 +3,7 @@
 #ifndef QSYNC_TRAIN_PLAN_SUPPORT_H
 #define QSYNC_TRAIN_PLAN_SUPPORT_H
 
+#include "kit/job_model.h"
 #include "train_support.h"
 
 /* Recipes in turn, from `first` on. */
@@ -60,7 +61,7 @@ static inline void plan_schedule_fill(bench *here, qs_plan *plan, const qs_graph
 static inline void plan_mix_fill(bench *here, const char *const *recipe, int recipes, int first, qs_plan *out) {
     qs_graph *graph = NULL;
     memset(out, 0, sizeof *out);
-    assert_ok(qs_job_model(&here->job, &graph));
+    assert_ok(job_model(&here->job, &graph));
     snprintf(out->planner, sizeof out->planner, "uniform");
     qs_graph_signature(graph, out->graph);
     qs_cluster_signature(&here->cluster, out->cluster);

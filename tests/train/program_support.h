@@ -4,6 +4,7 @@
 #ifndef QSYNC_TRAIN_PROGRAM_SUPPORT_H
 #define QSYNC_TRAIN_PROGRAM_SUPPORT_H
 
+#include "kit/job_model.h"
 #include "train_support.h"
 
 typedef struct program {
@@ -54,7 +55,7 @@ static inline int program_open_as(void **state, const char *backend, const char 
     program *here = calloc(1, sizeof *here);
     assert_non_null(here);
     bench_open(&here->bench, backend, "self", model, batch);
-    assert_ok(qs_job_model(&here->bench.job, &here->graph));
+    assert_ok(job_model(&here->bench.job, &here->graph));
     if (recipe) here->recipe = recipe_everywhere(here->graph, recipe);
     here->schedule = program_lowered(here, QS_MODE_TRAIN);
     assert_ok(qs_memory_reserve(here->bench.device, here->schedule->arena_bytes, &here->memory));

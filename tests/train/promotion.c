@@ -3,6 +3,7 @@
 // ranks: 2
 /* Promotion on two unlike ranks: both take the higher format in the same step or neither does; gradients that overflow to infinity make
  * both skip; a loss that is not finite names rank, step, operator and tensor, and leaves complete records. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 typedef struct pair {
@@ -92,7 +93,7 @@ static size_t arena_of(pair *here) {
 static double share_expected(const pair *here) {
     qs_graph *graph = NULL;
     qs_groups groups;
-    assert_ok(qs_job_model(&here->bench.job, &graph));
+    assert_ok(job_model(&here->bench.job, &graph));
     assert_ok(qs_graph_groups(graph, 4, &groups));
     const qs_shape input = qs_graph_shape(graph, 0, 4), conv2 = qs_graph_shape(graph, qs_graph_find(graph, "conv2"), 4);
     const double share = 1.5 * (double)(qs_shape_count(&input) + qs_shape_count(&conv2)) / (2.0 * (double)groups.elements);
@@ -317,7 +318,7 @@ TEST(planted_nan) {
     char path[128];
     float *trained = NULL, *statistics = NULL;
     pair_open(&here, "");
-    assert_ok(qs_job_model(&here.bench.job, &graph));
+    assert_ok(job_model(&here.bench.job, &graph));
     assert_ok(qs_allocate((size_t)graph->trained_elements, sizeof *trained, &trained));
     assert_ok(qs_allocate((size_t)graph->statistics_elements + 1, sizeof *statistics, &statistics));
     qs_graph_initialize(graph, 1, trained, statistics);

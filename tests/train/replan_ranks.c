@@ -2,6 +2,7 @@
 // labels: medium
 // ranks: 2
 /* Another plan in a running job of two unlike ranks: all take it or none does. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 /* Two classes of one rank each; a run of 32 steps that finds plan.next in a file after the first. */
@@ -38,7 +39,7 @@ static void plan_pair_fill(pair *here, const char *planner, const char *const re
     static const char *const known[] = {"fp32", "bf16", "int8/bf16"};
     qs_graph *graph = NULL;
     memset(out, 0, sizeof *out);
-    assert_ok(qs_job_model(&here->bench.job, &graph));
+    assert_ok(job_model(&here->bench.job, &graph));
     snprintf(out->planner, sizeof out->planner, "%s", planner);
     out->job = here->bench.job;
     assert_ok(qs_allocate(3, sizeof *out->recipe, &out->recipe));
@@ -55,7 +56,7 @@ static size_t arena_of(const pair *here, const char *recipe_name) {
     qs_schedule *schedule = NULL;
     qs_recipe recipe;
     const qs_recipe **bound = NULL;
-    assert_ok(qs_job_model(&here->bench.job, &graph));
+    assert_ok(job_model(&here->bench.job, &graph));
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *bound, &bound));
     assert_ok(qs_recipe_builtin(recipe_name, &recipe));
     for (int n = 1; n < graph->nodes; n++)

@@ -2,6 +2,7 @@
 // labels: short
 /* Runs that go on from the state of another: the bits of a run in one piece, whatever the optimiser, between epochs and within one, through
  * steps that loss scaling skips; and states that are refused. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 /* 16 steps an epoch. */
@@ -203,7 +204,7 @@ TEST(skipped_steps_do_not_count) {
     here.job.loss_scale = 0x1p135;
     here.options.skip_limit = 1000;
     here.options.test_limit = -1;
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     float *weights = calloc((size_t)graph->trained_elements, sizeof *weights),
           *start = calloc((size_t)graph->trained_elements, sizeof *start);
     float *running = calloc((size_t)graph->statistics_elements + 1, sizeof *running);

@@ -2,6 +2,7 @@
 // labels: short
 /* Whole small runs on one rank: losses fall, equal runs give equal bytes, saved weights evaluate as they did, memory is what the schedule
  * says and the class allows, and a run that breaks down says where. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 static void small_open(bench *here, const char *model) {
@@ -177,7 +178,7 @@ TEST(evaluation_leaves_no_trace) {
 static size_t arena_bytes(const bench *here) {
     qs_graph *graph = NULL;
     qs_schedule *schedule = NULL;
-    assert_ok(qs_job_model(&here->job, &graph));
+    assert_ok(job_model(&here->job, &graph));
     const qs_lowering lowering = {.graph = graph,
                                   .batch = here->job.batch,
                                   .mode = QS_MODE_TRAIN,

@@ -3,6 +3,7 @@
 // ranks: 2
 /* Training with gradients on a narrow wire: equal weights on all ranks, a loss close to that of fp32, memory as predicted, residuals that
  * outlive a change of plans, overflows that all skip, and what is refused. */
+#include "kit/job_model.h"
 #include "train_support.h"
 
 static void wire_open(bench *here, const char *wire) {
@@ -69,7 +70,7 @@ TEST(memory_is_predicted) {
     qs_graph *graph = NULL;
     bench here;
     wire_open(&here, "int8");
-    assert_ok(qs_job_model(&here.job, &graph));
+    assert_ok(job_model(&here.job, &graph));
     const int64_t residuals = (graph->trained_elements * 4 + 63) / 64 * 64;
     qs_graph_release(graph);
     bench_close(&here);

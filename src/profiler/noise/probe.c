@@ -127,6 +127,7 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
                           qs__probe *out) {
     if (warm_up < 0) return qs_fail(QS_USAGE, "warm-up of %d iterations: at least 0", warm_up);
     if (job->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)job->batch);
+    qs_data_description set;
     out->job = *job;
     out->job.dynamic_loss_scaling = false;
     out->job.clip_norm = 0; /* gradients are read behind the update: as they were formed */
@@ -135,7 +136,8 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
     out->batch = qs__probe_batch(job->batch);
     out->at = warm_up;
     QS_TRY(qs_comm_open("self", &out->self));
-    QS_TRY(qs_job_model(job, &out->graph));
+    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    QS_TRY(qs_model_open(job->model, &set.samples, &out->graph));
     QS_TRY(data_load(out, data_folder));
     QS_TRY(model_start(out));
     return qs_fail_within(train(out, warm_up), "%s at batch %lld", job->model, (long long)out->batch);

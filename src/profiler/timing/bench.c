@@ -170,7 +170,7 @@ static qs_status bench_lower(const qs_bench_question *question, bench *one) {
     if (question->optimizer) QS_TRY(qs_job_optimizer_set(&one->job, question->optimizer));
     one->job.batch = question->batch;
     QS_TRY(qs_recipe_builtin(question->recipe, &one->recipe));
-    QS_TRY(qs_model_build(question->model, question->input, &one->graph));
+    QS_TRY(qs_model_open(question->model, question->samples, &one->graph));
     return schedule_make(one);
 }
 

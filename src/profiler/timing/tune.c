@@ -62,8 +62,10 @@ static qs_status start(tuner *all, qs_device *device) {
     setting->recipes = options->recipes;
     if (options->recipes > 0) memcpy(setting->recipe, options->recipe, (size_t)options->recipes * sizeof *options->recipe);
     if (options->recipes == 0) QS_TRY(qs_class_recipes(options->class_, QS__MOST_RECIPES, setting->recipe, &setting->recipes));
-    QS_TRY(options->job->dataset[0] ? qs_job_model(options->job, &setting->graph)
-                                    : qs_model_build(options->job->model, NULL, &setting->graph));
+    qs_data_description set;
+    const bool shaped = options->job->dataset[0] != '\0';
+    if (shaped) QS_TRY(qs_dataset_describe(options->job->dataset, NULL, &set));
+    QS_TRY(qs_model_open(options->job->model, shaped ? &set.samples : NULL, &setting->graph));
     QS_TRY(qs_comm_open("self", &setting->self));
     return qs__mixes_list(setting, &all->cases, &all->mixes);
 }

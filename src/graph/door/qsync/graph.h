@@ -20,6 +20,8 @@ typedef struct qs_node {
     int input[QS_MAX_INPUTS]; /* node indices, all smaller than this one's */
     qs_shape shape;           /* of the output, N = 1 */
     int first_parameter, parameters;
+    int64_t outputs; /* that were asked for, and whether a bias was */
+    bool bias;
     int consumers; /* number of nodes that read the output */
 } qs_node;
 
@@ -64,6 +66,18 @@ QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op,
  * classes) for a class, (batch, classes, positions) for classes of positions, (batch, 2, positions) for a span, (batch, numbers) for real
  * numbers; QS_USAGE else. target NULL: one of as many classes as `input` has columns. */
 QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
+
+/* ---- Files --------------------------------------------------------------------------------------------------------------- */
+
+/* graph.json (docs/records.md): canonical text (caller frees), and a file, written whole or not at all. A graph that was written and read
+ * again has the same text, signature and start values. QS_UNSUPPORTED names an operator with attributes that only lowering sets. */
+QS_API qs_status qs_graph_text(const qs_graph *graph, char **json);
+QS_API qs_status qs_graph_write(const qs_graph *graph, const char *path);
+/* Builds the graph that a file, or a text, describes; every operator goes through qs_graph_add. QS_BAD_FILE names operator, value and rule:
+ * unknown operators, attributes that an operator does not take, inputs that stand behind their reader (so cycles), shapes, parameters and
+ * signatures other than those that follow. `source` is for messages. Release with qs_graph_release. */
+QS_API qs_status qs_graph_read(const char *path, qs_graph **out);
+QS_API qs_status qs_graph_parse(const char *json, const char *source, qs_graph **out);
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------------- */
 
@@ -177,6 +191,12 @@ QS_API void qs_groups_release(qs_groups *groups);
 QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_tensor *tensor);
 
 /* ---- Models --------------------------------------------------------------------------------------------------------------- */
+
+/* Opens a model: the path of a graph.json (it ends in .json), or a built-in name with options as below. Built-in models take the size and
+ * the classes of `samples`; where images are too small for the model, it takes its standard size (they are then centred in padding).
+ * A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own standard ones.
+ * Release with qs_graph_release. */
+QS_API qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out);
 
 typedef struct qs_model_input {
     int channels, height, width, classes;

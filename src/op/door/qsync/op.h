@@ -242,6 +242,15 @@ typedef struct qs_optimizer {
     } kernel[3];              /* the same bits from all */
 } qs_optimizer;
 
+enum {
+    QS_TAKES_WINDOW = 1, /* kernel, stride, padding */
+    QS_TAKES_GROUPS = 2,
+    QS_TAKES_OFFSET = 4,
+    QS_TAKES_BATCHED = 8,
+    QS_TAKES_OUTPUTS = 16, /* a number of outputs */
+    QS_TAKES_BIAS = 32     /* may have one */
+};
+
 typedef struct qs_op qs_op;
 struct qs_op {
     const char *name;
@@ -254,6 +263,7 @@ struct qs_op {
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
     /* Shape of a result beside the output (QS_TO_BACKWARD), from that of the output, batch included. NULL: there is none. */
     qs_shape (*beside)(const qs_op *op, qs_role role, const qs_shape *dst);
+    unsigned takes;                /* QS_TAKES_...: what of a node's attributes it looks at, beside its settings */
     qs_sign sign;                  /* of the output */
     bool alias;                    /* moves no data: flatten */
     bool training_only;            /* outside training an alias of its input: dropout */

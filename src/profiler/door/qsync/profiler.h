@@ -183,9 +183,9 @@ QS_API qs_status qs_tune_measure(const qs_tune_options *options, qs_device *devi
 
 typedef struct qs_bench_question {
     const char *model;
-    const qs_model_input *input; /* NULL: the model's own standard input */
-    const char *recipe;          /* a built-in one, of every operator */
-    const char *optimizer;       /* NULL: sgd */
+    const qs_samples *samples; /* NULL: the model's own standard input */
+    const char *recipe;        /* a built-in one, of every operator */
+    const char *optimizer;     /* NULL: sgd */
     int64_t batch;
     int steps;       /* timed ones, behind two of warm-up */
     bool parts;      /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */

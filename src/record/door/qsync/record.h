@@ -18,8 +18,10 @@
 
 #include "qsync/number.h"
 #include "qsync/op.h"
+#include "qsync/samples.h"
 
 #define QS_NAME 64
+#define QS_MODEL 512 /* the text by which a model is opened: a name with options, or a path */
 #define QS_MAX_FORMATS 8
 #define QS_MAX_HOSTS 8
 
@@ -90,7 +92,7 @@ QS_API const qs_format *qs_class_half(const qs_class *one);
 typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE } qs_rate_schedule;
 
 typedef struct qs_job {
-    char model[QS_NAME];
+    char model[QS_MODEL];
     char dataset[QS_NAME];
     int64_t batch; /* local batch of every rank */
     struct {
@@ -126,6 +128,64 @@ QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
 /* A job as a record of its own ("qsync/job/1": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
 QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out);
 QS_API qs_status qs_job_text(const qs_job *job, char **json);
+
+/* ---- Graph ----------------------------------------------------------------------------------------------------------------- */
+/* graph.json: a model as others may write it. Reading checks types and ranges; whether the operators exist and fit together, and what a
+ * qs_graph is made of, says the room graph (qs_graph_read, qs_graph_text). */
+
+enum { QS_GRAPH_BATCH = -1, QS_GRAPH_LENGTH = -2 }; /* extents that are symbols: the batch, and the length of samples that vary */
+enum { QS_GRAPH_MOST_INPUTS = 4 };
+
+typedef struct qs_graph_input {
+    qs_shape shape; /* extents of one sample as in qs_input, the first maybe QS_GRAPH_LENGTH */
+    char name[32];
+    qs_input_type type;
+    int64_t length; /* bound of QS_GRAPH_LENGTH; 0: nothing varies */
+    int64_t padding, bound;
+} qs_graph_input;
+
+typedef struct qs_graph_setting {
+    char name[QS_NAME];
+    double value;
+} qs_graph_setting;
+
+typedef struct qs_graph_operator {
+    qs_shape shape; /* of the output; axes 0: not said */
+    char name[QS_NAME], op[QS_NAME];
+    int inputs;
+    char input[QS_GRAPH_MOST_INPUTS][QS_NAME];
+    int64_t outputs;
+    bool bias, batched;
+    int kernel[2], stride[2], padding[2], groups, offset; /* as in qs_attributes */
+    int settings;
+    qs_graph_setting *setting;
+} qs_graph_operator;
+
+typedef struct qs_graph_parameter_row {
+    qs_shape shape;
+    char name[96], role[32];
+    bool trained;
+    double initial, gain;
+    int64_t fan_in;
+} qs_graph_parameter_row;
+
+typedef struct qs_graph_record {
+    char name[QS_NAME], unit[16];
+    int inputs;
+    qs_graph_input *input;
+    qs_target target;
+    int operators;
+    qs_graph_operator *operator_;
+    char output[QS_NAME];
+    int tensors; /* 0: not said */
+    qs_graph_parameter_row *tensor;
+    char signature[32]; /* "": not said */
+} qs_graph_record;
+
+QS_API qs_status qs_graph_record_read(const char *path, qs_graph_record *out);
+QS_API qs_status qs_graph_record_parse(const char *json, const char *source, qs_graph_record *out);
+QS_API qs_status qs_graph_record_text(const qs_graph_record *graph, char **json);
+QS_API void qs_graph_record_release(qs_graph_record *graph);
 
 /* ---- Recipes --------------------------------------------------------------------------------------------------------------- */
 QS_API const char *qs_gemm_name(qs_gemm gemm); /* "forward", "input_gradient", "weight_gradient": as the passes */
@@ -304,7 +364,7 @@ typedef struct qs_profile_check {
 
 typedef struct qs_profile {
     char graph[32]; /* signature */
-    char model[QS_NAME];
+    char model[QS_MODEL];
     int64_t batch;
     int batches;                                /* 0: only `batch` */
     qs_profile_batch *batch_row;                /* (batches) ascending, `batch` among them */
@@ -461,7 +521,8 @@ typedef struct qs_field_manual {
     const char *more;     /* Markdown that follows the text; or "" */
 } qs_field_manual;
 typedef void (*qs_field_visitor)(const qs_field_manual *field, void *context);
-/* Visits the fields of a record ("cluster", "job", "profile", "plan") table by table, in the order of its files. QS_USAGE: no such one. */
+/* Visits the fields of a record ("cluster", "job", "graph", "profile", "plan"), table by table, in the order of its files. QS_USAGE: no
+ * such one. */
 QS_API qs_status qs_record_describe(const char *kind, qs_field_visitor visit, void *context);
 
 /* ---- Run ------------------------------------------------------------------------------------------------------------------- */

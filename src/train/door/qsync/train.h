@@ -325,8 +325,6 @@ QS_API void qs_landscape_release(qs_landscape *landscape);
 /* The direction alone; both flat buffers of trained parameters. 0 where a filter of the weights is. */
 QS_API void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction);
 
-/* The model a job trains on its data set (input shape taken from the set). */
-QS_API qs_status qs_job_model(const qs_job *job, qs_graph **out);
 /* A part of the job's data set (qs_dataset_load), checked to be what the model takes (QS_MISMATCH). */
 QS_API qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit,
                                 qs_dataset *out);
