@@ -38,7 +38,7 @@ static qs_status stability_compute(table_work *work, int64_t global_batch) {
     QS_GOTO(qs_indicator_trace(work->convention, work->graph, &work->profile, work->profile.batch, global_batch, lowest, work->trace));
     for (int i = 0; i < iterations; i++) {
         int count = 0;
-        for (int n = 1; n < nodes; n++) {
+        for (int n = work->graph->samples.inputs; n < nodes; n++) {
             if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
             mean[count] = work->omega[n * work->recipes + work->recipes - 1];
             now[count++] = work->trace[i * nodes + n];

@@ -58,7 +58,7 @@ void assignment_print(const qs_class_plan *one) {
 /* ---- --keep-first-last: pins on the first and the last adjustable operator of a model, in every class that has the recipe ---- */
 
 static int adjustable_from(const qs_graph *graph, int node, int direction) {
-    while (node > 0 && node < graph->nodes && graph->node[node].op->kind != QS_ADJUSTABLE)
+    while (node >= graph->samples.inputs && node < graph->nodes && graph->node[node].op->kind != QS_ADJUSTABLE)
         node += direction;
     return node;
 }
@@ -70,7 +70,7 @@ static void choice_set(const qs_graph *graph, int node, const char *recipe, qs_o
 }
 
 static qs_status class_fill(const qs_graph *graph, const char *class_name, const char *recipe, qs_class_plan *out) {
-    const int first = adjustable_from(graph, 1, 1), last = adjustable_from(graph, graph->nodes - 1, -1);
+    const int first = adjustable_from(graph, graph->samples.inputs, 1), last = adjustable_from(graph, graph->nodes - 1, -1);
     snprintf(out->class_name, sizeof out->class_name, "%s", class_name);
     QS_TRY(qs_allocate(2, sizeof *out->operator_, &out->operator_));
     choice_set(graph, first, recipe, &out->operator_[out->operators++]);

@@ -9,7 +9,7 @@ const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_tensor *t
 }
 
 static bool is_gemm(const qs_graph *graph, int node) {
-    return node > 0 && graph->node[node].op->kind == QS_ADJUSTABLE;
+    return graph->node[node].op && graph->node[node].op->kind == QS_ADJUSTABLE;
 }
 
 static void first_wins(int *leader, int candidate) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* global_average_pool: mean of every channel over the whole image; [N,C,H,W] to [N,C,1,1]. */
+/* global_average_pool: mean of every channel over the whole image, [N,C,H,W] to [N,C,1,1], or sequence, [N,C,L] to [N,C,1]. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -7,15 +7,16 @@
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     (void)with, (void)outputs;
     char text[96];
-    if (src->axes != 4) return qs_fail(QS_USAGE, "global_average_pool: input %s needs the axes N,C,H,W", qs_shape_text(src, text));
-    *dst = qs_shape_of(4, src->dim[0], src->dim[1], 1, 1);
+    if (src->axes != 3 && src->axes != 4)
+        return qs_fail(QS_USAGE, "global_average_pool: input %s needs the axes N,C,H,W or N,C,L", qs_shape_text(src, text));
+    *dst = src->axes == 3 ? qs_shape_of(3, src->dim[0], src->dim[1], 1) : qs_shape_of(4, src->dim[0], src->dim[1], 1, 1);
     return QS_OK;
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_SRC);
-    int64_t channels = shape->dim[1], positions = shape->dim[2] * shape->dim[3];
+    int64_t channels = shape->dim[1], positions = qs_shape_count(shape) / (shape->dim[0] * channels);
     float *src = NULL, *values = NULL;
     qs_status status;
     QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &src));
@@ -38,7 +39,7 @@ done:
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_DIFF_SRC);
-    int64_t channels = shape->dim[1], positions = shape->dim[2] * shape->dim[3], count = qs_shape_count(shape);
+    int64_t channels = shape->dim[1], count = qs_shape_count(shape), positions = count / (shape->dim[0] * channels);
     float *diff_dst = NULL, *values = NULL;
     qs_status status;
     QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &diff_dst));
@@ -72,13 +73,10 @@ static const qs_pass passes[] = {
 
 #define EVERY(F, S, D) "global_average_pool/forward src=" F S " dst=" F D, "global_average_pool/backward diff_dst=" F D " diff_src=" F S
 
-static const char *const cases[] = {EVERY("fp32", "[4,64,8,8]", "[4,64,1,1]"),
-                                    EVERY("fp32", "[1,5,7,3]", "[1,5,1,1]"),
-                                    EVERY("fp32", "[3,10,1,1]", "[3,10,1,1]"),
-                                    EVERY("bf16", "[4,64,8,8]", "[4,64,1,1]"),
-                                    EVERY("bf16", "[1,5,7,3]", "[1,5,1,1]"),
-                                    EVERY("fp16", "[2,8,4,4]", "[2,8,1,1]"),
-                                    NULL};
+static const char *const cases[] = {
+    EVERY("fp32", "[4,64,8,8]", "[4,64,1,1]"), EVERY("fp32", "[1,5,7,3]", "[1,5,1,1]"), EVERY("fp32", "[3,10,1,1]", "[3,10,1,1]"),
+    EVERY("bf16", "[4,64,8,8]", "[4,64,1,1]"), EVERY("bf16", "[1,5,7,3]", "[1,5,1,1]"), EVERY("fp16", "[2,8,4,4]", "[2,8,1,1]"),
+    EVERY("fp32", "[3,6,11]", "[3,6,1]"),      EVERY("bf16", "[2,16,8]", "[2,16,1]"),   NULL};
 
 const qs_op qs__op_global_average_pool = {.name = "global_average_pool",
                                           .kind = QS_DEPENDENT,

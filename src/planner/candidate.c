@@ -24,7 +24,8 @@ qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_inde
 }
 
 bool qs__is_adjustable(const qs_candidate *candidate, int node) {
-    return node > 0 && candidate->graph->node[node].op->kind == QS_ADJUSTABLE;
+    const qs_op *op = candidate->graph->node[node].op;
+    return op && op->kind == QS_ADJUSTABLE;
 }
 
 bool qs__class_is_lowered(const qs_candidate *candidate, int class_index) {

@@ -54,8 +54,15 @@ static qs_status options_check(const qs__setting *setting) {
 static qs_status data_load(qs__setting *setting) {
     const qs_profile_options *options = setting->options;
     const double before = (double)qs_resident_bytes();
-    QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TRAINING, 0, &setting->training));
-    QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TEST, 0, &setting->test));
+    if ((options->training == NULL) != (options->test == NULL))
+        return qs_fail(QS_USAGE, "samples of the program's own: a training set and a test set, or none");
+    if (options->training) {
+        QS_TRY(qs_samples_lend(options->training, setting->graph, 0, &setting->training));
+        QS_TRY(qs_samples_lend(options->test, setting->graph, 0, &setting->test));
+    } else {
+        QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TRAINING, 0, &setting->training));
+        QS_TRY(qs_job_samples(setting->job, setting->graph, options->data_folder, QS_PART_TEST, 0, &setting->test));
+    }
     QS_TRY(qs_allocate((size_t)setting->training.count, sizeof *setting->order, &setting->order));
     QS_TRY(qs_allocate((size_t)setting->job->batch, sizeof *setting->indices, &setting->indices));
     qs_random_permutation(qs_random_key(setting->job->seed, 0, 0, 0), setting->training.count, setting->order);
@@ -90,17 +97,22 @@ qs_status qs__setting_open(qs__setting *setting) {
     setting->part_share = 1 / (1 + options->batches * their_time);
     QS_TRY(options_check(setting));
     setting->class_ = &options->cluster->class_[qs_cluster_class_of(options->cluster, setting->rank)];
-    QS_TRY(qs_dataset_describe(setting->job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(setting->job->model, &set.samples, &setting->graph));
+    if (!options->graph && !options->training) QS_TRY(qs_dataset_describe(setting->job->dataset, NULL, &set));
+    if (!options->graph)
+        QS_TRY(qs_model_open(setting->job->model, options->training ? &options->training->description.samples : &set.samples,
+                             &setting->opened));
+    setting->graph = options->graph ? options->graph : setting->opened;
     QS_TRY(recipes_list(setting));
     QS_TRY(qs_comm_open("self", &setting->self));
     return data_load(setting);
 }
 
 void qs__setting_release(qs__setting *setting) {
-    qs_dataset_release(&setting->training);
-    qs_dataset_release(&setting->test);
-    qs_graph_release(setting->graph);
+    if (!setting->options->training) {
+        qs_dataset_release(&setting->training);
+        qs_dataset_release(&setting->test);
+    }
+    qs_graph_release(setting->opened);
     qs_comm_close(setting->self);
     free(setting->order);
     free(setting->indices);

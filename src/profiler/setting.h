@@ -16,7 +16,8 @@ typedef struct qs__setting {
     qs_comm *self; /* steps are timed without waiting for others: all-reduces are priced on their own */
     int rank, ranks;
     const qs_class *class_; /* of this rank */
-    qs_graph *graph;
+    const qs_graph *graph;
+    qs_graph *opened; /* the same, where it is to be released here */
     qs_recipe recipe[QS__MOST_RECIPES];
     int recipes;
     qs_dataset training, test;

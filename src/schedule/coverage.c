@@ -276,7 +276,7 @@ static qs_status node_visit(coverage *all, int n) {
 
 /* From the first node to the last: a state that no live move leaves is dead, and so are the moves to it. */
 static void dead_ends_strike(coverage *all) {
-    for (int n = all->graph->samples.inputs; n < all->graph->nodes; n++) {
+    for (int n = 1; n < all->graph->nodes; n++) {
         const layer *before = &all->layer[n];
         for (int s = 0; s < before->states; s++) {
             bool alive = false;

@@ -17,6 +17,13 @@ qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *d
     return status;
 }
 
+qs_status qs_samples_lend(const qs_dataset *set, const qs_graph *graph, int64_t limit, qs_dataset *out) {
+    QS_TRY(qs_samples_fit(set->description.name, &set->description.samples, &graph->samples));
+    *out = *set;
+    if (limit > 0 && limit < out->count) out->count = limit;
+    return QS_OK;
+}
+
 /* ---- Lowering -------------------------------------------------------------------------------------------------------------- */
 
 /* What a class's plan says of a case; NULL: nothing, or there is no plan. */

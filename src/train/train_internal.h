@@ -130,7 +130,8 @@ typedef struct qs__setting {
     qs_comm *comm;
     int rank, ranks;
     const qs_class *class_; /* of this rank */
-    qs_graph *graph;
+    const qs_graph *graph;
+    qs_graph *opened; /* the same, where it is the run's own to release */
     qs_dataset training, test;
     int64_t data_bytes; /* that the process grew by when it read its sample sets */
     int64_t global_batch;

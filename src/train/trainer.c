@@ -19,8 +19,10 @@ static qs_status model_choose(qs__setting *setting, qs__present *present, qs__ro
                        setting->ranks, wanted);
     QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
     QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
-    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(job->model, &set.samples, &setting->graph));
+    if (!options->graph && !options->training) QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    if (!options->graph)
+        QS_TRY(qs_model_open(job->model, options->training ? &options->training->description.samples : &set.samples, &setting->opened));
+    setting->graph = options->graph ? options->graph : setting->opened;
     if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
     setting->class_ = qs__class_of(options->cluster, setting->rank);
     present->plan = options->plan;
@@ -33,7 +35,10 @@ static qs_status model_choose(qs__setting *setting, qs__present *present, qs__ro
 }
 
 static qs_status part_load(const qs__setting *setting, qs_part part, int64_t limit, qs_dataset *out) {
-    return qs_job_samples(setting->job, setting->graph, setting->options->data_folder, part, limit, out);
+    const qs_train_options *options = setting->options;
+    const qs_dataset *own = part == QS_PART_TRAINING ? options->training : options->test;
+    return own ? qs_samples_lend(own, setting->graph, limit, out)
+               : qs_job_samples(setting->job, setting->graph, options->data_folder, part, limit, out);
 }
 
 static qs_status sets_load(qs__setting *setting, qs__plans *plans) {
@@ -95,9 +100,9 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
 void qs__trainer_release(qs__trainer *trainer) {
     qs__setting *setting = &trainer->setting;
     qs__plans_release(&trainer->plans);
-    qs_dataset_release(&setting->test);
-    qs_dataset_release(&setting->training);
-    qs_graph_release(setting->graph);
+    if (!setting->options->test) qs_dataset_release(&setting->test);
+    if (!setting->options->training) qs_dataset_release(&setting->training);
+    qs_graph_release(setting->opened);
     free(trainer->seconds);
     qs__rounding_release(&trainer->rounding);
     if (setting->metrics) fclose(setting->metrics);

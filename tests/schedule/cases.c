@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cases of all plans: on small random models exactly those that lowering every plan gives, as kernels and as conversions; on built-in
- * models none that random plans contain is missing. The lookup is asked for each case once. */
+/* The cases of all plans: on small random models, and some of several inputs, exactly those that lowering every plan gives, as kernels and
+ * as conversions; on built-in models none that random plans contain is missing. The lookup is asked for each case once. */
 #include "kit/random_graph.h"
 
 #define GRAPHS 60
+#define SEVERAL 10 /* graphs of several inputs */
 #define MOST_PLANS 1000
 #define MOST_CASES 4096
 #define RANDOM_PLANS 40
@@ -56,9 +57,29 @@ static void is_within(const case_set *part, const case_set *whole, const char *w
 
 static int adjustable_list(const qs_graph *graph, int *node) {
     int count = 0;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) node[count++] = n;
     return count;
+}
+
+/* Ids, a vector and a sequence of numbers: looked up, pooled, joined, behind products and before them. */
+static qs_graph *several_inputs(uint64_t number) {
+    const qs_input input[] = {{.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {6}},
+                              {.name = "vector", .type = QS_INPUT_F32, .rank = 1, .extent = {4}},
+                              {.name = "sequence", .type = QS_INPUT_F32, .rank = 2, .extent = {6, 8}}};
+    qs_graph *graph = NULL;
+    assert_ok(qs_graph_create("several inputs", "tokens", 3, input, &graph));
+    int at = random_add(graph, "embedding", &(qs_attributes){.vocabulary = 20}, 1, (int[]){0}, 8, false);
+    if (number & 1) at = random_add(graph, "gelu", NULL, 1, &at, 0, false);
+    at = random_add(graph, "add", NULL, 2, (int[]){at, 2}, 0, false);
+    at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
+    at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
+    const int vector = number & 2 ? random_add(graph, "linear", NULL, 1, (int[]){1}, 4, true) : 1;
+    at = random_add(graph, "concat", NULL, 2, (int[]){vector, at}, 0, false);
+    at = random_add(graph, "linear", NULL, 1, &at, 12, true);
+    at = random_add(graph, "relu", NULL, 1, &at, 0, false);
+    assert_ok(qs_graph_finish(graph, random_add(graph, "linear", NULL, 1, &at, 10, true), NULL));
+    return graph;
 }
 
 static void exactly_those_of_all_plans(void **state) {
@@ -70,8 +91,8 @@ static void exactly_those_of_all_plans(void **state) {
     static case_set all, listed;
     int graphs = 0;
     (void)state;
-    for (int number = 0; number < GRAPHS; number++) {
-        qs_graph *graph = random_graph((uint64_t)number);
+    for (int number = 0; number < GRAPHS + SEVERAL; number++) {
+        qs_graph *graph = number < GRAPHS ? random_graph((uint64_t)number) : several_inputs((uint64_t)number);
         int node[64], plans = 1;
         const int adjustable = adjustable_list(graph, node);
         for (int i = 0; i < adjustable; i++)

@@ -37,13 +37,13 @@ qs__geometry qs__cpu_geometry(const qs_case *one) {
     const qs_shape *src = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_SRC) >= 0 ? QS_DIFF_SRC : QS_SRC)->shape;
     const qs_shape *dst = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_DST) >= 0 ? QS_DIFF_DST : QS_DST)->shape;
     const qs_attributes *with = &one->attributes;
-    const bool image = src->axes > 2;
+    const bool line = src->axes > 2, image = src->axes > 3;
     qs__geometry out = {.batch = src->dim[0],
                         .channels = src->dim[1],
-                        .height = image ? src->dim[2] : 1,
+                        .height = line ? src->dim[2] : 1,
                         .width = image ? src->dim[3] : 1,
                         .outputs = dst->dim[1],
-                        .out_height = image ? dst->dim[2] : 1,
+                        .out_height = line ? dst->dim[2] : 1,
                         .out_width = image ? dst->dim[3] : 1,
                         .groups = with->groups};
     for (int axis = 0; axis < 2; axis++) {

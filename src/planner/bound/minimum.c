@@ -53,7 +53,7 @@ static void stage_make(const qs__relaxation *one, int n, int *waiting, int *coun
     *out = (stage){.node = n, .inputs = node->inputs, .before = *count};
     for (int i = 0; i < node->inputs; i++) {
         const int value = one->root[node->input[i]];
-        out->place[i] = value == 0 ? INPUT : FORGOTTEN;
+        out->place[i] = value < one->graph->samples.inputs ? INPUT : FORGOTTEN;
         for (int w = *count - 1; w >= 0; w--)
             if (waiting[w] == value) out->place[i] = w;
     }
@@ -95,7 +95,7 @@ qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_m
     QS_GOTO(qs_allocate(nodes + 1, sizeof *one->suffix, &one->suffix));
     QS_GOTO(qs_allocate((size_t)relaxation->buckets, sizeof *one->active, &one->active));
     QS_GOTO(qs_allocate(nodes, sizeof *one->format, &one->format));
-    for (int n = 1; n < (int)nodes; n++) {
+    for (int n = relaxation->graph->samples.inputs; n < (int)nodes; n++) {
         if (qs__relax_alias(relaxation->graph, n)) continue;
         stage *now = &one->stage[one->stages++];
         stage_make(relaxation, n, waiting, &count, now);

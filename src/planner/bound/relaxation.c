@@ -113,12 +113,12 @@ static void dependent_bytes(qs__relaxation *one, int n) {
 
 static void bytes_find(qs__relaxation *one) {
     double fixed = (double)one->persistent_bytes;
-    one->fixed_bytes[0] = fixed;
     for (int n = 0; n < one->graph->nodes; n++) {
         const qs_shape shape = shape_of(one, n);
         for (int f = 0; f < one->formats; f++)
             one->value_bytes[n * one->formats + f] = aligned(qs_tensor_bytes(&shape, one->format[f]));
-        if (n == 0) continue;
+        one->fixed_bytes[n] = fixed;
+        if (!one->graph->node[n].op) continue;
         if (qs__is_adjustable(one->candidate, n))
             adjustable_bytes(one, n);
         else

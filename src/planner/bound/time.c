@@ -79,7 +79,7 @@ static qs_status node_record(sweep *one, int n) {
     const qs_draft_step *step = NULL;
     double own = 0, shared = 0, kernels = 0, us;
     int in = -1;
-    if (n == 0 || qs__relax_alias(graph, n)) return QS_OK;
+    if (!graph->node[n].op || qs__relax_alias(graph, n)) return QS_OK;
     for (int i = 0; i < graph->node[n].inputs; i++) {
         int value = graph->node[n].input[i];
         while (qs__relax_alias(graph, value))
@@ -256,15 +256,15 @@ static qs_status sweeps_run(sweep *one) {
     const qs__relaxation *relax = one->out;
     const qs_graph *graph = relax->graph;
     const int nodes = graph->nodes, recipes = relax->class_->recipes;
-    for (int n = 1; n < nodes; n++)
+    for (int n = graph->samples.inputs; n < nodes; n++)
         if (!qs__relax_alias(graph, n)) QS_TRY(format_note(one, n));
-    for (int n = 1; n < nodes; n++)
+    for (int n = graph->samples.inputs; n < nodes; n++)
         QS_TRY(node_record(one, n));
     for (int pair = 0; pair < recipes * recipes; pair++) {
         const int before = pair / recipes, behind = pair % recipes;
-        for (int n = nodes - 1; n > 0; n--)
+        for (int n = nodes - 1; n >= graph->samples.inputs; n--)
             if (qs__is_adjustable(relax->candidate, n)) QS_TRY(node_set(one, n, behind));
-        for (int n = 1; n < nodes; n++) {
+        for (int n = graph->samples.inputs; n < nodes; n++) {
             if (!qs__is_adjustable(relax->candidate, n)) continue;
             for (int r = 0; r < recipes; r++)
                 QS_TRY(node_set(one, n, r));
@@ -272,7 +272,7 @@ static qs_status sweeps_run(sweep *one) {
         }
         qs_schedule_keep(one->schedule);
     }
-    for (int n = 1; n < nodes; n++)
+    for (int n = graph->samples.inputs; n < nodes; n++)
         if (!qs__relax_alias(graph, n)) node_complete(one, n);
     return QS_OK;
 }

@@ -178,7 +178,7 @@ qs_status qs__mixes_list(const qs__setting *setting, qs__cases *cases, qs__mixes
     choice[APART] = 0;
     for (int a = 0; a < setting->recipes; a++)
         for (int b = 0; b < setting->recipes; b++) {
-            for (int n = 1, turn = 0; n < graph->nodes; n++)
+            for (int n = graph->samples.inputs, turn = 0; n < graph->nodes; n++)
                 if (graph->node[n].op->kind == QS_ADJUSTABLE) choice[n] = (unsigned char)(turn++ % 2 ? a : b);
             if (a != b) QS_GOTO(mix_add(setting, cases, choice, out));
         }

@@ -65,7 +65,8 @@ static qs_status start(tuner *all, qs_device *device) {
     qs_data_description set;
     const bool shaped = options->job->dataset[0] != '\0';
     if (shaped) QS_TRY(qs_dataset_describe(options->job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(options->job->model, shaped ? &set.samples : NULL, &setting->graph));
+    QS_TRY(qs_model_open(options->job->model, shaped ? &set.samples : NULL, &setting->opened));
+    setting->graph = setting->opened;
     QS_TRY(qs_comm_open("self", &setting->self));
     return qs__mixes_list(setting, &all->cases, &all->mixes);
 }
@@ -301,7 +302,7 @@ done:
     free(all->of_entry);
     qs__mixes_release(&all->mixes);
     qs__cases_release(&all->cases);
-    qs_graph_release(all->setting.graph);
+    qs_graph_release(all->setting.opened);
     qs_comm_close(all->setting.self);
     free(all);
     return status;

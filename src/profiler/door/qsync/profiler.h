@@ -37,11 +37,13 @@ typedef struct qs_profile_options {
     const qs_job *job;
     const qs_cluster *cluster;
     const char *data_folder;
-    int repetitions;           /* steps timed per plan at least, at most twice as many: 8; at least 2 */
-    qs_context context;        /* QS_CONTEXT_STEPS */
-    double conversion_seconds; /* about so long for all conversion fits together: 7 */
-    int statistics_iterations; /* 50 (docs/method.md §3.6), at half batch: a real fp32 training over all ranks; 0: none */
-    int batches;               /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
+    const qs_graph *graph; /* a model of the program's own in place of the job's, and its samples, as in training; NULL: the job's */
+    const qs_dataset *training, *test; /* both or none */
+    int repetitions;                   /* steps timed per plan at least, at most twice as many: 8; at least 2 */
+    qs_context context;                /* QS_CONTEXT_STEPS */
+    double conversion_seconds;         /* about so long for all conversion fits together: 7 */
+    int statistics_iterations;         /* 50 (docs/method.md §3.6), at half batch: a real fp32 training over all ranks; 0: none */
+    int batches;                       /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
     int recipes; /* 0; whose kernels and conversions are measured beside those of the class's recipes: for plans by hand */
     qs_recipe recipe[QS_MAX_FORMATS];

@@ -150,6 +150,8 @@ typedef struct qs_train_options {
     const qs_cluster *cluster;
     const qs_plan *plan;                /* NULL: fp32 everywhere; QS_MISMATCH where a class has an accumulator of its own */
     const char *data_folder;            /* NULL: environment */
+    const qs_graph *graph;              /* a model of the program's own in place of the job's; NULL: the job's. The caller keeps it */
+    const qs_dataset *training, *test;  /* the same for sample sets; NULL: the parts of the job's */
     int64_t training_limit, test_limit; /* 0: all samples; test_limit below 0: no evaluation */
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
     const char *start_weights;          /* weights file to start from, or NULL */
@@ -325,6 +327,9 @@ QS_API void qs_landscape_release(qs_landscape *landscape);
 /* The direction alone; both flat buffers of trained parameters. 0 where a filter of the weights is. */
 QS_API void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction);
 
+/* The first `limit` samples (0: all) of a set that stays the caller's, as the program's own in place of the job's; QS_MISMATCH where the
+ * model cannot be fed from it. *out is not to be released. */
+QS_API qs_status qs_samples_lend(const qs_dataset *set, const qs_graph *graph, int64_t limit, qs_dataset *out);
 /* A part of the job's data set (qs_dataset_load), checked to be what the model takes (QS_MISMATCH). */
 QS_API qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit,
                                 qs_dataset *out);
