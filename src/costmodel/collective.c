@@ -3,6 +3,7 @@
  * §4.6). Rows are taken apart into the time of one message over one kind of link, and messages put together again, as comm says that the
  * algorithm sends them: a round is as slow as its slowest link, and messages that leave a host in the same round share its network. Of
  * `shared` the part is an access to memory, and on several hosts the messages between one rank of each. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,7 +276,25 @@ static const char *wire_of(const qs_profile *profile, const qs_all_reduce *what)
     return "fp32";
 }
 
-qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
+/* Between memory that the host does not see and the all-reduce: every class that has such adds its copies, the slowest counts. That they
+ * overlap with other buckets' all-reduces is left out: the time is an upper bound. One rank alone looks at its gradients and takes nothing
+ * back. */
+static void staging_add(const qs_profile *profile, const qs_all_reduce *what, const char *wire, int64_t bytes, qs_all_reduce_cost *out) {
+    const double moved = (double)bytes * (strcmp(wire, "fp32") == 0 ? 1 : 2), reduce_us = out->us; /* 2: with residuals */
+    double slowest = 0;
+    int staged = 0;
+    for (int c = 0; c < profile->classes; c++) {
+        const qs_copy_cost *copies = &profile->class_[c].copies;
+        if (!copies->known) continue;
+        const double to_host = copies->out_us + copies->out_us_per_byte * moved, back = copies->in_us + copies->in_us_per_byte * moved;
+        slowest = fmax(slowest, what->ranks > 1 ? to_host + back : to_host);
+        staged++;
+    }
+    out->us += slowest;
+    if (staged > 0) out->cpu_share = staged == profile->classes || out->us <= 0 ? 0 : out->cpu_share * reduce_us / out->us;
+}
+
+static qs_status reduce_cost(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
     layout one = {.algorithm = algorithm_of(profile, what),
                   .wire = wire_of(profile, what),
                   .network = what->network ? what->network : any_network,
@@ -295,6 +314,12 @@ qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *
     if (status == QS_OK) status = one.facts.shared ? shared_cost(profile, &one, bytes, out) : rounds_cost(profile, &one, bytes, out);
     free(one.host);
     return status;
+}
+
+qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
+    QS_TRY(reduce_cost(profile, what, bytes, out));
+    staging_add(profile, what, wire_of(profile, what), bytes, out);
+    return QS_OK;
 }
 
 qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share) {

@@ -190,3 +190,24 @@ qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *ste
     if (alone < *us) *us = alone;
     return QS_OK;
 }
+
+/* ---- Copies between host and device ---------------------------------------------------------------------------------------------- */
+
+/* Models take inputs and targets in four bytes a number. */
+double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *samples, int64_t batch) {
+    const qs_copy_cost *copies = &profile->copies;
+    double values = (double)qs_target_values(&samples->target);
+    if (!copies->known) return 0;
+    for (int i = 0; i < samples->inputs; i++) {
+        double one = 1;
+        for (int d = 0; d < samples->input[i].rank; d++)
+            one *= (double)samples->input[i].extent[d];
+        values += one;
+    }
+    return (samples->inputs + 1) * copies->in_us + copies->in_us_per_byte * 4 * values * (double)batch;
+}
+
+double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, int64_t batch) {
+    const double loss = profile->copies.known ? profile->copies.out_us : 0;
+    return profile->data_us_per_sample * (double)batch + qs_cost_inputs(profile, samples, batch) + loss;
+}

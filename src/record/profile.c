@@ -151,6 +151,16 @@ static const qs__field quality_fields[] = {
 };
 static const qs__record quality_record = {QS__FIELDS(quality_fields), .layout = QS__ONE_LINE};
 
+static const qs__field copies_fields[] = {
+    {"in_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_copy_cost, in_us), .high = MOST_US, .unit = "µs", .text = "of a copy to the device"},
+    {"in_us_per_byte", QS__NUMBER, QS__REQUIRED, QS__AT(qs_copy_cost, in_us_per_byte), .high = MOST_US, .unit = "µs/byte",
+     .text = "time = `in_us` + `in_us_per_byte` × bytes"},
+    {"out_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_copy_cost, out_us), .high = MOST_US, .unit = "µs", .text = "of a copy to the host"},
+    {"out_us_per_byte", QS__NUMBER, QS__REQUIRED, QS__AT(qs_copy_cost, out_us_per_byte), .high = MOST_US, .unit = "µs/byte",
+     .text = "as `in_us_per_byte`"},
+};
+static const qs__record copies_record = {QS__FIELDS(copies_fields), .layout = QS__ONE_LINE};
+
 static const qs__field class_fields[] = {
     {"device", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &device_record, .text = "where it was measured"},
     {"date", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, date), .text = "when it was measured"},
@@ -167,7 +177,10 @@ static const qs__field class_fields[] = {
     {"iteration_overhead_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, iteration_overhead_us), .unit = "µs",
      .text = "the training loop's own work, per iteration"},
     {"data_us_per_sample", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, data_us_per_sample), .unit = "µs",
-     .text = "of making a batch"},
+     .text = "of making a batch, without its copies to the device"},
+    {"copies", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, copies), .of = &copies_record,
+     .known = offsetof(qs_class_profile, copies.known), .absent = "the host sees the device's memory",
+     .text = "between the host and memory of the device that it does not see: samples, losses, and gradients that ranks add up"},
     {"jitter", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, jitter), .high = 1, .absent = "0",
      .text = "standard deviation of a rank's whole step around its median, as a share of the step"},
     {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",

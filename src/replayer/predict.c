@@ -202,7 +202,7 @@ static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_predicti
         rank[r] = (qs_replay_rank){.class_name = one->cluster->class_[c].name,
                                    .schedule = work->schedule,
                                    .step_us = work->us,
-                                   .data_us = work->profile->data_us_per_sample * (double)work->batch,
+                                   .data_us = qs_cost_data(work->profile, &one->graph->samples, work->batch),
                                    .overhead_us = work->profile->iteration_overhead_us,
                                    .step_alone_us = work->knows_alone ? work->alone_us : NULL,
                                    .host = one->host[r],

@@ -102,13 +102,13 @@ static qs_status pace_make(qs__search *one) {
     for (int c = 0; c < pace->classes; c++) {
         const qs_class *class_ = &one->candidate->cluster->class_[c];
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
+        const double data_us = qs_cost_data(profile, &one->candidate->graph->samples, one->candidate->batch[c]);
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
-        pace->class_[c] =
-            (qs_quick_class){.present = class_->count > 0,
-                             .start_us = profile->data_us_per_sample * (double)one->candidate->batch[c] + profile->iteration_overhead_us,
-                             .ready = one->class_[c].ready,
-                             .items = one->class_[c].items,
-                             .item = one->class_[c].item};
+        pace->class_[c] = (qs_quick_class){.present = class_->count > 0,
+                                           .start_us = data_us + profile->iteration_overhead_us,
+                                           .ready = one->class_[c].ready,
+                                           .items = one->class_[c].items,
+                                           .item = one->class_[c].item};
     }
     return QS_OK;
 }

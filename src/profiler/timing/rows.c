@@ -239,7 +239,9 @@ static qs_status plan_predict(const qs__setting *setting, qs__cases *cases, cons
     QS_GOTO(qs__mix_lower(setting, cases, mix->choice, QS_MODE_TRAIN, setting->job->batch, &schedule));
     QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *step_us, &step_us));
     QS_GOTO(qs_cost_schedule(profile, schedule, NULL, step_us));
-    *us = profile->iteration_overhead_us + profile->data_us_per_sample * (double)setting->job->batch;
+    const int64_t batch = setting->job->batch;
+    *us = profile->iteration_overhead_us + profile->data_us_per_sample * (double)batch;
+    *us += qs_cost_inputs(profile, &setting->graph->samples, batch);
     for (int s = 0; s < schedule->steps; s++)
         *us += step_us[s];
 done:
@@ -275,7 +277,9 @@ qs_status qs__class_fill(const qs__setting *setting, const qs__memory *memory, c
                          qs__step_figures *figures, qs_class_profile *out) {
     out->base_bytes = (int64_t)memory->base_bytes;
     out->iteration_overhead_us = fmax(median_of(&figures->overhead_us), 0);
-    out->data_us_per_sample = median_of(&figures->data_us) / (double)setting->job->batch;
+    QS_TRY(qs__copies_measure(setting, &out->copies));
+    const double inputs_us = qs_cost_inputs(out, &setting->graph->samples, setting->job->batch);
+    out->data_us_per_sample = fmax(median_of(&figures->data_us) - inputs_us, 0) / (double)setting->job->batch;
     host_slowdown_add(cases, out);
     QS_TRY(fits_compare(cases, out));
     QS_TRY(qs__kernels_fill(setting, memory, cases, out));

@@ -106,10 +106,9 @@ static qs_status step_run(campaign *all, plan_run *run, bool timed) {
     run->recording = timed && !all->again && run->timed < run->capacity;
     const double begin = qs_clock();
     QS_TRY(qs__batch_fill(setting, run->executor, all->steps++, setting->job->batch));
-    const double loaded = qs_clock();
     QS_TRY(qs_executor_run(run->executor, &one));
     if (!run->recording) return QS_OK;
-    run->data[run->timed] = (loaded - begin) * 1e6;
+    run->data[run->timed] = (run->timeline.begin - begin) * 1e6;
     run->whole[run->timed] = (qs_clock() - begin) * 1e6;
     steps_note(run);
     run->round[run->timed++] = all->round;

@@ -187,6 +187,11 @@ qs_status qs__batches_fill(const qs__setting *setting, const qs__memory *memory,
                            qs__batches *batches, qs_class_profile *out, qs_profile *all);
 void qs__batches_release(qs__batches *batches);
 
+/* ---- copies.c: between host and device ---- */
+
+/* Alone on a rank; `known` stays false where the host sees the device's memory. */
+qs_status qs__copies_measure(const qs__setting *setting, qs_copy_cost *out);
+
 /* ---- tune.c ---- */
 
 /* Which candidate to take, by samples of each one's time over that of the first, which is taken unless another one's median is at most 0.98

@@ -60,6 +60,10 @@ QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *st
 /* A certain lower bound of what a step takes in any schedule, whatever the other ranks of its host do: with all operands in the cache,
  * beside busy ranks or alone, whichever is less. */
 QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us);
+/* Microseconds of the copies that take a batch of samples to a device whose memory the host does not see; 0 where it does. */
+QS_API double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
+/* Before the first step of a training step: making the batch, its copies, and that of the loss to the host. */
+QS_API double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
 /* An all-reduce of a job on a cluster. */
 typedef struct qs_all_reduce {
     const char *algorithm; /* the job's; NULL: that of the profile's first row */
@@ -80,7 +84,10 @@ typedef struct qs_all_reduce_cost {
  * accesses to memory a byte, beyond four ranks 5 + 1/n, as if every rank kept the pace of memory that was measured, and on several hosts 4
  * more and the ring of one rank of each. A compressed wire has rows of its own; `library` then takes n - 1 messages of the packed bytes, or
  * 2 (n - 1) of half the packed and half the fp32 bytes of a part (comm.h), and so do the hosts of `shared`. `bytes` are those of the values
- * in fp32. QS_MISMATCH names algorithm, wire and link that have no row. One rank costs 0. */
+ * in fp32. QS_MISMATCH names algorithm, wire and link that have no row. One rank costs 0.
+ * Where the profile of a class has `copies`, those of the slowest such class are added: a bucket comes to the host and its sums go back; of
+ * one rank it comes to the host alone, to be looked at. cpu_share is then 0, or the part of the all-reduce itself where another class
+ * computes beside it. */
 QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out);
 /* The same for ranks that share one host, in the algorithm of the profile's first row. */
 QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);

@@ -284,6 +284,12 @@ typedef struct qs_quality {
     double confidence, disturbed, drift, closure_mean, closure_worst; /* shares of a whole step */
 } qs_quality;
 
+/* Of copies between a host and memory of a device that it does not see: microseconds of one, and of a byte. */
+typedef struct qs_copy_cost {
+    bool known; /* false: the host sees the memory, there are no copies */
+    double in_us, in_us_per_byte, out_us, out_us_per_byte;
+} qs_copy_cost;
+
 typedef struct qs_class_profile {
     char class_name[QS_NAME];
     char cpu[96], isa[64], library[64], build[64], date[32];
@@ -294,6 +300,7 @@ typedef struct qs_class_profile {
     bool estimated;
     int64_t base_bytes;
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
+    qs_copy_cost copies;
     int64_t cache_bytes; /* 0: no such model */
     double jitter;       /* 0: none, or not measured */
     int kernels;
