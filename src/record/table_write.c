@@ -18,7 +18,7 @@ static bool all_standard(const qs__record *record, const char *object, int serie
 /* Numbers that cannot be below their standard value stand for it there as well, as what is not finite does where nothing is said. */
 static bool number_is_standard(const qs__field *field, double value) {
     if (isnan(field->standard)) return !isfinite(value);
-    return field->low == -INFINITY ? value == field->standard : !(value > field->standard);
+    return field->low < 0 ? value == field->standard : !(value > field->standard);
 }
 
 /* True where the member has the value that its absence means. */

@@ -54,7 +54,7 @@ TEST(decoding_is_measured_and_priced) {
     assert_true(snprintf(b.job.dataset, sizeof b.job.dataset, "folder:%s,size=32", folder) < (int)sizeof b.job.dataset);
     b.options.statistics_iterations = 0;
     qs_graph_release(b.graph);
-    assert_ok(qs_job_model(&b.job, &b.graph));
+    assert_ok(job_model(&b.job, &b.graph));
     assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
 
     /* 1000 µs more a sample are that much more an iteration, and some more: what a step varies by grows with it (docs/method.md §4.6). */

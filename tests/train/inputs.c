@@ -166,6 +166,36 @@ TEST(sets_that_do_not_fit_are_refused) {
     bench_close(&here);
 }
 
+/* ---- A file of the model ---- */
+
+/* graph.json says inputs, targets and tables as they are; a job may name it in place of a built-in model, for the same bits. */
+TEST(the_model_comes_back_from_its_file) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        bench here;
+        two_inputs own;
+        qs_graph *again = NULL;
+        char signature[32], other[32];
+        bench_open(&here, fast_backend(), "self", "two inputs", 32);
+        two_open(&own, (qs_target_kind)kind, IDS, TRAINING);
+        two_job(&here, &own, 1);
+        assert_true(snprintf(here.job.model, sizeof here.job.model, "%s/graph.json", here.folder) < (int)sizeof here.job.model);
+        assert_ok(qs_graph_write(own.graph, here.job.model));
+        assert_ok(qs_graph_read(here.job.model, &again));
+        assert_string_equal(qs_graph_signature(own.graph, signature), qs_graph_signature(again, other));
+        assert_memory_equal(&again->samples.target, &own.graph->samples.target, sizeof again->samples.target);
+        assert_int_equal(again->samples.input[0].bound, IDS);
+        qs_graph_release(again);
+        qs_train_result built = train(&here);
+        here.options.graph = NULL;
+        qs_train_result read = train(&here);
+        assert_true(built.weights_hash == read.weights_hash);
+        result_release(&built);
+        result_release(&read);
+        two_close(&own);
+        bench_close(&here);
+    }
+}
+
 /* ---- From a profile to an audit ---- */
 
 TEST(profile_plan_train_audit) {
@@ -207,4 +237,4 @@ TEST(profile_plan_train_audit) {
 }
 
 TEST_MAIN(every_kind_of_target_is_learnt, a_thousand_classes, buffers_follow_the_samples, gradients_of_the_table_are_sparse,
-          sets_that_do_not_fit_are_refused, profile_plan_train_audit)
+          sets_that_do_not_fit_are_refused, the_model_comes_back_from_its_file, profile_plan_train_audit)
