@@ -32,7 +32,7 @@ low_plan() { # reads `qsync inspect --json`
            | {key: .name, value: {value: "fp(4,3,4)", saved: "fp(4,3,4)", gradient: "fp(5,2,0):overflow=inf"}},
              (.name as $name | $parameters[.operator] // [] | .[]
               | {key: "\($name).\(.)", value: {value: "fp(4,3,4)", gradient: "fp(6,9,0):overflow=inf"}})]
-        | {schema: "qsync/plan/1", classes: {single: {operators: {}, tensors: from_entries}}}'
+        | {schema: "qsync/plan/2", classes: {single: {operators: {}, tensors: from_entries}}}'
 }
 
 train() { # OPTIONS: prints the median step and the arena

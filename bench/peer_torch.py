@@ -160,7 +160,7 @@ def median_step(name, number_format, batch, size, pairing, steps):
     return statistics.median(times)
 
 
-def images_per_second(name, number_format, batch, size):
+def samples_per_second(name, number_format, batch, size):
     def measure(pairing, steps):
         return median_step(name, number_format, batch, size, pairing, steps)
 
@@ -174,7 +174,7 @@ def main():
         return
     name, number_format, batch, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     torch.set_num_threads(threads)
-    print(images_per_second(name, number_format, batch, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
+    print(samples_per_second(name, number_format, batch, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
 
 
 main()

@@ -37,7 +37,7 @@ touch "$rows"
 ceiling=avx512_core_vnni
 "$QSYNC" devices --isa avx2_vnni --json | jq -e '[.devices[] | select(.backend == "cpu") | .formats[]] | index("int8")' > /dev/null && ceiling=avx2_vnni
 class() { # name role count isa formats
-    printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "threads": 1, "isa": "%s", "speed": 1, "formats": [%s], "storage": [%s],
+    printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "cpu": {"isa": "%s"}, "speed": 1, "formats": [%s], "storage": [%s],
         "memory": {"capacity": "8GiB", "limit": "100%%"}}' "$1" "$2" "$3" "$4" "$5" "$5"
 }
 cluster() { # group
@@ -48,7 +48,7 @@ cluster() { # group
     two) classes="$(class big training 1 all "$big"), $(class weak inference 1 all "$all")" ;;
     four) classes="$(class big training 2 all "$big"), $(class weak inference 2 all "$all")" ;;
     esac
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {$classes}, \"links\": []}"
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {$classes}, \"links\": []}"
 }
 ranks_of() {
     case $1 in two) echo 2 ;; four) echo 4 ;; *) echo 1 ;; esac
@@ -115,7 +115,7 @@ group_run() { # round group model batch mixes
     plans=$(jq -r 'keys_unsorted[]' "$folder/plans.json")
     profile "$2" "$3" "$4" "$folder" profile --repetitions "$PREDICTION_REPETITIONS" \
         --check "$(for plan in $plans; do echo "$folder/$plan.pins"; done | paste -sd, -)"
-    jq 'del(.classes[].cache_bytes)' "$folder/profile.json" > "$folder/mean.json"
+    jq 'del(.classes[].cpu.cache_bytes)' "$folder/profile.json" > "$folder/mean.json"
     jq -c '.classes | to_entries[] | {class: .key} + .value.quality' "$folder/profile.json" >&2
     for plan in $plans; do
         cell "$1" "$2" "$3" "$folder" "$plan"

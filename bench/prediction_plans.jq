@@ -19,7 +19,7 @@ def blocks: group_by(.[: rindex(".") // 0]) | map(select(length > 1)) | if lengt
 | ($names | length) as $count
 | $cluster.classes as $classes
 | ($classes | keys_unsorted) as $keys
-| def plan(f): {schema: "qsync/plan/1", classes: ($keys | to_entries | map(.key as $c | .value as $class
+| def plan(f): {schema: "qsync/plan/2", classes: ($keys | to_entries | map(.key as $c | .value as $class
         | ($classes[$class] | recipes) as $r
         | {key: $class, value: {operators: ($names | to_entries
             | map({key: .value, value: {recipe: ({class: $c, recipes: $r, operator: .key, name: .value} | f), pin: true}}) | from_entries)}})

@@ -83,7 +83,7 @@ for round in $(seq "$BENCH_ROUNDS"); do
         for threads in $BENCH_THREADS; do
             for recipe in $recipes; do
                 ours "$threads" --recipes "$recipe" | jq -c ".models[\"$model\"][\"$recipe\"]" > "$work/step"
-                row images_per_s "$threads" "$recipe" "$(jq .images_per_s "$work/step")"
+                row samples_per_s "$threads" "$recipe" "$(jq .samples_per_s "$work/step")"
                 row fraction_of_roof "$threads" "$recipe" "$(jq .fraction_of_roof "$work/step")"
                 row tuned "$threads" "$recipe" "$(jq .tuned "$work/step")"
                 case $has_peer:$recipe in

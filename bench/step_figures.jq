@@ -15,32 +15,32 @@ def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
 def medians: group_by([.group, .model, .format])
     | reduce .[] as $rows ({}; .[$rows[0].group][$rows[0].model][$rows[0].format] =
         ([$rows[].value | values] | if length > 0 then median else null end));
-def suffixes: [keys[] | select(startswith("images_per_s")) | ltrimstr("images_per_s")];
+def suffixes: [keys[] | select(startswith("samples_per_s")) | ltrimstr("samples_per_s")];
 
 # int8 is the faster of the recipes in it, whose name is kept.
-def int8_choose($suffix): reduce (.["images_per_s" + $suffix] | keys[]) as $model (.;
-    ([.["images_per_s" + $suffix][$model] | to_entries[] | select(.key | startswith("int8"))] | max_by(.value)) as $best
-    | .["int8_recipes" + $suffix][$model] = (.["images_per_s" + $suffix][$model] | with_entries(select(.key | startswith("int8"))))
+def int8_choose($suffix): reduce (.["samples_per_s" + $suffix] | keys[]) as $model (.;
+    ([.["samples_per_s" + $suffix][$model] | to_entries[] | select(.key | startswith("int8"))] | max_by(.value)) as $best
+    | .["int8_recipes" + $suffix][$model] = (.["samples_per_s" + $suffix][$model] | with_entries(select(.key | startswith("int8"))))
     | .["int8_recipe" + $suffix][$model] = $best.key
-    | reduce ("images_per_s", "fraction_of_roof", "tuned") as $group (.;
+    | reduce ("samples_per_s", "fraction_of_roof", "tuned") as $group (.;
         .[$group + $suffix][$model] |= (.int8 = .[$best.key] | with_entries(select(.key | test("[/:]") | not)))));
 # PyTorch trains nothing in int8: there the faster of its formats is the peer.
 def ratios($suffix): reduce (.["peer" + $suffix] // {} | keys[]) as $model (.;
     .["peer" + $suffix][$model] as $peer
-    | .["ratio_to_peer" + $suffix][$model] = (.["images_per_s" + $suffix][$model]
+    | .["ratio_to_peer" + $suffix][$model] = (.["samples_per_s" + $suffix][$model]
         | with_entries(.key as $format | .value /= ($peer[$format] // ([$peer[]] | max)))));
 
 # A cell that is wanted and measured, and whether it is reached: by its ratio to the peer, where there is one.
 def cells: . as $all | [wanted | to_entries[] | .key as $model | .value | to_entries[]
-    | select($all.images_per_s[$model][.key])
-    | {model: $model, format: .key, images_per_s: $all.images_per_s[$model][.key], wanted_images_per_s: .value[0],
+    | select($all.samples_per_s[$model][.key])
+    | {model: $model, format: .key, samples_per_s: $all.samples_per_s[$model][.key], wanted_samples_per_s: .value[0],
        ratio_to_peer: $all.ratio_to_peer[$model][.key], wanted_ratio: (.value[0] / .value[1])}
-    | .missed = (if .ratio_to_peer then .ratio_to_peer < .wanted_ratio else .images_per_s < .wanted_images_per_s end)];
+    | .missed = (if .ratio_to_peer then .ratio_to_peer < .wanted_ratio else .samples_per_s < .wanted_samples_per_s end)];
 
 # Every model and format that both one thread and two ran.
-def scaling: . as $all | [.images_per_s_2 // {} | to_entries[] | .key as $model | .value | to_entries[]
-    | select($all.images_per_s[$model][.key])
-    | {model: $model, format: .key, ratio: (.value / $all.images_per_s[$model][.key]), wanted_ratio: wanted_scaling}
+def scaling: . as $all | [.samples_per_s_2 // {} | to_entries[] | .key as $model | .value | to_entries[]
+    | select($all.samples_per_s[$model][.key])
+    | {model: $model, format: .key, ratio: (.value / $all.samples_per_s[$model][.key]), wanted_ratio: wanted_scaling}
     | .missed = (.ratio < .wanted_ratio)];
 
 [inputs] | medians

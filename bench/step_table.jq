@@ -3,7 +3,7 @@
 def round2: . * 100 | round / 100;
 def columns($widths): [., $widths] | transpose | map((.[0] // "-" | tostring) as $text
     | $text + " " * ([.[1] - ($text | length), 1] | max)) | add | sub(" +$"; "");
-def steps($suffix; $threads): .["images_per_s" + $suffix] // {} | to_entries[] | .key as $model | .value
+def steps($suffix; $threads): .["samples_per_s" + $suffix] // {} | to_entries[] | .key as $model | .value
     | {model: $model, threads: $threads, format: ("fp32", "bf16", "int8")} + {all: .} | .ours = .all[.format];
 
 .figures as $all
@@ -21,7 +21,7 @@ def steps($suffix; $threads): .["images_per_s" + $suffix] // {} | to_entries[] |
    else "missed (images/s, ratio to PyTorch or of two threads to one, and the ratio wanted; where the time of the step goes):" end),
   ($all.cells[] | select(.missed) | .model as $model | .format as $format
     | ($all.breakdown[$model][if $format == "int8" then $all.int8_recipe[$model] else $format end]) as $step
-    | "\($model) \($format): \(.images_per_s | round2), \(.ratio_to_peer // 0 | round2) of \(.wanted_ratio | round2)",
+    | "\($model) \($format): \(.samples_per_s | round2), \(.ratio_to_peer // 0 | round2) of \(.wanted_ratio | round2)",
       ($step.breakdown[] | select(.share >= 0.02)
         | ["", .pass, (if .conversion then "conversion" else "" end), "\(.us / 1000 | round2) ms", "\(.share * 100 | round2) %",
            "\(.gflop_per_s | round2) GFLOP/s", "\(.gb_per_s | round2) GB/s",

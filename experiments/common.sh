@@ -12,11 +12,11 @@ mkdir -p "$EXPERIMENT_RESULTS"
 
 # class NAME ROLE COUNT SPEED LIMIT FORMATS: a class of cluster.json.
 class() {
-    printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "threads": 1, "isa": "all", "speed": %s, "formats": [%s], "storage": [%s],
+    printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "speed": %s, "formats": [%s], "storage": [%s],
         "memory": {"capacity": "8GiB", "limit": "%s"}}' "$1" "$2" "$3" "$4" "$6" "$6" "$5"
 }
 cluster() { # CLASSES
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {$1}, \"links\": []}"
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {$1}, \"links\": []}"
 }
 all_formats='"fp32", "bf16", "int8"'
 
@@ -35,7 +35,7 @@ profile_once() {
 hand_plan() {
     "$QSYNC" inspect --json "$2" | jq --slurpfile cluster "$1" --arg model "$2" --arg dataset "$3" --argjson batch "$4" '
         ([.nodes[] | select(.class == "adjustable") | {key: .name, value: (.name | '"$5"')}] | from_entries) as $lowered
-        | {schema: "qsync/plan/1", job: {model: $model, dataset: $dataset, batch: $batch},
+        | {schema: "qsync/plan/2", job: {model: $model, dataset: $dataset, batch: $batch},
            classes: ($cluster[0].classes | map_values({operators: (if .role == "inference" then $lowered else {} end)}))}'
 }
 

@@ -7,7 +7,7 @@
 base_plan() {
     "$QSYNC" accum "$model" --batch "$batch" --json | jq '
         "fp(5,2,0)" as $fp8 | "fp(8,23)/nearest-even" as $wide
-        | {schema: "qsync/plan/1",
+        | {schema: "qsync/plan/2",
            recipes: {fp8: {forward: {src: $fp8, weights: $fp8, accumulator: $wide, dst: "fp32"},
                            input_gradient: {diff_dst: $fp8, weights: $fp8, accumulator: $wide},
                            weight_gradient: {src: ($fp8 + "<saved"), diff_dst: $fp8, accumulator: $wide}}},

@@ -19,7 +19,7 @@ def cell_of: [.model, .dataset, .limit];
   def paces($planner): [range($cells | length) as $c | $cells[$c] as $cell
     | ($rounds | map(select(cell_of == $cell and .planner == "uniform"))) as $uniform
     | ($rounds | map(select(cell_of == $cell and .planner == $planner) | . as $one | $uniform[] | select(.round == $one.round)
-        | 100 * ($one.images_per_second | tonumber) / (.images_per_second | tonumber))) as $all
+        | 100 * ($one.samples_per_second | tonumber) / (.samples_per_second | tonumber))) as $all
     | select($all != []) | [($c | place($planner)), ($all | median), ($all | min), ($all | max)]];
   {width: 1080, height: 700, panels: [
     {title: "Test accuracy less the mean of \($planners[0]) (mean and range over seeds)", legend: "right", x: {$ticks},

@@ -152,7 +152,7 @@ speed_once() { # ROUND
     echo "allocation: speed of $model, $dataset, $limit, $planner, round $1" >&2
     train "$1" --max-steps "$ALLOCATION_STEPS" --test-limit 64
     # shellcheck disable=SC2016
-    add speed.csv round,images_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes "$1" "$(from_run '
+    add speed.csv round,samples_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes "$1" "$(from_run '
         [2 * $batch / $result[0].iteration_us * 1e6, $result[0].iteration_us, $result[0].predicted_iteration_us,
          rank("big").phases.waiting_us.measured, rank("weak").phases.waiting_us.measured, rank("weak").memory.rss.measured]')"
     table_make

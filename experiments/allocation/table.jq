@@ -5,7 +5,7 @@ include "csv";
 def same($one): select(.model == $one.model and .dataset == $one.dataset and .batch == $one.batch and .limit == $one.limit);
 
 # Throughput against that of `uniform` in the same round, which ran next to it: the median of the rounds.
-def against($uniform): map(. as $one | $uniform[] | select(.round == $one.round) | ($one.images_per_second | tonumber) / (.images_per_second | tonumber))
+def against($uniform): map(. as $one | $uniform[] | select(.round == $one.round) | ($one.samples_per_second | tonumber) / (.samples_per_second | tonumber))
     | median | if . == null then "" else . * 100 | fixed(1) end;
 
 # Accuracy against that of `uniform` with the same seed, in points: the mean ± its standard error.
@@ -15,7 +15,7 @@ def paired($uniform): map(. as $one | $uniform[] | select(.seed == $one.seed) | 
 def line($runs; $rounds; $uniform): .planner as $planner | if .fits == "false" then [$planner, "does not fit", "", "", "", "", "", "", "", ""]
     else $runs as $all | ($runs | map(select(.planner == $planner))) as $runs | ($rounds | map(select(.planner == $planner))) as $rounds | $runs[0] as $one
       | [$planner, ($one.weak_operators // ""), (if $one then "\($one.big_batch) + \($one.weak_batch)" else "" end),
-         ($runs | numbers("test_accuracy") | spread(100; 2)), ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("images_per_second") | median | if . == null then "" else fixed(0) end),
+         ($runs | numbers("test_accuracy") | spread(100; 2)), ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("samples_per_second") | median | if . == null then "" else fixed(0) end),
          ($rounds | against($uniform)), ($runs | numbers("sum_omega") | mean | brief),
          (if $rounds == [] then "" else "\($rounds | numbers("big_waiting_us") | median / 1000 | fixed(1)) / \($rounds | numbers("weak_waiting_us") | median / 1000 | fixed(1))" end),
          ($runs | numbers("weak_arena_bytes") | mean | if . == null then "" else . / 1048576 | fixed(1) end)] end | row;

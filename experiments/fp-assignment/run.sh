@@ -32,7 +32,7 @@ prepare() { # MODEL WIDTH
     net=$1 width=$2 folder=$FP_OUT/$1-w$2 name=$1:width=$2
     [ "$width" != 1 ] || name=$net
     mkdir -p "$folder"
-    [ -f "$folder/cluster.json" ] || cluster '"single": {"role": "training", "backend": "cpu", "count": 1, "threads": 1, "isa": "all", "speed": 1,
+    [ -f "$folder/cluster.json" ] || cluster '"single": {"role": "training", "backend": "cpu", "count": 1, "speed": 1,
         "formats": ["fp32"], "storage": ["fp32", "fp(6,9,0)", "fp(4,3,4)", "fp(5,2,0)"], "memory": {"capacity": "64GiB", "limit": "100%"}}' \
         > "$folder/cluster.json"
     # shellcheck disable=SC2086

@@ -18,7 +18,7 @@ own_recipes='{"w8": {"forward": {"src": "int8:tensor:stochastic", "weights": "in
 plan_for() { # MODEL RECIPE
     "$QSYNC" inspect --json "$1" | jq --arg recipe "$2" --arg ends "${FIRST_LAST:-$2}" --argjson own "$own_recipes" '
         [.nodes[] | select(.class == "adjustable") | .name] as $names | ([$names | first, last]) as $outer
-        | {schema: "qsync/plan/1", recipes: (if $recipe == "w8" then $own else {} end),
+        | {schema: "qsync/plan/2", recipes: (if $recipe == "w8" then $own else {} end),
            classes: {single: {operators: ($names | map({key: ., value: (if IN($outer[]) then $ends else $recipe end)}) | from_entries)}}}
         | if .recipes == {} then del(.recipes) else . end'
 }

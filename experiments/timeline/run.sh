@@ -46,7 +46,7 @@ done
             include "csv";
             def of($name): $now[0].classes[] | select(.class == $name);
             ($plan[0].classes.weak.operators | [.[] | if type == "object" then .recipe else . end] | group_by(.) | map("\(length) \(.[0])") | join("; ")) as $counts
-            | [$planner, ($now[0].iteration_us / 1000 | fixed(1)), ($now[0].images_per_second | fixed(0)), $counts,
+            | [$planner, ($now[0].iteration_us / 1000 | fixed(1)), ($now[0].samples_per_second | fixed(0)), $counts,
                ([$plan[0].classes[].predicted.sum_omega] | add | brief), (of("big").waiting_us / 1000 | fixed(1)), (of("weak").waiting_us / 1000 | fixed(1)),
                (of("weak").phases.cast_us / 1000 | fixed(1))] | row'
     done

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statuses and the message of the last failure; text on the heap, paths and joined lists of names, which error messages show; the log. */
+/* Statuses and the message of the last failure; text on the heap, paths and joined lists of names, which error messages show; schemas of
+ * files; the log. */
 #include "qsync/base.h"
 
 #include <pthread.h>
@@ -117,6 +118,20 @@ const char *qs_names_join(size_t count, const char *(*name)(size_t index)) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", next);
     }
     return names;
+}
+
+/* ---- Schemas ---- */
+
+qs_status qs_schema_check(const char *source, const char *text, const char *kind) {
+    char wanted[64], older[64];
+    snprintf(wanted, sizeof wanted, QS_SCHEMA("%s"), kind);
+    snprintf(older, sizeof older, "qsync/%s/1", kind);
+    if (strcmp(text, wanted) == 0) return QS_OK;
+    if (strcmp(text, older) != 0) return qs_fail(QS_BAD_FILE, "%s: schema: must be \"%s\", is \"%.80s\"", source, wanted, text);
+    return qs_fail(QS_BAD_FILE,
+                   "%s: schema: \"%s\" is of an older qsync, in which names and fields were others: convert the file by "
+                   "tools/convert-records.py, or make it anew",
+                   source, text);
 }
 
 /* ---- The log: lines handed to one sink, one at a time. The library itself writes nowhere. ---- */

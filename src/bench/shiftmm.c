@@ -10,15 +10,15 @@
 #include <time.h>
 
 enum { ROUNDS = 9 };
-enum { FP32, BF16, TAKEN, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, OWN_SHIFT8, GATHERED, GATHERED8, KINDS };
+enum { FP32, BF16, TAKEN, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, OWN_SHIFT8, GROUPED, GROUPED8, KINDS };
 
-static const char *const kinds[KINDS] = {"fp32",          "bf16",
-                                         "taken bf16",    "int8",
-                                         "int4",          "int6",
-                                         "hadamard",      "own int8",
-                                         "own int4",      "own int6",
-                                         "own hadamard",  "own int8:shift4",
-                                         "gathered int4", "gathered int8:shift4"};
+static const char *const kinds[KINDS] = {"fp32",         "bf16",
+                                         "taken bf16",   "int8",
+                                         "int4",         "int6",
+                                         "hadamard",     "own int8",
+                                         "own int4",     "own int6",
+                                         "own hadamard", "own int8:shift4",
+                                         "grouped int4", "grouped int8:shift4"};
 static const double least_time = 0.002; /* of a measurement */
 
 static const struct {
@@ -77,13 +77,13 @@ static qs_status stages_time(qs_single_product *const *products, int stages, dou
 
 /* The rearranging alone; of the others nothing is done then, and nothing is timed. */
 static qs_status gather_time(qs_single_product *const *products, figures *out) {
-    qs_single_product *const alone[KINDS] = {[GATHERED] = products[GATHERED]};
+    qs_single_product *const alone[KINDS] = {[GROUPED] = products[GROUPED]};
     return stages_time(alone, QS_SINGLE_GATHER, out->gather);
 }
 
 /* What follows is not measured with a product for each group. */
 static void gathered_close(qs_single_product **products) {
-    for (int k = GATHERED; k <= GATHERED8; k++) {
+    for (int k = GROUPED; k <= GROUPED8; k++) {
         qs_single_product_close(products[k]);
         products[k] = NULL;
     }
@@ -163,9 +163,9 @@ static json_t *shares(const double *stage, const double *whole) {
 /* Time with a product for each group over the time of one product for all: our own kernels in both, in 4 and in 8 bits, and over the
  * fastest in 4 bits. */
 static json_t *gemm_over(const figures *f) {
-    const double gathered = f->product[GATHERED];
+    const double gathered = f->product[GROUPED];
     return json_pack("{s:o,s:o,s:o}", "own", number(gathered / f->product[OWN4]), "taken", number(gathered / best_of(f->product, INT4)),
-                     "int8:shift4", number(f->product[GATHERED8] / f->product[OWN_SHIFT8]));
+                     "int8:shift4", number(f->product[GROUPED8] / f->product[OWN_SHIFT8]));
 }
 
 static json_t *row_of(size_t i, const figures *f, double peak) {
@@ -178,7 +178,7 @@ static json_t *row_of(size_t i, const figures *f, double peak) {
                      "taken_speedup", speed(half_of(f->product), f->product), "speedup_end_to_end", speed_whole(f->whole[BF16], f),
                      "taken_speedup_end_to_end", speed_whole(half_of(f->whole), f), "share_grouping", shares(f->groups, f->whole),
                      "share_shifting", shares(f->quantize, f->whole), "fraction_of_peak", speed(work / peak, f->product),
-                     "gemm_over_shiftmm", gemm_over(f), "share_gathering", number(f->gather[GATHERED] / f->product[GATHERED]));
+                     "gemm_over_shiftmm", gemm_over(f), "share_gathering", number(f->gather[GROUPED] / f->product[GROUPED]));
 }
 
 /* A figure of a row; kind NULL: it has no kinds. */

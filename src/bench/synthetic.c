@@ -134,6 +134,7 @@ static qs_status class_make(const qs_graph *graph, const qs_class *class_, const
     qs_class_profile_sort(&costs.profile);
     costs.profile.step_overhead_us = 0.5;
     costs.profile.threads = class_->threads;
+    snprintf(costs.profile.backend, sizeof costs.profile.backend, "%s", class_->backend);
     costs.profile.speed = class_->speed;
     costs.profile.iteration_overhead_us = 20;
     costs.profile.data_us_per_sample = 0.5;

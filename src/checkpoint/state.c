@@ -64,7 +64,10 @@ static qs_status head_check(const qs_tensor_set *set, const qs_graph *graph, wor
     QS_TRY(part_check(set, progress_name, SLOTS));
     memcpy(out, qs_tensor_set_find(set, progress_name)->data, sizeof *out);
     if (out->graph == graph_word(graph)) return QS_OK;
-    return qs_fail(QS_MISMATCH, "this is the state of a \"%s\" for images or classes of another shape", set->model);
+    return qs_fail(
+        QS_MISMATCH,
+        "this is the state of another \"%s\": for inputs or classes of another shape, or of an older qsync (start from weights.qsync)",
+        set->model);
 }
 
 static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph, int parts, const qs_state_part *part, words *out) {

@@ -22,7 +22,7 @@ static bool is_complete(const json_t *rank) {
 static qs_status audit_check(const char *source, const json_t *audit) {
     const json_t *ranks = json_object_get(audit, "ranks");
     const char *schema = json_string_value(json_object_get(audit, "schema"));
-    if (!schema || strcmp(schema, "qsync/audit/1") != 0) return field_fail(source, "schema: must be qsync/audit/1");
+    QS_TRY(qs_schema_check(source, schema ? schema : "", "audit"));
     if (!json_is_integer(json_object_get(audit, "steps"))) return field_fail(source, "steps: must be a count");
     if (!json_is_object(json_object_get(audit, "iteration_us"))) return field_fail(source, "iteration_us: must be an object");
     for (size_t r = 0; r < json_array_size(ranks); r++)

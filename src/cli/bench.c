@@ -59,7 +59,7 @@ static void breakdown_print(const qs_bench_figure *figure) {
 /* ---- Steps ---- */
 
 static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
-    json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:i,s:i}", "images_per_s", figure->images_per_second, "step_us", figure->step_us,
+    json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:i,s:i}", "samples_per_s", figure->samples_per_second, "step_us", figure->step_us,
                             "gflop_per_s", figure->flops_per_step / figure->step_us / 1e3, "fraction_of_roof",
                             json_number(fraction(figure->roof_us, figure->step_us)), "cases", figure->cases, "tuned", figure->tuned);
     if (one->listed) json_object_set_new(row, "kernels", one->listed);
@@ -72,7 +72,7 @@ static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
 }
 
 static void figure_print(const bench *one, const char *recipe, const qs_bench_figure *figure) {
-    printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s", one->model, recipe, figure->images_per_second,
+    printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s", one->model, recipe, figure->samples_per_second,
            time_text(figure->step_us), figure->flops_per_step / figure->step_us / 1e3);
     if (figure->roof_us > 0) printf(" %9s of the roof", percent_text(figure->roof_us / figure->step_us));
     if (figure->tuned > 0) printf("   tuned kernels in %d of %d cases", figure->tuned, figure->cases);

@@ -113,10 +113,7 @@ static qs_status table_json(const table_work *work) {
 static qs_status table_make(table_work *work, const char *name, int64_t global_batch, uint64_t seed) {
     const qs_profile *profile = &work->profile;
     if (global_batch == 0) global_batch = profile->batch * profile->statistics.ranks;
-    const qs_samples samples = {.inputs = 1,
-                                .input = {qs_input_image(profile->height, profile->width, profile->channels)},
-                                .target = {.kind = QS_TARGET_CLASS, .classes = profile->model_classes, .extent = 1}};
-    QS_TRY(qs_model_open(profile->model, &samples, &work->graph));
+    QS_TRY(qs_model_open(profile->model, &profile->samples, &work->graph));
     QS_TRY(qs_allocate((size_t)work->graph->nodes * (size_t)work->recipes, sizeof *work->omega, &work->omega));
     QS_TRY(qs_indicator_evaluate(name, work->convention, work->graph, profile, profile->batch, global_batch, work->recipes, work->recipe,
                                  seed, work->omega));

@@ -40,15 +40,14 @@ static void job_from_profile(const qs_profile *profile, const option_table *tabl
     }
 }
 
-/* The profile does not know the data set's name, only its images. */
+/* The profile does not know the data set's name, only its samples. */
 static qs_status input_check(const qs_job *job, const qs_profile *profile) {
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    const int channels = (int)set.samples.input[0].extent[2], classes = (int)set.samples.target.classes;
-    if (profile->channels == channels && profile->model_classes == classes) return QS_OK;
-    return qs_fail(QS_MISMATCH,
-                   "--dataset %s: %d channels and %d classes, but the profile was measured with %d and %d: name the profiled set",
-                   job->dataset, channels, classes, profile->channels, profile->model_classes);
+    QS_TRY(qs_fail_within(qs_samples_fit(set.name, &set.samples, &profile->samples), "--dataset: not the profiled one"));
+    if (set.samples.target.classes == profile->samples.target.classes) return QS_OK;
+    return qs_fail(QS_MISMATCH, "--dataset %s: %lld classes, but the profile was measured with %lld: name the profiled set", job->dataset,
+                   (long long)set.samples.target.classes, (long long)profile->samples.target.classes);
 }
 
 static qs_status batch_check(const qs_job *job, const qs_profile *profile) {

@@ -101,7 +101,7 @@ static void head_compare(difference *to, const qs_plan *a, const qs_plan *b) {
     text_compare(to, "cluster", a->cluster, b->cluster);
     text_compare(to, "profile", a->profile, b->profile);
     text_compare(to, "job", a->without_job ? "" : qs_job_signature(&a->job, from), b->without_job ? "" : qs_job_signature(&b->job, into));
-    number_compare(to, "images_per_second", a->images_per_second, b->images_per_second);
+    number_compare(to, "samples_per_second", a->samples_per_second, b->samples_per_second);
 }
 
 /* What no row tells (kernels, definitions of recipes, phases, reasons) differs all the same. */

@@ -116,8 +116,8 @@ static void operators_print(const qs_class_plan *one) {
 }
 
 void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {
-    printf("\nsummary: iteration %s, %.1f images/s of %d ranks\n", time_text(prediction->iteration_us), prediction->images_per_second,
-           qs_cluster_ranks(cluster));
+    printf("\nsummary: iteration %s, %.1f %s/s of %d ranks\n", time_text(prediction->iteration_us), prediction->samples_per_second,
+           prediction->unit, qs_cluster_ranks(cluster));
     for (int c = 0; c < plan->classes; c++)
         class_summarize(plan, &plan->class_[c], cluster);
     waits_print(cluster, prediction);
@@ -177,7 +177,8 @@ json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const 
     json_t *classes = json_array();
     for (int c = 0; c < plan->classes; c++)
         json_array_append_new(classes, class_json(plan, &plan->class_[c], cluster));
-    return json_pack("{s:s,s:f,s:f,s:i,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
-                     "images_per_second", prediction->images_per_second, "ranks", qs_cluster_ranks(cluster), "classes", classes, "without",
-                     paces_json(plan->withouts, plan->without), "left_out", paces_json(plan->left_outs, plan->left_out));
+    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
+                     "samples_per_second", prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster),
+                     "classes", classes, "without", paces_json(plan->withouts, plan->without), "left_out",
+                     paces_json(plan->left_outs, plan->left_out));
 }

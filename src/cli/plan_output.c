@@ -60,10 +60,10 @@ static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_
 static void helpful_print(const qs_plan *plan) {
     const int worst = qs_plan_unhelpful(plan);
     for (int i = 0; i < plan->left_outs; i++)
-        printf("  left out: %s; with it %.1f images/s\n", plan->left_out[i].class_name, plan->left_out[i].images_per_second);
+        printf("  left out: %s; with it %.1f %s/s\n", plan->left_out[i].class_name, plan->left_out[i].samples_per_second, plan->unit);
     for (int i = 0; i < plan->withouts; i++)
-        if (plan->without[i].images_per_second > 0)
-            printf("  without %s: %.1f images/s%s\n", plan->without[i].class_name, plan->without[i].images_per_second,
+        if (plan->without[i].samples_per_second > 0)
+            printf("  without %s: %.1f %s/s%s\n", plan->without[i].class_name, plan->without[i].samples_per_second, plan->unit,
                    i == worst ? ": leave it out (--drop-unhelpful)" : "");
         else
             printf("  without %s: no plan\n", plan->without[i].class_name);
@@ -73,14 +73,14 @@ static void estimated_print(const qs_plan *plan, const qs_profile *profile) {
     for (int c = 0; c < plan->classes; c++) {
         const qs_class_profile *one = qs_profile_class(profile, plan->class_[c].class_name);
         if (one && one->estimated)
-            printf("  times of %s are ESTIMATED from published figures of %s, not measured\n", one->class_name, one->cpu);
+            printf("  times of %s are ESTIMATED from published figures of %s, not measured\n", one->class_name, one->device);
     }
 }
 
 void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile) {
     if (plan->classes > 0)
-        printf("plan by %s for %s, batch %lld a rank: predicted iteration %s, %.1f images/s\n", plan->planner, plan->job.model,
-               (long long)plan->job.batch, time_text(plan->class_[0].predicted.iteration_us), plan->images_per_second);
+        printf("plan by %s for %s, batch %lld a rank: predicted iteration %s, %.1f %s/s\n", plan->planner, plan->job.model,
+               (long long)plan->job.batch, time_text(plan->class_[0].predicted.iteration_us), plan->samples_per_second, plan->unit);
     for (int c = 0; c < plan->classes; c++)
         class_print(plan, &plan->class_[c], cluster);
     helpful_print(plan);
@@ -90,6 +90,6 @@ void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile
 json_t *paces_json(int count, const qs_class_pace *pace) {
     json_t *object = json_object();
     for (int i = 0; object && i < count; i++)
-        json_object_set_new(object, pace[i].class_name, json_real(pace[i].images_per_second));
+        json_object_set_new(object, pace[i].class_name, json_real(pace[i].samples_per_second));
     return object;
 }

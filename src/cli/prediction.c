@@ -77,7 +77,7 @@ static void memory_print(const qs_class *class_, const qs_prediction_class *one)
 }
 
 void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction) {
-    printf("iteration %s, %.1f images/s%s\n", time_text(prediction->iteration_us), prediction->images_per_second,
+    printf("iteration %s, %.1f %s/s%s\n", time_text(prediction->iteration_us), prediction->samples_per_second, prediction->unit,
            prediction->fits ? "" : ", does NOT fit the memory");
     phases_print(cluster, prediction);
     waits_print(cluster, prediction);
@@ -130,7 +130,7 @@ json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *predicti
         json_array_append_new(groups, group_json(cluster, prediction, g));
     for (int i = 0; notes && i < prediction->notes; i++)
         json_array_append_new(notes, json_string(prediction->note[i]));
-    return json_pack("{s:f,s:f,s:i,s:b,s:o,s:o,s:o}", "iteration_us", prediction->iteration_us, "images_per_second",
-                     prediction->images_per_second, "ranks", qs_cluster_ranks(cluster), "fits", (int)prediction->fits, "classes", classes,
-                     "groups", groups, "notes", notes);
+    return json_pack("{s:f,s:f,s:s,s:i,s:b,s:o,s:o,s:o}", "iteration_us", prediction->iteration_us, "samples_per_second",
+                     prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster), "fits",
+                     (int)prediction->fits, "classes", classes, "groups", groups, "notes", notes);
 }

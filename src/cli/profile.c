@@ -111,13 +111,13 @@ static void conditions_warn(const qs_class_profile *one) {
 static void class_print(const qs_class_profile *one) {
     if (one->estimated) {
         printf("  %-10s %s, speed %g: ESTIMATED from published figures, not measured\n             %d kernels, %d conversions\n",
-               one->class_name, one->cpu, one->speed, one->kernels, one->conversions);
+               one->class_name, one->device, one->speed, one->kernels, one->conversions);
         return;
     }
-    printf(
-        "  %-10s %s, isa %s, %s, %d thread%s, speed %g\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n",
-        one->class_name, one->cpu, one->isa, one->library, one->threads, one->threads == 1 ? "" : "s", one->speed, one->kernels,
-        one->conversions, bytes_text((double)one->base_bytes), time_text(one->data_us_per_sample));
+    printf("  %-10s %s %s, ", one->class_name, one->backend, one->device);
+    if (one->threads > 0) printf("isa %s, %d thread%s, ", one->isa, one->threads, one->threads == 1 ? "" : "s");
+    printf("%s, speed %g\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n", one->library, one->speed,
+           one->kernels, one->conversions, bytes_text((double)one->base_bytes), time_text(one->data_us_per_sample));
     if (one->conditions.known)
         printf("             threads %s, load %.2f when it began, waited for a core %s of the time, host took %s\n",
                one->conditions.pinned ? "pinned" : "not pinned", one->conditions.load_average, percent_text(one->conditions.waited),

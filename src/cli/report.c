@@ -35,7 +35,8 @@ static qs_status result_check(const char *folder, json_t *result) {
     const char *name;
     json_int_t bytes;
     size_t rank;
-    if (json_unpack_ex(result, &error, 0, "{s:F,s:F,s:o}", "iteration_us", &number, "images_per_second", &number, "ranks", &ranks) != 0)
+    if (json_unpack_ex(result, &error, 0, "{s:F,s:F,s:s,s:o}", "iteration_us", &number, "samples_per_second", &number, "unit", &name,
+                       "ranks", &ranks) != 0)
         return qs_fail(QS_BAD_FILE, "%s/result.json: %s", folder, error.text);
     if (json_array_size(ranks) == 0) return qs_fail(QS_BAD_FILE, "%s/result.json: ranks: must be a list, and not empty", folder);
     json_array_foreach(ranks, rank, row) {
@@ -113,8 +114,9 @@ static void run_print(const run_record *run, int width) {
     char predicted[48] = "-";
     if (isfinite(error))
         snprintf(predicted, sizeof predicted, "%s (%+.1f %%)", time_text(number_of(run->result, "predicted_iteration_us")), error);
-    printf("%-*s %11s %12s %22s %10.0f\n", width, run->name, percent_text(number_of(run->result, "test_accuracy")),
-           time_text(number_of(run->result, "iteration_us")), predicted, number_of(run->result, "images_per_second"));
+    printf("%-*s %11s %12s %22s %10.0f %s/s\n", width, run->name, percent_text(number_of(run->result, "test_accuracy")),
+           time_text(number_of(run->result, "iteration_us")), predicted, number_of(run->result, "samples_per_second"),
+           json_string_value(json_object_get(run->result, "unit")));
 }
 
 static void memory_print(const run_record *run, int width) {
@@ -132,7 +134,7 @@ static void memory_print(const run_record *run, int width) {
 
 static void runs_print(const run_record *run, int runs) {
     const int width = widest_name(run, runs);
-    printf("%-*s %11s %12s %22s %10s\n", width, "plan", "accuracy", "iteration", "predicted", "images/s");
+    printf("%-*s %11s %12s %22s %10s\n", width, "plan", "accuracy", "iteration", "predicted", "speed");
     for (int i = 0; i < runs; i++)
         run_print(&run[i], width);
     printf("\n%-*s %-15s %-34s %12s\n", width, "plan", "device", "operators", "memory:");

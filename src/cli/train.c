@@ -7,11 +7,12 @@
 #include "audit.h"
 #include "plan_output.h"
 
-static void progress(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
+static void progress(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double samples_per_second,
+                     const char *unit) {
     (void)context;
     const double fraction = ((double)epoch + (double)(step + 1) / (double)steps) / (epochs > 0 ? epochs : 1);
-    progress_show(fraction, "epoch %d/%d, step %lld/%lld, loss %.4f, %.0f images/s", epoch + 1, epochs, (long long)step + 1,
-                  (long long)steps, loss, images_per_second);
+    progress_show(fraction, "epoch %d/%d, step %lld/%lld, loss %.4f, %.0f %s/s", epoch + 1, epochs, (long long)step + 1, (long long)steps,
+                  loss, samples_per_second, unit);
 }
 
 static void epoch_done(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
@@ -27,7 +28,7 @@ static void figures_print(const qs_train_result *result) {
            result->test_loss, result->training_loss, (long long)result->steps, result->seconds);
     printf("iteration %s measured", time_text(result->median_step_us));
     if (predicted > 0) printf(", %s predicted (%+.1f %%)", time_text(predicted), 100 * (predicted / result->median_step_us - 1));
-    printf(", %.0f images/s\n", result->images_per_second);
+    printf(", %.0f %s/s\n", result->samples_per_second, result->unit);
     if (result->replans > 0)
         printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
                (long long)result->audit.first_step + 1);
@@ -73,10 +74,10 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
         json_array_append_new(ranks, row);
     }
     snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)result->weights_hash);
-    json_t *root = json_pack("{s:o,s:o,s:o,s:I,s:f,s:f,s:f,s:s,s:o}", "test_accuracy", json_number(result->test_accuracy), "test_loss",
+    json_t *root = json_pack("{s:o,s:o,s:o,s:I,s:f,s:f,s:f,s:s,s:s,s:o}", "test_accuracy", json_number(result->test_accuracy), "test_loss",
                              json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
                              (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us,
-                             "images_per_second", result->images_per_second, "weights_hash", hash, "ranks", ranks);
+                             "samples_per_second", result->samples_per_second, "unit", result->unit, "weights_hash", hash, "ranks", ranks);
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
     if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
     if (root && result->promotions + result->promotions_refused > 0) {

@@ -168,7 +168,8 @@ static qs_status device_find(const qs_class *class_, const qs_published_device *
 static void class_describe(const qs_class *class_, const qs_published_device *device, qs_class_profile *out) {
     *out = (qs_class_profile){.threads = class_->threads, .speed = class_->speed, .estimated = true};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
-    snprintf(out->cpu, sizeof out->cpu, "%s", device->product);
+    snprintf(out->backend, sizeof out->backend, "%s", class_->backend);
+    snprintf(out->device, sizeof out->device, "%s", device->product);
     snprintf(out->isa, sizeof out->isa, "published");
     snprintf(out->library, sizeof out->library, "roofline");
 }
@@ -283,10 +284,7 @@ static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *j
 /* ---- The whole ------------------------------------------------------------------------------------------------------------------- */
 
 static void model_describe(const qs_graph *graph, const qs_job *job, qs_profile *out) {
-    const qs_shape *input = &graph->node[0].shape;
-    *out = (qs_profile){.batch = job->batch, .channels = (int)input->dim[1], .model_classes = graph->samples.target.classes};
-    if (input->axes > 2) out->height = (int)input->dim[2];
-    if (input->axes > 2) out->width = (int)input->dim[3];
+    *out = (qs_profile){.batch = job->batch, .samples = graph->samples};
     snprintf(out->model, sizeof out->model, "%s", graph->name);
     qs_graph_signature(graph, out->graph);
 }

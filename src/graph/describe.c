@@ -65,16 +65,16 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
 
 uint64_t qs__attributes_hash(const qs_node *node, uint64_t seed) {
     const qs_attributes *a = &node->attributes;
-    const double value = node->op ? qs_op_value(node->op, a, 0) : 0, value2 = node->op ? qs_op_value(node->op, a, 1) : 0;
     char text[256];
-    snprintf(text, sizeof text,
-             " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d value=%a value2=%a rounding=%s batched=%d per_channel=%d", a->kernel[0],
-             a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, value, value2,
+    snprintf(text, sizeof text, " kernel=%dx%d stride=%dx%d padding=%dx%d groups=%d offset=%d rounding=%s batched=%d per_channel=%d",
+             a->kernel[0], a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, a->offset,
              qs_rounding_name(a->rounding), a->batched, a->per_channel);
     seed = hash_text(text, seed);
-    if (a->offset == 0) return seed; /* so that models without slices keep the signature that older records have */
-    snprintf(text, sizeof text, " offset=%d", a->offset);
-    return hash_text(text, seed);
+    for (int i = 0; node->op && i < qs_op_settings(node->op); i++) {
+        snprintf(text, sizeof text, " %s=%a", node->op->setting[i].name, qs_op_value(node->op, a, i));
+        seed = hash_text(text, seed);
+    }
+    return seed;
 }
 
 uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
@@ -88,11 +88,28 @@ uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
     return seed;
 }
 
-/* Images need no words; they are what most models take. */
 static uint64_t hash_input(const qs_input *input, uint64_t seed) {
-    if (qs_input_is_image(input)) return seed;
-    static const char *const type[] = {" u8", " i32", " f32"};
-    return hash_text(input->varies ? " length" : "", hash_text(type[input->type], seed));
+    static const char *const type[] = {[QS_INPUT_U8] = "u8", [QS_INPUT_I32] = "i32", [QS_INPUT_F32] = "f32"};
+    char text[256];
+    snprintf(text, sizeof text, "\ninput %s %s varies=%d padding=%" PRId32 " bound=%" PRId64, input->name, type[input->type], input->varies,
+             input->padding, input->bound);
+    seed = hash_text(text, seed);
+    for (int i = 0; i < input->rank; i++) {
+        snprintf(text, sizeof text, " %" PRId64, input->extent[i]);
+        seed = hash_text(text, seed);
+    }
+    return seed;
+}
+
+static uint64_t hash_target(const qs_target *target, uint64_t seed) {
+    static const char *const kind[] = {[QS_TARGET_CLASS] = "class",
+                                       [QS_TARGET_CLASS_PER_POSITION] = "class_per_position",
+                                       [QS_TARGET_SPAN] = "span",
+                                       [QS_TARGET_REAL] = "real"};
+    char text[256];
+    snprintf(text, sizeof text, "\ntarget %s classes=%" PRId64 " extent=%" PRId64 " ignored=%" PRId32, kind[target->kind], target->classes,
+             target->extent, target->ignored);
+    return hash_text(text, seed);
 }
 
 static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
@@ -100,7 +117,6 @@ static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
     char shape[96], text[256];
     snprintf(text, sizeof text, "\n%s %s %s", node->name, node->op ? node->op->name : "input", qs_shape_text(&node->shape, shape));
     uint64_t hash = qs__attributes_hash(node, hash_text(text, seed));
-    if (!node->op) hash = hash_input(&graph->samples.input[index], hash);
     for (int i = 0; i < node->inputs; i++) {
         snprintf(text, sizeof text, " <%s", graph->node[node->input[i]].name);
         hash = hash_text(text, hash);
@@ -110,9 +126,11 @@ static uint64_t hash_node(const qs_graph *graph, int index, uint64_t seed) {
 
 const char *qs_graph_signature(const qs_graph *graph, char *buffer) {
     uint64_t hash = 0;
-    for (int i = 0; i < graph->nodes; i++) {
+    for (int i = 0; i < graph->samples.inputs; i++)
+        hash = hash_input(&graph->samples.input[i], hash);
+    for (int i = 0; i < graph->nodes; i++)
         hash = hash_node(graph, i, hash);
-    }
+    hash = hash_target(&graph->samples.target, hash);
     snprintf(buffer, 32, "xxh64:%016" PRIx64, hash);
     return buffer;
 }

@@ -63,11 +63,11 @@ static const qs_pass passes[] = {{.name = "forward",
                                   .flops = flops,
                                   .check = qs__update_check}};
 
-#define SETTINGS "value=0.9 value2=0.999 value3=1e-08 value4=0.01"
+#define SETTINGS "beta1=0.9 beta2=0.999 epsilon=1e-08 weight_decay=0.01"
 static const char *const cases[] = {
     "adam/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] second_moment=fp32[4096] " SETTINGS,
     "adam/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] second_moment=fp32[77] flag=fp32[1] " SETTINGS,
-    "adam/forward src=fp32[33] weights=fp32[33] momentum=fp32[33] second_moment=fp32[33] value2=0.5 value3=0.001", NULL};
+    "adam/forward src=fp32[33] weights=fp32[33] momentum=fp32[33] second_moment=fp32[33] beta2=0.5 epsilon=0.001", NULL};
 
 /* A beta of 1 would never leave the start; an epsilon of 0 divides by it where no gradient has been. */
 const qs_op qs__op_adam = {

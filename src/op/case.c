@@ -164,9 +164,6 @@ static void put_pair(writer *to, const char *name, const int pair[2], int standa
     if (pair[0] != standard || pair[1] != standard) put(to, " %s=%dx%d", name, pair[0], pair[1]);
 }
 
-/* By place among the operator's settings. */
-static const char *const setting_keys[QS_MOST_SETTINGS] = {"value", "value2", "value3", "value4"};
-
 /* The shortest decimal that reads back as the same double; whole numbers with all their digits. */
 static void put_number(writer *to, const char *name, double number) {
     if (number == 0) return;
@@ -199,7 +196,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->shifts != 0) put(&to, " shifts=%d", with->shifts);
     if (with->hadamard != 0) put(&to, " hadamard=%d", with->hadamard);
     for (int i = 0; i < qs_op_settings(one->op); i++)
-        put_number(&to, setting_keys[i], qs_op_value(one->op, with, i));
+        put_number(&to, one->op->setting[i].name, qs_op_value(one->op, with, i));
     if (with->relu) put_number(&to, "ceiling", with->ceiling);
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
@@ -288,7 +285,7 @@ static qs_status read_number(const char *text, double *out) {
 
 static qs_status read_attribute(const qs_op *op, const char *name, const char *text, qs_attributes *out) {
     for (int i = 0; i < qs_op_settings(op); i++)
-        if (strcmp(name, setting_keys[i]) == 0) return read_number(text, (double *)(void *)((char *)out + op->setting[i].field));
+        if (strcmp(name, op->setting[i].name) == 0) return read_number(text, (double *)(void *)((char *)out + op->setting[i].field));
     if (strcmp(name, "kernel") == 0) return read_pair(text, out->kernel);
     if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
     if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
@@ -304,7 +301,7 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     char settings[64] = "";
     for (int i = 0; i < qs_op_settings(op); i++)
-        snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", setting_keys[i]);
+        snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", op->setting[i].name);
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
                    "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
@@ -326,7 +323,9 @@ static qs_status read_word(char *word, qs_case *one) {
         return QS_OK;
     }
     *equals = '\0';
-    for (int i = 0; i < one->operands; i++) {
+    /* A setting may be called as an operand is (momentum of sgd): only operands have extents. */
+    const bool is_setting = qs_op_setting(one->op, word) >= 0 && !strchr(equals + 1, '[');
+    for (int i = 0; i < one->operands && !is_setting; i++) {
         if (strcmp(word, qs_role_name(one->operand[i].role)) == 0) return read_operand(equals + 1, &one->operand[i]);
     }
     return read_attribute(one->op, word, equals + 1, &one->attributes);

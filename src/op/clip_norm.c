@@ -41,8 +41,9 @@ static const qs_pass passes[] = {
      .flops = flops,
      .check = check}};
 
-static const char *const cases[] = {"clip_norm/forward src=fp32[4096] value=0.5", "clip_norm/forward src=fp32[20011] flag=fp32[1] value=2",
-                                    "clip_norm/forward src=fp32[77] value=99", NULL};
+static const char *const cases[] = {"clip_norm/forward src=fp32[4096] clip_norm=0.5",
+                                    "clip_norm/forward src=fp32[20011] flag=fp32[1] clip_norm=2",
+                                    "clip_norm/forward src=fp32[77] clip_norm=99", NULL};
 
 const qs_op qs__op_clip_norm = {.name = "clip_norm",
                                 .kind = QS_AUXILIARY,

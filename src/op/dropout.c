@@ -45,11 +45,11 @@ static const qs_pass passes[] = {
 
 #define EVERY(F, S, A) "dropout/forward src=" F S " dst=" F S A, "dropout/backward diff_dst=" F S " diff_src=" F S A
 
-static const char *const cases[] = {EVERY("fp32", "[4,65]", " value=0.5 batched"),
-                                    EVERY("fp32", "[2,8,5,5]", " value=0.1 batched"),
-                                    EVERY("fp32", "[3,7]", " value=0.25"),
-                                    EVERY("bf16", "[4,65]", " value=0.5 batched"),
-                                    EVERY("fp16", "[4,64]", " value=0.5 batched"),
+static const char *const cases[] = {EVERY("fp32", "[4,65]", " probability=0.5 batched"),
+                                    EVERY("fp32", "[2,8,5,5]", " probability=0.1 batched"),
+                                    EVERY("fp32", "[3,7]", " probability=0.25"),
+                                    EVERY("bf16", "[4,65]", " probability=0.5 batched"),
+                                    EVERY("fp16", "[4,64]", " probability=0.5 batched"),
                                     EVERY("fp32", "[2,9]", " batched"),
                                     NULL};
 

@@ -121,16 +121,16 @@ static const qs_pass passes[] = {
      .check = check_backward},
 };
 
-#define EVERY(F, N, L, V, D)                                                                                   \
-    "embedding/forward ids=fp32[" N "," L "] weights=fp32[" V "," D "] dst=" F "[" N "," D "," L "] value=" V, \
-        "embedding/backward ids=fp32[" N "," L "] diff_dst=" F "[" N "," D "," L "] diff_weights=fp32[" V "," D "] value=" V
+#define EVERY(F, N, L, V, D)                                                                                        \
+    "embedding/forward ids=fp32[" N "," L "] weights=fp32[" V "," D "] dst=" F "[" N "," D "," L "] vocabulary=" V, \
+        "embedding/backward ids=fp32[" N "," L "] diff_dst=" F "[" N "," D "," L "] diff_weights=fp32[" V "," D "] vocabulary=" V
 
 static const char *const cases[] = {EVERY("fp32", "4", "9", "50", "16"),
                                     EVERY("fp32", "1", "1", "1", "1"),
                                     EVERY("fp32", "3", "40", "5", "7"),
                                     EVERY("bf16", "8", "33", "300", "40"),
                                     EVERY("fp16", "2", "5", "11", "8"),
-                                    "embedding/forward ids=fp32[3,5] weights=bf16[20,12] dst=bf16[3,12,5] value=20",
+                                    "embedding/forward ids=fp32[3,5] weights=bf16[20,12] dst=bf16[3,12,5] vocabulary=20",
                                     NULL};
 
 const qs_op qs__op_embedding = {.name = "embedding",

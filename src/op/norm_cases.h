@@ -7,7 +7,7 @@
  * further attributes. */
 #define QS__NORM_ABSMAX " absmax=fp32[1]"
 #define QS__NORM_VECTOR(C) "=fp32[" C "] "
-#define QS__NORM_WITH " value=1e-05 value2=0.1"
+#define QS__NORM_WITH " epsilon=1e-05 momentum=0.1"
 #define QS__NORM_INFERENCE(NAME, X, D, F, S, C, A)                                                                                 \
     NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "running_mean" QS__NORM_VECTOR(C) "running_" D \
     QS__NORM_VECTOR(C) "dst=" F S QS__NORM_WITH A
@@ -21,12 +21,12 @@
 
 /* The same of layer norms; P positions. */
 #define QS__LAYER_INFERENCE(NAME, X, F, S, C, A) \
-    NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " value=1e-05" A
+    NAME "/inference src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "dst=" F S " epsilon=1e-05" A
 #define QS__LAYER_TRAINING_WITH(NAME, X, D, F, S, C, P, M, E, A)                                                                   \
     NAME "/forward src=" X " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M \
-        "dst=" F S E " value=1e-05" A,                                                                                             \
+        "dst=" F S E " epsilon=1e-05" A,                                                                                           \
         NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(P) D QS__NORM_VECTOR(P) M                       \
-        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" E " value=1e-05" A
+        "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" E " epsilon=1e-05" A
 #define QS__LAYER_TRAINING(NAME, X, D, F, S, C, P, M, A) QS__LAYER_TRAINING_WITH(NAME, X, D, F, S, C, P, M, "", A)
 
 /* In 8 bits. */

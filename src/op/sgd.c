@@ -40,9 +40,10 @@ static const qs_pass passes[] = {
      .flops = flops,
      .check = qs__update_check}};
 
-static const char *const cases[] = {"sgd/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] value=0.9 value2=0.0005",
-                                    "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] value=0.9 value2=0.0005",
-                                    "sgd/forward src=fp32[33] weights=fp32[33] momentum=fp32[33]", NULL};
+static const char *const cases[] = {
+    "sgd/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] momentum=0.9 weight_decay=0.0005",
+    "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] momentum=0.9 weight_decay=0.0005",
+    "sgd/forward src=fp32[33] weights=fp32[33] momentum=fp32[33]", NULL};
 
 const qs_op qs__op_sgd = {.name = "sgd",
                           .kind = QS_AUXILIARY,

@@ -114,7 +114,8 @@ qs_status qs__candidate_assemble(qs_candidate *candidate, const char *planner, q
     snprintf(plan.profile, sizeof plan.profile, "%s", qs__session_profile_signature(candidate->session));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *plan.class_, &plan.class_));
     plan.classes = cluster->classes;
-    plan.images_per_second = prediction.images_per_second;
+    plan.samples_per_second = prediction.samples_per_second;
+    snprintf(plan.unit, sizeof plan.unit, "%s", prediction.unit);
     for (int c = 0; c < plan.classes; c++)
         QS_GOTO(class_fill(candidate, c, &prediction, &plan));
     *out = plan;

@@ -52,7 +52,7 @@ static qs_status pace_without(const qs_plan_question *ask, int class_index, qs_c
     qs_plan plan = {0};
     qs_status status = rest_plan(ask, class_index, &rest, &plan);
     snprintf(out->class_name, sizeof out->class_name, "%s", ask->cluster->class_[class_index].name);
-    out->images_per_second = status == QS_OK ? plan.images_per_second : 0;
+    out->samples_per_second = status == QS_OK ? plan.samples_per_second : 0;
     if (status == QS_INFEASIBLE || status == QS_MISMATCH || status == QS_UNSUPPORTED) {
         qs_log(QS_LOG_INFO, "no plan without class %s: %s", out->class_name, qs_message());
         status = QS_OK;
@@ -79,8 +79,8 @@ qs_status qs_plan_weigh_classes(const qs_plan_question *ask, qs_plan *plan) {
 int qs_plan_unhelpful(const qs_plan *plan) {
     int best = -1;
     for (int i = 0; i < plan->withouts; i++) {
-        const double pace = plan->without[i].images_per_second;
-        if (pace > 0 && pace >= plan->images_per_second && (best < 0 || pace > plan->without[best].images_per_second)) best = i;
+        const double pace = plan->without[i].samples_per_second;
+        if (pace > 0 && pace >= plan->samples_per_second && (best < 0 || pace > plan->without[best].samples_per_second)) best = i;
     }
     return best;
 }
@@ -92,7 +92,7 @@ static qs_status left_out_add(const qs_plan *plan, const char *class_name, qs_pl
         next->left_out[i] = plan->left_out[i];
     qs_class_pace *last = &next->left_out[plan->left_outs];
     snprintf(last->class_name, sizeof last->class_name, "%s", class_name);
-    last->images_per_second = plan->images_per_second;
+    last->samples_per_second = plan->samples_per_second;
     next->left_outs = plan->left_outs + 1;
     return QS_OK;
 }

@@ -90,7 +90,8 @@ static void device_describe(const qs__setting *setting, qs_class_profile *out) {
     struct tm utc;
     qs_device_describe(setting->device, &info);
     snprintf(out->class_name, sizeof out->class_name, "%s", setting->class_->name);
-    snprintf(out->cpu, sizeof out->cpu, "%s", info.cpu);
+    snprintf(out->backend, sizeof out->backend, "%s", info.backend);
+    snprintf(out->device, sizeof out->device, "%s", info.cpu);
     snprintf(out->isa, sizeof out->isa, "%s", info.isa);
     snprintf(out->library, sizeof out->library, "%s", info.library);
     snprintf(out->build, sizeof out->build, "%.48s", __VERSION__);
@@ -102,14 +103,10 @@ static void device_describe(const qs__setting *setting, qs_class_profile *out) {
 /* ---- All classes ---- */
 
 static void model_describe(const qs__setting *setting, qs_profile *out) {
-    const qs_shape *input = &setting->graph->node[0].shape;
     qs_graph_signature(setting->graph, out->graph);
     snprintf(out->model, sizeof out->model, "%s", setting->graph->name);
     out->batch = setting->job->batch;
-    out->channels = (int)input->dim[1];
-    out->height = (int)input->dim[2];
-    out->width = (int)input->dim[3];
-    out->model_classes = setting->graph->samples.target.classes;
+    out->samples = setting->graph->samples;
 }
 
 /* The first rank of a class speaks for it. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char kind_line[] = "qsync/partial/1";
+static const char kind_line[] = QS_SCHEMA("partial");
 static const size_t most_bytes = (size_t)1 << 30;
 
 /* ---- Whose it is ------------------------------------------------------------------------------------------------------------------- */

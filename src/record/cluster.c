@@ -8,7 +8,7 @@
 #include "table.h"
 
 /* Bounds that only catch slips of the pen. */
-enum { MOST_RANKS = 1 << 20, MOST_THREADS = 4096, MOST_LINKS = 1 << 16 };
+enum { MOST_RANKS = 1 << 20, MOST_LINKS = 1 << 16 };
 
 /* ---- A class --------------------------------------------------------------------------------------------------------------- */
 
@@ -25,17 +25,24 @@ static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS
 static const qs__field class_fields[] = {
     {"role", QS__CHOICE, QS__REQUIRED, QS__AT(qs_class, inference), .names = roles,
      .text = "which side the class is on; nothing assumes which of the two is slower"},
-    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class, backend), .text = "device backend: `cpu`, `ref`"},
+    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class, backend), .text = "device backend: `cpu`, `ref`, `far`"},
+#define QS_BACKEND(name)                      \
+    {#name,                                   \
+     QS__OBJECT,                              \
+     QS__OPTIONAL,                            \
+     QS__OWN,                                 \
+     .of = &qs__##name##_class_record,        \
+     .selector = offsetof(qs_class, backend), \
+     .absent = "as each of its fields",       \
+     .text = "fields of backend `" #name "`; only its classes have them"},
+#include "backends.def"
+#undef QS_BACKEND
     {"device", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, device), .absent = "not said",
      .text = "published device (`v100`, `t4`, ...) whose figures `qsync profile --estimate` takes"},
     {"count", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, count), .low = 1, .high = MOST_RANKS, .standard = 1, .unit = "ranks",
      .text = "processes of this class"},
     {"hosts", QS__TEXT, QS__LEFT_OUT, QS__IN(qs_class, host, hosts), .least = 1, .most = QS_MAX_HOSTS, .unit = "patterns",
      .absent = "any host", .text = "hosts that it may run on, with shell wildcards (`gpu*`)"},
-    {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = MOST_THREADS, .standard = 1,
-     .text = "threads of each process"},
-    {"isa", QS__NAME, QS__OPTIONAL, QS__AT(qs_class, isa), .standard_text = "all",
-     .text = "the highest instruction set that kernels may use: `avx2`, `avx2_vnni`, `avx512_core`, ..."},
     {"share", QS__PART, QS__INPUT, QS__AT(qs_class, speed), .standard = 1,
      .text = "part of the device that is lent: the default of `speed` and of `memory.limit`, which are written in its place"},
     {"speed", QS__PART, QS__DERIVED, QS__AT(qs_class, speed), .absent = "`share`",
@@ -210,7 +217,7 @@ void qs_cluster_release(qs_cluster *cluster) {
 
 qs_status qs_cluster_single(const char *backend, int threads, qs_cluster *out) {
     static const char *const formats[] = {"fp32", "bf16", "int8"};
-    if (threads < 1 || threads > MOST_THREADS) return qs_fail(QS_USAGE, "threads %d is outside 1 .. %d", threads, MOST_THREADS);
+    if (threads < 1 || threads > QS__MOST_THREADS) return qs_fail(QS_USAGE, "threads %d is outside 1 .. %d", threads, QS__MOST_THREADS);
     qs_cluster cluster = {.classes = 1};
     QS_TRY(qs_allocate(1, sizeof(qs_class), &cluster.class_));
     qs_class *one = cluster.class_;

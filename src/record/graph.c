@@ -60,7 +60,6 @@ static const qs__hook shape_hook = {shape_read, shape_write, shape_is_absent, NU
 /* ---- Inputs and target ------------------------------------------------------------------------------------------------------- */
 
 static const char *const types[] = {"u8", "i32", "f32", NULL};
-static const char *const targets[] = {"class", "class_per_position", "span", "real", NULL};
 
 static const qs__field input_fields[] = {
     {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_graph_input, name), .text = "by which operators read it"},
@@ -92,16 +91,6 @@ static qs_status input_check(const qs__place *place, void *object, void *root) {
 
 static const qs__record input_record = {QS__FIELDS(input_fields), .title = "An input: `inputs[]`", .layout = QS__ONE_LINE,
                                         .check = input_check};
-
-static const qs__field target_fields[] = {
-    {"kind", QS__CHOICE, QS__REQUIRED, QS__AT(qs_target, kind), .names = targets, .text = "what the model learns"},
-    {"classes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_target, classes), .high = INT32_MAX, .text = "of the kinds with classes"},
-    {"extent", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_target, extent), .low = 1, .high = MOST_EXTENT, .standard = 1,
-     .text = "positions, or numbers; 1 of one class"},
-    {"ignored", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_target, ignored), .low = INT32_MIN, .high = INT32_MAX,
-     .text = "of `class_per_position`: the value where none counts"},
-};
-static const qs__record target_record = {QS__FIELDS(target_fields), .layout = QS__ONE_LINE};
 
 /* ---- Operators --------------------------------------------------------------------------------------------------------------- */
 
@@ -180,7 +169,7 @@ static const qs__field graph_fields[] = {
      .text = "what samples are called in texts: `images`"},
     {"inputs", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_graph_record, input, inputs), .least = 1, .most = QS_SAMPLES_MOST_INPUTS,
      .of = &input_record, .values = "list", .text = "what a sample consists of"},
-    {"target", QS__OBJECT, QS__REQUIRED, QS__AT(qs_graph_record, target), .of = &target_record,
+    {"target", QS__OBJECT, QS__REQUIRED, QS__AT(qs_graph_record, target), .of = &qs__target_record,
      .text = "what the model learns; it decides the loss"},
     {"operators", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_graph_record, operator_, operators), .least = 1, .most = MOST_OPERATORS,
      .of = &operator_record, .values = "list", .text = "in an order in which they can run, without the loss"},

@@ -21,7 +21,7 @@ typedef struct qs__place {
     json_t *value;                  /* NULL: a field that is absent */
 } qs__place;
 
-/* Parses a text and checks "schema": "qsync/<kind>/1". QS_BAD_FILE with source:line:column on syntax errors. The caller gives
+/* Parses a text and checks "schema": QS_SCHEMA(kind). QS_BAD_FILE with source:line:column on syntax errors. The caller gives
  * out->value back with json_decref. */
 qs_status qs__json_parse(const char *json, size_t bytes, const char *source, const char *kind, qs__place *out);
 /* The field of an object (value NULL when absent), the element of an array. */

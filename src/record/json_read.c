@@ -57,7 +57,6 @@ qs_status qs__text_take(const qs__place *place, char *out, size_t capacity) {
 
 qs_status qs__json_parse(const char *json, size_t bytes, const char *source, const char *kind, qs__place *out) {
     json_error_t error;
-    char wanted[64];
     const qs__place root = {.source = source, .value = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error)};
     if (!root.value) {
         if (json_error_code(&error) == json_error_out_of_memory) return qs_fail(QS_OUT_OF_MEMORY, "%s: no memory to parse it", source);
@@ -65,15 +64,13 @@ qs_status qs__json_parse(const char *json, size_t bytes, const char *source, con
     }
     const qs__place schema = qs__member(&root, "schema");
     const char *text = json_string_value(schema.value);
-    snprintf(wanted, sizeof wanted, "qsync/%s/1", kind);
-    if (text && strcmp(text, wanted) == 0) {
-        *out = root;
-        return QS_OK;
-    }
     const qs_status status = !json_is_object(root.value) ? qs__refuse_type(&root, "an object")
-                             : !schema.value             ? qs__refuse_value(&root, "field \"schema\" is missing, must be \"%s\"", wanted)
-                             : !text                     ? qs__refuse_type(&schema, "a text")
-                                                         : qs__refuse_value(&schema, "must be \"%s\", is \"%.80s\"", wanted, text);
-    json_decref(root.value);
+                             : !schema.value ? qs__refuse_value(&root, "field \"schema\" is missing, must be \"" QS_SCHEMA("%s") "\"", kind)
+                             : !text         ? qs__refuse_type(&schema, "a text")
+                                             : qs_schema_check(source, text, kind);
+    if (status == QS_OK)
+        *out = root;
+    else
+        json_decref(root.value);
     return status;
 }

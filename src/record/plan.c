@@ -243,7 +243,7 @@ static const qs__field class_fields[] = {
 static const qs__record class_record = {QS__FIELDS(class_fields), .title = "A class: `classes.*`", .key = QS_NAME};
 
 static const qs__field pace_fields[] = {
-    {"images_per_second", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_pace, images_per_second), .unit = "1/s"},
+    {"samples_per_second", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_pace, samples_per_second), .unit = "1/s"},
 };
 static const qs__record pace_record = {QS__FIELDS(pace_fields), .key = QS_NAME, .form = QS__ONLY_SHORT};
 
@@ -281,8 +281,10 @@ static const qs__field plan_fields[] = {
     {"signature", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &signature_record, .left_out = is_unsigned},
     {"job", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_plan, job), .of = &qs__job_record, .left_out = is_without_job, .values = "see [job](#job)",
      .absent = "the trainer's own", .text = "what it was made for; training refuses another, where the schedule depends on it"},
-    {"images_per_second", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_plan, images_per_second), .unit = "1/s", .absent = "not known",
+    {"samples_per_second", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_plan, samples_per_second), .unit = "1/s", .absent = "not known",
      .text = "predicted, of all ranks together"},
+    {"unit", QS__TEXT, QS__LEFT_OUT, QS__AT(qs_plan, unit), .absent = "`samples`",
+     .text = "what people call the samples of the data set: `images`"},
     {"without", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, without, withouts), .of = &pace_record, .values = "object: class → 1/s",
      .absent = "not known",
      .text = "predicted of the other classes alone, by a plan of their own; 0: they have none. A class that the rest is as fast without "
@@ -364,7 +366,8 @@ void qs_plan_forget(qs_plan *plan) {
     plan->without = NULL;
     plan->withouts = 0;
     plan->planner[0] = plan->graph[0] = plan->cluster[0] = plan->profile[0] = '\0';
-    plan->images_per_second = 0;
+    plan->samples_per_second = 0;
+    plan->unit[0] = '\0';
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------------------------------------- */

@@ -111,9 +111,8 @@ static const qs__record conversion_record = {QS__FIELDS(conversion_fields), .tit
 /* ---- Classes ----------------------------------------------------------------------------------------------------------------------- */
 
 static const qs__field device_fields[] = {
-    {"cpu", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, cpu), .text = "processor that it was measured on"},
-    {"isa", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, isa), .text = "instruction set, as in the cluster file"},
-    {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},
+    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class_profile, backend), .text = "as in the cluster file"},
+    {"name", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, device), .text = "what it was measured on: of backend `cpu` the processor"},
     {"speed", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, speed), .high = 1,
      .text = "as in the cluster file; times include the rests of `speed`"},
     {"library", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, library), .text = "kernel library and its version"},
@@ -163,6 +162,16 @@ static const qs__record copies_record = {QS__FIELDS(copies_fields), .layout = QS
 
 static const qs__field class_fields[] = {
     {"device", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &device_record, .text = "where it was measured"},
+#define QS_BACKEND(name)                              \
+    {#name,                                           \
+     QS__OBJECT,                                      \
+     QS__REQUIRED,                                    \
+     QS__OWN,                                         \
+     .of = &qs__##name##_profile_record,              \
+     .selector = offsetof(qs_class_profile, backend), \
+     .text = "fields of backend `" #name "`; only its classes have them"},
+#include "backends.def"
+#undef QS_BACKEND
     {"date", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, date), .text = "when it was measured"},
     {"conditions", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, conditions), .of = &conditions_record,
      .known = offsetof(qs_class_profile, conditions.known), .absent = "not known", .text = "under which it was measured"},
@@ -183,8 +192,6 @@ static const qs__field class_fields[] = {
      .text = "between the host and memory of the device that it does not see: samples, losses, and gradients that ranks add up"},
     {"jitter", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, jitter), .high = 1, .absent = "0",
      .text = "standard deviation of a rank's whole step around its median, as a share of the step"},
-    {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",
-     .text = "of the least-recently-used cache that explains best how kernel times differ from place to place"},
     {"kernels", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, kernel, kernels), .of = &kernel_record, .compare = compare_kernels,
      .values = "rows, sorted by `case`", .text = "what kernels cost"},
     {"conversions", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, conversion, conversions), .of = &conversion_record,
@@ -257,10 +264,6 @@ static const qs__record collective_record = {QS__FIELDS(collective_fields), .tit
 
 static const qs__field model_fields[] = {
     {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_profile, model), .text = "with its options"},
-    {"channels", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, channels), .low = 1, .text = "channels of the model's input"},
-    {"height", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, height), .text = "its height; 0 for a flat input"},
-    {"width", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, width), .text = "its width; 0 for a flat input"},
-    {"classes", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile, model_classes), .low = 1, .text = "classes that the model tells apart"},
 };
 static const qs__record model_record = {QS__FIELDS(model_fields), .layout = QS__ONE_LINE};
 
@@ -304,6 +307,8 @@ static const qs__record check_record = {QS__FIELDS(check_fields), .title = "A ch
 static const qs__field profile_fields[] = {
     {"graph", QS__TEXT, QS__REQUIRED, QS__AT(qs_profile, graph), .values = "signature", .text = "of the model, batch excluded"},
     {"model", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &model_record},
+    {"samples", QS__OBJECT, QS__REQUIRED, QS__AT(qs_profile, samples), .of = &qs__samples_record,
+     .text = "what the model takes and learns, as it was profiled"},
     {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_profile, batch), .low = 1, .high = INT32_MAX, .unit = "samples",
      .text = "local batch at which kernels were timed"},
     {"batches", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_profile, batch_row, batches), .least = 1, .of = &batch_record, .values = "rows",

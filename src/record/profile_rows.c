@@ -58,14 +58,14 @@ static const qs_kernel_cost *other_width(const qs_class_profile *profile, const 
 }
 
 /* Where settings that are data to kernels begin in the text of a case: those of optimisers and of clip_norm; 0: it has none. They are the
- * only attributes there, and zeros are left out. */
+ * only attributes there, so they begin behind the last operand, and zeros are left out. */
 static size_t settings_find(const char *case_text) {
     const size_t length = strcspn(case_text, "/");
-    const char *settings = strstr(case_text, " value");
+    const char *operand = strrchr(case_text, ']');
     const qs_op *op;
-    for (size_t i = 0; (op = qs_op_at(i)) != NULL; i++)
+    for (size_t i = 0; operand && (op = qs_op_at(i)) != NULL; i++)
         if ((op->optimizer || op->updates) && strlen(op->name) == length && strncmp(op->name, case_text, length) == 0)
-            return settings ? (size_t)(settings - case_text) : strlen(case_text);
+            return (size_t)(operand + 1 - case_text);
     return 0;
 }
 

@@ -79,6 +79,7 @@ typedef struct qs__field {
     size_t related;           /* 0: none */
     size_t known;             /* of an object: the struct's bool that says whether it is there; 0: it is when a field is not standard */
     const char *with;
+    size_t selector; /* of an object: the struct has it only where the text there, which is read before, is the object's name; 0: always */
     bool null_is_standard; /* written, and read, as null */
     const qs__record *of;
     const qs__hook *hook;
@@ -94,7 +95,7 @@ typedef struct qs__field {
 } qs__field;
 
 struct qs__record {
-    const char *kind;  /* of a record of its own: schema "qsync/<kind>/1" */
+    const char *kind;  /* of a record of its own: schema QS_SCHEMA(kind) */
     const char *title; /* heading of its table in the manual; NULL: its fields stand in the table around it */
     size_t size;       /* of its struct */
     size_t key;        /* see QS__MEMBERS */
@@ -151,7 +152,12 @@ qs_status qs__record_copy(const qs__record *record, const void *from, void *out)
 /* What operators run that a plan does not name; names of the built-in recipes for messages. */
 qs_recipe qs__recipe_fp32(void);
 extern const char *const qs__recipe_names;
-extern const qs__record qs__cluster_record, qs__job_record, qs__graph_record, qs__recipe_record, qs__profile_record, qs__statistics_record,
-    qs__plan_record;
+enum { QS__MOST_THREADS = 4096 }; /* only catches slips of the pen */
+/* Fields of their own that backends give a class of cluster.json and of profile.json (backends.c). */
+#define QS_BACKEND(name) extern const qs__record qs__##name##_class_record, qs__##name##_profile_record;
+#include "backends.def"
+#undef QS_BACKEND
+extern const qs__record qs__samples_record, qs__target_record, qs__cluster_record, qs__job_record, qs__graph_record, qs__recipe_record,
+    qs__profile_record, qs__statistics_record, qs__plan_record;
 
 #endif

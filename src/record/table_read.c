@@ -322,7 +322,7 @@ static qs_status fields_check(const qs__place *place, const qs__record *record) 
     for (const qs__field *field = record->field; field < record->field + record->fields; field++) {
         const bool is_there = json_object_get(place->value, field->name) != NULL;
         there += is_there;
-        if (!is_there && !missing && field->presence == QS__REQUIRED) missing = field->name;
+        if (!is_there && !missing && field->presence == QS__REQUIRED && !field->selector) missing = field->name;
     }
     json_object_foreach(place->value, key, value) {
         if (there == json_object_size(place->value)) break;
@@ -338,10 +338,23 @@ static qs_status fields_check(const qs__place *place, const qs__record *record) 
     return missing ? qs__refuse_value(place, "field \"%s\" is missing", missing) : QS_OK;
 }
 
+/* An object of one kind of structs, where the struct is of another kind: refused, or passed over. */
+static qs_status selector_check(const qs__place *place, const qs__field *field, const char *object, bool *selected) {
+    const char *name = object + field->selector;
+    *selected = strcmp(name, field->name) == 0;
+    if (*selected && !place->value && field->presence == QS__REQUIRED && place->parent->value)
+        return qs__refuse_value(place->parent, "field \"%s\" is missing", field->name);
+    if (*selected || !place->value) return QS_OK;
+    return qs__refuse_value(place, "fields of backend \"%s\", but this class has backend \"%s\"", field->name, name);
+}
+
 static qs_status object_read(const reading *from, const qs__place *place, const qs__record *record, char *object) {
     if (place->value) QS_TRY(fields_check(place, record));
     for (const qs__field *field = record->field; field < record->field + record->fields; field++) {
         const qs__place member = qs__member(place, field->name);
+        bool selected = true;
+        if (field->selector) QS_TRY(selector_check(&member, field, object, &selected));
+        if (!selected) continue;
         if (field->many == QS__SERIES)
             QS_TRY(series_read(from, &member, field, object));
         else if (field->hook)

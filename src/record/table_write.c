@@ -167,6 +167,7 @@ void qs__object_write(qs__writer *writer, const char *key, const qs__record *rec
     for (const qs__field *field = record->field; field < record->field + record->fields; field++) {
         const qs__field *decides = field->with ? sibling(record, field->with) : field;
         if (field->presence == QS__INPUT || (field->presence == QS__LEFT_OUT && is_standard(decides, object, writer->series))) continue;
+        if (field->selector && strcmp((const char *)object + field->selector, field->name) != 0) continue;
         const char *at = (const char *)object + field->offset;
         if (field->hook)
             field->hook->write(writer, field->name, object);
@@ -192,7 +193,7 @@ void qs__object_write(qs__writer *writer, const char *key, const qs__record *rec
 qs_status qs__record_text(const qs__record *record, const void *object, char **json) {
     qs__writer writer = {0};
     char schema[64];
-    snprintf(schema, sizeof schema, "qsync/%s/1", record->kind);
+    snprintf(schema, sizeof schema, QS_SCHEMA("%s"), record->kind);
     qs__open(&writer, NULL, "{}", QS__LINES);
     qs__put_text(&writer, "schema", schema);
     qs__object_write(&writer, NULL, record, object);

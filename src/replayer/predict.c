@@ -170,7 +170,8 @@ static qs_status times_fill(const qs_predictor *one, qs_replay_result *result, q
         out->class_[c].phases = result->group[result->group_of[first]].phases;
     }
     out->iteration_us = result->iteration_us;
-    out->images_per_second = samples / result->iteration_us * 1e6;
+    out->samples_per_second = samples / result->iteration_us * 1e6;
+    snprintf(out->unit, sizeof out->unit, "%s", one->profile->samples.unit);
     QS_TRY(qs_allocate((size_t)result->groups, sizeof *out->group, &out->group));
     out->groups = result->groups;
     for (int g = 0; g < result->groups; g++) {
@@ -257,9 +258,12 @@ static void notes_fill(const qs_predictor *one, qs_prediction *out) {
 
 /* ---- The predictor ------------------------------------------------------------------------------------------------------------------ */
 
-/* Times hold for the threads and the speed they were measured with. */
+/* Times hold for the backend, the threads and the speed they were measured with. */
 static qs_status class_check(const qs_class *one, const qs_class_profile *profile) {
     if (!profile) return qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", one->name);
+    if (strcmp(profile->backend, one->backend) != 0)
+        return qs_fail(QS_MISMATCH, "class %s was profiled on backend \"%s\", the cluster has it on \"%s\": profile this cluster again",
+                       one->name, profile->backend, one->backend);
     if (profile->speed == one->speed && profile->threads == one->threads) return QS_OK;
     return qs_fail(QS_MISMATCH, "class %s was profiled with %d threads at speed %g, the cluster has %d at %g: profile this cluster again",
                    one->name, profile->threads, profile->speed, one->threads, one->speed);

@@ -246,7 +246,7 @@ static void rank_put(qs__text *text, int rank, const qs_audit_rank *one) {
 qs_status qs_audit_text(const qs_audit *audit, char **json) {
     qs__text text;
     QS_TRY(qs__text_start(&text));
-    fputs("{\"schema\": \"qsync/audit/1\",\n ", text.stream);
+    fputs("{\"schema\": \"" QS_SCHEMA("audit") "\",\n ", text.stream);
     integer_put(&text, "steps", audit->steps);
     fputs(",\n ", text.stream);
     integer_put(&text, "first_step", audit->first_step + 1);

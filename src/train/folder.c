@@ -32,7 +32,8 @@ static qs_status settings_text(const qs__setting *setting, const qs__plans *plan
     qs_line_integer(line, "test_samples", setting->test.count);
     qs_line_integer(line, "steps", setting->steps);
     qs_line_text(line, "communicator", qs_comm_name(setting->comm));
-    qs_line_text(line, "cpu", info.cpu);
+    qs_line_text(line, "backend", info.backend);
+    qs_line_text(line, "device", info.cpu);
     qs_line_text(line, "isa", info.isa);
     qs_line_text(line, "library", info.library);
     qs_line_integer(line, "threads", info.threads);
@@ -52,7 +53,8 @@ static qs_status config_write(const qs__setting *setting, const qs__plans *plans
     QS_GOTO(settings_text(setting, plans, &settings));
     QS_GOTO(qs_job_text(setting->job, &job));
     QS_GOTO(qs_cluster_text(setting->options->cluster, &cluster));
-    QS_GOTO(qs_format_text(&all, "{\"schema\":\"qsync/run/1\",\n\"settings\":%s,\n\"job\":%s,\n\"cluster\":%s}\n", settings, job, cluster));
+    QS_GOTO(qs_format_text(&all, "{\"schema\":\"" QS_SCHEMA("run") "\",\n\"settings\":%s,\n\"job\":%s,\n\"cluster\":%s}\n", settings, job,
+                           cluster));
     QS_GOTO(text_write(setting, "config.json", all));
 done:
     free(settings);
@@ -311,7 +313,8 @@ static qs_status timing_write(const qs__setting *setting, const qs__plans *plans
     qs_line_integer(line, "steps", result->steps);
     qs_line_number(line, "seconds", result->seconds);
     qs_line_number(line, "median_step_us", result->median_step_us);
-    qs_line_number(line, "images_per_second", result->images_per_second);
+    qs_line_number(line, "samples_per_second", result->samples_per_second);
+    qs_line_text(line, "unit", result->unit);
     for (int rank = 0; rank < result->ranks; rank++) {
         snprintf(key, sizeof key, "reserved_bytes.%d", rank);
         qs_line_integer(line, key, result->reserved_bytes[rank]);

@@ -35,7 +35,7 @@ static void plan_raise(const qs_graph *graph, const bool *raise, qs_plan *plan) 
         if (!raised) continue;
         one->schedule[0] = '\0';
         memset(&one->predicted, 0, sizeof one->predicted);
-        plan->images_per_second = 0;
+        plan->samples_per_second = 0;
     }
 }
 

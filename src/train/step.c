@@ -181,7 +181,8 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
         /* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */
         const qs__sums *shown = losses->interval.samples > 0 ? &losses->interval : &losses->epoch;
         options->progress(options->progress_context, (int)epoch, setting->job->epochs, step_in_epoch, setting->steps_per_epoch,
-                          shown->samples > 0 ? shown->loss / shown->samples : 0, (double)one.samples / seconds);
+                          shown->samples > 0 ? shown->loss / shown->samples : 0, (double)one.samples / seconds,
+                          setting->training.description.samples.unit);
     }
     ++*step;
     const int every = options->hash_every;

@@ -206,7 +206,8 @@ static qs_status durations_fill(const qs__trainer *trainer, qs_train_result *out
     const int64_t skip = qs__warm_up(full);
     const double median = qs__median(last + skip, full - skip);
     out->median_step_us = median * 1e6;
-    out->images_per_second = median > 0 ? (double)trainer->setting.global_batch / median : 0;
+    out->samples_per_second = median > 0 ? (double)trainer->setting.global_batch / median : 0;
+    snprintf(out->unit, sizeof out->unit, "%s", trainer->setting.training.description.samples.unit);
     return QS_OK;
 }
 

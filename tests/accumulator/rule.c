@@ -118,7 +118,7 @@ TEST(losses) {
     assert_true(loss == 0);
 }
 
-static const char plan_text[] = "{\"schema\":\"qsync/plan/1\",\"recipes\":{\"fp8\":{"
+static const char plan_text[] = "{\"schema\":\"qsync/plan/2\",\"recipes\":{\"fp8\":{"
                                 "\"forward\":{\"src\":\"fp(5,2,0)\",\"weights\":\"fp(5,2,0)\",\"dst\":\"fp32\"},"
                                 "\"input_gradient\":{\"diff_dst\":\"fp(5,2,0)\",\"weights\":\"fp(5,2,0)\"},"
                                 "\"weight_gradient\":{\"src\":\"fp(5,2,0)<saved\",\"diff_dst\":\"fp(5,2,0)\"}}},"

@@ -87,7 +87,7 @@ static void refuse(const fixture *here, const qs_graph *graph, int parts, const 
 static void others(void **state) {
     fixture *here = *state;
     qs_graph *other = graph_of(100);
-    refuse(here, other, 2, "adam.momentum", STATES, QS_MISMATCH, "images or classes of another shape");
+    refuse(here, other, 2, "adam.momentum", STATES, QS_MISMATCH, "inputs or classes of another shape");
     refuse(here, here->graph, 1, "", 0, QS_MISMATCH, "adam.momentum is superfluous");
     refuse(here, here->graph, 2, "sgd.momentum", STATES, QS_MISMATCH, "sgd.momentum is missing");
     refuse(here, here->graph, 2, "adam.momentum", STATES - 1, QS_MISMATCH, "adam.momentum is fp32[48], this run has fp32[47]");

@@ -72,14 +72,14 @@ check "widths of an adder" sh -c "'$QSYNC' accum resnet20 --adder toward-zero --
 
 # A plan gets accumulators, and is trained with them.
 cat > "$work/plan.json" << 'END'
-{"schema": "qsync/plan/1",
+{"schema": "qsync/plan/2",
  "recipes": {"fp8": {"forward": {"src": "e5m2", "weights": "e5m2", "accumulator": "fp(8,22)/nearest-even", "dst": "fp32"},
                      "input_gradient": {"diff_dst": "e5m2", "weights": "e5m2", "accumulator": "fp(8,22)/nearest-even"},
                      "weight_gradient": {"src": "e5m2<saved", "diff_dst": "e5m2", "accumulator": "fp(8,22)/nearest-even"}}},
  "classes": {"single": {"operators": {"conv1": "fp8", "conv2": "fp8", "fc1": "fp8"}}}}
 END
 cat > "$work/cluster.json" << 'END'
-{"schema": "qsync/cluster/1", "classes": {"single": {"role": "training", "backend": "cpu", "formats": ["fp32", "e5m2"], "storage": ["fp32"]}}}
+{"schema": "qsync/cluster/2", "classes": {"single": {"role": "training", "backend": "cpu", "formats": ["fp32", "e5m2"], "storage": ["fp32"]}}}
 END
 accumulate() { "$QSYNC" accum lenet5 --batch 16 --plan "$work/plan.json" --accumulate "fp(8,auto)/chunk64/align-truncate" "$@"; }
 accumulate --out "$work/narrow.json" > "$work/table"

@@ -8,8 +8,7 @@ quiet() { "$QSYNC" "$@" > "$work/out" 2> "$work/err" < /dev/null || fail "qsync 
 holds() { jq -e "$2" "$1" > "$work/verdict" || { fail "not so: $2"; jq '.classes.single | del(.tensors, .kernels, .why)' "$1"; }; }
 
 cluster() { # ROLE FORMATS STORAGE LIMIT
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {\"single\": {\"role\": \"$1\", \"backend\": \"ref\", \"count\": 1, \"threads\": 1,
-        \"isa\": \"all\", \"speed\": 1, \"formats\": [$2], \"storage\": [$3], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"$4\"}}}, \"links\": []}"
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"$1\", \"backend\": \"ref\", \"count\": 1, \"speed\": 1, \"formats\": [$2], \"storage\": [$3], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"$4\"}}}, \"links\": []}"
 }
 stored='"fp32", "fp(6,9,0)", "fp(4,3,4)", "fp(5,2,0)"'
 cluster training '"fp32"' "$stored" 100% > "$work/cluster.json"

@@ -20,7 +20,7 @@ grep -q 'warning: an iteration takes .* of rank [01] (class .*profile again' "$w
 grep -q '^rank 1 (weak) *measured' "$work/out" || { cat "$work/out"; fail "train does not show the audit"; }
 
 audit=$work/run/audit.json
-holds "$audit" "the audit lacks something" '.schema == "qsync/audit/1" and (.ranks | length) == 2 and .steps == 54 and .bound_percent == 0.0001 and
+holds "$audit" "the audit lacks something" '.schema == "qsync/audit/2" and (.ranks | length) == 2 and .steps == 54 and .bound_percent == 0.0001 and
     (.iteration_us | has("predicted") and has("measured") and has("error_percent")) and (.warning | length) > 0'
 holds "$audit" "phases are not all there" '[.ranks[].phases | (keys | length) == 7 and all(.[]; has("predicted") and .measured >= 0)] | all'
 holds "$audit" "arenas are not as predicted" '[.ranks[].memory.arena | .predicted == .reserved] | all'
@@ -66,7 +66,7 @@ for model in lenet5 resnet8; do
     for recipe in fp32 bf16 int8/bf16 mix; do
         "$QSYNC" inspect $model --json | jq --arg recipe $recipe '[.nodes[] | select(.class == "adjustable").name] | to_entries |
             map({key: .value, value: {recipe: (if $recipe == "mix" then ["fp32", "bf16", "int8/bf16"][.key % 3] else $recipe end), pin: true}}) |
-            {schema: "qsync/plan/1", classes: {single: {operators: from_entries}}}' > "$work/pins.json"
+            {schema: "qsync/plan/2", classes: {single: {operators: from_entries}}}' > "$work/pins.json"
         "$QSYNC" plan --cluster "$work/one.json" --profile "$work/profile.json" --pins "$work/pins.json" $job --epochs 1 --out "$work/plan.json" \
             > "$work/out" || fail "plan $model $recipe"
         "$QSYNC" train --cluster "$work/one.json" --plan "$work/plan.json" $job --max-steps 12 --test-limit 512 --out "$work/run" \

@@ -19,7 +19,7 @@ run() {
 run --models lenet5 --recipes fp32,int8/bf16 --batch 4 --steps 3 --breakdown --backend ref
 holds 'a step' '.batch == 4 and .threads == 1 and .input == null
     and (.models.lenet5 | keys == ["fp32", "int8/bf16"])
-    and (.models.lenet5[] | (.images_per_s * .step_us | near(4e6)) and .gflop_per_s > 0 and .fraction_of_roof == null)'
+    and (.models.lenet5[] | (.samples_per_s * .step_us | near(4e6)) and .gflop_per_s > 0 and .fraction_of_roof == null)'
 holds 'a breakdown' '.models.lenet5[] | .step_us as $us
     | (([.breakdown[].us] | add) + .rest_us | near($us)) and ([.breakdown[] | .share * $us / .us] | all(near(1)))'
 holds 'kernels' '.models.lenet5

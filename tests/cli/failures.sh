@@ -8,12 +8,11 @@
 alone() { "$QSYNC" "$@"; }
 
 cluster() { # RANKS
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {\"single\": {\"role\": \"training\", \"backend\": \"ref\", \"count\": $1, \"threads\": 1,
-        \"isa\": \"all\", \"speed\": 1, \"formats\": [\"fp32\"], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"100%\"}}}, \"links\": []}"
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"training\", \"backend\": \"ref\", \"count\": $1, \"speed\": 1, \"formats\": [\"fp32\"], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"100%\"}}}, \"links\": []}"
 }
 cluster 1 > "$work/alone.json"
 cluster 2 > "$work/launch.json"
-plan() { echo "{\"schema\": \"qsync/plan/1\", \"classes\": {\"single\": {\"operators\": {}, \"tensors\": {\"fc1\": {\"gradient\": \"$1:overflow=inf\"}}}}}"; }
+plan() { echo "{\"schema\": \"qsync/plan/2\", \"classes\": {\"single\": {\"operators\": {}, \"tensors\": {\"fc1\": {\"gradient\": \"$1:overflow=inf\"}}}}}"; }
 plan 'fp(2,1,8)' > "$work/gradient.json"
 plan 'fp(2,1,30)' > "$work/skipping.json"
 

@@ -26,7 +26,7 @@ jq -es 'map(select(.test_accuracy != null)) | length > 0 and all(.[]; .test_accu
 for count in 1 2; do
     [ $count -eq 1 ] && file=one.json || file=two.json
     cat > "$work/$file" <<EOF
-{"schema": "qsync/cluster/1", "classes": {"all": {"role": "inference", "backend": "cpu", "threads": 1, "isa": "all", "speed": 1, "memory": {"capacity": "2GiB", "limit": "100%"}, "formats": ["fp32", "int8"], "storage": ["fp32", "int8"], "count": $count}}}
+{"schema": "qsync/cluster/2", "classes": {"all": {"role": "inference", "backend": "cpu", "speed": 1, "memory": {"capacity": "2GiB", "limit": "100%"}, "formats": ["fp32", "int8"], "storage": ["fp32", "int8"], "count": $count}}}
 EOF
 done
 # shellcheck disable=SC2086

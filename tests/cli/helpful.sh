@@ -6,7 +6,7 @@
 . "$(dirname "$0")/check.inc"
 job="--model lenet5 --dataset shapes --batch 16"
 cat > "$work/cluster.json" << 'END'
-{"schema": "qsync/cluster/1", "classes": {
+{"schema": "qsync/cluster/2", "classes": {
   "own": {"role": "training", "backend": "cpu", "formats": ["fp32"]},
   "lent": {"role": "inference", "backend": "cpu", "share": "10%", "memory": {"capacity": "1GiB"}, "formats": ["fp32", "int8"],
            "storage": ["fp32", "int8"]}}}

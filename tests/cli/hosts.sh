@@ -70,7 +70,7 @@ on_hosts() {
 # profile N: one rank on each of N hosts, into profile-N.json.
 profile() {
     cat > "$work/cluster.json" << END
-{"schema": "qsync/cluster/1",
+{"schema": "qsync/cluster/2",
  "classes": {"one": {"role": "training", "backend": "cpu", "count": $1, "formats": ["fp32"]}},
  "links": [{"between": ["one", "one"], "kind": "network"}]}
 END

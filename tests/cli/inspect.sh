@@ -39,7 +39,7 @@ for recipe in fp32 bf16 int8/bf16; do
 done
 sort -n -r -c "$work/arenas" || { echo "less precision takes more memory"; cat "$work/arenas"; failures=$((failures + 1)); }
 # Formats of a plan's tensors count as they are stored: every output in 8 bits takes less than half of what fp32 saves.
-"$QSYNC" inspect resnet8 --json | jq '{schema: "qsync/plan/1", classes: {single: {operators: {}, tensors: ([.nodes[].name
+"$QSYNC" inspect resnet8 --json | jq '{schema: "qsync/plan/2", classes: {single: {operators: {}, tensors: ([.nodes[].name
     | select(. != "flatten" and . != "loss") | {key: ., value: {value: "fp(4,3,4)", saved: "fp(4,3,4)"}}] | from_entries)}}}' > "$work/plan.json"
 memory --recipe fp32 > "$work/fp32"
 "$QSYNC" inspect resnet8 --memory --batch 16 --backend ref --plan "$work/plan.json" --json > "$work/low" || failures=$((failures + 1))
@@ -50,7 +50,7 @@ refuse 2 'do not go together: leave one out' inspect lenet5 --memory --recipe bf
 refuse 2 '--class needs --plan FILE' inspect lenet5 --memory --class weak
 refuse 2 'no recipe "int4"' inspect lenet5 --memory --recipe int4
 refuse 2 "device backend 'gpu'" inspect lenet5 --memory --backend gpu
-echo '{"schema": "qsync/plan/1", "classes": {"single": {"operators": {"fc9": "bf16"}}}}' > "$work/plan.json"
+echo '{"schema": "qsync/plan/2", "classes": {"single": {"operators": {"fc9": "bf16"}}}}' > "$work/plan.json"
 refuse 1 'fc9' inspect lenet5 --memory --plan "$work/plan.json"
 refuse 2 'no class strong' inspect lenet5 --memory --plan "$work/plan.json" --class strong
 finish

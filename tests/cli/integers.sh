@@ -8,7 +8,7 @@ quiet() { "$QSYNC" "$@" > "$work/out" 2> "$work/err" < /dev/null || fail "qsync 
 "$QSYNC" devices --json | jq -e '.devices[] | select(.backend == "cpu").formats | index("bf16") and index("int8")' > "$work/out" || exit 77
 
 cluster() { # FORMATS LIMIT
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {\"single\": {\"role\": \"inference\", \"backend\": \"cpu\", \"formats\": [$1],
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"inference\", \"backend\": \"cpu\", \"formats\": [$1],
         \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"$2\"}}}}"
 }
 arena() { "$QSYNC" inspect resnet8 --batch 16 --memory --recipe "$1" --json | jq .arena_bytes; }

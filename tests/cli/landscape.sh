@@ -7,7 +7,7 @@
 . "$(dirname "$0")/check.inc"
 
 model=resnet8:width=0.25,norm=l1bnq
-"$QSYNC" inspect --json "$model" | jq '{schema: "qsync/plan/1",
+"$QSYNC" inspect --json "$model" | jq '{schema: "qsync/plan/2",
     classes: {single: {operators: ([.nodes[] | select(.class == "adjustable") | {key: .name, value: "int4:shift4"}] | from_entries)}}}' > "$work/hand.json"
 "$QSYNC" train --model "$model" --batch 16 --train-limit 64 --test-limit 16 --epochs 1 --seed 5 --plan "$work/hand.json" --norm-gap 2 \
     --out "$work/run" > "$work/out" 2>&1 || { cat "$work/out"; fail "train"; }
@@ -40,7 +40,7 @@ goes_on() {
     jq -es 'map(select(.type == "norm-gap" and .gap > 0)) | length == 2' "$work/on/metrics.jsonl" > /dev/null || fail "no gaps on $count ranks"
 }
 goes_on 1
-jq -n '{schema: "qsync/cluster/1", classes: {single: {role: "training", backend: "cpu", count: 2, threads: 1, memory: {capacity: "1GiB"},
+jq -n '{schema: "qsync/cluster/2", classes: {single: {role: "training", backend: "cpu", count: 2, memory: {capacity: "1GiB"},
     formats: ["fp32", "bf16", "int8"]}}}' > "$work/cluster.json"
 jq 'del(.signature)' "$work/run/plan.json" > "$work/plan.json" && mv "$work/plan.json" "$work/run/plan.json"
 goes_on 2 --cluster "$work/cluster.json"

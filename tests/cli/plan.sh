@@ -102,7 +102,7 @@ holds '.classes | all(.dearest == ([.operators[] | select(.next and (.time_us > 
 recipes='[.classes.v100.operators[] | if type == "object" then .recipe else . end] | unique'
 [ "$(jq -c "$recipes" "$work/plain")" = '["fp32"]' ] || fail "a training class is lowered unasked"
 holds "$recipes"' != ["fp32"]'
-holds ".images_per_second > $(jq .images_per_second "$work/plain")"
+holds ".samples_per_second > $(jq .samples_per_second "$work/plain")"
 
 # Differences: exit codes as diff has them.
 expect 0 plan --diff "$work/qsync.json" "$work/qsync.json" < /dev/null
@@ -143,7 +143,7 @@ three="--cluster $work/three.json --profile $work/three-profile.json --dataset s
 }
 grep -q 'left out: slow; with it' "$work/json" || fail "what was left out is not told"
 jq -e '(.classes | has("slow") | not) and (.links | all(.between | index("slow") | not))' "$work/rest.json" > /dev/null || fail "the class is still there"
-jq -e '(.left_out | keys) == ["slow"] and .images_per_second > .left_out.slow and (.classes | keys) == ["t4", "v100"]' "$work/rest-plan.json" \
+jq -e '(.left_out | keys) == ["slow"] and .samples_per_second > .left_out.slow and (.classes | keys) == ["t4", "v100"]' "$work/rest-plan.json" \
     > /dev/null || fail "the plan of the rest does not say what was left out"
 ask simulate --cluster "$work/rest.json" --profile "$work/three-profile.json" --plan "$work/rest-plan.json" --json
 holds '.ranks == 32'
@@ -160,7 +160,7 @@ jq -e '[.classes.t4.operators | to_entries[] | select(.value | type == "object" 
 
 # Narrow accumulators: every GEMM gets so many bits more or fewer than its length asks for.
 cat > "$work/narrow.json" << 'END'
-{"schema": "qsync/cluster/1", "classes": {"narrow": {"role": "training", "backend": "cpu", "formats": ["fp32"],
+{"schema": "qsync/cluster/2", "classes": {"narrow": {"role": "training", "backend": "cpu", "formats": ["fp32"],
   "accumulator": "fp(8,9)/product(5)/nearest-even"}}}
 END
 ask profile --cluster "$work/narrow.json" --model mlp --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 \

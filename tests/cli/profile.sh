@@ -13,7 +13,7 @@ one=$work/one.json
 profile --out "$one" || { cat "$work/err"; fail "profile"; }
 [ -e "$one.partial" ] && fail "a finished profile leaves $one.partial"
 jq -e '.classes.single | (.conditions | .libc != "" and .load_average >= 0 and .waited <= 1) and
-    ((.device.cpu | length) > 0) and all(.conversions[].pieces[]; .us >= 0 and .us_per_element >= 0 and has("mean_residual"))' "$one" > "$work/out" ||
+    ((.device.name | length) > 0) and all(.conversions[].pieces[]; .us >= 0 and .us_per_element >= 0 and has("mean_residual"))' "$one" > "$work/out" ||
     fail "conditions or fits are not as they must be"
 if jq -e '[.classes.single.kernels[].case | select(test("int8")) | select(test("bf16"))] | length > 0' "$one" > "$work/out"; then
     jq -e '[.classes.single.conversions[] | [.kind, .from, .to, .granularity, .rounding, .weights]] | length >= 18 and (unique | length) == length' "$one" > "$work/out" ||
@@ -64,9 +64,9 @@ jq -e --slurpfile one "$one" '(.classes.single.kernels | map(.case)) == ($one[0]
 
 # Plans timed beside the profile's own: a row for each, with what the finished profile predicts, as simulate does.
 cat > "$work/low.json" << 'END'
-{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "batch": 8}, "classes": {"single": {"operators": {"conv2": "bf16"}}}}
+{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes", "batch": 8}, "classes": {"single": {"operators": {"conv2": "bf16"}}}}
 END
-printf '{"schema": "qsync/cluster/1", "classes": {"single": {"role": "training", "backend": "ref", "count": 1, "formats": ["fp32", "bf16"]}}}' > "$work/ref.json"
+printf '{"schema": "qsync/cluster/2", "classes": {"single": {"role": "training", "backend": "ref", "count": 1, "formats": ["fp32", "bf16"]}}}' > "$work/ref.json"
 profile --cluster "$work/ref.json" --check "$work/low.json,$work/low.json" --out "$work/checked.json" || { cat "$work/err"; fail "--check"; }
 grep -q 'predictions are off by .* on average' "$work/out" || { cat "$work/out"; fail "the error of checks is not told"; }
 "$QSYNC" simulate --json --cluster "$work/ref.json" --profile "$work/checked.json" --plan "$work/low.json" > "$work/simulated" 2> "$work/err" ||

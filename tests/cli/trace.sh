@@ -13,7 +13,7 @@ q() { "$QSYNC" "$@" $job > "$work/out" 2> "$work/err" || { cat "$work/err"; fail
 jq '.classes = {single: (.classes.weak | .speed = 1 | .role = "training" | .memory.limit = "100%")} | .links = []' "$folder/cluster.json" > "$work/one.json"
 "$QSYNC" inspect lenet5 --json | jq '[.nodes[] | select(.class == "adjustable").name] | to_entries |
     map({key: .value, value: {recipe: ["fp32", "bf16"][.key % 2], pin: true}}) |
-    {schema: "qsync/plan/1", classes: {single: {operators: from_entries}}}' > "$work/pins.json"
+    {schema: "qsync/plan/2", classes: {single: {operators: from_entries}}}' > "$work/pins.json"
 q profile --cluster "$work/one.json" --repetitions 2 --statistics-iterations 2 --conversion-seconds 1 --out "$work/profile.json"
 q plan --cluster "$work/one.json" --profile "$work/profile.json" --pins "$work/pins.json" --epochs 1 --out "$work/plan.json"
 q train --cluster "$work/one.json" --plan "$work/plan.json" --max-steps 30 --test-limit 64 --trace --out "$work/run"

@@ -29,7 +29,7 @@ grep -q "remembered in $cache" "$work/table" || fail "the table does not say whe
 
 # Profiles: every case with a choice has the chosen kernel, and says so.
 "$QSYNC" $tune --json > "$work/tuned" || fail "--tune again"
-printf '{"schema": "qsync/cluster/1", "classes": {"one": {"role": "training", "backend": "cpu", "formats": ["fp32"]}}}' > "$work/cluster.json"
+printf '{"schema": "qsync/cluster/2", "classes": {"one": {"role": "training", "backend": "cpu", "formats": ["fp32"]}}}' > "$work/cluster.json"
 job="--cluster $work/cluster.json --model lenet5 --dataset shapes --batch 8"
 "$QSYNC" profile $job --repetitions 2 --statistics-iterations 1 --conversion-seconds 1 --out "$work/profile.json" > "$work/out" 2> "$work/err" || {
     cat "$work/err"
@@ -78,7 +78,7 @@ done
 # Ranks of a class run alike, by what the first of them reads: what another one has does not matter, and is not even looked at.
 echo 'this is no cache' > "$work/broken"
 if [ "${MPIEXEC#*--oversubscribe}" != "$MPIEXEC" ]; then # Open MPI, whose ranks know their number
-    printf '{"schema": "qsync/cluster/1", "classes": {"one": {"role": "training", "backend": "cpu", "count": 2, "formats": ["fp32"]}}}' > "$work/pair.json"
+    printf '{"schema": "qsync/cluster/2", "classes": {"one": {"role": "training", "backend": "cpu", "count": 2, "formats": ["fp32"]}}}' > "$work/pair.json"
     cat > "$work/rank.sh" << 'END'
 #!/bin/sh
 [ "$OMPI_COMM_WORLD_RANK" != "$BROKEN_RANK" ] || export QSYNC_CACHE=$BROKEN

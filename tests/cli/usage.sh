@@ -37,9 +37,9 @@ refuse 2 'simulate needs' simulate
 refuse 2 'avx2_vnni' devices --isa sse9
 
 refuse 1 'missing.json' train --cluster "$work/missing.json"
-printf '{"schema": "qsync/cluster/1",\n "classes": {]}' > "$work/syntax.json"
+printf '{"schema": "qsync/cluster/2",\n "classes": {]}' > "$work/syntax.json"
 refuse 1 'syntax.json:2:' train --cluster "$work/syntax.json"
-printf '{"schema": "qsync/cluster/1", "classes": {"a": {"role": "training", "backend": "cpu", "count": 2, "threads": 1, "isa": "all", "speed": 1, "memory": {"capacity": 1000000000, "limit": "100%%"}, "formats": ["fp32"], "colour": 1}}}' > "$work/field.json"
+printf '{"schema": "qsync/cluster/2", "classes": {"a": {"role": "training", "backend": "cpu", "count": 2, "speed": 1, "memory": {"capacity": 1000000000, "limit": "100%%"}, "formats": ["fp32"], "colour": 1}}}' > "$work/field.json"
 refuse 1 'colour' train --cluster "$work/field.json"
 sed 's/, "colour": 1//' "$work/field.json" > "$work/two.json"
 refuse 2 'wants 2 ranks, this run has 1' train --cluster "$work/two.json"
@@ -49,19 +49,19 @@ printf 'not a weights file' > "$work/weights.qsync"
 refuse 1 'weights.qsync' eval "$work/weights.qsync"
 
 # A plan for another model, and one with an unknown recipe.
-printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"nosuch": "fp32"}}}}' > "$work/plan.json"
+printf '{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"nosuch": "fp32"}}}}' > "$work/plan.json"
 refuse 1 'nosuch' train --plan "$work/plan.json" --dataset shapes --out "$work/run"
 [ -e "$work/run/weights.qsync" ] && { echo "a refused plan left a run behind"; failures=$((failures + 1)); }
-printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"fc1": "int3"}}}}' > "$work/plan.json"
+printf '{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"fc1": "int3"}}}}' > "$work/plan.json"
 refuse 1 'int3' train --plan "$work/plan.json" --dataset shapes
 
 # What was written by hand need not name a job; what it names and nobody has built is refused.
-printf '{"schema": "qsync/plan/1", "classes": {"single": {"operators": {"conv1": "int8/fp32"}}}}' > "$work/plan.json"
+printf '{"schema": "qsync/plan/2", "classes": {"single": {"operators": {"conv1": "int8/fp32"}}}}' > "$work/plan.json"
 small="--model lenet5 --batch 8 --train-limit 32 --test-limit 8 --epochs 1"
 # shellcheck disable=SC2086
 "$QSYNC" train --plan "$work/plan.json" $small --out "$work/run" > "$work/out" 2> "$work/err" || fail "a plan without a job was refused: $(cat "$work/err")"
 jq -e '.job.batch == 8' "$work/run/plan.json" > /dev/null || fail "the job of the run is not in its plan"
-printf '{"schema": "qsync/plan/1", "job": {"model": "lenet5", "dataset": "shapes", "buckets": {"wire": "int5"}}, "classes": {"single": {"operators": {}}}}' > "$work/wire.json"
+printf '{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes", "buckets": {"wire": "int5"}}, "classes": {"single": {"operators": {}}}}' > "$work/wire.json"
 refuse 1 'wire int5: there are fp32, bf16, int8' train --plan "$work/wire.json"
 
 # Runs: a failed one in the folder of a finished one is not taken for it; the same plan twice stands under the folders' names.

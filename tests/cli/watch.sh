@@ -48,7 +48,7 @@ holds "$work/more/audit.json" "the arena did not grow" '.ranks[1].memory.arena.r
 train kept "$work/tight.json" "$work/small.json" "$work/large.json"
 grep -q "warning: new plan .*refused before step 21: rank 1: .*weak.*$((large - 1)) bytes" "$work/err" || { cat "$work/err"; fail "no refusal with rank and limit"; }
 holds "$work/kept/result.json" "a plan beyond the limit was taken" 'has("replans") | not'
-echo '{"schema": "qsync/plan/1", "clas' > "$work/torn.json"
+echo '{"schema": "qsync/plan/2", "clas' > "$work/torn.json"
 train torn "$folder/cluster.json" "$work/large.json" "$work/torn.json"
 grep -q "warning: new plan refused: .*torn.json:1:.*training goes on" "$work/err" || { cat "$work/err"; fail "no word of the torn file"; }
 holds "$work/torn/result.json" "the run with the torn file did not end as it should" ".steps == 60"

@@ -6,7 +6,7 @@
 #include "qsync/costmodel.h"
 
 static const char pair[] =
-    "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+    "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
     "\"fast\":{\"role\":\"training\",\"backend\":\"cuda\",\"device\":\"v100\",\"count\":2,\"formats\":[\"fp32\",\"fp16\"]},"
     "\"slow\":{\"role\":\"inference\",\"backend\":\"cuda\",\"device\":\"t4\",\"count\":2,\"memory\":{\"capacity\":\"16GiB\"},"
     "\"formats\":[\"fp32\",\"fp16\",\"int8\"],\"storage\":[\"fp32\",\"fp16\",\"int8\"]}},"

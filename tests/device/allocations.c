@@ -71,14 +71,14 @@ TEST(test_every_case) {
 TEST(test_gathered) {
     qs_device *device = NULL;
     int cases = 0;
-    assert_ok(qs_device_open(&(qs_device_options){.backend = "cpu", .threads = 1, .isa = test_ceiling, .speed = 1, .family = "gathered"},
-                             &device));
+    assert_ok(qs_device_open(
+        &(qs_device_options){.backend = "cpu", .threads = 1, .isa = test_ceiling, .speed = 1, .family = "grouped_gemm"}, &device));
     for (const char *const *text = integer_cases; *text; text++) {
         qs_case one;
         qs_kernel_fact fact;
         assert_ok(qs_case_parse(*text, &one));
         assert_ok(qs_device_fact(device, &one, &fact));
-        if (!strstr(fact.kernel, "gathered")) continue;
+        if (!strstr(fact.kernel, "grouped_gemm")) continue;
         cases++;
         const size_t bytes = bytes_of_run(device, &one);
         if (bytes) fail_msg("%s allocates %zu bytes in a run of %s", fact.kernel, bytes, *text);

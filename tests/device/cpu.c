@@ -23,7 +23,7 @@ static const char *const extra[] = {
     "relu/forward src=bf16[3,7,3,3] mask=int8[24] dst=fp32[3,7,3,3]",
     "relu/backward mask=int8[18513] diff_dst=bf16[8,17,33,33] diff_src=bf16[8,17,33,33]",
     "relu/backward mask=int8[24] diff_dst=bf16[3,7,3,3] diff_src=fp32[3,7,3,3]",
-    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] value=0.5",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] ceiling=0.5",
     "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
     "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] absmax=fp32[1]",
     "relu/backward mask=int8[18513] diff_dst=fp32[8,17,33,33] diff_src=fp32[8,17,33,33] absmax=fp32[1]",
@@ -34,79 +34,79 @@ static const char *const extra[] = {
     "slice/backward diff_dst=bf16[8,24,33,33] diff_src=bf16[8,41,33,33] offset=9",
     "channel_shuffle/forward src=bf16[8,116,33,33] dst=bf16[8,116,33,33] groups=2",
     "channel_shuffle/backward diff_dst=fp32[8,58,33,33] diff_src=fp32[8,58,33,33] groups=2",
-    "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] value=0.3 batched",
+    "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] probability=0.3 batched",
     "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
-    "running_variance=fp32[16] dst=fp32[9,16,33,33] value=1e-05 value2=0.1",
+    "running_variance=fp32[16] dst=fp32[9,16,33,33] epsilon=1e-05 momentum=0.1",
     "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
-    "running_variance=fp32[35] dst=fp32[9,35,31,33] value=1e-05 value2=0.1",
+    "running_variance=fp32[35] dst=fp32[9,35,31,33] epsilon=1e-05 momentum=0.1",
     "batch_norm/backward src=fp32[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] diff_dst=bf16[9,35,31,33] "
-    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 value2=0.1",
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1",
     "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
-    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] value=1e-05 value2=0.1 relu",
+    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
-    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 value2=0.1 relu",
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[48] variance=fp32[48] running_mean=fp32[48] "
-    "running_variance=fp32[48] mask=int8[55242] dst=fp32[9,48,31,33] value=1e-05 value2=0.1 ceiling=6 relu",
+    "running_variance=fp32[48] mask=int8[55242] dst=fp32[9,48,31,33] epsilon=1e-05 momentum=0.1 ceiling=6 relu",
     "l1_batch_norm/forward src=fp32[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] deviation=fp32[35] running_mean=fp32[35] "
-    "running_deviation=fp32[35] dst=bf16[9,35,31,33] value=1e-05 value2=0.1",
+    "running_deviation=fp32[35] dst=bf16[9,35,31,33] epsilon=1e-05 momentum=0.1",
     "l1_batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] deviation=fp32[35] mask=int8[40281] "
-    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 value2=0.1 relu",
+    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1 relu",
     "l1_batch_norm_int8/forward src=int8[9,48,31,33] src_step=fp32[1] scale=fp32[48] shift=fp32[48] mean=fp32[48] deviation=fp32[48] "
-    "running_mean=fp32[48] running_deviation=fp32[48] mask=int8[55242] dst=bf16[9,48,31,33] value=1e-05 value2=0.1 relu",
+    "running_mean=fp32[48] running_deviation=fp32[48] mask=int8[55242] dst=bf16[9,48,31,33] epsilon=1e-05 momentum=0.1 relu",
     "l1_batch_norm_int8/backward src=int8[9,48,31,33] src_step=fp32[1] scale=fp32[48] mean=fp32[48] deviation=fp32[48] mask=int8[55242] "
-    "diff_dst=bf16[9,48,31,33] diff_src=bf16[9,48,31,33] diff_scale=fp32[48] diff_shift=fp32[48] value=1e-05 value2=0.1 relu",
+    "diff_dst=bf16[9,48,31,33] diff_src=bf16[9,48,31,33] diff_scale=fp32[48] diff_shift=fp32[48] epsilon=1e-05 momentum=0.1 relu",
     "l2_batch_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] "
-    "running_mean=fp32[35] running_variance=fp32[35] dst=fp32[9,35,31,33] value=1e-05 value2=0.1",
+    "running_mean=fp32[35] running_variance=fp32[35] dst=fp32[9,35,31,33] epsilon=1e-05 momentum=0.1",
     "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
-    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
-    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/forward src=bf16[9,16,32,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
-    "running_variance=fp32[16] mask=int8[19008] dst=bf16[9,16,32,33] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "running_variance=fp32[16] mask=int8[19008] dst=bf16[9,16,32,33] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/backward src=bf16[9,16,32,33] scale=fp32[16] mean=fp32[16] variance=fp32[16] mask=int8[19008] diff_dst=bf16[9,16,32,33] "
-    "diff_src=bf16[9,16,32,33] diff_scale=fp32[16] diff_shift=fp32[16] absmax=fp32[1] value=1e-05 value2=0.1 relu",
+    "diff_src=bf16[9,16,32,33] diff_scale=fp32[16] diff_shift=fp32[16] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/forward src=bf16[9,64,31,33] scale=fp32[64] shift=fp32[64] mean=fp32[64] variance=fp32[64] running_mean=fp32[64] "
-    "running_variance=fp32[64] mask=int8[73656] dst=bf16[9,64,31,33] value=1e-05 value2=0.1 ceiling=1 relu",
+    "running_variance=fp32[64] mask=int8[73656] dst=bf16[9,64,31,33] epsilon=1e-05 momentum=0.1 ceiling=1 relu",
     "batch_norm/backward src=bf16[9,64,31,33] scale=fp32[64] mean=fp32[64] variance=fp32[64] diff_dst=bf16[9,64,31,33] "
-    "diff_src=bf16[9,64,31,33] diff_scale=fp32[64] diff_shift=fp32[64] value=1e-05 value2=0.1",
+    "diff_src=bf16[9,64,31,33] diff_scale=fp32[64] diff_shift=fp32[64] epsilon=1e-05 momentum=0.1",
     "l1_batch_norm/forward src=bf16[9,32,31,33] scale=fp32[32] shift=fp32[32] mean=fp32[32] deviation=fp32[32] running_mean=fp32[32] "
-    "running_deviation=fp32[32] dst=bf16[9,32,31,33] value=1e-05 value2=0.1",
+    "running_deviation=fp32[32] dst=bf16[9,32,31,33] epsilon=1e-05 momentum=0.1",
     "l1_batch_norm/backward src=bf16[9,32,31,33] scale=fp32[32] mean=fp32[32] deviation=fp32[32] mask=int8[36828] "
-    "diff_dst=bf16[9,32,31,33] diff_src=bf16[9,32,31,33] diff_scale=fp32[32] diff_shift=fp32[32] value=1e-05 value2=0.1 relu",
+    "diff_dst=bf16[9,32,31,33] diff_src=bf16[9,32,31,33] diff_scale=fp32[32] diff_shift=fp32[32] epsilon=1e-05 momentum=0.1 relu",
     "layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
-    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] value=1e-05",
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] epsilon=1e-05",
     "layer_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[9207] variance=fp32[9207] dst=bf16[9,48,31,33] "
-    "value=1e-05",
+    "epsilon=1e-05",
     "layer_norm/backward src=fp32[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
-    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05",
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05",
     "layer_norm/forward src=bf16[37,5003] scale=fp32[5003] shift=fp32[5003] mean=fp32[37] variance=fp32[37] mask=int8[23139] "
-    "dst=fp32[37,5003] value=1e-05 ceiling=1 relu",
+    "dst=fp32[37,5003] epsilon=1e-05 ceiling=1 relu",
     "layer_norm/backward src=bf16[37,5003] scale=fp32[5003] mean=fp32[37] variance=fp32[37] mask=int8[23139] diff_dst=fp32[37,5003] "
-    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] value=1e-05 relu",
+    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05 relu",
     "l1_layer_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[9207] deviation=fp32[9207] mask=int8[40281] "
-    "dst=bf16[9,35,31,33] value=1e-05 relu",
+    "dst=bf16[9,35,31,33] epsilon=1e-05 relu",
     "l1_layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] deviation=fp32[9207] mask=int8[40281] "
-    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 relu",
-    "l1_layer_norm/inference src=fp32[37,5003] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] value=1e-05",
+    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 relu",
+    "l1_layer_norm/inference src=fp32[37,5003] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] epsilon=1e-05",
     "l1_layer_norm/backward src=fp32[37,5003] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] diff_dst=fp32[37,5003] "
-    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] value=1e-05",
+    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05",
     "l1_layer_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[9207] "
-    "deviation=fp32[9207] mask=int8[40281] dst=bf16[9,35,31,33] value=1e-05 relu",
+    "deviation=fp32[9207] mask=int8[40281] dst=bf16[9,35,31,33] epsilon=1e-05 relu",
     "l1_layer_norm_int8/backward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] mean=fp32[9207] deviation=fp32[9207] "
-    "mask=int8[40281] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] value=1e-05 relu",
-    "l1_layer_norm_int8/inference src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] value=1e-05",
+    "mask=int8[40281] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 relu",
+    "l1_layer_norm_int8/inference src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] epsilon=1e-05",
     "l1_layer_norm_int8/backward src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] "
-    "diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] value=1e-05",
+    "diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05",
     "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",
     "max_pool/forward src=bf16[3,32,9,9] mask=int8[3,32,5,5] dst=bf16[3,32,5,5] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[3,64,5,5] diff_dst=bf16[3,64,5,5] diff_src=bf16[3,64,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "average_pool/backward diff_dst=fp32[2,20,4,4] diff_src=fp32[2,20,11,11] kernel=2x2 stride=3x3",
-    "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] value=0.9 value2=0.999 value3=1e-08 "
-    "value4=0.01",
-    "clip_norm/forward src=fp32[300001] flag=fp32[1] value=3",
-    "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] value=0.9 value2=0.0005",
+    "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] beta1=0.9 beta2=0.999 epsilon=1e-08 "
+    "weight_decay=0.01",
+    "clip_norm/forward src=fp32[300001] flag=fp32[1] clip_norm=3",
+    "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] momentum=0.9 weight_decay=0.0005",
     "softmax_cross_entropy/forward src=bf16[37,11] labels=fp32[37] loss=fp32[2]",
     "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",
     "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] bias=fp32[16] dst=bf16[2,16,8,8] kernel=3x3 padding=1x1",
@@ -344,12 +344,12 @@ TEST(test_special_values) {
     static const char *const texts[] = {"relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13]",
                                         "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13]",
                                         "relu/forward src=fp32[5,13] mask=int8[9] dst=bf16[5,13]",
-                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13] value=1",
-                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=1",
-                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] value=6",
-                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=fp32[5,13] value=1.01171875",
+                                        "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13] ceiling=1",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] ceiling=1",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] ceiling=6",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=fp32[5,13] ceiling=1.01171875",
                                         "relu/forward src=fp32[5,13] mask=int8[9] dst=fp32[5,13] absmax=fp32[1]",
-                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] absmax=fp32[1] value=1",
+                                        "relu/forward src=bf16[5,13] mask=int8[9] dst=bf16[5,13] absmax=fp32[1] ceiling=1",
                                         "relu/forward src=fp32[5,13] mask=int8[9] dst=fp16[5,13] absmax=fp32[1]",
                                         "add/forward src=bf16[5,13] src2=bf16[5,13] dst=bf16[5,13] absmax=fp32[1]",
                                         "cast/forward src=fp32[5,13] dst=bf16[5,13]",
@@ -363,7 +363,7 @@ TEST(test_special_values) {
                                         "absmax/forward src=fp32[5,13] absmax=fp32[1]",
                                         "finite_check/forward src=bf16[5,13] flag=fp32[1]",
                                         "finite_check/forward src=fp32[5,13] flag=fp32[1]",
-                                        "clip_norm/forward src=fp32[65] value=0.5"};
+                                        "clip_norm/forward src=fp32[65] clip_norm=0.5"};
     static const float values[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 0x1p-140f, -0x1p-140f, 0x1.fffffep127f, -0x1.ff7ffep127f, 1, -1};
     enum { VALUES = COUNT_OF(values) };
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);

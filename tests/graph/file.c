@@ -72,7 +72,7 @@ TEST(size_and_classes_of_the_data) {
 }
 
 /* Two branches of one image, added, then set beside a third. */
-#define HEAD "{\"schema\": \"qsync/graph/1\", \"name\": \"branches\", \"unit\": \"images\", "
+#define HEAD "{\"schema\": \"qsync/graph/2\", \"name\": \"branches\", \"unit\": \"images\", "
 #define INPUT "\"inputs\": [{\"name\": \"picture\", \"type\": \"u8\", \"extents\": [8, 8, 3]}], "
 #define TARGET "\"target\": {\"kind\": \"class\", \"classes\": 5}, "
 #define CONV(name, from, more)                                          \
@@ -101,7 +101,7 @@ TEST(written_by_hand) {
 
 TEST(lengths_that_vary) {
     static const char text[] =
-        "{\"schema\": \"qsync/graph/1\", \"name\": \"vectors\", \"inputs\": [{\"name\": \"values\", \"type\": \"f32\", "
+        "{\"schema\": \"qsync/graph/2\", \"name\": \"vectors\", \"inputs\": [{\"name\": \"values\", \"type\": \"f32\", "
         "\"extents\": [\"length\"], \"length\": 12}], \"target\": {\"kind\": \"class\", \"classes\": 2}, \"operators\": "
         "[{\"name\": \"relu\", \"op\": \"relu\", \"inputs\": [\"values\"], \"shape\": [\"batch\", \"length\"]}, {\"name\": "
         "\"fc\", \"op\": \"linear\", \"inputs\": [\"relu\"], \"outputs\": 2}], \"output\": \"fc\"}";

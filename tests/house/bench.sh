@@ -51,20 +51,20 @@ wrote "$commit-dirty" 'make bench-made' CHANGE=3
 # Two models, one of them without a figure that is wanted; int8 is the faster of its recipes: 200 and 260 on one thread, 500 and 390 on two.
 row() { printf '{"group": "%s", "model": "%s", "format": "%s", "value": %s}\n' "$@"; }
 {
-    for value in 90 100 130; do row images_per_s resnet20 fp32 $value; done
-    row images_per_s_2 resnet20 fp32 179
-    row images_per_s resnet20 int8/bf16 200
-    row images_per_s resnet20 int8:tensor 260
-    row images_per_s_2 resnet20 int8/bf16 500
-    row images_per_s_2 resnet20 int8:tensor 390
-    row images_per_s resnet20 bf16 220
-    row images_per_s_2 resnet20 bf16 396
+    for value in 90 100 130; do row samples_per_s resnet20 fp32 $value; done
+    row samples_per_s_2 resnet20 fp32 179
+    row samples_per_s resnet20 int8/bf16 200
+    row samples_per_s resnet20 int8:tensor 260
+    row samples_per_s_2 resnet20 int8/bf16 500
+    row samples_per_s_2 resnet20 int8:tensor 390
+    row samples_per_s resnet20 bf16 220
+    row samples_per_s_2 resnet20 bf16 396
     row peer resnet20 fp32 100
     row peer resnet20 bf16 110
     row peer_2 resnet20 fp32 100
     for format in fp32 bf16 int8:tensor; do
-        row images_per_s lenet5 $format 10
-        row images_per_s_2 lenet5 $format 18
+        row samples_per_s lenet5 $format 10
+        row samples_per_s_2 lenet5 $format 18
     done
     for group in fraction_of_roof tuned fraction_of_roof_2 tuned_2; do
         for model in resnet20 lenet5; do row $group $model int8:tensor 0.5; done

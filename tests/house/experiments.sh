@@ -26,7 +26,7 @@ m,d,16,1,0.1,tight,qsync,1,0.8,0.25,16,16,2 bf16; 3 fp32,2097152
 m,d,16,1,0.1,tight,qsync,2,0.82,0.25,16,16,2 bf16; 3 fp32,2097152
 END
 cat > "$work/speed.csv" << 'END'
-model,dataset,batch,epochs,rate,limit,planner,round,images_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes
+model,dataset,batch,epochs,rate,limit,planner,round,samples_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes
 m,d,16,1,0.1,tight,uniform,1,100,2,2,0,3000,1
 m,d,16,1,0.1,tight,uniform,2,100,2,2,0,3000,1
 m,d,16,1,0.1,tight,uniform,3,200,2,2,0,3000,1

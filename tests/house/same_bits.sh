@@ -51,13 +51,13 @@ for isa in all avx512_core_bf16 avx512_core_vnni avx512_core avx2_vnni avx2; do
 done
 
 # The numbers of a JSON file, in the order of its sorted keys.
-figures() { jq -c -S . "$1" | jq -c '[.. | numbers]'; }
+figures() { jq . "$1" | sed -f "$here/names.sed" | jq -c -S . | jq -c '[.. | numbers]'; }
 
 # ---- Plans ---------------------------------------------------------------------------------------------------------------------------
 
 # Signatures, the hash of the schedule and what is not the planner's are left out; keys are sorted behind the names' change.
 plan_row() { # NAME FILE
-    jq '{classes, recipes, images_per_second, samples_per_second, without} | del(.classes[].schedule) | del(..|nulls)' "$2" |
+    jq '{classes, recipes, samples_per_second, without} | del(.classes[].schedule) | del(..|nulls)' "$2" |
         sed -f "$here/names.sed" | jq -S . | row any "plan $1"
 }
 plan() { # NAME ARGUMENTS...
@@ -132,17 +132,17 @@ run_two() {
 }
 # one CLASS: a cluster of one rank with these further fields.
 one() {
-    echo "{\"schema\": \"qsync/cluster/1\", \"classes\": {\"single\": {\"role\": \"training\", \"count\": 1, \"threads\": 1, \"speed\": 1, $1}}}"
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"training\", \"count\": 1, \"speed\": 1, $1}}}"
 }
 # uniform MODEL RECIPE: a plan that gives every operator this recipe.
 uniform() {
-    "$QSYNC" inspect "$1" --json | jq --arg recipe "$2" '{schema: "qsync/plan/1", classes: {single: {operators:
+    "$QSYNC" inspect "$1" --json | jq --arg recipe "$2" '{schema: "qsync/plan/2", classes: {single: {operators:
         ([.nodes[] | select(.class == "adjustable") | {(.name): $recipe}] | add)}}}'
 }
 # recipe PROCESSOR BACKEND FORMATS MODEL RECIPE ARGUMENTS...
 recipe() {
     processor_=$1 backend=$2 model=$4 recipe=$5
-    one "\"backend\": \"$backend\", \"formats\": [$3]${isa:+, \"isa\": \"$isa\"}" > "$work/one.json"
+    one "\"backend\": \"$backend\", \"$backend\": {\"isa\": \"${isa:-all}\"}, \"formats\": [$3]" > "$work/one.json"
     uniform "$model" "$recipe" > "$work/uniform.json"
     shift 5
     run "$processor_" "$backend ${isa:+$isa }$model $recipe $*" --cluster "$work/one.json" --plan "$work/uniform.json" --model "$model" "$@"
@@ -179,7 +179,7 @@ run any "ref resnet8" --backend ref --model resnet8:width=0.5,norm=l1bn --batch 
 one '"backend": "cpu", "formats": ["fp32", "e5m2"], "storage": ["fp32"]' > "$work/one.json"
 for adder in nearest-even stochastic align-truncate; do
     gemm="\"accumulator\": \"fp(8,9)/chunk64/$adder\""
-    echo "{\"schema\": \"qsync/plan/1\", \"recipes\": {\"fp8\": {\"forward\": {\"src\": \"e5m2\", \"weights\": \"e5m2\", $gemm, \"dst\": \"fp32\"},
+    echo "{\"schema\": \"qsync/plan/2\", \"recipes\": {\"fp8\": {\"forward\": {\"src\": \"e5m2\", \"weights\": \"e5m2\", $gemm, \"dst\": \"fp32\"},
         \"input_gradient\": {\"diff_dst\": \"e5m2\", \"weights\": \"e5m2\", $gemm}, \"weight_gradient\": {\"src\": \"e5m2<saved\",
         \"diff_dst\": \"e5m2\", $gemm}}}, \"classes\": {\"single\": {\"operators\": {\"conv1\": \"fp8\", \"conv2\": \"fp8\", \"fc1\": \"fp8\"}}}}" \
         > "$work/narrow.json"

@@ -174,6 +174,7 @@ static inline void synthetic_class_profile(const qs_graph *graph, const qs_class
     *out = (qs_class_profile){
         .threads = 1, .speed = 1, .base_bytes = 50 << 20, .step_overhead_us = 0.5, .iteration_overhead_us = 20, .data_us_per_sample = 0.5};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
+    snprintf(out->backend, sizeof out->backend, "%s", class_->backend);
     synthetic_cases(&recorder, graph, class_, job);
     qs_class_profile_sort(out);
     free(recorder.slot);
@@ -272,13 +273,9 @@ static inline void synthetic_statistics(const qs_graph *graph, int64_t batch, in
 static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_cluster *cluster, const synthetic_device *device,
                                            const qs_job *job) {
     qs_profile profile = {.batch = job->batch, .classes = cluster->classes, .collectives = 1};
-    const qs_shape *input = &graph->node[0].shape;
     qs_graph_signature(graph, profile.graph);
     snprintf(profile.model, sizeof profile.model, "%s", graph->name);
-    profile.channels = (int)input->dim[1];
-    profile.height = input->axes > 2 ? (int)input->dim[2] : 0;
-    profile.width = input->axes > 2 ? (int)input->dim[3] : 0;
-    profile.model_classes = graph->samples.target.classes;
+    profile.samples = graph->samples;
     profile.class_ = calloc((size_t)cluster->classes, sizeof *profile.class_);
     profile.collective = calloc(1, sizeof *profile.collective);
     assert_true(profile.class_ && profile.collective);

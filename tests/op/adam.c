@@ -10,7 +10,7 @@
 enum { COUNT = 77, STEPS = 50 };
 
 static const char with_flag[] = "adam/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] second_moment=fp32[77] flag=fp32[1] "
-                                "value=0.9 value2=0.999 value3=1e-08 value4=0.01";
+                                "beta1=0.9 beta2=0.999 epsilon=1e-08 weight_decay=0.01";
 
 TEST(cases) {
     check_cases("adam");
@@ -104,8 +104,8 @@ TEST(known_values) {
                                           {0.980310104221168, -1.99342429655828, 0.473041451128694}};
     bound b;
     bound_parse(&b,
-                "adam/forward src=fp32[3] weights=fp32[3] momentum=fp32[3] second_moment=fp32[3] value=0.9 value2=0.999 value3=1e-08 "
-                "value4=0.1",
+                "adam/forward src=fp32[3] weights=fp32[3] momentum=fp32[3] second_moment=fp32[3] beta1=0.9 beta2=0.999 epsilon=1e-08 "
+                "weight_decay=0.1",
                 183);
     float *weights = bound_fp32(&b, QS_WEIGHTS);
     states_clear(&b);

@@ -12,7 +12,7 @@ TEST(gradients) {
 }
 
 static const char forward[] = "batch_norm/forward src=fp32[4,3,5,5] scale=fp32[3] shift=fp32[3] mean=fp32[3] variance=fp32[3] "
-                              "running_mean=fp32[3] running_variance=fp32[3] dst=fp32[4,3,5,5] value=1e-05 value2=0.1";
+                              "running_mean=fp32[3] running_variance=fp32[3] dst=fp32[4,3,5,5] epsilon=1e-05 momentum=0.1";
 
 /* The output of a channel has mean `shift` and variance scale² v/(v + ε); R = 100 values rounded to half an ulp of |y| < 8 move the mean
  * by less than 2^-22 and the variance by less than 2^-20. */
@@ -38,7 +38,7 @@ TEST(running_statistics) {
     bound b;
     bound_parse(&b,
                 "batch_norm/forward src=fp32[4,1] scale=fp32[1] shift=fp32[1] mean=fp32[1] variance=fp32[1] running_mean=fp32[1] "
-                "running_variance=fp32[1] dst=fp32[4,1] value=1e-05 value2=0.1",
+                "running_variance=fp32[1] dst=fp32[4,1] epsilon=1e-05 momentum=0.1",
                 32);
     for (int i = 0; i < 4; i++)
         bound_fp32(&b, QS_SRC)[i] = (float)(i + 1);
@@ -59,7 +59,7 @@ TEST(inference_with_batch_statistics) {
     bound_run(&training);
     bound_parse(&inference,
                 "batch_norm/inference src=fp32[4,3,5,5] scale=fp32[3] shift=fp32[3] running_mean=fp32[3] running_variance=fp32[3] "
-                "dst=fp32[4,3,5,5] value=1e-05 value2=0.1",
+                "dst=fp32[4,3,5,5] epsilon=1e-05 momentum=0.1",
                 34);
     bound_share(&inference, &training);
     memcpy(bound_fp32(&inference, QS_RUNNING_MEAN), bound_fp32(&training, QS_MEAN), 3 * sizeof(float));

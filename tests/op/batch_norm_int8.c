@@ -18,14 +18,14 @@ static void forward_text(int n, const char *shape, int channels, char *text) {
     const char *spread = qs_role_name(norms[n].spread);
     snprintf(text, TEXT,
              "%s/forward src=int8[%s] src_step=fp32[1] scale=fp32[%d] shift=fp32[%d] mean=fp32[%d] %s=fp32[%d] running_mean=fp32[%d] "
-             "running_%s=fp32[%d] dst=fp32[%s] value=1e-05 value2=0.1",
+             "running_%s=fp32[%d] dst=fp32[%s] epsilon=1e-05 momentum=0.1",
              norms[n].op, shape, channels, channels, channels, spread, channels, channels, spread, channels, shape);
 }
 
 static void backward_text(int n, char *text) {
     snprintf(text, TEXT,
              "%s/backward src=int8[4,5,5,5] src_step=fp32[1] scale=fp32[5] mean=fp32[5] %s=fp32[5] diff_dst=fp32[4,5,5,5] "
-             "diff_src=fp32[4,5,5,5] diff_scale=fp32[5] diff_shift=fp32[5] value=1e-05 value2=0.1",
+             "diff_src=fp32[4,5,5,5] diff_scale=fp32[5] diff_shift=fp32[5] epsilon=1e-05 momentum=0.1",
              norms[n].op, qs_role_name(norms[n].spread));
 }
 

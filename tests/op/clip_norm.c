@@ -3,7 +3,7 @@
 /* clip_norm: arithmetic in double, loss scale, what stays as it is. */
 #include "kit/cases.h"
 
-static const char with_flag[] = "clip_norm/forward src=fp32[20011] flag=fp32[1] value=2";
+static const char with_flag[] = "clip_norm/forward src=fp32[20011] flag=fp32[1] clip_norm=2";
 enum { COUNT = 20011 };
 
 TEST(cases) {
@@ -92,9 +92,9 @@ TEST(loss_scale_divides_out) {
 }
 
 TEST(refused) {
-    expect_refused("clip_norm/forward src=bf16[77] value=1", "gradients are fp32");
-    expect_refused("clip_norm/forward src=fp32[7,11] value=1", "src");
-    expect_refused("clip_norm/forward src=fp32[77] value=-1", "-1");
+    expect_refused("clip_norm/forward src=bf16[77] clip_norm=1", "gradients are fp32");
+    expect_refused("clip_norm/forward src=fp32[7,11] clip_norm=1", "src");
+    expect_refused("clip_norm/forward src=fp32[77] clip_norm=-1", "-1");
 }
 
 /* 4 bytes of every element read, 4 written, and the flag. */

@@ -16,7 +16,7 @@ TEST(gradients) {
 TEST(keeps_its_share) {
     const double n = 40000, p = 0.3;
     bound b;
-    bound_parse(&b, "dropout/forward src=fp32[40,1000] dst=fp32[40,1000] value=0.3 batched", 91);
+    bound_parse(&b, "dropout/forward src=fp32[40,1000] dst=fp32[40,1000] probability=0.3 batched", 91);
     for (int i = 0; i < 40000; i++)
         bound_fp32(&b, QS_SRC)[i] = 1;
     bound_run(&b);
@@ -45,11 +45,11 @@ static void masks(const char *text, int64_t first_sample, uint64_t step, int64_t
 
 TEST(one_mask_for_both_passes_and_all_ranks) {
     bool forward[60], backward[60], halves[60], later[60];
-    masks("dropout/forward src=fp32[4,15] dst=fp32[4,15] value=0.5 batched", 6, 1, 60, forward);
-    masks("dropout/backward diff_dst=fp32[4,15] diff_src=fp32[4,15] value=0.5 batched", 6, 1, 60, backward);
-    masks("dropout/forward src=fp32[2,15] dst=fp32[2,15] value=0.5 batched", 6, 1, 30, halves);
-    masks("dropout/forward src=fp32[2,15] dst=fp32[2,15] value=0.5 batched", 8, 1, 30, halves + 30);
-    masks("dropout/forward src=fp32[4,15] dst=fp32[4,15] value=0.5 batched", 6, 2, 60, later);
+    masks("dropout/forward src=fp32[4,15] dst=fp32[4,15] probability=0.5 batched", 6, 1, 60, forward);
+    masks("dropout/backward diff_dst=fp32[4,15] diff_src=fp32[4,15] probability=0.5 batched", 6, 1, 60, backward);
+    masks("dropout/forward src=fp32[2,15] dst=fp32[2,15] probability=0.5 batched", 6, 1, 30, halves);
+    masks("dropout/forward src=fp32[2,15] dst=fp32[2,15] probability=0.5 batched", 8, 1, 30, halves + 30);
+    masks("dropout/forward src=fp32[4,15] dst=fp32[4,15] probability=0.5 batched", 6, 2, 60, later);
     assert_memory_equal(forward, backward, sizeof forward);
     assert_memory_equal(forward, halves, sizeof forward);
     assert_memory_not_equal(forward, later, sizeof forward);
@@ -57,7 +57,7 @@ TEST(one_mask_for_both_passes_and_all_ranks) {
 
 TEST(probability_below_one) {
     qs_case one;
-    assert_ok(qs_case_parse("dropout/forward src=fp32[2,9] dst=fp32[2,9] value=1", &one));
+    assert_ok(qs_case_parse("dropout/forward src=fp32[2,9] dst=fp32[2,9] probability=1", &one));
     assert_int_equal(qs_case_check(&one), QS_USAGE);
 }
 

@@ -11,8 +11,8 @@ TEST(gradients) {
     check_gradients("embedding");
 }
 
-static const char forward[] = "embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,3,2] value=4";
-static const char backward[] = "embedding/backward ids=fp32[2,2] diff_dst=fp32[2,3,2] diff_weights=fp32[4,3] value=4";
+static const char forward[] = "embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,3,2] vocabulary=4";
+static const char backward[] = "embedding/backward ids=fp32[2,2] diff_dst=fp32[2,3,2] diff_weights=fp32[4,3] vocabulary=4";
 
 /* Row after row in memory, the features of a position side by side. */
 TEST(rows) {
@@ -51,9 +51,9 @@ TEST(ids_are_checked) {
 }
 
 TEST(shapes) {
-    expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,2,3] value=4", "dst");
-    expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[5,3] dst=fp32[2,3,2] value=4", "weights");
-    expect_refused("embedding/forward ids=fp32[2,2,1] weights=fp32[4,3] dst=fp32[2,3,2] value=4", "N,L");
+    expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,2,3] vocabulary=4", "dst");
+    expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[5,3] dst=fp32[2,3,2] vocabulary=4", "weights");
+    expect_refused("embedding/forward ids=fp32[2,2,1] weights=fp32[4,3] dst=fp32[2,3,2] vocabulary=4", "N,L");
     expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,3,2]", "vocabulary");
 }
 

@@ -20,7 +20,7 @@ TEST(running_statistics) {
     bound b;
     bound_parse(&b,
                 "l1_batch_norm/forward src=fp32[4,1] scale=fp32[1] shift=fp32[1] mean=fp32[1] deviation=fp32[1] running_mean=fp32[1] "
-                "running_deviation=fp32[1] dst=fp32[4,1] value=1e-05 value2=0.1",
+                "running_deviation=fp32[1] dst=fp32[4,1] epsilon=1e-05 momentum=0.1",
                 32);
     memcpy(bound_fp32(&b, QS_SRC), (float[]){1, 2, 3, 6}, 4 * sizeof(float));
     bound_fp32(&b, QS_RUNNING_MEAN)[0] = 0;

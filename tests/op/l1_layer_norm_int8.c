@@ -15,10 +15,10 @@ static void text_of(const char *pass, int positions, char *text) {
     if (strcmp(pass, "inference"))
         used += snprintf(text + used, TEXT - (size_t)used, " mean=fp32[%d] deviation=fp32[%d]", positions, positions);
     if (backward) {
-        snprintf(text + used, TEXT - (size_t)used, " diff_dst=fp32%s diff_src=fp32%s diff_scale=fp32[%d] diff_shift=fp32[%d] value=1e-05",
+        snprintf(text + used, TEXT - (size_t)used, " diff_dst=fp32%s diff_src=fp32%s diff_scale=fp32[%d] diff_shift=fp32[%d] epsilon=1e-05",
                  shape, shape, CHANNELS, CHANNELS);
     } else {
-        snprintf(text + used, TEXT - (size_t)used, " dst=fp32%s value=1e-05", shape);
+        snprintf(text + used, TEXT - (size_t)used, " dst=fp32%s epsilon=1e-05", shape);
     }
 }
 

@@ -23,8 +23,8 @@ TEST(positions_apart) {
  * shift, with scale 1, 2, 3, 4 and shift 0, 0, 0, 1; fp32 rounds y < 8 by at most 2^-22, and src, mean and variance are exact. */
 TEST(by_hand) {
     bound b;
-    bound_parse(&b, "layer_norm/forward src=fp32[2,4] scale=fp32[4] shift=fp32[4] mean=fp32[2] variance=fp32[2] dst=fp32[2,4] value=1e-05",
-                51);
+    bound_parse(
+        &b, "layer_norm/forward src=fp32[2,4] scale=fp32[4] shift=fp32[4] mean=fp32[2] variance=fp32[2] dst=fp32[2,4] epsilon=1e-05", 51);
     memcpy(bound_fp32(&b, QS_SRC), (float[]){1, 2, 3, 4, 10, 10, 14, 14}, 8 * sizeof(float));
     memcpy(bound_fp32(&b, QS_SCALE), (float[]){1, 2, 3, 4}, 4 * sizeof(float));
     memcpy(bound_fp32(&b, QS_SHIFT), (float[]){0, 0, 0, 1}, 4 * sizeof(float));

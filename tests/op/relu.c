@@ -40,7 +40,7 @@ TEST(ceiling) {
     const float x[8] = {5, 6, 7, INFINITY, NAN, -6, 0x1.7ffffep2f, 0};
     const float expected[8] = {5, 6, 6, 6, NAN, 0, 0x1.7ffffep2f, 0};
     bound forward;
-    bound_parse(&forward, "relu/forward src=fp32[1,8] mask=int8[1] dst=fp32[1,8] value=6", 43);
+    bound_parse(&forward, "relu/forward src=fp32[1,8] mask=int8[1] dst=fp32[1,8] ceiling=6", 43);
     memcpy(bound_fp32(&forward, QS_SRC), x, sizeof x);
     bound_run(&forward);
     const float *y = bound_fp32(&forward, QS_DST);
@@ -49,8 +49,8 @@ TEST(ceiling) {
     assert_int_equal(*(const uint8_t *)bound_tensor(&forward, QS_MASK)->data, 1 | 1 << 4 | 1 << 6);
     bound_release(&forward);
     qs_case one;
-    static const char *const refused[] = {"relu/forward src=fp32[1,8] dst=fp32[1,8] value=-1",
-                                          "relu/forward src=fp32[1,8] dst=fp32[1,8] value=0.1"};
+    static const char *const refused[] = {"relu/forward src=fp32[1,8] dst=fp32[1,8] ceiling=-1",
+                                          "relu/forward src=fp32[1,8] dst=fp32[1,8] ceiling=0.1"};
     for (int i = 0; i < 2; i++) {
         assert_ok(qs_case_parse(refused[i], &one));
         assert_refused(qs_case_check(&one), QS_USAGE, "ceiling");

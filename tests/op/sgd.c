@@ -7,7 +7,7 @@ TEST(cases) {
     check_cases("sgd");
 }
 
-static const char with_flag[] = "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] value=0.9 value2=0.0005";
+static const char with_flag[] = "sgd/forward src=fp32[77] weights=fp32[77] momentum=fp32[77] flag=fp32[1] momentum=0.9 weight_decay=0.0005";
 
 /* The door's order of operations, each rounded to fp32 (volatile: nothing is contracted or kept wider). */
 static void update(float g, float *w, float *v, double scale, float rate) {
@@ -46,7 +46,7 @@ TEST(flag_zero_skips) {
 /* A constant gradient g with momentum m: after n steps v = g (1 - m^n)/(1 - m). n rounded sums of numbers below 10: n ulps of 8. */
 TEST(momentum_sums_up) {
     bound b;
-    bound_parse(&b, "sgd/forward src=fp32[1] weights=fp32[1] momentum=fp32[1] value=0.9", 174);
+    bound_parse(&b, "sgd/forward src=fp32[1] weights=fp32[1] momentum=fp32[1] momentum=0.9", 174);
     bound_fp32(&b, QS_SRC)[0] = 1;
     bound_fp32(&b, QS_MOMENTUM)[0] = 0;
     for (int n = 0; n < 50; n++)

@@ -56,7 +56,7 @@ TEST(order) {
 TEST(named_recipes) {
     static const char *const names[] = {"int8:tensor", "fp32", "fp16", "int8/fp16"};
     setting one = setting_make("cluster-a.json");
-    double images_per_second[2];
+    double samples_per_second[2];
     for (int named = 0; named < 2; named++) {
         qs_class *t4 = &one.cluster.class_[1];
         t4->speed = 0.3;
@@ -68,12 +68,12 @@ TEST(named_recipes) {
         qs_plan uniform = setting_plan(&one, "uniform"), plan = setting_plan(&one, "qsync");
         assert_int_equal(count_of(qs_plan_class(&uniform, "t4"), "int8:tensor"), named ? 54 : 0);
         assert_int_equal(count_of(qs_plan_class(&plan, "t4"), "int8:tensor") > 0, named);
-        assert_true(plan.images_per_second >= uniform.images_per_second * (1 - 0.0051));
-        images_per_second[named] = uniform.images_per_second;
+        assert_true(plan.samples_per_second >= uniform.samples_per_second * (1 - 0.0051));
+        samples_per_second[named] = uniform.samples_per_second;
         qs_plan_release(&plan);
         qs_plan_release(&uniform);
     }
-    assert_true(images_per_second[1] > images_per_second[0]);
+    assert_true(samples_per_second[1] > samples_per_second[0]);
     setting_end(&one);
 }
 
@@ -87,7 +87,7 @@ TEST(cluster_a) {
     assert_true(count_of(t4, "fp32") > 0 && count_of(t4, "int8/fp16") == 0);
     assert_true(t4->predicted.sum_omega < flat->predicted.sum_omega);
     assert_true(t4->predicted.waiting_us < flat->predicted.waiting_us);
-    assert_true(plan.images_per_second >= uniform.images_per_second * (1 - 0.0051));
+    assert_true(plan.samples_per_second >= uniform.samples_per_second * (1 - 0.0051));
     qs_plan_release(&plan);
     qs_plan_release(&uniform);
     setting_end(&one);
@@ -115,7 +115,7 @@ TEST(helpful) {
     const qs_plan_question ask = {"uniform", one.graph, &one.cluster, &one.profile, &one.job, &one.options};
     qs_plan plan = setting_plan(&one, "uniform");
     assert_ok(qs_plan_weigh_classes(&ask, &plan));
-    const double all = plan.images_per_second, strong = plan.without[1].images_per_second, weak = plan.without[0].images_per_second;
+    const double all = plan.samples_per_second, strong = plan.without[1].samples_per_second, weak = plan.without[0].samples_per_second;
     assert_true(strong > 0 && strong < 0.6 * all);
     assert_true(weak > 0.6 * all);
     assert_int_equal(qs_plan_unhelpful(&plan), weak > all ? 0 : -1);
@@ -131,7 +131,7 @@ TEST(shares) {
     const int64_t fast = qs_plan_class(&plan, "v100")->batch, slow = qs_plan_class(&plan, "t4")->batch;
     assert_int_equal(fast + slow, 2 * BATCH);
     assert_true(fabs((double)slow - 2 * BATCH / (1 + ratio)) <= BATCH / 16);
-    assert_true(plan.images_per_second > equal.images_per_second * 1.3);
+    assert_true(plan.samples_per_second > equal.samples_per_second * 1.3);
     qs_plan_release(&plan);
     qs_plan_release(&equal);
     setting_end(&one);

@@ -58,7 +58,7 @@ static qs_plan planned(const qs_plan_question *ask) {
 /* Images per second are samples of all ranks over the iteration. */
 static void pace_check(const qs_plan *plan, int ranks) {
     const double expected = ranks * BATCH / plan->class_[0].predicted.iteration_us * 1e6;
-    assert_true(fabs(plan->images_per_second - expected) <= 1e-12 * expected);
+    assert_true(fabs(plan->samples_per_second - expected) <= 1e-12 * expected);
 }
 
 /* Every row is the pace of the plan that the others get alone. */
@@ -74,7 +74,7 @@ TEST(rows) {
         rest.cluster = &cluster;
         qs_plan other = planned(&rest);
         assert_string_equal(plan.without[c].class_name, one->cluster.class_[c].name);
-        assert_true(plan.without[c].images_per_second == other.images_per_second);
+        assert_true(plan.without[c].samples_per_second == other.samples_per_second);
         assert_int_equal(other.withouts, 0);
         pace_check(&other, 1);
         qs_plan_release(&other);
@@ -107,7 +107,7 @@ TEST(slow_ones_go) {
     snprintf(pins.class_[0].class_name, QS_NAME, "slower");
     one->options.pins = &pins;
     qs_plan plan = planned(&one->ask);
-    const double whole = plan.images_per_second, better = plan.without[2].images_per_second;
+    const double whole = plan.samples_per_second, better = plan.without[2].samples_per_second;
     qs_cluster rest;
     char signature[32];
     assert_int_equal(qs_plan_unhelpful(&plan), 2);
@@ -117,8 +117,8 @@ TEST(slow_ones_go) {
     assert_int_equal(plan.left_outs, 2);
     assert_string_equal(plan.left_out[0].class_name, "slower");
     assert_string_equal(plan.left_out[1].class_name, "slow");
-    assert_true(plan.left_out[0].images_per_second == whole && plan.left_out[1].images_per_second == better);
-    assert_true(plan.images_per_second > better && better > whole);
+    assert_true(plan.left_out[0].samples_per_second == whole && plan.left_out[1].samples_per_second == better);
+    assert_true(plan.samples_per_second > better && better > whole);
     assert_string_equal(plan.cluster, qs_cluster_signature(&rest, signature));
     assert_int_equal(plan.classes, 1);
     qs_plan_release(&plan);
@@ -133,9 +133,9 @@ TEST(no_plan) {
     qs_plan plan = planned(&one->ask);
     one->cluster.class_[0].memory_limit = 1000;
     assert_ok(qs_plan_weigh_classes(&one->ask, &plan));
-    assert_true(plan.without[1].images_per_second == 0);
-    assert_true(plan.without[0].images_per_second > 0);
-    plan.images_per_second = 0;
+    assert_true(plan.without[1].samples_per_second == 0);
+    assert_true(plan.without[0].samples_per_second > 0);
+    plan.samples_per_second = 0;
     assert_int_equal(qs_plan_unhelpful(&plan), 0);
     qs_plan_release(&plan);
     scene_end(one);
@@ -145,7 +145,7 @@ TEST(no_plan) {
 TEST(links) {
     qs_cluster cluster, rest;
     assert_ok(
-        qs_cluster_parse("{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+        qs_cluster_parse("{\"schema\":\"qsync/cluster/2\",\"classes\":{"
                          "\"a\":{\"role\":\"training\",\"backend\":\"cpu\",\"formats\":[\"fp32\"]},"
                          "\"b\":{\"role\":\"training\",\"backend\":\"cpu\",\"formats\":[\"fp32\"]},"
                          "\"c\":{\"role\":\"inference\",\"backend\":\"cpu\",\"formats\":[\"fp32\"]}},"

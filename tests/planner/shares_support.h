@@ -56,7 +56,7 @@ static inline void shares_plan_check(const setting *one, const qs_plan *plan) {
     assert_ok(qs_plan_predict(plan, one->graph, &one->cluster, &one->profile, NULL, NULL, &prediction));
     assert_true(prediction.fits);
     assert_true(fabs(prediction.iteration_us - plan->class_[0].predicted.iteration_us) <= 1e-9 * prediction.iteration_us);
-    assert_true(fabs(prediction.images_per_second * prediction.iteration_us * 1e-6 - (double)sum) <= 1e-9 * (double)sum);
+    assert_true(fabs(prediction.samples_per_second * prediction.iteration_us * 1e-6 - (double)sum) <= 1e-9 * (double)sum);
     for (int c = 0; c < plan->classes; c++) {
         assert_int_equal(prediction.class_[c].arena_bytes, plan->class_[c].predicted.arena_bytes);
         assert_string_equal(prediction.class_[c].schedule, plan->class_[c].schedule);

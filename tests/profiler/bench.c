@@ -19,7 +19,7 @@ static void figures_hang_together(void **state) {
         const qs_bench_question question = {.model = "mlp", .recipe = recipes[i], .batch = 4, .steps = 3};
         assert_ok(qs_bench_step(&question, device, &one));
         assert_true(isfinite(one.step_us) && one.step_us > 0);
-        assert_true(fabs(one.images_per_second * one.step_us - 4e6) < 1e-6 * 4e6);
+        assert_true(fabs(one.samples_per_second * one.step_us - 4e6) < 1e-6 * 4e6);
         if (i) assert_true(one.flops_per_step == flops); /* conversions do not count */
         flops = one.flops_per_step;
     }

@@ -7,12 +7,12 @@
 
 #include <unistd.h>
 
-static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+static const char cluster[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
                               "\"big\":{\"role\":\"training\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\"]},"
                               "\"weak\":{\"role\":\"inference\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\",\"int8\"],"
                               "\"storage\":[\"fp32\",\"int8\"]}}}";
 static const char *const plan_text[2] = {
-    "{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"fc1\":\"int8/fp32\"}}}}",
+    "{\"schema\":\"qsync/plan/2\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"fc1\":\"int8/fp32\"}}}}",
     /* a format for a tensor: its cases are no other plan's */
     "{\"schema\":\"qsync/plan/"
     "1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},\"tensors\":{\"fc1\":{\"saved\":\"e5m2\"}}}}}"};
@@ -91,13 +91,13 @@ static void what_cannot_be_timed_is_refused(void **state) {
     bench *b = *state;
     qs_profile unused;
     b->options.checks = 1;
-    with_plan("{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"conv7\":\"int8/fp32\"}}}}");
+    with_plan("{\"schema\":\"qsync/plan/2\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"conv7\":\"int8/fp32\"}}}}");
     assert_refused(qs_profile_measure(&b->options, b->device, b->comm, &unused), QS_MISMATCH, "check low.json");
     with_plan(
         "{\"schema\":\"qsync/plan/"
         "1\",\"signature\":{\"graph\":\"xxh64:0000000000000000\"},\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{}}}}");
     assert_refused(qs_profile_measure(&b->options, b->device, b->comm, &unused), QS_MISMATCH, "plan for another model");
-    with_plan("{\"schema\":\"qsync/plan/1\",\"classes\":{"
+    with_plan("{\"schema\":\"qsync/plan/2\",\"classes\":{"
               "\"big\":{\"batch\":12,\"operators\":{}},\"weak\":{\"batch\":4,\"operators\":{}}}}");
     assert_refused(qs_profile_measure(&b->options, b->device, b->comm, &unused), QS_USAGE, "checks are timed at the profile's 8");
     with_plan(plan_text[0]);

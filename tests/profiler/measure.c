@@ -25,7 +25,8 @@ static void figures_check(const qs_class_profile *one) {
         }
     }
     assert_true(one->data_us_per_sample > 0 && one->iteration_overhead_us >= 0 && one->base_bytes > 0);
-    assert_true(one->threads == 1 && one->speed == 1 && one->cpu[0] && one->library[0] && one->build[0] && one->date[0]);
+    assert_true(one->threads == 1 && one->speed == 1 && one->backend[0] && one->device[0] && one->library[0] && one->build[0] &&
+                one->date[0]);
 }
 
 /* Mixes that the profiler did not draw itself. */

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+static const char cluster[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
                               "\"big\":{\"role\":\"training\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\"]},"
                               "\"weak\":{\"role\":\"inference\",\"backend\":\"ref\",\"count\":1,\"formats\":[\"fp32\",\"int8\"],"
                               "\"storage\":[\"fp32\",\"int8\"]}}}";

@@ -4,7 +4,7 @@
 /* The same on two ranks, each with its own samples: the profile has the means of both, and the extremes of all. */
 #include "statistics_hand.h"
 
-static const char cluster[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{"
+static const char cluster[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
                               "\"pair\":{\"role\":\"training\",\"backend\":\"ref\",\"count\":2,\"formats\":[\"fp32\"]}}}";
 
 static void the_mean_of_both(void **state) {

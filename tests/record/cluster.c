@@ -57,7 +57,7 @@ TEST(ranks) {
 
 TEST(minimal) {
     qs_cluster cluster;
-    assert_ok(qs_cluster_parse("{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
+    assert_ok(qs_cluster_parse("{\"schema\":\"qsync/cluster/2\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
                                "\"formats\":[\"fp16\",\"fp32\",\"int8\"]}}}",
                                "minimal", &cluster));
     const qs_class *one = &cluster.class_[0];
@@ -167,7 +167,7 @@ static void refuse(const char *from, const char *to, const char *message) {
 }
 
 TEST(refusals) {
-    refuse("qsync/cluster/1", "qsync/cluster/2", "cluster.json: schema: must be \"qsync/cluster/1\", is \"qsync/cluster/2\"");
+    refuse("qsync/cluster/2", "qsync/cluster/3", "cluster.json: schema: must be \"qsync/cluster/2\", is \"qsync/cluster/3\"");
     refuse("\"role\": \"training\"", "\"role\": \"boss\"", "cluster.json: classes.zeta.role: must be \"training\" or \"inference\"");
     refuse("\"role\": \"training\",", "", "cluster.json: classes.zeta: field \"role\" is missing");
     refuse("\"isa\"", "\"iza\"", "unknown field \"iza\"");
@@ -181,7 +181,7 @@ TEST(refusals) {
     refuse("\"speed\": 0.8", "\"share\": 2", "classes.alpha.share: 2 is outside 0.001 .. 1");
     refuse("12500000000", "\"fast\"", "links[0].bytes_per_second: \"fast\" is no size");
     refuse("7.5", "-1", "links[0].latency_us");
-    refuse("0.8", "1e999", "cluster.json:22:"); /* beyond double: the parser's refusal, with its line */
+    refuse("0.8", "1e999", "cluster.json:20:"); /* beyond double: the parser's refusal, with its line */
     refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"int88\"]", "classes.alpha.formats[1]: ");
     refuse("[\"fp32\", \"int8\"]", "[\"int8\"]", "classes.alpha.formats: must contain \"fp32\"");
     refuse("[\"fp32\", \"int8\"]", "[\"fp32\", \"fp32\"]", "classes.alpha.formats[1]: \"fp32\" stands there twice");
@@ -251,7 +251,7 @@ TEST(examples) {
 
 /* A class that adds narrowly: its recipes of floats do, and so it stands in the file. */
 TEST(accumulator) {
-    static const char text[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
+    static const char text[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\","
                                "\"formats\":[\"fp32\",\"bf16\",\"int8\"],\"accumulator\":\"fp(6,9)/chunk64/align-truncate\"}}}";
     qs_cluster cluster, again;
     qs_recipe recipes[QS_MAX_FORMATS];

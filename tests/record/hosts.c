@@ -8,7 +8,7 @@
 
 static qs_status parse(const char *classes, const char *links, qs_cluster *out) {
     char text[2048];
-    snprintf(text, sizeof text, "{\"schema\": \"qsync/cluster/1\", \"classes\": {%s}, \"links\": [%s]}", classes, links);
+    snprintf(text, sizeof text, "{\"schema\": \"qsync/cluster/2\", \"classes\": {%s}, \"links\": [%s]}", classes, links);
     return qs_cluster_parse(text, "here", out);
 }
 

@@ -22,7 +22,7 @@ TEST(defaults) {
     qs_job_default(&job);
     assert_true(*qs_job_setting(&job, "momentum") == 0.9 && *qs_job_setting(&job, "weight_decay") == 5e-4 && job.rate.base == 0.1);
     assert_int_equal(job.bucket_bytes, 1 << 20);
-    assert_ok(qs_job_parse("{\"schema\":\"qsync/job/1\"}", "empty", &read));
+    assert_ok(qs_job_parse("{\"schema\":\"qsync/job/2\"}", "empty", &read));
     assert_string_equal(qs_job_signature(&job, first), qs_job_signature(&read, second));
     job.epochs++;
     assert_string_not_equal(first, qs_job_signature(&job, second));

@@ -64,10 +64,10 @@ TEST(fields) {
     assert_int_equal(weak->predicted.arena_bytes, 83886080);
     assert_int_equal(weak->reason[0].bytes, -524288);
     assert_string_equal(weak->reason[1].next, "");
-    assert_true(plan.images_per_second == 812.5);
+    assert_true(plan.samples_per_second == 812.5);
     assert_int_equal(plan.withouts, 2);
     assert_string_equal(plan.without[1].class_name, "big");
-    assert_true(plan.without[0].images_per_second == 640.25 && plan.without[1].images_per_second == 0);
+    assert_true(plan.without[0].samples_per_second == 640.25 && plan.without[1].samples_per_second == 0);
     assert_int_equal(plan.left_outs, 1);
     assert_string_equal(plan.left_out[0].class_name, "old");
     qs_plan_release(&plan);
@@ -99,7 +99,7 @@ TEST(accumulators) {
 }
 
 TEST(by_hand) {
-    qs_plan plan = parsed("{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{\"conv1\":\"int8/bf16\","
+    qs_plan plan = parsed("{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":{\"conv1\":\"int8/bf16\","
                           "\"fc\":{\"recipe\":\"bf16\"},\"out\":{\"recipe\":\"int8/fp32\",\"pin\":true}}}}}");
     static const char *const names[] = {"int8/bf16", "bf16", "int8/fp32", "fp32"};
     assert_int_equal(plan.recipes, 4);
@@ -161,7 +161,7 @@ TEST(copies) {
     copy.class_[0].operator_[1].pin = false;
     copy.class_[0].kernel[0].case_text[0] = 'C';
     copy.recipe[0].name[0] = 'F';
-    copy.left_out[0].images_per_second = 1;
+    copy.left_out[0].samples_per_second = 1;
     assert_ok(qs_plan_text(&plan, &text));
     assert_string_equal(text, sampled);
     qs_plan_release(&plan);

@@ -107,7 +107,10 @@ TEST(non_finite) {
 }
 
 TEST(created) {
-    qs_profile profile = {.batch = 1, .model = "m", .channels = 1, .model_classes = 2};
+    qs_profile profile = {
+        .batch = 1,
+        .model = "m",
+        .samples = {.unit = "images", .inputs = 1, .input = {qs_input_image(2, 3, 1)}, .target = {.classes = 2, .extent = 1}}};
     qs_operator_statistics *one = calloc(1, sizeof *one);
     assert_non_null(one);
     assert_ok(qs_operator_statistics_create(3, one));
@@ -191,16 +194,16 @@ TEST(other_widths) {
 
 /* Times of updates hold for all settings of their optimiser, but not for another size or optimiser, nor for other operators' values. */
 TEST(other_settings) {
-    qs_kernel_cost rows[] = {{.case_text = (char[]){"adam/forward src=fp32[64] value=0.9 value2=0.999"}},
-                             {.case_text = (char[]){"dropout/forward src=fp32[64] value=0.5"}},
-                             {.case_text = (char[]){"sgd/forward src=fp32[640] value2=0.1"}}};
+    qs_kernel_cost rows[] = {{.case_text = (char[]){"adam/forward src=fp32[64] beta1=0.9 beta2=0.999"}},
+                             {.case_text = (char[]){"dropout/forward src=fp32[64] probability=0.5"}},
+                             {.case_text = (char[]){"sgd/forward src=fp32[640] weight_decay=0.1"}}};
     const qs_class_profile profile = {.kernels = 3, .kernel = rows};
-    assert_ptr_equal(qs_class_profile_kernel(&profile, "adam/forward src=fp32[64] value=0.9 value2=0.99 value4=0.1"), &rows[0]);
+    assert_ptr_equal(qs_class_profile_kernel(&profile, "adam/forward src=fp32[64] beta1=0.9 beta2=0.99 weight_decay=0.1"), &rows[0]);
     assert_ptr_equal(qs_class_profile_kernel(&profile, "adam/forward src=fp32[64]"), &rows[0]);
-    assert_ptr_equal(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[640] value=0.9 value2=0.1"), &rows[2]);
-    assert_null(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[64] value=0.9 value2=0.1"));
-    assert_null(qs_class_profile_kernel(&profile, "adam/forward src=fp32[640] value=0.9"));
-    assert_null(qs_class_profile_kernel(&profile, "dropout/forward src=fp32[64] value=0.25"));
+    assert_ptr_equal(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[640] momentum=0.9 weight_decay=0.1"), &rows[2]);
+    assert_null(qs_class_profile_kernel(&profile, "sgd/forward src=fp32[64] momentum=0.9 weight_decay=0.1"));
+    assert_null(qs_class_profile_kernel(&profile, "adam/forward src=fp32[640] beta1=0.9"));
+    assert_null(qs_class_profile_kernel(&profile, "dropout/forward src=fp32[64] probability=0.25"));
 }
 
 TEST_MAIN(other_widths, other_settings, round_trip, fields, look_up, order, by_file, non_finite, wire_of_a_row, created, refusals)

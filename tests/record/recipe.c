@@ -83,7 +83,7 @@ TEST(in_a_plan) {
     qs_plan plan, again;
     char *first, *second;
     assert_ok(
-        qs_plan_parse("{\"schema\": \"qsync/plan/1\", \"classes\": {\"a\": {\"operators\": {\"fc\": \"int4:hadamard\"}}}}", "plan", &plan));
+        qs_plan_parse("{\"schema\": \"qsync/plan/2\", \"classes\": {\"a\": {\"operators\": {\"fc\": \"int4:hadamard\"}}}}", "plan", &plan));
     assert_ok(qs_plan_text(&plan, &first));
     assert_non_null(strstr(first, "\"src\": \"int4:hadamard16(samples):stochastic<saved\""));
     assert_ok(qs_plan_parse(first, "again", &again));
@@ -122,7 +122,7 @@ TEST(unknown) {
 
 static void class_text(const char *formats, char *text, size_t capacity) {
     snprintf(text, capacity,
-             "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}", formats);
+             "{\"schema\":\"qsync/cluster/2\",\"classes\":{\"a\":{\"role\":\"training\",\"backend\":\"ref\",\"formats\":%s}}}", formats);
 }
 
 static void expect_recipes(const char *formats, const char *expected) {

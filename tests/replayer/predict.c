@@ -64,7 +64,7 @@ TEST(more_ranks_than_profiled_are_told) {
     /* A ring of 32 ranks sends more than one of 2; nothing else changes. */
     assert_true(many.iteration_us > few.iteration_us);
     near(many.class_[0].compute_us, few.class_[0].compute_us);
-    near(many.images_per_second * many.iteration_us, 16 * few.images_per_second * few.iteration_us);
+    near(many.samples_per_second * many.iteration_us, 16 * few.samples_per_second * few.iteration_us);
     qs_prediction_release(&few);
     qs_prediction_release(&many);
 }

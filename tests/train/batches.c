@@ -71,12 +71,12 @@ static void figures_release(figures *one) {
     free(one->running);
 }
 
-static const char cluster_one[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"%s\","
+static const char cluster_one[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"%s\","
                                   "\"formats\":[\"fp32\"]}}}";
-static const char cluster_three[] = "{\"schema\":\"qsync/cluster/1\",\"classes\":{\"strong\":{\"role\":\"training\",\"backend\":\"%s\","
+static const char cluster_three[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{\"strong\":{\"role\":\"training\",\"backend\":\"%s\","
                                     "\"formats\":[\"fp32\"]},\"weak\":{\"role\":\"inference\",\"backend\":\"%s\",\"count\":2,"
                                     "\"formats\":[\"fp32\"]}}}";
-static const char plan_text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"strong\":{\"batch\":%d,\"operators\":{}},"
+static const char plan_text[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"strong\":{\"batch\":%d,\"operators\":{}},"
                                 "\"weak\":{\"batch\":%d,\"operators\":{}}}}";
 
 static void run_both(const char *model, int64_t samples, figures *alone, figures *shared) {

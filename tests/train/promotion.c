@@ -29,7 +29,7 @@ static void pair_open_both(pair *here, const char *big, const char *weak) {
         snprintf(here->cluster.class_[i].name, sizeof here->cluster.class_[i].name, "%s", class_names[i]);
     }
     assert_ok(qs_format_text(&text,
-                             "{\"schema\":\"qsync/plan/1\",\"classes\":{\"big\":{\"operators\":{},\"tensors\":{%s}},"
+                             "{\"schema\":\"qsync/plan/2\",\"classes\":{\"big\":{\"operators\":{},\"tensors\":{%s}},"
                              "\"weak\":{\"operators\":{},\"tensors\":{%s}}}}",
                              big, weak));
     assert_ok(qs_plan_parse(text, "plan", &here->plan));

@@ -270,7 +270,7 @@ TEST(bad_files_change_nothing) {
     watched_open(&here, "ref", "lenet5", 4, "int8/bf16", "fp32");
     remains alone = unwatched_run(&here);
     here.write_after[1] = 1;
-    here.text = "{\"schema\": \"qsync/plan/1\",";
+    here.text = "{\"schema\": \"qsync/plan/2\",";
     refused_changes_nothing(&here, &alone, "next.json:1");
     here.text = "";
     refused_changes_nothing(&here, &alone, "next.json");

@@ -104,7 +104,7 @@ TEST(within_an_epoch) {
 
 /* Nearly all images and half of the activations overflow; both are promoted before step 2. */
 static void low_plan(qs_plan *out) {
-    static const char text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
+    static const char text[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
                                "\"input\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.3},"
                                "\"conv2\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.01}}}}}";
     assert_ok(qs_plan_parse(text, "plan", out));

@@ -66,7 +66,7 @@ TEST(bits_of_one_piece) {
 
 /* fp(2,1,8) holds magnitudes up to 2^-5 × 1.5: nearly all images and half of the activations overflow. */
 TEST(promotions_of_the_last_step) {
-    static const char text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
+    static const char text[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
                                "\"input\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.3},"
                                "\"conv2\":{\"value\":\"fp(2,1,8)\",\"saved\":\"fp(2,1,8)\",\"promote_at\":0.01}}}}}";
     qs_plan plan;

@@ -33,7 +33,7 @@ static qs_graph *net_make(void) {
 }
 
 /* Low formats everywhere, a narrower one for gradients of the sum, so that its readers' differ from its own; dθ in high precision. */
-static const char plan_text[] = "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
+static const char plan_text[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{"
                                 "\"input\":{\"value\":\"fp(4,3,4)\",\"saved\":\"fp(4,3,4)\"},"
                                 "\"conv1\":{\"value\":\"fp(4,3,4)\",\"gradient\":\"fp(5,2,0):overflow=inf\"},"
                                 "\"relu1\":{\"value\":\"fp(4,3,4)\",\"saved\":\"fp(4,3,4)\",\"gradient\":\"fp(5,2,0):overflow=inf\"},"
@@ -307,7 +307,7 @@ static void refuse(const char *tensor, const char *why) {
     qs_tensor_table table;
     qs_graph *graph = NULL;
     assert_ok(qs_model_build("resnet8", NULL, &graph));
-    assert_ok(qs_format_text(&text, "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{%s}}}}", tensor));
+    assert_ok(qs_format_text(&text, "{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":{},\"tensors\":{%s}}}}", tensor));
     assert_ok(qs_plan_parse(text, "plan", &plan));
     assert_refused(qs_tensors_bind(&plan.class_[0], graph, &table), QS_MISMATCH, why);
     qs_plan_release(&plan);
@@ -336,7 +336,7 @@ TEST(recipes_contradict) {
         qs_tensor_table tensors;
         qs_schedule *schedule = NULL;
         bench_open(&here, "ref", "self", "lenet5", BATCH);
-        assert_ok(qs_format_text(&text, "{\"schema\":\"qsync/plan/1\",\"classes\":{\"single\":{\"operators\":%s}}}", plans[i][0]));
+        assert_ok(qs_format_text(&text, "{\"schema\":\"qsync/plan/2\",\"classes\":{\"single\":{\"operators\":%s}}}", plans[i][0]));
         assert_ok(qs_plan_parse(text, "plan", &plan));
         assert_ok(qs_plan_bind(&plan, "single", graph, &recipe));
         assert_ok(qs_tensors_bind(&plan.class_[0], graph, &tensors));

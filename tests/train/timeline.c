@@ -120,7 +120,7 @@ TEST(warning_names_the_phase) {
     assert_int_equal(rank->program_bytes, 100); /* 256 samples are whole batches of 16 */
     assert_int_equal(rank->predicted_rss, 1000 + 100 + 10 + rank->data_bytes + rank->predicted_arena);
     assert_ok(qs_audit_text(&result.audit, &text));
-    assert_non_null(strstr(text, "\"schema\": \"qsync/audit/1\""));
+    assert_non_null(strstr(text, "\"schema\": \"qsync/audit/2\""));
     assert_non_null(strstr(text, "\"warning\": \"an iteration takes"));
     free(text);
     result_release(&result);

@@ -17,12 +17,14 @@ typedef struct curve {
     int64_t shown, timed; /* calls of progress and step_done */
 } curve;
 
-static void progress_note(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second) {
+static void progress_note(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double samples_per_second,
+                          const char *unit) {
     curve *here = context;
     assert_int_equal(epochs, 4);
     assert_int_equal(steps, 16);
     assert_int_equal(epoch * steps + step, here->shown++);
-    assert_true(isfinite(loss) && loss > 0 && images_per_second > 0);
+    assert_true(isfinite(loss) && loss > 0 && samples_per_second > 0);
+    assert_string_equal(unit, "images");
 }
 
 static void step_note(void *context, int64_t step, double seconds) {
@@ -56,7 +58,7 @@ TEST(losses_fall) {
     assert_int_equal(seen.timed, 64);
     assert_true(result.training_loss == seen.loss[3]);
     if (!(seen.loss[3] < 0.9 * seen.loss[0])) fail_msg("training loss went from %g to %g", seen.loss[0], seen.loss[3]);
-    assert_true(result.median_step_us > 0 && result.images_per_second > 0 && result.seconds > 0);
+    assert_true(result.median_step_us > 0 && result.samples_per_second > 0 && result.seconds > 0);
     result_release(&result);
     bench_close(&here);
 }

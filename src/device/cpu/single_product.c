@@ -333,7 +333,7 @@ static qs_status fill_own(qs_single_product *p, const char *kind, bool gathered)
                            .shifts = p->shifts,
                            .gathered = gathered,
                            .result = p->cpu->bf16 ? QS__TILE_BF16 : QS__TILE_FP32};
-    snprintf(p->name, sizeof p->name, "own:%s:%s", gathered ? "gathered" : "integer", p->cpu->products->name);
+    snprintf(p->name, sizeof p->name, "own:%s:%s", gathered ? "grouped_gemm" : "integer", p->cpu->products->name);
     QS_TRY(draw(p));
     QS_TRY(room((size_t)p->input_count, &p->operand));
     QS_TRY(room((size_t)p->weights_count, &p->codes));
@@ -377,7 +377,7 @@ static qs_status fill_taken(qs_single_product *p) {
 
 static qs_status fill(qs_single_product *p, const char *kind) {
     if (!strncmp(kind, "own ", 4)) return fill_own(p, kind + 4, false);
-    if (!strncmp(kind, "gathered ", 9)) return fill_own(p, kind + 9, true);
+    if (!strncmp(kind, "grouped ", 8)) return fill_own(p, kind + 8, true);
     if (!strcmp(kind, "taken bf16")) return fill_taken(p);
     QS_TRY(fill_format(p, kind));
     if (p->shifts - 1 > 2 * qs__spare_bits(p->format))

@@ -173,6 +173,14 @@ QS_API qs_status qs_arena_resize(qs_arena *arena, size_t bytes);
 /* Gives the memory back; a zeroed or released arena is fine. */
 QS_API void qs_arena_release(qs_arena *arena);
 
+/* ---- Schemas ------------------------------------------------------------------------------------------------------- */
+
+/* The schema of a file of a kind ("plan"), which is a text literal. The number is that of the meaning of all files together: it rises when
+ * a field or a name in one of them does not mean any more what it meant. */
+#define QS_SCHEMA(kind) "qsync/" kind "/2"
+/* QS_OK when `text` is the schema of that kind; QS_BAD_FILE with both and, where an older or newer program wrote it, with the way out. */
+QS_API qs_status qs_schema_check(const char *source, const char *text, const char *kind);
+
 /* ---- Files --------------------------------------------------------------------------------------------------------- */
 
 /* Reads a whole file (at most `limit` bytes) into a heap block with a NUL behind it; caller frees *data. */

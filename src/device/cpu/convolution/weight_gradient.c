@@ -300,15 +300,15 @@ static qs_status check(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     const qs__cpu *cpu = chain->cpu;
     const qs_attributes *with = &one->attributes;
-    if (qs__cpu_pass(one) != QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "tiles of taps are for weight gradients");
+    if (qs__cpu_pass(one) != QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for weight gradients");
     const qs__type type = qs__cpu_type(qs__cpu_format(one, QS_SRC));
     if (qs__cpu_type(qs__cpu_format(one, QS_DIFF_DST)) != type || type == QS__OTHER || with->accumulator.adder)
-        return qs_fail(QS_UNSUPPORTED, "tiles of taps multiply two fp32, bf16 or integer operands, in a wide accumulator");
+        return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels multiply two fp32, bf16 or integer operands, in a wide accumulator");
     const bool multiplies = type == QS__FP32 || (type == QS__BF16 ? cpu->bf16 : cpu->vnni && qs__library_has("avx512_core_vnni"));
     if (!cpu->weight_gradient || !multiplies)
-        return qs_fail(QS_UNSUPPORTED, "tiles of taps need AVX-512, and its products of these operands");
+        return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels need AVX-512, and its products of these operands");
     if (with->groups > 1 || qs__cpu_has(one, QS_DIFF_BIAS) || with->stride[0] != with->stride[1] || with->padding[0] != with->padding[1])
-        return qs_fail(QS_UNSUPPORTED, "tiles of taps are for one group, equal strides and padding, and no bias");
+        return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for one group, equal strides and padding, and no bias");
     return QS_OK;
 }
 
@@ -317,17 +317,17 @@ static bool is_behind(const job *j) {
     return j->type != QS__INT8 && j->size.channels < (j->type == QS__FP32 ? 2 : 1) * QS__WEIGHT_GRADIENT_LANES;
 }
 
-qs_status qs__build_taps(qs__chain *chain) {
+qs_status qs__build_weight_gradient(qs__chain *chain) {
     QS_TRY(check(chain));
     const job j = job_of(&chain->one);
     chain->behind = is_behind(&j);
     if (j.type == QS__INT8 && (qs__cpu_format(&chain->one, QS_DIFF_DST)->is_unsigned || !sums_fit(&chain->one, &j)))
-        return qs_fail(QS_UNSUPPORTED, "tiles of taps are for signed gradients whose sums fit 32 bits");
+        return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for signed gradients whose sums fit 32 bits");
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.most_images * (src_bytes(&j, j.most_rows) + diff_bytes(&j, j.most_rows))));
     chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.size.out_width) * sizeof(int32_t));
     chain->offset[2] = qs__chain_reserve(chain, (size_t)(out_blocks(&j) * QS__WEIGHT_GRADIENT_LANES) * sizeof(int32_t));
     chain->offset[3] = qs__chain_reserve(chain, (size_t)(row_of(&j) + j.size.outputs) * sizeof(float));
     qs__chain_call(chain, run);
-    snprintf(chain->name, sizeof chain->name, "own:taps:%s", chain->cpu->weight_gradient->name);
+    snprintf(chain->name, sizeof chain->name, "own:weight_gradient:%s", chain->cpu->weight_gradient->name);
     return QS_OK;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions and linear operators whose factors are codes, in every pass, with or without shift groups: our own products. What oneDNN
- * multiplies faster it is taken for (is_behind). Family `integer` is shiftmm; `gathered`, a product for each shift group, is there to be
- * compared with, for whoever asks for it (device.h). */
+ * multiplies faster it is taken for (is_behind). Family `integer` is shiftmm; `grouped_gemm`, a product for each shift group, is there to
+ * be compared with, for whoever asks for it (device.h). */
 #include "cpu/staging.h"
 #include "cpu/integer/product.h"
 
@@ -117,7 +117,7 @@ static qs_status build(qs__chain *chain, bool gathered) {
     if (weights) chain->offset[1] = qs__chain_reserve(chain, (size_t)product.size.outputs * sizeof(int64_t));
     QS_TRY(qs__staged_build(chain, "integer", gathered ? run_gathered : run_integer));
     chain->behind = gathered || is_behind(chain, &product);
-    snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "gathered" : "integer", chain->cpu->products->name);
+    snprintf(chain->name, sizeof chain->name, "own:%s:%s", gathered ? "grouped_gemm" : "integer", chain->cpu->products->name);
     return QS_OK;
 }
 
@@ -125,7 +125,7 @@ qs_status qs__build_integer(qs__chain *chain) {
     return build(chain, false);
 }
 
-qs_status qs__build_gathered(qs__chain *chain) {
+qs_status qs__build_grouped_gemm(qs__chain *chain) {
     if (chain->one.attributes.shifts < 1) return qs_fail(QS_UNSUPPORTED, "no shift groups inside the sum: there is nothing to gather");
     return build(chain, true);
 }

@@ -9,8 +9,8 @@
  * what is packed anyway, each part is padded to whole quadruples. Everything is exact: where |sum| might reach 2^31, slices of k are added
  * in 64 bits.
  *
- * The other way, `gathered`, is there to be measured against: each group's channels are gathered, every group is a product of its own whose
- * 32-bit sums go through memory, and what was summed before is shifted there between two groups (product_gather.c). */
+ * The other way, `grouped_gemm`, is there to be measured against: each group's channels are gathered, every group is a product of its own
+ * whose 32-bit sums go through memory, and what was summed before is shifted there between two groups (product_gather.c). */
 #ifndef QSYNC_DEVICE_CPU_PRODUCT_H
 #define QSYNC_DEVICE_CPU_PRODUCT_H
 

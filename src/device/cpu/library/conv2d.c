@@ -183,7 +183,7 @@ qs_status qs__build_conv2d_channels_last(qs__chain *chain) {
 
 /* Where matmul has only allocating kernels (below AVX-512). Codes are ours there: measured on Zen 5 under avx2_vnni, our own product takes
  * half of this one's time where inputs or outputs are no multiple of 8, and as much where they are. */
-qs_status qs__build_linear_convolution(qs__chain *chain) {
+qs_status qs__build_linear_as_convolution(qs__chain *chain) {
     const bool forward = qs__cpu_pass(&chain->one) == QS__FORWARD;
     chain->behind = qs__cpu_type(qs__cpu_format(&chain->one, forward ? QS_SRC : QS_DIFF_DST)) == QS__INT8;
     return build_named(chain, false, "convolution");

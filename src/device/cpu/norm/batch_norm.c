@@ -387,7 +387,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-qs_status qs__build_norm(qs__chain *chain) {
+qs_status qs__build_batch_norm(qs__chain *chain) {
     const char *pass = chain->one.pass->name;
     size_t channels = (size_t)qs__rows_of(&chain->one, QS_SRC).channels;
     chain->offset[0] = qs__chain_reserve(chain, SUMS * SLOTS * channels * sizeof(double));

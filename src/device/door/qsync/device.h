@@ -36,7 +36,7 @@ typedef struct qs_device_options {
     const char *isa;     /* ceiling: "all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
     const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
-                            are better: to compare them. "integer" and "gathered" are the two ways to multiply shift groups */
+                            are better: to compare them. "integer" and "grouped_gemm" are the two ways to multiply shift groups */
     qs_far_options far;
 } qs_device_options;
 

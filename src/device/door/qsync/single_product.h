@@ -29,7 +29,7 @@ typedef struct qs_single_product qs_single_product;
 
 /* kind: "fp32", "bf16"; "int8" (one step for the whole input); "int4", "int6" (four shift groups); "hadamard" (4 bits, one step for each
  * factor behind a transform of blocks of at most 16 channels), all by the kernel library. "own int8" and so on, integers only, are the same
- * by our own kernels, which have "own int8:shift4" (8 bits in four shift groups) too; "gathered int4" and the like have a product for each
+ * by our own kernels, which have "own int8:shift4" (8 bits in four shift groups) too; "grouped int4" and the like have a product for each
  * shift group, by the same tiles. "taken bf16" is the kernel that the device takes in a training step: it packs bf16 weights in each
  * product. QS_UNSUPPORTED where the device lacks it; all stages have run once when it returns. */
 QS_API qs_status qs_single_product_open(qs_device *device, const qs_single_product_shape *shape, const char *kind, qs_single_product **out);

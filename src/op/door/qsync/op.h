@@ -200,8 +200,8 @@ typedef struct qs_parameter_rule {
 } qs_parameter_rule;
 #define QS_MAX_PARAMETERS 4
 
-/* A number among the attributes that an operator declares as its own. In texts of cases the first one is called "value", the next ones
- * "value2" and so on. Of optimisers it is a hyperparameter: a field of the job's optimizer and an option of the program, too. */
+/* A number among the attributes that an operator declares as its own, under whose name it stands in texts of cases. Of optimisers it is a
+ * hyperparameter: a field of the job's optimizer and an option of the program, too. */
 #define QS_MOST_SETTINGS 4
 typedef struct qs_setting {
     const char *name;   /* "weight_decay"; NULL behind the last */

@@ -205,9 +205,9 @@ typedef struct qs_bench_part {
 } qs_bench_part;
 
 typedef struct qs_bench_figure {
-    double images_per_second, step_us; /* of the median step, filling the batch not counted */
-    double flops_per_step;             /* of the model's kernels, casts excluded */
-    int cases, tuned;                  /* different cases in the step; those whose kernel was found by measurement */
+    double samples_per_second, step_us; /* of the median step, filling the batch not counted */
+    double flops_per_step;              /* of the model's kernels, casts excluded */
+    int cases, tuned;                   /* different cases in the step; those whose kernel was found by measurement */
     /* What the products of the step take where each runs at the device's peak for its operands' format (qs_device_peak), all other work and
      * all memory for nothing. Products with the zeros of the padding count: kernels that leave them out may pass this roof. 0: a peak is
      * not known. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* record: the typed, versioned, signed files by which the rooms meet: cluster, job, profile, plan, run configuration.
  *
- * Every record is JSON in stable order with "schema": "qsync/<kind>/1". A reader refuses what does not match and names file, line and
+ * Every record is JSON in stable order with "schema": "qsync/<kind>/2". A reader refuses what does not match and names file, line and
  * column (syntax) or the field's path (content), value and rule; unknown fields are refused too, so that a misspelt option is never
  * ignored. Files hold names, never ordinals. Writers are atomic and refuse non-finite numbers (QS_NUMERIC, with the field's path).
  *
@@ -35,7 +35,7 @@ typedef struct qs_class {
     int count;       /* devices (ranks) of this class */
     int hosts;       /* patterns of host names it may run on; 0: any */
     char host[QS_MAX_HOSTS][QS_NAME];
-    int threads;
+    int threads; /* this and `isa`: of backends cpu, ref and far; 0 and "": the backend has none */
     char isa[32];
     double speed;                            /* part of the device's compute that is lent */
     int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
@@ -125,7 +125,7 @@ QS_API double *qs_job_setting(qs_job *job, const char *name);
 /* QS_USAGE unless the optimiser exists and its settings are in their ranges. */
 QS_API qs_status qs_job_check(const qs_job *job);
 QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
-/* A job as a record of its own ("qsync/job/1": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
+/* A job as a record of its own ("qsync/job/2": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
 QS_API qs_status qs_job_parse(const char *json, const char *source, qs_job *out);
 QS_API qs_status qs_job_text(const qs_job *job, char **json);
 
@@ -292,17 +292,19 @@ typedef struct qs_copy_cost {
 
 typedef struct qs_class_profile {
     char class_name[QS_NAME];
-    char cpu[96], isa[64], library[64], build[64], date[32];
-    int threads;
+    char backend[16], device[96]; /* device: its name, "AMD EPYC ..." */
+    char library[64], build[64], date[32];
     double speed;
+    char isa[64]; /* this, `threads` and `cache_bytes`: of backends cpu, ref and far */
+    int threads;
+    int64_t cache_bytes; /* 0: no such model */
     qs_conditions conditions;
     qs_quality quality;
     bool estimated;
     int64_t base_bytes;
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
     qs_copy_cost copies;
-    int64_t cache_bytes; /* 0: no such model */
-    double jitter;       /* 0: none, or not measured */
+    double jitter; /* 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;
@@ -373,9 +375,9 @@ typedef struct qs_profile {
     char graph[32]; /* signature */
     char model[QS_MODEL];
     int64_t batch;
-    int batches;                                /* 0: only `batch` */
-    qs_profile_batch *batch_row;                /* (batches) ascending, `batch` among them */
-    int channels, height, width, model_classes; /* model input profiled with */
+    int batches;                 /* 0: only `batch` */
+    qs_profile_batch *batch_row; /* (batches) ascending, `batch` among them */
+    qs_samples samples;          /* what the model takes and learns, as it was profiled */
     int classes;
     qs_class_profile *class_;
     int collectives;
@@ -475,15 +477,16 @@ typedef struct qs_class_plan {
 /* A prediction for a cluster with or without one class. Every rank keeps its local batch, so more ranks are a larger global batch. */
 typedef struct qs_class_pace {
     char class_name[QS_NAME];
-    double images_per_second; /* of all ranks together; 0: no plan fits */
+    double samples_per_second; /* of all ranks together; 0: no plan fits */
 } qs_class_pace;
 
 typedef struct qs_plan {
     char planner[QS_NAME];                    /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
     qs_job job;
-    bool without_job;         /* a plan written by hand that says nothing of the job, which is the trainer's then */
-    double images_per_second; /* predicted, of all ranks together; 0: not known */
+    bool without_job;          /* a plan written by hand that says nothing of the job, which is the trainer's then */
+    double samples_per_second; /* predicted, of all ranks together; 0: not known */
+    char unit[16];             /* what people call the samples, in the plural (qs_samples); "": not said */
     int withouts;
     qs_class_pace *without; /* what the others would reach without a class, each by its own plan */
     int left_outs;

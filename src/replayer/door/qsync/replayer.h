@@ -152,7 +152,8 @@ typedef struct qs_prediction_group {
 } qs_prediction_group;
 enum { QS_PREDICTION_NOTES = 6 };
 typedef struct qs_prediction {
-    double iteration_us, images_per_second; /* global batch / iteration */
+    double iteration_us, samples_per_second; /* global batch / iteration */
+    char unit[16];                           /* what people call the samples: the profile's */
     bool fits;
     int classes;
     qs_prediction_class *class_; /* (classes) times of its first rank; caller releases with qs_prediction_release */

@@ -172,7 +172,8 @@ typedef struct qs_train_options {
     int hash_every;                     /* compare hashes of the master weights over ranks every N steps, and always when an epoch ends */
     /* Progress for the terminal: called on rank 0 after each step; NULL: none. Epochs and steps count from 0; the loss is this rank's mean
      * since the last report (every 10 steps), for display only. */
-    void (*progress)(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double images_per_second);
+    void (*progress)(void *context, int epoch, int epochs, int64_t step, int64_t steps, double loss, double samples_per_second,
+                     const char *unit);
     void *progress_context;
     /* Rank 0, with progress_context; test figures are NaN without evaluation. */
     void (*epoch_done)(void *context, int epoch, double training_loss, double test_loss, double test_accuracy);
@@ -187,11 +188,12 @@ typedef struct qs_train_result {
     int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
     int64_t promotions_refused;
-    int64_t promotion_bytes;  /* by which the arena grew through promotions, on the rank where most */
-    double promotion_share;   /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
-    double seconds;           /* of training steps, without evaluation */
-    double median_step_us;    /* of the slowest rank per step, over full-size steps after warm-up */
-    double images_per_second; /* global batch / median step */
+    int64_t promotion_bytes;   /* by which the arena grew through promotions, on the rank where most */
+    double promotion_share;    /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
+    double seconds;            /* of training steps, without evaluation */
+    double median_step_us;     /* of the slowest rank per step, over full-size steps after warm-up */
+    double samples_per_second; /* global batch / median step */
+    char unit[16];             /* what people call the samples: the data set's */
     int ranks;
     int64_t *reserved_bytes;  /* (ranks) arena bytes reserved by each rank; caller frees */
     int64_t *predicted_bytes; /* (ranks) from the plan, -1 without; caller frees */

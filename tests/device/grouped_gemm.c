@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two ways to multiply codes in shift groups, `integer` (shifts inside one product) and `gathered` (a product for each group, shifted and
- * added), beside the scalar reference and what the device chooses by itself: the same bits at every instruction-set ceiling and for any
+/* Two ways to multiply codes in shift groups, `integer` (shifts inside one product) and `grouped_gemm` (a product for each group, shifted
+ * and added), beside the scalar reference and what the device chooses by itself: the same bits at every instruction-set ceiling and for any
  * threads. */
 // labels: short
 #include "device_support.h"
 
 /* The ways; NULL: the device's own choice. */
-static const char *const ways[] = {"gathered", "integer", NULL};
+static const char *const ways[] = {"grouped_gemm", "integer", NULL};
 enum { GATHERED, INTEGER, CHOSEN, WAYS };
 
 static qs_device *open_way(int way, int threads) {
@@ -117,7 +117,7 @@ static void run_on(qs_device *device, bound *from, int way, bound *out) {
     bound_copy(out, &from->one, from);
     kernel_make(&kernel, device, out);
     const bool asked = ways[way] && strstr(kernel.fact.kernel, ways[way]) && !kernel.fact.allocates;
-    if (ways[way] ? !asked : strstr(kernel.fact.kernel, "gathered") != NULL)
+    if (ways[way] ? !asked : strstr(kernel.fact.kernel, "grouped_gemm") != NULL)
         fail_msg("%s was asked for, %s came", ways[way] ? ways[way] : "nothing", kernel.fact.kernel);
     for (int turn = 0; turn < 2; turn++) {
         memset(result_of(out)->data, 0x55, tensor_bytes(result_of(out)));
@@ -301,7 +301,7 @@ TEST(zero_points) {
                 check_zero_point(&got[way], offset, values);
                 qs_device_close(device);
             }
-            expect_same(&got[GATHERED], &got[INTEGER], "gathered");
+            expect_same(&got[GATHERED], &got[INTEGER], "grouped_gemm");
             for (int way = 0; way < WAYS; way++)
                 bound_release(&got[way]);
             bound_release(&from);
@@ -321,13 +321,13 @@ TEST(asking) {
         qs_kernel_fact fact;
         assert_ok(qs_case_parse(elsewhere[i], &one));
         assert_ok(qs_device_fact(device, &one, &fact));
-        assert_null(strstr(fact.kernel, "gathered"));
+        assert_null(strstr(fact.kernel, "grouped_gemm"));
     }
     qs_device_close(device);
     qs_device_options options = {.backend = "cpu", .threads = 1, .isa = test_ceiling, .speed = 1, .family = "sorted"};
     assert_refused(qs_device_open(&options, &other), QS_USAGE, "'sorted'");
     options.backend = "ref";
-    options.family = "gathered";
+    options.family = "grouped_gemm";
     assert_int_equal(qs_device_open(&options, &other), QS_USAGE);
 }
 

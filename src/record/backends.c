@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What only the devices of one backend have: the object of a class that is named after its backend, in cluster.json ("how it is to be run")
+ * and in profile.json ("how it was run"). A backend is a row of backends.def and two tables here; their members are those of qs_class and
+ * qs_class_profile, which stay zero for classes of other backends. */
+#include "table.h"
+
+/* ---- Kernels on threads of a processor: cpu, ref, far ---------------------------------------------------------------------------- */
+
+static const qs__field processor_class_fields[] = {
+    {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = QS__MOST_THREADS, .standard = 1,
+     .text = "threads of each process"},
+    {"isa", QS__NAME, QS__OPTIONAL, QS__AT(qs_class, isa), .standard_text = "all",
+     .text = "the highest instruction set that kernels may use: `avx2`, `avx2_vnni`, `avx512_core`, ..."},
+};
+const qs__record qs__cpu_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
+const qs__record qs__ref_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
+const qs__record qs__far_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
+
+static const qs__field processor_profile_fields[] = {
+    {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},
+    {"isa", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, isa), .text = "instruction set, as in the cluster file"},
+    {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",
+     .text = "of the least-recently-used cache that explains best how kernel times differ from place to place"},
+};
+const qs__record qs__cpu_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
+const qs__record qs__ref_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
+const qs__record qs__far_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
