@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync bench: images per second of whole training steps, per model and recipe, beside the roof of their products, and which kernels they
+/* qsync bench: samples per second of whole training steps, per model and recipe, beside the roof of their products, and which kernels they
  * consist of; or which kernels are the fastest (bench_tune.c). */
 #include <math.h>
 

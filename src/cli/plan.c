@@ -188,7 +188,7 @@ static const verb_usage usage = {
     .purpose = "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
                "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
                "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
-               "local batch, so throughput is images per second, and a class less is a smaller global batch.\n"
+               "local batch, so throughput is samples per second, and a class less is a smaller global batch.\n"
                "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
     .examples = "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"

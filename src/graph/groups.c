@@ -66,7 +66,7 @@ static void node_list(lister *one, int n) {
         const qs_graph_tensor tensor = {.node = n, .parameter = i, .elements = qs_shape_count(&parameter->shape), .gradient = true};
         tensor_add(one, node->input[0], tensor);
     }
-    if (node->op && (node->op->alias || node->op->kind == QS_FIXED)) return;
+    if (node->op ? node->op->alias || node->op->kind == QS_FIXED : one->graph->samples.input[n].type == QS_INPUT_I32) return;
     const qs_shape shape = qs_graph_shape(one->graph, n, one->batch);
     tensor_add(one, n, (qs_graph_tensor){.node = n, .parameter = -1, .elements = qs_shape_count(&shape), .gradient = one->gradient[n]});
 }

@@ -36,7 +36,7 @@ void qs__setting_release(qs__setting *setting);
 qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out);
 /* Tells rank 0's caller how far things are; fraction of this setting's own work. */
 void qs__progress(const qs__setting *setting, double fraction, const char *what);
-/* Fills images and labels of an executor with the samples of (step, rank); `batch` samples a rank. */
+/* Fills inputs and target of an executor with the samples of (step, rank); `batch` samples a rank. */
 qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch);
 
 #endif

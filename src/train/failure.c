@@ -8,7 +8,7 @@
 
 /* ---- The first tensor that is not finite ---- */
 
-/* A part of the step runs once more, kernel by kernel. What one reads that none wrote (images, parameters) is looked at before, what it
+/* A part of the step runs once more, kernel by kernel. What one reads that none wrote (inputs, parameters) is looked at before, what it
  * writes behind. */
 static qs_status is_finite(const qs_executor *executor, const qs_step *step, int index, bool *out) {
     const qs_operand *operand = &step->case_.operand[index];

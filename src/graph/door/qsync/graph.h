@@ -157,15 +157,15 @@ QS_API void qs_blocks_release(qs_blocks *blocks);
 
 /* ---- Tensors and their groups ------------------------------------------------------------------------------------------------ */
 
-/* A tensor of one gradient computation (docs/method.md §7.1) and, where one is formed, its gradient, which has its shape. The images and
- * every operator's output are tensors, except what moves no data (flatten: its output is its input) and the loss; so are trained
- * parameters. A tensor counts once, however many operators read it. */
+/* A tensor of one gradient computation (docs/method.md §7.1) and, where one is formed, its gradient, which has its shape. Inputs, but
+ * for integers, and every operator's output are tensors, except what moves no data (flatten: its output is its input) and the loss; so
+ * are trained parameters. A tensor counts once, however many operators read it. */
 typedef struct qs_graph_tensor {
     int node;         /* whose output it is, or whose parameter */
     int parameter;    /* index in the graph; -1: an output */
     int group;        /* see qs_graph_groups */
     int64_t elements; /* at the batch; the gradient has as many again */
-    bool gradient;    /* one is formed: none of the images */
+    bool gradient;    /* one is formed: none of the inputs */
 } qs_graph_tensor;
 typedef struct qs_tensor_group {
     int leader; /* the multiplication that names it; -1: the last group, of what only the loss reads */

@@ -257,7 +257,7 @@ struct qs_op {
     qs_op_class kind;
     int inputs; /* activations in; 0 for auxiliary */
     /* Output shape (batch included) from input shapes; QS_USAGE with the figures on impossible ones. NULL: that of the first input.
-     * `outputs` = output channels or features of conv2d, linear and slice, else ignored. */
+     * `outputs` = output channels or features of conv2d, linear, slice and embedding, else ignored. */
     qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
     /* Parameters for an input shape; returns their number. NULL: none. `bias` says whether an optional bias is wanted. */
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
@@ -404,7 +404,7 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *                        operands of a pass have one format
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
- *   global_average_pool  dst [N,C,1,1]
+ *   global_average_pool  dst [N,C,1,1], or [N,C,1] of [N,C,L]
  *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)probability; kept ones are scaled by
  *                        1/(1 - probability); key and first from qs_op_random_rows
  *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first

@@ -90,7 +90,7 @@ QS_API qs_status qs_plan_predict(const qs_plan *plan, const qs_graph *graph, con
 
 /* ---- Which classes help (docs/method.md §1) ------------------------------------------------------------------------------------------ */
 
-/* Every rank keeps its local batch: a class more means a larger global batch, and throughput is images per second of all ranks together. A
+/* Every rank keeps its local batch: a class more means a larger global batch, and throughput is samples per second of all ranks together. A
  * class does not help when the others reach as much without it. */
 typedef struct qs_plan_question {
     const char *planner;

@@ -71,7 +71,7 @@ QS_API qs_status qs_executor_write(qs_executor *executor, int buffer, size_t off
 QS_API qs_status qs_executor_clear(qs_executor *executor, int buffer);
 /* Puts the start weights of a model into the masters, and its start values into the running statistics (qs_graph_initialize). */
 QS_API qs_status qs_executor_initialize(qs_executor *executor, const qs_graph *graph, uint64_t seed);
-/* Puts samples of a set into images and labels (qs_batch_fill), at most the schedule's batch; what they leave of it becomes zero. Before
+/* Puts samples of a set into inputs and target (qs_batch_fill), at most the schedule's batch; what they leave of it becomes zero. Before
  * every run: later steps may write where the inputs lie. */
 QS_API qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, const qs_dataset *dataset,
                                   const qs_augmentation *augmentation, const int64_t *indices, int64_t count);
