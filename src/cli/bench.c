@@ -141,7 +141,7 @@ static const option_row option_rows[] = {
     {OPTION(bench, steps, "steps", "N", "timed steps, or rounds of --tune"), .standard = "12", .minimum = 1},
     {OPTION(bench, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
     {OPTION(bench, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(bench, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
+    {OPTION(bench, backend, "backend", "NAME", "cpu, ref or far"), .standard = "cpu"},
     {OPTION(bench, kernels, "kernels", NULL, "also every kernel by name")},
     {OPTION(bench, breakdown, "breakdown", NULL, "also what each operator's passes take of a step")},
     {OPTION(bench, tune, "tune", NULL, "instead: which kernels are the fastest, for later runs"),

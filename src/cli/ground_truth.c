@@ -79,9 +79,7 @@ static qs_status device_open(comparison *one) {
         return QS_OK;
     }
     QS_TRY(class_find(one));
-    const qs_device_options options = {
-        .backend = one->class_->backend, .threads = one->class_->threads, .isa = one->class_->isa, .speed = 1};
-    QS_TRY(qs_device_open(&options, &one->device));
+    QS_TRY(class_device_open(one->class_, 1, &one->device));
     return tuned_take(one->device);
 }
 

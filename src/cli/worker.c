@@ -9,7 +9,7 @@
 
 static const option_row worker_rows[] = {
     {OPTION(worker_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
-    {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu or ref"), .standard = "cpu"},
+    {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu, ref or far"), .standard = "cpu"},
     {OPTION(worker_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
     {OPTION(worker_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},
 };
@@ -26,10 +26,22 @@ static qs_status ranks_check(const worker_options *options, const worker *one) {
                    options->cluster ? options->cluster : "a run without --cluster", wanted, have, wanted);
 }
 
+/* A device that has memory of its own has as much as the class says. */
+qs_status class_device_open(const qs_class *one, double speed, qs_device **out) {
+    const qs_device_options options = {.backend = one->backend,
+                                       .threads = one->threads,
+                                       .isa = one->isa,
+                                       .speed = speed,
+                                       .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
+                                               .bytes_per_second = one->far_bytes_per_second,
+                                               .latency_us = one->far_latency_us,
+                                               .memory_bytes = one->memory_capacity}};
+    return qs_device_open(&options, out);
+}
+
 static qs_status device_open(worker *one) {
     const qs_class *class_ = &one->cluster.class_[one->class_index];
-    const qs_device_options options = {.backend = class_->backend, .threads = class_->threads, .isa = class_->isa, .speed = class_->speed};
-    return qs_device_open(&options, &one->device);
+    return class_device_open(class_, class_->speed, &one->device);
 }
 
 static qs_status host_check(const qs_class *one) {

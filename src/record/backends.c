@@ -14,7 +14,20 @@ static const qs__field processor_class_fields[] = {
 };
 const qs__record qs__cpu_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
 const qs__record qs__ref_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
-const qs__record qs__far_class_record = {QS__FIELDS(processor_class_fields), .layout = QS__ONE_LINE};
+
+static const qs__field far_class_fields[] = {
+    {"runs", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, far_runs), .absent = "`cpu`, or `ref` in builds without it",
+     .text = "the backend that the device's own process runs"},
+    {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = QS__MOST_THREADS, .standard = 1,
+     .text = "threads of that process"},
+    {"isa", QS__NAME, QS__OPTIONAL, QS__AT(qs_class, isa), .standard_text = "all",
+     .text = "the highest instruction set that kernels may use, as for `cpu`"},
+    {"bytes_per_second", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class, far_bytes_per_second), .low = 1, .high = 1e15, .unit = "bytes/s",
+     .absent = "as fast as they go", .text = "of copies between host and device"},
+    {"latency_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class, far_latency_us), .high = 1e6, .unit = "µs", .absent = "0",
+     .text = "of each of them"},
+};
+const qs__record qs__far_class_record = {QS__FIELDS(far_class_fields), .layout = QS__ONE_LINE};
 
 static const qs__field processor_profile_fields[] = {
     {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},

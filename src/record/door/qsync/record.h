@@ -37,6 +37,8 @@ typedef struct qs_class {
     char host[QS_MAX_HOSTS][QS_NAME];
     int threads; /* this and `isa`: of backends cpu, ref and far; 0 and "": the backend has none */
     char isa[32];
+    char far_runs[16]; /* this and the next two: of backend far (qs_far_options) */
+    double far_bytes_per_second, far_latency_us;
     double speed;                            /* part of the device's compute that is lent */
     int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
     int formats;                             /* compute formats, in the file's order */
