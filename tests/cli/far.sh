@@ -42,7 +42,9 @@ cmp -s "$work/cluster/metrics.jsonl" "$work/here/metrics.jsonl" || fail "a far c
 one='{"schema": "qsync/cluster/2", "classes": {"a": {"role": "training", "backend": "far", "formats": ["fp32"], "memory": {"capacity": "64KiB"}}}, "links": []}'
 echo "$one" > "$work/small.json"
 # shellcheck disable=SC2086
-refuse 1 'the device far cannot reserve' profile --cluster "$work/small.json" $job --out "$work/none.json"
+"$QSYNC" profile --cluster "$work/small.json" $job --out "$work/none.json" > "$work/out" 2> "$work/err" && fail "a profile in 64 KiB"
+grep -q 'the device far cannot reserve [0-9]* bytes: 65536 of its 65536 bytes are free; take a smaller batch' "$work/err" || { cat "$work/err"; fail "what is asked and there"; }
+[ ! -e "$work/none.json" ] || fail "half a profile"
 echo "$one" | sed 's/"formats"/"far": {"latency_us": -1}, "formats"/' > "$work/bad.json"
 # shellcheck disable=SC2086
 refuse 1 'classes.a.far.latency_us' train --cluster "$work/bad.json" $job

@@ -50,6 +50,21 @@ TEST(defaults) {
     }
 }
 
+/* What only a far device has comes back; what is absent is left out. */
+TEST(far_fields) {
+    const char *object = "\"far\": {\"runs\": \"ref\", \"threads\": 2, \"isa\": \"all\", \"bytes_per_second\": 4e9, \"latency_us\": 25.5},";
+    char *text = cluster_of("far", object), *again;
+    qs_cluster cluster;
+    assert_ok(qs_cluster_parse(text, "far", &cluster));
+    assert_string_equal(cluster.class_[0].far_runs, "ref");
+    assert_true(cluster.class_[0].far_bytes_per_second == 4e9 && cluster.class_[0].far_latency_us == 25.5);
+    assert_ok(qs_cluster_text(&cluster, &again));
+    assert_non_null(strstr(again, "\"runs\": \"ref\"") && strstr(again, "\"latency_us\": 25.5") ? again : NULL);
+    qs_cluster_release(&cluster);
+    free(text);
+    free(again);
+}
+
 TEST(backend_without_fields) {
     char *text = cluster_of("cuda", ""), *again;
     qs_cluster cluster;
@@ -78,6 +93,8 @@ TEST(refusals) {
     refuse_cluster("cpu", "\"threads\": 1,", "unknown field \"threads\"");
     refuse_cluster("cpu", "\"cpu\": {\"threads\": 0},", "classes.a.cpu.threads: 0 is outside 1 .. 4096");
     refuse_cluster("cpu", "\"cpu\": {\"cores\": 1},", "classes.a.cpu: unknown field \"cores\"");
+    refuse_cluster("far", "\"far\": {\"latency_us\": -1},", "classes.a.far.latency_us");
+    refuse_cluster("far", "\"far\": {\"bytes_per_second\": 0.5},", "classes.a.far.bytes_per_second");
     refuse_cluster("cpu", "\"cpu\": 2,", "classes.a.cpu: must be an object, is an integer");
 }
 
@@ -119,4 +136,4 @@ TEST(older_schema) {
     refuse_profile("qsync/profile/2", "qsync/profile/3", "schema: must be \"qsync/profile/2\", is \"qsync/profile/3\"");
 }
 
-TEST_MAIN(own_object, defaults, backend_without_fields, refusals, profiles, older_schema)
+TEST_MAIN(own_object, defaults, far_fields, backend_without_fields, refusals, profiles, older_schema)
