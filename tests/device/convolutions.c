@@ -37,9 +37,9 @@ static const struct {
     const char *name;
     int pass, sizes;
     const size *size;
-} families[] = {{"direct", FORWARD, SIZES, sizes},          {"direct", INPUT_GRADIENT, SIZES, sizes},
-                {"taps", WEIGHT_GRADIENT, SIZES, sizes},    {"winograd", FORWARD, TILED, tiled},
-                {"winograd", INPUT_GRADIENT, TILED, tiled}, {"winograd", WEIGHT_GRADIENT, TILED, tiled}};
+} families[] = {
+    {"direct", FORWARD, SIZES, sizes},   {"direct", INPUT_GRADIENT, SIZES, sizes},   {"weight_gradient", WEIGHT_GRADIENT, SIZES, sizes},
+    {"winograd", FORWARD, TILED, tiled}, {"winograd", INPUT_GRADIENT, TILED, tiled}, {"winograd", WEIGHT_GRADIENT, TILED, tiled}};
 enum { FAMILIES = COUNT_OF(families) };
 
 /* Codes with a step for all, or with as many as there can be; shapes in four numbers. */
@@ -236,7 +236,7 @@ TEST(test_headroom) {
         int pixels;
         bool fits;
     } cases[] = {{133143, true}, {133145, false}};
-    qs_device *device = open_family("taps", 1);
+    qs_device *device = open_family("weight_gradient", 1);
     const tiles_there there = tiles_of(device);
     for (int c = 0; c < 2; c++)
         for (int sign = -1; sign <= 1; sign += 2) {
@@ -246,11 +246,11 @@ TEST(test_headroom) {
                 WEIGHT_GRADIENT, "int8", false, "fp32", 4, &from);
             memset(bound_tensor(&from, QS_SRC)->data, sign * 127, (size_t)(2 * cases[c].pixels));
             memset(bound_tensor(&from, QS_DIFF_DST)->data, 127, (size_t)(2 * cases[c].pixels));
-            const bool ours = run_by(device, "taps", &from, &got);
+            const bool ours = run_by(device, "weight_gradient", &from, &got);
             assert_int_equal(ours, there.codes && cases[c].fits);
             bound_copy(&expected, &from.one, &from);
             bound_run(&expected);
-            compare_written(&got, &expected, ours ? "taps" : "others", "the largest codes");
+            compare_written(&got, &expected, ours ? "weight_gradient" : "others", "the largest codes");
             bound_release(&got);
             bound_release(&from);
             bound_release(&expected);
