@@ -100,8 +100,9 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
 void qs__trainer_release(qs__trainer *trainer) {
     qs__setting *setting = &trainer->setting;
     qs__plans_release(&trainer->plans);
-    if (!setting->options->test) qs_dataset_release(&setting->test);
-    if (!setting->options->training) qs_dataset_release(&setting->training);
+    const qs_train_options *options = setting->options; /* NULL: refused before anything was set up */
+    if (options && !options->test) qs_dataset_release(&setting->test);
+    if (options && !options->training) qs_dataset_release(&setting->training);
     qs_graph_release(setting->opened);
     free(trainer->seconds);
     qs__rounding_release(&trainer->rounding);
