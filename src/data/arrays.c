@@ -51,7 +51,7 @@ static qs_status description_check(const qs_data_description *is) {
 static qs_status integers_check(const qs_data_description *is, const qs_input *input, int64_t count, const int32_t *value) {
     const int64_t values = sample_values(input);
     if (input->type != QS_INPUT_I32 || input->bound == 0) return QS_OK;
-    if (input->varies && (input->padding < 0 || input->padding >= input->bound))
+    if (input->padding < 0 || input->padding >= input->bound)
         return qs_fail(QS_USAGE, "data set %s: input %s is padded with %d, must be 0 to %lld", is->name, input->name, input->padding,
                        (long long)input->bound - 1);
     for (int64_t i = 0; i < count * values; i++)
@@ -77,13 +77,16 @@ static qs_status targets_check(const qs_data_description *is, int64_t count, con
     const qs_target *target = &is->samples.target;
     if (target->kind == QS_TARGET_REAL) return QS_OK;
     const int64_t values = qs_target_values(target), end = target->kind == QS_TARGET_SPAN ? target->extent : target->classes;
+    int64_t counted = 0;
     for (int64_t i = 0; i < count * values; i++) {
         if (target->kind == QS_TARGET_CLASS_PER_POSITION && value[i] == target->ignored) continue;
+        counted++;
         if (value[i] >= 0 && value[i] < end) continue;
         return qs_fail(QS_USAGE, "data set %s: target of sample %lld is %d, must be 0 to %lld", is->name, (long long)(i / values), value[i],
                        (long long)end - 1);
     }
-    return QS_OK;
+    if (counted > 0) return QS_OK;
+    return qs_fail(QS_USAGE, "data set %s: every label is the ignored value %d, so there is nothing to learn", is->name, target->ignored);
 }
 
 static qs_status array_copy(const void *from, size_t count, size_t bytes, void *out) {

@@ -45,7 +45,8 @@ qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, 
     QS_TRY(qs_comm_agree(comm, part_run(&one, sharding, qs_comm_rank(comm))));
     double all[] = {one.sums.loss, one.sums.correct, one.sums.samples};
     QS_TRY(qs_comm_sum(comm, all, 3));
-    *out = (qs_evaluation){.loss = all[0] / all[2], .accuracy = all[1] / all[2], .samples = (int64_t)all[2]};
+    const qs__sums sums = {all[0], all[1], all[2]};
+    *out = (qs_evaluation){.loss = qs__mean(all[0], &sums), .accuracy = qs__mean(all[1], &sums), .samples = (int64_t)all[2]};
     return QS_OK;
 }
 

@@ -152,6 +152,37 @@ TEST(contradictions_are_refused) {
     is = tagged;
     is.samples.input[0] = qs_input_image(4, 4, 3);
     refused(&is, length, tags, "deviation 0 of channel 0");
+    is = tagged;
+    is.samples.input[0].bound = 4005;
+    refused(&is, length, tags, "input token of sample 4 holds 4005, must be 0 to 4004");
+    is.samples.input[0].bound = padding;
+    refused(&is, length, tags, "padded with 99, must be 0 to 98");
+    for (int i = 0; i < count * positions; i++)
+        wrong[i / positions][i % positions] = ignored;
+    refused(&tagged, length, wrong, "every label is the ignored value -7");
+}
+
+/* A batch has the model's value where no class counts, whatever the set's is; those that count are counted within the samples' lengths. */
+TEST(ignored_labels) {
+    const int64_t indices[] = {4, 1};
+    int32_t token[2][positions], tag[2][positions];
+    float value[2][positions][features];
+    int64_t counted = 0;
+    qs_dataset set;
+    open_tagged(&set);
+    const qs_batch batch = {
+        .input = {token, value}, .extent = {{positions}, {positions, features}}, .target = tag, .positions = positions, .ignored = -1};
+    assert_ok(qs_batch_fill(&set, NULL, indices, 2, &batch));
+    for (int i = 0; i < 2; i++)
+        for (int p = 0; p < positions; p++) {
+            const int32_t label = tags[indices[i]][p];
+            const bool counts = p < length[indices[i]] && label != ignored;
+            assert_int_equal(tag[i][p], counts ? label : -1);
+            counted += counts;
+        }
+    assert_true(counted > 0 && counted < 2 * positions);
+    assert_int_equal(qs_dataset_counted(&set, indices, 2), counted);
+    qs_dataset_release(&set);
 }
 
 static void expect_mismatch(const qs_samples *model, const char *part) {
@@ -189,4 +220,4 @@ TEST(models_that_do_not_fit) {
 }
 
 TEST_MAIN_WITH(setup, NULL, shorter_samples_are_padded, arrays_are_copied, spans_and_real_numbers, contradictions_are_refused,
-               models_that_do_not_fit)
+               models_that_do_not_fit, ignored_labels)
