@@ -72,7 +72,7 @@ static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
 }
 
 static void figure_print(const bench *one, const char *recipe, const qs_bench_figure *figure) {
-    printf("%-20s %-12s %8.1f images/s %12s a step %8.1f GFLOP/s", one->model, recipe, figure->samples_per_second,
+    printf("%-20s %-12s %8.1f %s/s %12s a step %8.1f GFLOP/s", one->model, recipe, figure->samples_per_second, figure->unit,
            time_text(figure->step_us), figure->flops_per_step / figure->step_us / 1e3);
     if (figure->roof_us > 0) printf(" %9s of the roof", percent_text(figure->roof_us / figure->step_us));
     if (figure->tuned > 0) printf("   tuned kernels in %d of %d cases", figure->tuned, figure->cases);

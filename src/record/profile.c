@@ -186,7 +186,7 @@ static const qs__field class_fields[] = {
     {"iteration_overhead_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, iteration_overhead_us), .unit = "µs",
      .text = "the training loop's own work, per iteration"},
     {"data_us_per_sample", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, data_us_per_sample), .unit = "µs",
-     .text = "of making a batch, without its copies to the device"},
+     .text = "of making a batch of the profiled set, with decoding and scaling of image files, without copies to the device"},
     {"copies", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_profile, copies), .of = &copies_record,
      .known = offsetof(qs_class_profile, copies.known), .absent = "the host sees the device's memory",
      .text = "between the host and memory of the device that it does not see: samples, losses, and gradients that ranks add up"},

@@ -368,6 +368,7 @@ static qs_status figure_fill(bench *one, const qs_bench_question *question, qs_b
     peaks known = {.device = one->device};
     out->step_us = us;
     out->samples_per_second = (double)question->batch / us * 1e6;
+    memcpy(out->unit, one->graph->samples.unit, sizeof out->unit);
     work_sum(one->schedule, &known, out);
     for (int s = 0; question->dequantize && s < one->schedule->steps; s++)
         out->dequantize_us += one->passes.kernel[s] ? kernel_times_median(&one->passes.times, s) : 0;

@@ -206,6 +206,7 @@ typedef struct qs_bench_part {
 
 typedef struct qs_bench_figure {
     double samples_per_second, step_us; /* of the median step, filling the batch not counted */
+    char unit[16];                      /* what people call the model's samples: "images" */
     double flops_per_step;              /* of the model's kernels, casts excluded */
     int cases, tuned;                   /* different cases in the step; those whose kernel was found by measurement */
     /* What the products of the step take where each runs at the device's peak for its operands' format (qs_device_peak), all other work and
