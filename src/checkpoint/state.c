@@ -59,11 +59,12 @@ static bool is_known(const char *name, int parts, const qs_state_part *part) {
 }
 
 static qs_status head_check(const qs_tensor_set *set, const qs_graph *graph, words *out) {
-    if (strcmp(set->model, graph->name) != 0)
-        return qs_fail(QS_MISMATCH, "this is the state of model \"%s\", not of \"%s\"", set->model, graph->name);
-    QS_TRY(part_check(set, progress_name, SLOTS));
-    memcpy(out, qs_tensor_set_find(set, progress_name)->data, sizeof *out);
-    if (out->graph == graph_word(graph)) return QS_OK;
+    const bool same_name = strcmp(set->model, graph->name) == 0;
+    qs_status status = part_check(set, progress_name, SLOTS);
+    if (status != QS_OK && same_name) return status;
+    if (status == QS_OK) memcpy(out, qs_tensor_set_find(set, progress_name)->data, sizeof *out);
+    if (status == QS_OK && out->graph == graph_word(graph)) return QS_OK;
+    if (!same_name) return qs_fail(QS_MISMATCH, "this is the state of model \"%s\", not of \"%s\"", set->model, graph->name);
     return qs_fail(
         QS_MISMATCH,
         "this is the state of another \"%s\": for inputs or classes of another shape, or of an older qsync (start from weights.qsync)",

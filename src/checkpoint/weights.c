@@ -18,6 +18,7 @@ qs_status qs_weights_write(const char *path, const qs_graph *graph, const float 
     qs_tensor_set set = {.count = (size_t)graph->parameters};
     QS_TRY(qs_allocate(set.count, sizeof *set.tensors, &set.tensors));
     memcpy(set.model, graph->name, sizeof set.model);
+    qs_graph_signature(graph, set.graph);
     for (int i = 0; i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
         const float *data = (is_trained(parameter) ? trained : statistics) + parameter->offset;
@@ -52,9 +53,11 @@ static bool is_known(const qs_graph *graph, const char *name) {
 }
 
 static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph) {
-    if (strcmp(set->model, graph->name) != 0) {
-        return qs_fail(QS_MISMATCH, "these are weights of model \"%s\", not of \"%s\"", set->model, graph->name);
-    }
+    char signature[32];
+    const bool same_graph = strcmp(set->graph, qs_graph_signature(graph, signature)) == 0; /* whatever it is called */
+    if (!same_graph && strcmp(set->model, graph->name) != 0)
+        return qs_fail(QS_MISMATCH, "these are weights of model \"%s\", not of \"%s\" (signatures %s and %s)", set->model, graph->name,
+                       set->graph[0] ? set->graph : "not said", signature);
     for (int i = 0; i < graph->parameters; i++)
         QS_TRY(parameter_check(set, &graph->parameter[i]));
     for (size_t i = 0; i < set->count; i++) {
@@ -66,8 +69,11 @@ static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph) {
 
 qs_status qs_weights_read(const char *path, const qs_graph *graph, float *trained, float *statistics) {
     qs_tensor_set set = {0};
+    char signature[32];
     QS_TRY(qs_tensor_set_read(path, &set));
     qs_status status = qs_fail_within(set_check(&set, graph), "%s", path);
+    if (status == QS_OK && set.graph[0] && strcmp(set.graph, qs_graph_signature(graph, signature)) != 0)
+        qs_log(QS_LOG_WARNING, "%s: weights of graph %s go into %s of the same name and parameters", path, set.graph, signature);
     for (int i = 0; status == QS_OK && i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
         float *data = (is_trained(parameter) ? trained : statistics) + parameter->offset;

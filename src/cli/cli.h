@@ -32,6 +32,8 @@ void job_options_add(job_options *options, option_table *table, unsigned groups)
 qs_status job_options_finish(job_options *options);
 /* The model that a job trains, as its data set shapes it. */
 qs_status job_model_open(const qs_job *job, qs_graph **out);
+/* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
+qs_status job_model_beside(const char *file, char *model);
 const char *optimizer_names(void); /* "sgd or adam" */
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer

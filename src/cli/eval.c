@@ -6,7 +6,7 @@ typedef struct eval_work {
     job_options job;
     worker_options where;
     const char *weights;
-    char model[QS_MODEL]; /* of the weights */
+    char model[QS_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     int64_t test_limit;
     bool json;
 } eval_work;
@@ -45,7 +45,9 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     if (*done) return QS_OK;
     work->weights = argv[first];
     QS_TRY(qs_weights_model(work->weights, work->model));
-    work->job.model = work->model;
+    snprintf(work->source, sizeof work->source, "%s", work->model);
+    QS_TRY(job_model_beside(work->weights, work->source));
+    work->job.model = work->source;
     return job_options_finish(&work->job);
 }
 

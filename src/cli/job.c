@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -227,6 +228,16 @@ qs_status job_model_open(const qs_job *job, qs_graph **out) {
     return qs_model_open(job->model, &set.samples, out);
 }
 
+qs_status job_model_beside(const char *file, char *model) {
+    const char *slash = strrchr(file, '/');
+    char path[QS_MODEL];
+    const int folder = slash ? (int)(slash - file) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*sgraph.json", folder, file) >= (int)sizeof path)
+        return qs_fail(QS_USAGE, "%s: its folder's graph.json has a path longer than %d characters", file, QS_MODEL - 1);
+    if (access(path, R_OK) == 0) memcpy(model, path, sizeof path);
+    return QS_OK;
+}
+
 qs_status job_options_finish(job_options *o) {
     qs_graph *graph = NULL;
     QS_TRY(ranges_check(&o->job));
@@ -241,6 +252,7 @@ qs_status job_options_finish(job_options *o) {
     o->job.augmentation = !o->no_augmentation;
     /* Models take size and classes from the set; those of "folder:PATH" are found where the sets are. */
     if (o->data_folder && setenv("QSYNC_DATA", o->data_folder, 1) != 0) return qs_fail(QS_OUT_OF_MEMORY, "no memory for --data");
+    if (qs_model_is_file(o->job.model)) return QS_OK; /* of several ranks only the first needs the file */
     QS_TRY(job_model_open(&o->job, &graph));
     qs_graph_release(graph);
     return QS_OK;

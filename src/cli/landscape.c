@@ -10,7 +10,7 @@ typedef struct landscape_work {
     qs_landscape_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
-    char model[QS_MODEL]; /* of the weights */
+    char model[QS_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     bool json;
 } landscape_work;
 
@@ -94,12 +94,14 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
     if (*done) return QS_OK;
     work->options.weights = argv[first];
     QS_TRY(qs_weights_model(work->options.weights, work->model));
-    work->job.model = work->model;
+    snprintf(work->source, sizeof work->source, "%s", work->model);
+    QS_TRY(job_model_beside(work->options.weights, work->source));
+    work->job.model = work->source;
     QS_TRY(job_options_finish(&work->job));
     if (!work->plan_path) return QS_OK;
     QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);
-    memcpy(work->job.job.model, work->model, sizeof work->model);
+    memcpy(work->job.job.model, work->source, sizeof work->source);
     return QS_OK;
 }
 

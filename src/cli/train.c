@@ -197,10 +197,11 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     if (o->diverged_at > 0 && o->diverged_at <= 1)
         return qs_fail(QS_USAGE, "--diverged-at %g: how many times the first step's loss is too much, more than 1; 0: never",
                        o->diverged_at);
-    if (!work->plan_path) return QS_OK;
-    QS_TRY(qs_plan_read(work->plan_path, &work->plan));
-    job_from_plan(&work->plan, &table, &work->job.job);
-    return QS_OK;
+    if (work->plan_path) {
+        QS_TRY(qs_plan_read(work->plan_path, &work->plan));
+        job_from_plan(&work->plan, &table, &work->job.job);
+    }
+    return o->resume && !option_given(&table, "model") ? job_model_beside(o->resume, work->job.job.model) : QS_OK;
 }
 
 static qs_status trained(train_work *work, const worker *here) {

@@ -285,7 +285,7 @@ static qs_status collectives_estimate(const qs_cluster *cluster, const qs_job *j
 
 static void model_describe(const qs_graph *graph, const qs_job *job, qs_profile *out) {
     *out = (qs_profile){.batch = job->batch, .samples = graph->samples};
-    snprintf(out->model, sizeof out->model, "%s", graph->name);
+    snprintf(out->model, sizeof out->model, "%s", qs_model_is_file(job->model) ? job->model : graph->name); /* what opens it */
     qs_graph_signature(graph, out->graph);
 }
 

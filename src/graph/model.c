@@ -197,14 +197,24 @@ static qs_status file_open(const char *text, const qs_samples *samples, qs_graph
 }
 
 /* Where models come from: the first whose texts end so. */
-static const struct {
+typedef struct source {
     const char *ending;
+    bool file;
     qs_status (*open)(const char *text, const qs_samples *samples, qs_graph **out);
-} sources[] = {{".json", file_open}, {"", builtin_open}};
+} source;
+static const source sources[] = {{".json", true, file_open}, {"", false, builtin_open}};
+
+static const source *source_of(const char *text) {
+    const source *one = sources;
+    while (strlen(text) < strlen(one->ending) || strcmp(text + strlen(text) - strlen(one->ending), one->ending) != 0)
+        one++;
+    return one;
+}
+
+bool qs_model_is_file(const char *text) {
+    return source_of(text)->file;
+}
 
 qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out) {
-    for (size_t i = 0;; i++) {
-        const size_t length = strlen(text), ending = strlen(sources[i].ending);
-        if (length >= ending && strcmp(text + length - ending, sources[i].ending) == 0) return sources[i].open(text, samples, out);
-    }
+    return source_of(text)->open(text, samples, out);
 }

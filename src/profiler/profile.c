@@ -104,7 +104,8 @@ static void device_describe(const qs__setting *setting, qs_class_profile *out) {
 
 static void model_describe(const qs__setting *setting, qs_profile *out) {
     qs_graph_signature(setting->graph, out->graph);
-    snprintf(out->model, sizeof out->model, "%s", setting->graph->name);
+    snprintf(out->model, sizeof out->model, "%s",
+             qs_model_is_file(setting->job->model) ? setting->job->model : setting->graph->name); /* what opens it */
     out->batch = setting->job->batch;
     out->samples = setting->graph->samples;
 }
@@ -222,6 +223,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     qs_comm *comm = setting->comm;
     qs_status status = QS_OK;
     conditions_begin(&start);
+    if (!setting->options->graph) QS_GOTO(qs_model_share(setting->options->job, setting->options->training, comm, &setting->opened));
     QS_GOTO(qs_comm_agree(comm, cases_prepare(setting, &memory, &cases, &mixes)));
     model_describe(setting, mine);
     model_describe(setting, all);

@@ -90,17 +90,12 @@ static qs_status recipes_list(qs__setting *setting) {
 
 qs_status qs__setting_open(qs__setting *setting) {
     const qs_profile_options *options = setting->options;
-    qs_data_description set;
     setting->job = options->job;
     setting->rank = qs_comm_rank(setting->comm);
     setting->ranks = qs_comm_size(setting->comm);
     setting->part_share = 1 / (1 + options->batches * their_time);
     QS_TRY(options_check(setting));
     setting->class_ = &options->cluster->class_[qs_cluster_class_of(options->cluster, setting->rank)];
-    if (!options->graph && !options->training) QS_TRY(qs_dataset_describe(setting->job->dataset, NULL, &set));
-    if (!options->graph)
-        QS_TRY(qs_model_open(setting->job->model, options->training ? &options->training->description.samples : &set.samples,
-                             &setting->opened));
     setting->graph = options->graph ? options->graph : setting->opened;
     QS_TRY(recipes_list(setting));
     QS_TRY(qs_comm_open("self", &setting->self));

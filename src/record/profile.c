@@ -263,7 +263,7 @@ static const qs__record collective_record = {QS__FIELDS(collective_fields), .tit
 /* ---- The profile ------------------------------------------------------------------------------------------------------------------- */
 
 static const qs__field model_fields[] = {
-    {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_profile, model), .text = "with its options"},
+    {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_profile, model), .text = "name with its options, or path of a graph.json"},
 };
 static const qs__record model_record = {QS__FIELDS(model_fields), .layout = QS__ONE_LINE};
 

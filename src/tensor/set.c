@@ -62,7 +62,8 @@ static bool terminated(const char *text, size_t size) {
 }
 
 static qs_status set_check(const qs_tensor_set *set) {
-    if (!terminated(set->model, sizeof set->model)) return qs_fail(QS_USAGE, "tensor set: the model name has no end");
+    if (!terminated(set->model, sizeof set->model) || !terminated(set->graph, sizeof set->graph))
+        return qs_fail(QS_USAGE, "tensor set: the model name or the signature of its graph has no end");
     for (size_t i = 0; i < set->count; i++) {
         const qs_named_tensor *one = &set->tensors[i];
         if (!terminated(one->name, sizeof one->name) || one->name[0] == '\0' || strcmp(one->name, metadata_key) == 0)
@@ -80,6 +81,7 @@ static qs_status set_check(const qs_tensor_set *set) {
 /* Without hash, NULL when memory ran out; *bytes receives the size of the data. */
 static json_t *header_of(const qs_tensor_set *set, size_t *bytes) {
     json_t *header = json_pack("{s{ssss}}", metadata_key, "schema", schema, "model", set->model);
+    if (header && set->graph[0]) json_object_set_new(json_object_get(header, metadata_key), "graph", json_string(set->graph));
     *bytes = 0;
     for (size_t i = 0; header && i < set->count; i++) {
         const qs_tensor *tensor = &set->tensors[i].tensor;
@@ -176,13 +178,18 @@ static qs_status metadata_read(reader *from, qs_tensor_set *set) {
     json_t *metadata = json_object_get(from->header, metadata_key);
     const char *said = json_string_value(json_object_get(metadata, "schema"));
     const char *model = json_string_value(json_object_get(metadata, "model"));
+    const json_t *signature = json_object_get(metadata, "graph");
+    const char *graph = signature ? json_string_value(signature) : "";
     const char *hash = json_string_value(json_object_get(metadata, "hash"));
     char stated[32], actual[32];
     if (!said || strcmp(said, schema) != 0) return bad(from, PREFIX, "%s must hold \"schema\": \"%s\"", metadata_key, schema);
     if (!model || strlen(model) >= sizeof set->model)
         return bad(from, PREFIX, "%s must hold \"model\", a text of at most %zu bytes", metadata_key, sizeof set->model - 1);
+    if (!graph || strlen(graph) >= sizeof set->graph)
+        return bad(from, PREFIX, "\"graph\" in %s must be a text of at most %zu bytes", metadata_key, sizeof set->graph - 1);
     if (!hash || strlen(hash) >= sizeof stated) return bad(from, PREFIX, "%s must hold \"hash\"", metadata_key);
     strcpy(set->model, model);
+    strcpy(set->graph, graph);
     strcpy(stated, hash);
     json_object_del(metadata, "hash");
     QS_TRY(hash_of(from->header, from->data, from->data_bytes, actual));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What ranks compare: the bits of the master weights, running statistics, and whether all were started alike. */
+/* What ranks share and compare: the model, the bits of the master weights, running statistics, and whether all were started alike. */
 #include "train_internal.h"
 
 #include <stdlib.h>
@@ -39,6 +39,35 @@ qs_status qs__weights_agree(const qs__present *present, qs_comm *comm, int64_t s
     }
     return qs_comm_agree(comm, status);
 }
+
+/* ---- The model ---- */
+
+static qs_status model_open(const qs_job *job, const qs_dataset *own, qs_comm *comm, qs_graph **graph, char **text) {
+    qs_data_description set;
+    if (qs_comm_rank(comm) != 0) return QS_OK;
+    if (!own) QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+    QS_TRY(qs_model_open(job->model, own ? &own->description.samples : &set.samples, graph));
+    return qs_comm_size(comm) > 1 ? qs_graph_text(*graph, text) : QS_OK;
+}
+
+qs_status qs_model_share(const qs_job *job, const qs_dataset *own, qs_comm *comm, qs_graph **out) {
+    qs_graph *graph = NULL;
+    char *text = NULL;
+    qs_status status = qs_comm_agree(comm, model_open(job, own, comm, &graph, &text));
+    if (status == QS_OK && qs_comm_size(comm) > 1) {
+        status = qs_comm_broadcast_text(comm, &text, 0);
+        if (status == QS_OK && !graph) status = qs_graph_parse(text, "the model of rank 0", &graph);
+        status = qs_comm_agree(comm, status);
+    }
+    free(text);
+    if (status == QS_OK)
+        *out = graph;
+    else
+        qs_graph_release(graph);
+    return status;
+}
+
+/* ---- Whether all were started alike ---- */
 
 /* What the optimiser keeps, and how far the run is: a rank that goes on from another file has another hash. */
 static qs_status state_hash(const qs__present *present, const qs__counters *counters, const qs__rounding *rounding, uint64_t *hash) {

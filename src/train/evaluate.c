@@ -77,10 +77,7 @@ static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_
 
 static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
                                 int64_t memory_limit, qs_device *device, qs_comm *comm) {
-    qs_data_description set;
     const int ranks = qs_comm_size(comm);
-    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(job->model, &set.samples, &here->graph));
     QS_TRY(qs_job_samples(job, here->graph, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
     for (int i = 0; i < ranks; i++)
@@ -105,6 +102,7 @@ static void evaluator_release(evaluator *here) {
 qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
                       qs_device *device, qs_comm *comm, qs_evaluation *out) {
     evaluator here = {0};
+    QS_TRY(qs_model_share(job, NULL, comm, &here.graph));
     qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, memory_limit, device, comm));
     if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, NULL, out);
     evaluator_release(&here);

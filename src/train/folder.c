@@ -64,6 +64,16 @@ done:
     return status;
 }
 
+/* ---- graph.json --------------------------------------------------------------------------------------------------------------- */
+
+static qs_status graph_write(const qs__setting *setting) {
+    char *text = NULL;
+    QS_TRY(qs_graph_text(setting->graph, &text));
+    const qs_status status = text_write(setting, "graph.json", text);
+    free(text);
+    return status;
+}
+
 /* ---- plan.json ---------------------------------------------------------------------------------------------------------------- */
 
 /* What training without a plan does, as a plan. */
@@ -136,6 +146,7 @@ qs_status qs__folder_open(qs__setting *setting, const qs__plans *plans) {
     QS_TRY(qs_folder_make(folder));
     QS_TRY(earlier_remove(folder));
     QS_TRY(config_write(setting, plans));
+    QS_TRY(graph_write(setting));
     QS_TRY(plan_write(setting, plans->present.plan));
     QS_TRY(qs_path_join(folder, "metrics.jsonl", &path));
     setting->metrics = fopen(path, "we");

@@ -160,8 +160,8 @@ static qs_status settings_check(const qs_job *planned, const qs_job *job) {
 }
 
 /* Only what the schedule and its costs depend on: epochs, rate, seed and augmentation may differ from the planned ones. */
-static qs_status job_check(const qs_job *planned, const qs_job *job) {
-    if (planned->model[0]) QS_TRY(text_check("model", planned->model, job->model));
+static qs_status job_check(const qs_job *planned, const qs_job *job, bool same_model) {
+    if (planned->model[0] && !same_model) QS_TRY(text_check("model", planned->model, job->model));
     QS_TRY(number_check("batch", (double)planned->batch, (double)job->batch));
     QS_TRY(text_check("optimizer", planned->optimizer.name, job->optimizer.name));
     QS_TRY(settings_check(planned, job));
@@ -211,8 +211,10 @@ static qs_status class_check(const qs_plan *plan, const qs_class *one) {
 
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph) {
     char signature[32];
-    if (!plan->without_job) QS_TRY(job_check(&plan->job, job));
-    QS_TRY(signature_check("model", plan->graph, qs_graph_signature(graph, signature)));
+    /* The same graph by whatever name, or the same name, wherever it came from. */
+    const bool same_model = strcmp(plan->graph, qs_graph_signature(graph, signature)) == 0 || strcmp(plan->job.model, graph->name) == 0;
+    if (!plan->without_job) QS_TRY(job_check(&plan->job, job, same_model));
+    QS_TRY(signature_check("model", plan->graph, signature));
     QS_TRY(signature_check("cluster", plan->cluster, qs_cluster_signature(cluster, signature)));
     for (int i = 0; i < cluster->classes; i++)
         QS_TRY(class_check(plan, &cluster->class_[i]));

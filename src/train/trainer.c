@@ -12,16 +12,12 @@
 static qs_status model_choose(qs__setting *setting, qs__present *present, qs__rounding *rounding) {
     const qs_train_options *options = setting->options;
     const qs_job *job = setting->job;
-    qs_data_description set;
     const int wanted = qs_cluster_ranks(options->cluster);
     if (wanted != setting->ranks)
         return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
                        setting->ranks, wanted);
     QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
     QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
-    if (!options->graph && !options->training) QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    if (!options->graph)
-        QS_TRY(qs_model_open(job->model, options->training ? &options->training->description.samples : &set.samples, &setting->opened));
     setting->graph = options->graph ? options->graph : setting->opened;
     if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
     setting->class_ = qs__class_of(options->cluster, setting->rank);
@@ -90,6 +86,7 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
                                      .comm = comm,
                                      .rank = qs_comm_rank(comm),
                                      .ranks = qs_comm_size(comm)}};
+    if (!options->graph) QS_TRY(qs_model_share(options->job, options->training, comm, &out->setting.opened));
     QS_TRY(qs_comm_agree(comm, create_alone(out)));
     QS_TRY(qs__inputs_agree(&out->setting, &out->plans.present, &out->counters, &out->rounding));
     QS_TRY(qs_comm_agree(comm, qs__folder_open(&out->setting, &out->plans)));
@@ -99,6 +96,7 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
 
 void qs__trainer_release(qs__trainer *trainer) {
     qs__setting *setting = &trainer->setting;
+    if (!setting->options) return; /* it was never created */
     qs__plans_release(&trainer->plans);
     const qs_train_options *options = setting->options; /* NULL: refused before anything was set up */
     if (options && !options->test) qs_dataset_release(&setting->test);

@@ -148,11 +148,8 @@ static qs_status parts_measure(const qs_profile_options *options, qs_device *dev
 }
 
 qs_status qs_profile_hessian(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *profile) {
-    qs_data_description set;
     qs_graph *graph = NULL;
-    qs_status described = qs_dataset_describe(options->job->dataset, NULL, &set);
-    if (described == QS_OK) described = qs_model_open(options->job->model, &set.samples, &graph);
-    QS_TRY(qs_comm_agree(comm, described));
+    QS_TRY(qs_model_share(options->job, NULL, comm, &graph));
     const qs_status status = parts_measure(options, device, comm, graph, profile);
     qs_graph_release(graph);
     return status;

@@ -2,7 +2,8 @@
 /* checkpoint: a model's parameters, and whole training runs, to and from files of named tensors (tensor.h).
  *
  * Weights files hold every trained parameter and the running statistics under their names, fp32, logical O,I,H,W shapes with data in memory
- * order (channels last). Reading checks model name, every name and shape before anything is touched. */
+ * order (channels last), and name the graph they are of. Reading checks that it is this graph, by its signature, or one of the same name
+ * for images of another size, then every name and shape, before anything is touched. */
 #ifndef QSYNC_CHECKPOINT_H
 #define QSYNC_CHECKPOINT_H
 

@@ -197,6 +197,8 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
  * A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own standard ones.
  * Release with qs_graph_release. */
 QS_API qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out);
+/* Whether a text is a path. */
+QS_API bool qs_model_is_file(const char *text);
 
 typedef struct qs_model_input {
     int channels, height, width, classes;

@@ -40,9 +40,9 @@ QS_API size_t qs_tensor_bytes(const qs_shape *shape, const qs_format *format);
 
 /* ---- Named tensor sets: saved weights ------------------------------------------------------------------------------------- */
 /* One file in the safetensors layout: 8-byte little-endian header length, JSON header (per tensor dtype, shape, data_offsets), raw
- * little-endian data without gaps. "__metadata__" holds schema, model name and an xxHash-64 over the header (without the hash entry, as
- * compact JSON) and the data. Shapes are the logical ones, data are channels-last. Written atomically; a damaged file is refused with
- * file, offset and rule. Formats with a safetensors dtype: fp32, bf16, fp16, int8. */
+ * little-endian data without gaps. "__metadata__" holds schema, model name, signature of the graph and an xxHash-64 over the header
+ * (without the hash entry, as compact JSON) and the data. Shapes are the logical ones, data are channels-last. Written atomically; a
+ * damaged file is refused with file, offset and rule. Formats with a safetensors dtype: fp32, bf16, fp16, int8. */
 typedef struct qs_named_tensor {
     char name[96];
     qs_tensor tensor;
@@ -51,7 +51,8 @@ typedef struct qs_tensor_set {
     size_t count;
     qs_named_tensor *tensors;
     char *memory;   /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
-    char model[64]; /* metadata: model name with its options */
+    char model[64]; /* metadata: model name with its options, and signature of its graph ("": not said) */
+    char graph[32];
 } qs_tensor_set;
 /* QS_USAGE on empty, overlong or repeated names; QS_UNSUPPORTED on a format without a dtype. */
 QS_API qs_status qs_tensor_set_write(const char *path, const qs_tensor_set *set);
