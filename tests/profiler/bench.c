@@ -85,8 +85,8 @@ static void wrong_questions_are_refused(void **state) {
     qs_device *device = device_open();
     qs_bench_figure one;
     (void)state;
-    static const qs_samples small = {
-        .inputs = 1, .input = {{.name = "image", .rank = 3, .extent = {16, 16, 3}}}, .target = {.classes = 10, .extent = 1}};
+    static const qs_samples same = {
+        .inputs = 1, .input = {{.name = "image", .rank = 3, .extent = {32, 32, 3}}}, .target = {.classes = 1, .extent = 1}};
     static const struct {
         qs_bench_question question;
         const char *why;
@@ -94,7 +94,7 @@ static void wrong_questions_are_refused(void **state) {
                  {{.model = "perceptron", .recipe = "fp32", .batch = 4, .steps = 3}, "perceptron"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 0, .steps = 3}, "batch 0"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 4, .steps = 0}, "steps 0"},
-                 {{.model = "resnet18", .samples = &small, .recipe = "fp32", .batch = 4, .steps = 3}, "16"}};
+                 {{.model = "resnet20", .samples = &same, .recipe = "fp32", .batch = 4, .steps = 3}, "1 classes"}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_refused(qs_bench_step(&wrong[i].question, device, &one), QS_USAGE, wrong[i].why);
     qs_device_close(device);
