@@ -31,9 +31,10 @@ static inline void bench_open(bench *b, const char *cluster, const char *backend
     memset(b, 0, sizeof *b);
     assert_ok(qs_comm_open(cluster ? NULL : "self", &b->comm));
     assert_ok(cluster ? qs_cluster_parse(cluster, "test", &b->cluster) : qs_cluster_single(backend, 1, &b->cluster));
-    const qs_class *one = &b->cluster.class_[qs_cluster_class_of(&b->cluster, qs_comm_rank(b->comm))];
+    qs_class *one = &b->cluster.class_[qs_cluster_class_of(&b->cluster, qs_comm_rank(b->comm))];
     const qs_device_options options = device_options(one->backend, "all", 1, one->speed);
     assert_ok(qs_device_open(&options, &b->device));
+    if (strcmp(one->backend, options.backend) != 0) snprintf(one->backend, sizeof one->backend, "%s", options.backend);
     job_fill(&b->job, model, batch);
     b->job.augmentation = true;
     qs_profile_options_default(&b->options);
