@@ -96,11 +96,11 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
 
 void qs__trainer_release(qs__trainer *trainer) {
     qs__setting *setting = &trainer->setting;
-    if (!setting->options) return; /* it was never created */
+    const qs_train_options *options = setting->options;
+    if (!options) return; /* it was refused before anything was set up */
     qs__plans_release(&trainer->plans);
-    const qs_train_options *options = setting->options; /* NULL: refused before anything was set up */
-    if (options && !options->test) qs_dataset_release(&setting->test);
-    if (options && !options->training) qs_dataset_release(&setting->training);
+    if (!options->test) qs_dataset_release(&setting->test);
+    if (!options->training) qs_dataset_release(&setting->training);
     qs_graph_release(setting->opened);
     free(trainer->seconds);
     qs__rounding_release(&trainer->rounding);
