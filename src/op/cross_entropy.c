@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the losses over classes share: where the logits of a row lie, and the reference kernels. A row is one choice among classes, with a
+/* What the losses over classes share: where the logits of a row lie, the passes and their reference kernels. A row is one choice among classes, with a
  * label of its own. Samples from run->samples on (a padded evaluation batch) count for nothing, and neither do rows without a label where
  * those are allowed. */
 #include "internal.h"
@@ -10,14 +10,19 @@
 
 qs_logits qs_case_logits(const qs_case *one) {
     const qs_shape *src = qs__shape(one, QS_SRC);
-    const int64_t positions = src->axes == 3 ? src->dim[2] : 1;
-    if (one->op == &qs__op_span_cross_entropy)
-        return (qs_logits){
-            .samples = src->dim[0], .rows = 2, .classes = positions, .next_row = 1, .next_class = 2, .weight = 0.5, .all = true};
+    const int64_t channels = src->dim[1], positions = src->axes == 3 ? src->dim[2] : 1;
+    if (one->op->class_axis == 2)
+        return (qs_logits){.samples = src->dim[0],
+                           .rows = channels,
+                           .classes = positions,
+                           .next_row = 1,
+                           .next_class = channels,
+                           .weight = 1 / (double)channels,
+                           .all = true};
     return (qs_logits){.samples = src->dim[0],
                        .rows = positions,
-                       .classes = src->dim[1],
-                       .next_row = src->dim[1],
+                       .classes = channels,
+                       .next_row = channels,
                        .next_class = 1,
                        .weight = 1,
                        .ignores = src->axes == 3};
@@ -58,7 +63,7 @@ static qs_status read_rows(const qs_case *one, const qs_tensor *operands, const 
     return qs__read(qs__operand(one, operands, QS_SRC), src);
 }
 
-qs_status qs__cross_entropy_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     const qs_logits logits = qs_case_logits(one);
     float *src = NULL, *loss = qs__fp32(one, operands, QS_LOSS);
     int32_t *labels = NULL;
@@ -87,7 +92,7 @@ done:
     return status;
 }
 
-qs_status qs__cross_entropy_backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     const qs_logits logits = qs_case_logits(one);
     const double factor = logits.weight * run->loss_scale / (double)run->global_samples;
     float *values = NULL;
@@ -112,6 +117,42 @@ done:
     return status;
 }
 
-double qs__cross_entropy_flops(const qs_case *one) {
+static double flops(const qs_case *one) {
     return 4 * (double)qs_shape_count(qs__shape(one, QS_SRC)); /* maximum, difference, exponential, sum */
 }
+
+/* One for each row: src without the axis on which classes lie. */
+static qs_status labels_check(const qs_case *one) {
+    qs_shape labels = *qs__shape(one, QS_SRC);
+    labels.axes--;
+    for (int axis = one->op->class_axis; axis < labels.axes; axis++)
+        labels.dim[axis] = labels.dim[axis + 1];
+    return qs__need_shape(one, QS_LABELS, labels);
+}
+
+static qs_status forward_check(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_LOSS));
+    return labels_check(one);
+}
+
+static qs_status backward_check(const qs_case *one) {
+    qs_shape loss;
+    QS_TRY(one->op->infer(&one->attributes, qs__shape(one, QS_SRC), 0, &loss));
+    QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_SRC));
+    return labels_check(one);
+}
+
+const qs_pass qs__cross_entropy_passes[QS__CROSS_ENTROPY_PASSES] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
+                 {.role = QS_LOSS, .source = QS_TO_LOSS}),
+     .reference = forward,
+     .flops = flops,
+     .check = forward_check},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
+                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
+     .reference = backward,
+     .flops = flops,
+     .check = backward_check},
+};

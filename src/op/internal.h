@@ -78,10 +78,8 @@ qs_status qs__pool_check_backward(const qs_case *one);
 
 /* ---- Losses over classes (cross_entropy.c) ---- */
 
-qs_status qs__cross_entropy_forward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-qs_status qs__cross_entropy_backward(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-double qs__cross_entropy_flops(const qs_case *one);
-extern const qs_op qs__op_span_cross_entropy;
+enum { QS__CROSS_ENTROPY_PASSES = 2 };
+extern const qs_pass qs__cross_entropy_passes[QS__CROSS_ENTROPY_PASSES];
 
 /* ---- relu, alone or behind a normalisation (relu.c) ---- */
 

@@ -12,37 +12,6 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     return QS_OK;
 }
 
-static qs_shape labels_of(const qs_case *one) {
-    const qs_shape *src = qs__shape(one, QS_SRC);
-    return src->axes == 3 ? qs_shape_of(2, src->dim[0], src->dim[2]) : qs_shape_of(1, src->dim[0]);
-}
-
-static qs_status check_forward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_LOSS));
-    return qs__need_shape(one, QS_LABELS, labels_of(one));
-}
-
-static qs_status check_backward(const qs_case *one) {
-    QS_TRY(qs__need_axes(one, QS_SRC, 2, 3));
-    QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_SRC));
-    return qs__need_shape(one, QS_LABELS, labels_of(one));
-}
-
-static const qs_pass passes[] = {
-    {.name = "forward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
-                 {.role = QS_LOSS, .source = QS_TO_LOSS}),
-     .reference = qs__cross_entropy_forward,
-     .flops = qs__cross_entropy_flops,
-     .check = check_forward},
-    {.name = "backward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
-                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
-     .reference = qs__cross_entropy_backward,
-     .flops = qs__cross_entropy_flops,
-     .check = check_backward},
-};
-
 #define EVERY(F, S, L)                                                         \
     "softmax_cross_entropy/forward src=" F S " labels=fp32" L " loss=fp32[2]", \
         "softmax_cross_entropy/backward src=" F S " labels=fp32" L " diff_src=" F S
@@ -55,5 +24,11 @@ static const char *const cases[] = {EVERY("fp32", "[8,10]", "[8]"),
                                     EVERY("bf16", "[2,5,4]", "[2,4]"),
                                     NULL};
 
-const qs_op qs__op_softmax_cross_entropy = {
-    .name = "softmax_cross_entropy", .kind = QS_FIXED, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_softmax_cross_entropy = {.name = "softmax_cross_entropy",
+                                            .kind = QS_FIXED,
+                                            .inputs = 1,
+                                            .infer = infer,
+                                            .class_axis = 1,
+                                            .passes = QS__CROSS_ENTROPY_PASSES,
+                                            .pass = qs__cross_entropy_passes,
+                                            .cases = cases};

@@ -13,33 +13,6 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     return QS_OK;
 }
 
-static qs_status check_forward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_LOSS));
-    return qs__need_shape(one, QS_LABELS, qs_shape_of(2, qs__shape(one, QS_SRC)->dim[0], (int64_t)2));
-}
-
-static qs_status check_backward(const qs_case *one) {
-    qs_shape loss;
-    QS_TRY(infer(&one->attributes, qs__shape(one, QS_SRC), 0, &loss));
-    QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_SRC));
-    return qs__need_shape(one, QS_LABELS, qs_shape_of(2, qs__shape(one, QS_SRC)->dim[0], (int64_t)2));
-}
-
-static const qs_pass passes[] = {
-    {.name = "forward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
-                 {.role = QS_LOSS, .source = QS_TO_LOSS}),
-     .reference = qs__cross_entropy_forward,
-     .flops = qs__cross_entropy_flops,
-     .check = check_forward},
-    {.name = "backward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_LABELS, .source = QS_FROM_TARGET},
-                 {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
-     .reference = qs__cross_entropy_backward,
-     .flops = qs__cross_entropy_flops,
-     .check = check_backward},
-};
-
 #define EVERY(F, S, L)                                                      \
     "span_cross_entropy/forward src=" F S " labels=fp32" L " loss=fp32[2]", \
         "span_cross_entropy/backward src=" F S " labels=fp32" L " diff_src=" F S
@@ -47,5 +20,11 @@ static const qs_pass passes[] = {
 static const char *const cases[] = {EVERY("fp32", "[4,2,9]", "[4,2]"), EVERY("fp32", "[1,2,2]", "[1,2]"),
                                     EVERY("bf16", "[3,2,17]", "[3,2]"), NULL};
 
-const qs_op qs__op_span_cross_entropy = {
-    .name = "span_cross_entropy", .kind = QS_FIXED, .inputs = 1, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_span_cross_entropy = {.name = "span_cross_entropy",
+                                         .kind = QS_FIXED,
+                                         .inputs = 1,
+                                         .infer = infer,
+                                         .class_axis = 2,
+                                         .passes = QS__CROSS_ENTROPY_PASSES,
+                                         .pass = qs__cross_entropy_passes,
+                                         .cases = cases};

@@ -271,6 +271,7 @@ struct qs_op {
     bool converts;                 /* stores the values of src in another format: cast, quantize */
     bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
     bool updates;                  /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
+    int class_axis;                /* losses over classes: the axis of src that they lie on; 0: it is none */
     const qs_norm *norm;           /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
