@@ -13,6 +13,8 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     }
     QS_TRY(qs_fail_within(qs__window(src->dim[2], with->kernel[0], with->stride[0], with->padding[0], "height", &height), "conv2d"));
     QS_TRY(qs_fail_within(qs__window(src->dim[3], with->kernel[1], with->stride[1], with->padding[1], "width", &width), "conv2d"));
+    const qs_shape weights = qs_shape_of(4, outputs, src->dim[1] / groups, with->kernel[0], with->kernel[1]);
+    QS_TRY(qs_shape_check(&weights, "conv2d weights"));
     qs_shape result = qs_shape_of(4, src->dim[0], outputs, height, width);
     QS_TRY(qs_shape_check(&result, "conv2d output"));
     *dst = result;

@@ -102,6 +102,8 @@ TEST(test_refused_nodes_leave_the_graph) {
     qs_graph before = *graph;
     refused(qs_graph_add(graph, "big", "conv2d", &large, 1, &conv, 4, false, &node), "node \"big\"");
     refused(qs_graph_add(graph, "big", "conv2d", &large, 1, &conv, 4, false, &node), "kernel of 9");
+    const qs_attributes vast = {.kernel = {1 << 20, 1 << 20}, .padding = {1 << 19, 1 << 19}};
+    refused(qs_graph_add(graph, "vast", "conv2d", &vast, 1, &conv, 4, false, &node), "conv2d weights");
     refused(qs_graph_add(graph, "g", "conv2d", &grouped, 1, (int[]){0}, 4, false, &node), "2 groups must divide 3");
     refused(qs_graph_add(graph, "none", "conv2d", &conv3, 1, &conv, 0, false, &node), "0 output channels");
     refused(qs_graph_add(graph, "many", "conv2d", &conv3, 1, &conv, INT64_C(1) << 40, false, &node), "node \"many\"");
