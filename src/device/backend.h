@@ -17,6 +17,7 @@ typedef struct qs__stage {
     qs_status (*fill)(void *state, int queue, void *memory, size_t offset, int value, size_t bytes);
     qs_status (*touch)(void *state, int queue, void *memory, size_t offset, size_t bytes, bool change);
     qs_status (*wait)(void *state, int queue);
+    void (*drain)(void *state, int queue); /* leaves the message at hand as it is, as releases do */
     qs_status (*event_create)(void *state, void **event);
     void (*event_release)(void *event);
     qs_status (*record)(void *event, int queue);

@@ -80,6 +80,11 @@ qs_status qs_queue_wait(qs_queue *queue) {
     return stage ? stage->wait(queue->device->state, queue->kind) : QS_OK;
 }
 
+void qs_queue_drain(qs_queue *queue) {
+    const qs__stage *stage = stage_of(queue->device);
+    if (stage) stage->drain(queue->device->state, queue->kind);
+}
+
 static qs_status range_check(const qs_queue *queue, qs_location place, size_t bytes) {
     if (!place.memory || place.memory->device != queue->device)
         return qs_fail(QS_USAGE, "%zu bytes of %s: a queue reaches the memory of its own device", bytes,

@@ -148,6 +148,9 @@ void qs_executor_release(qs_executor *executor) {
         qs_event_release(executor->reduction[b].arrived);
         qs_event_release(executor->reduction[b].back);
     }
+    /* A run that failed may have left copies on their way to the staging. */
+    qs_queue_drain(executor->kernels);
+    qs_queue_drain(executor->copies);
     qs_arena_release(&executor->staging);
     free(executor->kernel);
     free(executor->mark);
@@ -306,7 +309,11 @@ qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out) 
     if (buffer < 0) return QS_OK;
     const size_t bytes = executor->schedule->buffer[buffer].bytes;
     QS_TRY(qs_allocate(bytes, 1, copy));
-    return qs_executor_read(executor, buffer, 0, bytes, *copy);
+    const qs_status status = qs_executor_read(executor, buffer, 0, bytes, *copy);
+    if (status == QS_OK) return QS_OK;
+    free(*copy);
+    *copy = NULL;
+    return status;
 }
 
 qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out) {
@@ -521,7 +528,7 @@ qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run
 }
 
 qs_status qs__executor_complete(qs_executor *executor) {
-    for (int i = executor->polled; i < executor->starts; i++)
+    for (int i = 0; i < executor->starts; i++) /* those that are summed, too: the queue of kernels has to follow their way back */
         QS_TRY(reduce_wait(executor, executor->started[i]));
     return QS_OK;
 }

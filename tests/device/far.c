@@ -150,25 +150,31 @@ TEST(bits_are_those_of_the_backend) {
     qs_device_close(device);
 }
 
+/* A kernel with a label out of range, and where its operands lie. */
+static qs_kernel *failing_kernel(qs_device *device, qs_memory *memory) {
+    const int32_t labels[4] = {1, 77, 3, 4};
+    qs_location operand[QS_MAX_OPERANDS] = {0};
+    qs_kernel *kernel = NULL;
+    qs_case one;
+    assert_ok(qs_case_parse("softmax_cross_entropy/forward src=fp32[4,10] labels=fp32[4] loss=fp32[2]", &one));
+    for (int i = 0; i < one.operands; i++)
+        if (one.operand[i].format) operand[i] = qs_location_of(memory, (size_t)i * 512);
+    assert_ok(
+        qs_memory_write(qs_device_queue(device, QS_QUEUE_KERNELS), operand[qs_case_position(&one, QS_LABELS)], labels, sizeof labels));
+    assert_ok(qs_device_prepare(device, &one, NULL, operand, (qs_location){0}, &kernel));
+    return kernel;
+}
+
 /* Labels out of range make a kernel fail. The call that queues it succeeds; the wait says it, with the case; what is behind is left out;
  * then the queue goes on. */
 TEST(failures_come_back_at_a_wait) {
-    const char *loss = "softmax_cross_entropy/forward src=fp32[4,10] labels=fp32[4] loss=fp32[2]";
     qs_device *device = far_opened((qs_far_options){.runs = "ref"});
     qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
     qs_event *event = NULL;
     qs_memory *memory = NULL;
-    qs_location operand[QS_MAX_OPERANDS] = {0};
-    qs_kernel *kernel = NULL;
-    qs_case one;
-    const int32_t labels[4] = {1, 77, 3, 4};
     uint8_t byte = 9;
-    assert_ok(qs_case_parse(loss, &one));
     assert_ok(qs_memory_reserve(device, 4096, &memory));
-    for (int i = 0; i < one.operands; i++)
-        if (one.operand[i].format) operand[i] = qs_location_of(memory, (size_t)i * 512);
-    assert_ok(qs_memory_write(queue, operand[qs_case_position(&one, QS_LABELS)], labels, sizeof labels));
-    assert_ok(qs_device_prepare(device, &one, NULL, operand, (qs_location){0}, &kernel));
+    qs_kernel *kernel = failing_kernel(device, memory);
     const qs_run run = {.samples = 4, .global_samples = 4, .loss_scale = 1};
     assert_ok(qs_event_create(device, &event));
     assert_ok(qs_kernel_run(kernel, &run));
@@ -179,6 +185,68 @@ TEST(failures_come_back_at_a_wait) {
     assert_ok(qs_queue_wait(queue));
     assert_ok(qs_memory_read(queue, qs_location_of(memory, 4000), &byte, 1));
     assert_ok(qs_queue_wait(queue));
+    assert_int_equal(byte, 0);
+    qs_event_release(event);
+    qs_kernel_release(kernel);
+    qs_memory_release(memory);
+    qs_device_close(device);
+}
+
+/* Copies that are queued, one of them not begun, are done before their memory goes or shrinks: all data come, and what follows is
+ * understood. */
+TEST(memory_goes_behind_its_copies) {
+    enum { BYTES = 4 << 20 };
+    qs_device *device = far_opened((qs_far_options){.runs = "ref", .latency_us = 5e4});
+    qs_queue *kernels = qs_device_queue(device, QS_QUEUE_KERNELS), *copies = qs_device_queue(device, QS_QUEUE_COPIES);
+    char *data[2] = {calloc(1, BYTES), calloc(1, BYTES)};
+    for (int shrinks = 0; shrinks < 2; shrinks++) {
+        qs_memory *memory = NULL;
+        assert_ok(qs_memory_reserve(device, BYTES, &memory));
+        assert_ok(qs_memory_fill(kernels, qs_location_of(memory, 0), 7 + shrinks, BYTES));
+        assert_ok(qs_queue_wait(kernels));
+        for (int i = 0; i < 2; i++)
+            assert_ok(qs_memory_read(copies, qs_location_of(memory, 0), data[i], BYTES));
+        if (shrinks) assert_ok(qs_memory_resize(memory, 0));
+        qs_memory_release(memory);
+        assert_ok(qs_queue_wait(copies));
+        for (int i = 0; i < 2; i++)
+            assert_true(data[i][0] == 7 + shrinks && data[i][BYTES - 1] == 7 + shrinks);
+    }
+    free(data[0]);
+    free(data[1]);
+    qs_device_close(device);
+}
+
+/* What a queue follows did not come about: what is behind it there is not done either, and its wait says why. Draining forgets that, lets no
+ * copy arrive later, and leaves the message of an earlier failure. */
+TEST(a_failure_goes_on_to_who_follows) {
+    qs_device *device = far_opened((qs_far_options){.runs = "ref"});
+    qs_queue *kernels = qs_device_queue(device, QS_QUEUE_KERNELS), *copies = qs_device_queue(device, QS_QUEUE_COPIES);
+    const qs_run run = {.samples = 4, .global_samples = 4, .loss_scale = 1};
+    qs_memory *memory = NULL, *none = NULL;
+    qs_event *event = NULL;
+    uint8_t byte = 9;
+    assert_ok(qs_memory_reserve(device, 4096, &memory));
+    qs_kernel *kernel = failing_kernel(device, memory);
+    assert_ok(qs_event_create(device, &event));
+    for (int drained = 0; drained < 2; drained++) {
+        assert_ok(qs_kernel_run(kernel, &run));
+        assert_ok(qs_event_record(event, kernels));
+        assert_ok(qs_queue_follow(copies, event));
+        assert_ok(qs_memory_read(copies, qs_location_of(memory, 4000), &byte, 1));
+        if (drained) {
+            assert_refused(qs_memory_reserve(device, SIZE_MAX, &none), QS_OUT_OF_MEMORY, "cannot");
+            qs_queue_drain(copies);
+            qs_queue_drain(kernels);
+            assert_message("cannot");
+        } else {
+            assert_refused(qs_queue_wait(copies), QS_USAGE, "label 77");
+            assert_refused(qs_queue_wait(kernels), QS_USAGE, "label 77");
+        }
+        assert_int_equal(byte, 9);
+    }
+    assert_ok(qs_memory_read(copies, qs_location_of(memory, 4000), &byte, 1));
+    assert_ok(qs_queue_wait(copies));
     assert_int_equal(byte, 0);
     qs_event_release(event);
     qs_kernel_release(kernel);
@@ -202,6 +270,7 @@ TEST(a_killed_child_is_an_error) {
     qs_device *device = far_opened((qs_far_options){.runs = "ref", .latency_us = 2e5});
     qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
     qs_memory *memory = NULL, *more = NULL;
+    qs_case one;
     char data[64];
     assert_ok(qs_memory_reserve(device, 4096, &memory));
     const pid_t child = child_find();
@@ -210,9 +279,13 @@ TEST(a_killed_child_is_an_error) {
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_refused(qs_queue_wait(queue), QS_FAILED, "was ended by signal 9");
     assert_refused(qs_memory_reserve(device, 64, &more), QS_FAILED, "is gone");
+    assert_refused(qs_case_parse("nothing/forward", &one), QS_USAGE, "nothing"); /* another failure, which cleaning up does not hide */
     qs_memory_release(memory);
+    qs_queue_drain(queue);
     qs_device_close(device);
+    assert_message("nothing");
 }
 
 TEST_MAIN(bad_options_are_refused, it_tells_what_it_runs, memory_is_exhausted, copies_take_their_time, copies_go_on_beside_kernels,
-          bits_are_those_of_the_backend, failures_come_back_at_a_wait, a_killed_child_is_an_error)
+          bits_are_those_of_the_backend, failures_come_back_at_a_wait, memory_goes_behind_its_copies, a_failure_goes_on_to_who_follows,
+          a_killed_child_is_an_error)

@@ -58,10 +58,14 @@ typedef struct far_object {
 
 /* ---- The child ---- */
 
-static qs_status gone(far *here) {
+static qs_status gone(const far *here) {
+    return qs_fail(QS_FAILED, "%s; start the run again", here->gone);
+}
+
+/* Why the child is gone. No failure yet: who only cleans up keeps the message that it has. */
+static void gone_note(far *here) {
     int status = 0;
     pid_t ended = 0;
-    if (here->gone[0]) return qs_fail(QS_FAILED, "%s", here->gone);
     for (int i = 0; i < 100 && ended == 0; i++) {
         ended = waitpid(here->child, &status, WNOHANG);
         if (ended == 0) qs_wait_until(qs_clock() + 0.01);
@@ -73,7 +77,6 @@ static qs_status gone(far *here) {
         snprintf(here->gone, sizeof here->gone, "the device far is gone: its process %ld closed its socket (exit code %d)",
                  (long)here->child, ended > 0 ? WEXITSTATUS(status) : -1);
     if (ended > 0) here->child = 0;
-    return qs_fail(QS_FAILED, "%s; start the run again", here->gone);
 }
 
 static qs_status program_find(char *path, size_t bytes) {
@@ -118,11 +121,18 @@ static qs_status child_start(far *here) {
 
 /* ---- Messages ---- */
 
+/* What sends and takes is false when the child is gone; here->gone says why. */
+static bool message_post(far *here, const qs__far_command *command, const void *payload) {
+    if (here->gone[0]) return false;
+    if (qs__far_send(here->socket, command, sizeof *command) &&
+        (command->payload == 0 || qs__far_send(here->socket, payload, command->payload)))
+        return true;
+    gone_note(here);
+    return false;
+}
+
 static qs_status message_send(far *here, const qs__far_command *command, const void *payload) {
-    if (here->gone[0] || !qs__far_send(here->socket, command, sizeof *command) ||
-        (command->payload > 0 && !qs__far_send(here->socket, payload, command->payload)))
-        return gone(here);
-    return QS_OK;
+    return message_post(here, command, payload) ? QS_OK : gone(here);
 }
 
 /* Bytes that nobody waits for any more. */
@@ -161,28 +171,34 @@ static bool answer_take(far *here, const qs__far_reply *reply) {
 }
 
 /* One message, if there is one or if it is waited for. */
-static qs_status message_take(far *here, bool wait, bool *taken) {
+static bool message_take(far *here, bool wait, bool *taken) {
     struct pollfd look = {.fd = here->socket, .events = POLLIN};
     qs__far_reply reply;
     *taken = false;
-    if (here->gone[0]) return gone(here);
-    if (!wait && poll(&look, 1, 0) <= 0) return QS_OK;
-    if (!qs__far_receive(here->socket, &reply, sizeof reply)) return gone(here);
-    *taken = true;
-    if (reply.kind == QS__FAR_EVENT)
+    if (here->gone[0]) return false;
+    if (!wait && poll(&look, 1, 0) <= 0) return true;
+    *taken = qs__far_receive(here->socket, &reply, sizeof reply);
+    if (*taken && reply.kind == QS__FAR_EVENT)
         event_take(here, &reply);
-    else if (!(reply.kind == QS__FAR_DATA ? data_take(here, &reply) : answer_take(here, &reply)))
-        return gone(here);
-    return QS_OK;
+    else if (*taken)
+        *taken = reply.kind == QS__FAR_DATA ? data_take(here, &reply) : answer_take(here, &reply);
+    if (!*taken) gone_note(here);
+    return *taken;
 }
 
-/* Sends, and waits for the answer: here->answer, of at least `least` bytes. */
-static qs_status request(far *here, const qs__far_command *command, const void *payload, size_t least) {
+/* Sends, and waits for the answer: here->status and here->answer. */
+static bool answer_await(far *here, const qs__far_command *command, const void *payload) {
     bool taken;
     here->answered = false;
-    QS_TRY(message_send(here, command, payload));
+    if (!message_post(here, command, payload)) return false;
     while (!here->answered)
-        QS_TRY(message_take(here, true, &taken));
+        if (!message_take(here, true, &taken)) return false;
+    return true;
+}
+
+/* An answer of at least `least` bytes. */
+static qs_status request(far *here, const qs__far_command *command, const void *payload, size_t least) {
+    if (!answer_await(here, command, payload)) return gone(here);
     if (here->status != QS_OK) return qs_fail(here->status, "%s", here->answer);
     return here->answer_bytes >= least ? QS_OK : qs_fail(QS_FAILED, "the device far answered with %zu bytes", here->answer_bytes);
 }
@@ -325,12 +341,12 @@ static qs_status far_run(void *kernel, const qs_run *run) {
 
 static void far_kernel_release(void *kernel) {
     far_object *one = kernel;
-    (void)message_send(one->far, &(qs__far_command){.kind = QS__FAR_RELEASE_KERNEL, .object = one->number}, NULL);
+    (void)message_post(one->far, &(qs__far_command){.kind = QS__FAR_RELEASE_KERNEL, .object = one->number}, NULL);
     free(one);
 }
 
 static void far_trim(void *state) {
-    (void)message_send(state, &(qs__far_command){.kind = QS__FAR_TRIM}, NULL);
+    (void)message_post(state, &(qs__far_command){.kind = QS__FAR_TRIM}, NULL);
 }
 
 /* The child's device rests as well: what it says is of its speed, and the front counts that again. */
@@ -365,7 +381,7 @@ static qs_status far_resize(void *memory, size_t bytes) {
 
 static void far_release(void *memory) {
     far_object *one = memory;
-    (void)message_send(one->far, &(qs__far_command){.kind = QS__FAR_RELEASE_MEMORY, .object = one->number}, NULL);
+    (void)message_post(one->far, &(qs__far_command){.kind = QS__FAR_RELEASE_MEMORY, .object = one->number}, NULL);
     free(one);
 }
 
@@ -424,6 +440,10 @@ static qs_status far_pin(void *state, int threads, const int *core) {
     return request(state, &(qs__far_command){.kind = QS__FAR_PIN, .payload = (size_t)threads * sizeof *core}, core, 0);
 }
 
+static void far_drain(void *state, int queue) {
+    (void)answer_await(state, &(qs__far_command){.kind = QS__FAR_WAIT, .queue = (uint32_t)queue}, NULL);
+}
+
 /* ---- Events ---- */
 
 static qs_status far_event_create(void *state, void **event) {
@@ -466,7 +486,7 @@ static qs_status far_event_done(void *event, bool *done) {
     far_event *one = event;
     bool taken = true;
     while (taken && one->reached < one->serial)
-        QS_TRY(message_take(one->far, false, &taken));
+        if (!message_take(one->far, false, &taken)) return gone(one->far);
     *done = one->reached >= one->serial;
     if (!*done || !one->failed) return QS_OK;
     one->failed = false;
@@ -477,7 +497,7 @@ static qs_status far_event_wait(void *event) {
     far_event *one = event;
     bool taken;
     while (one->reached < one->serial)
-        QS_TRY(message_take(one->far, true, &taken));
+        if (!message_take(one->far, true, &taken)) return gone(one->far);
     return far_event_done(one, &taken);
 }
 
@@ -495,6 +515,7 @@ static const qs__stage stage = {
     .fill = far_fill,
     .touch = far_touch,
     .wait = far_wait,
+    .drain = far_drain,
     .pin = far_pin,
     .event_create = far_event_create,
     .event_release = far_event_release,

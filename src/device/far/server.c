@@ -9,16 +9,19 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 typedef struct command {
     struct command *next;
+    uint64_t behind; /* so many commands of the queue of copies come first */
     qs__far_command head;
     char *payload; /* with a NUL behind it */
 } command;
 
 typedef struct queue {
     command *first, *last;
-    qs_status status; /* of the first failure since the last wait: what is behind it is left out */
+    uint64_t dealt, done; /* commands, under the lock */
+    qs_status status;     /* of the first failure since the last wait: what is behind it is left out */
     char message[1024];
 } queue;
 
@@ -26,6 +29,13 @@ typedef struct kernel {
     qs_kernel *kernel;
     char *text; /* of its case */
 } kernel;
+
+/* An event as it was reached last. */
+typedef struct mark {
+    uint64_t serial;
+    qs_status status; /* of the queue that it was recorded in, then */
+    char *message;    /* NULL: it is QS_OK */
+} mark;
 
 /* What stands under a number of its kind. */
 typedef struct objects {
@@ -41,7 +51,8 @@ typedef struct server {
     pthread_cond_t changed; /* a queue got something, an event was reached, the socket closed */
     queue queue[QS_QUEUES];
     bool closed;
-    uint64_t *reached; /* (events) serial, under the lock */
+    qs_status ended; /* of the thread that reads the socket */
+    mark *reached;   /* (events) under the lock */
     size_t events;
     objects memory, kernel; /* only in the queue of kernels, but for lookups of memory: those are under the lock */
     size_t reserved;        /* bytes */
@@ -51,8 +62,9 @@ typedef struct server {
 
 static void reply_send(server *here, const qs__far_reply *reply, const void *payload) {
     pthread_mutex_lock(&here->sending);
-    /* A socket that failed is closed: the reader sees it and ends all. */
-    if (qs__far_send(here->socket, reply, sizeof *reply) && reply->payload > 0) (void)qs__far_send(here->socket, payload, reply->payload);
+    /* After half a message nothing that follows could be understood: the reader sees the end of the socket, and ends all. */
+    if (!qs__far_send(here->socket, reply, sizeof *reply) || (reply->payload > 0 && !qs__far_send(here->socket, payload, reply->payload)))
+        (void)shutdown(here->socket, SHUT_RDWR);
     pthread_mutex_unlock(&here->sending);
 }
 
@@ -239,16 +251,33 @@ static qs_status event_reach(server *here, const queue *in, uint64_t event, uint
         .kind = QS__FAR_EVENT, .status = (int32_t)in->status, .object = event, .serial = serial, .seconds = qs_clock()};
     reply_send(here, &reply, NULL);
     pthread_mutex_lock(&here->lock);
-    const qs_status status = qs_grow(&here->reached, &here->events, event + 1, sizeof *here->reached);
-    if (status == QS_OK) here->reached[event] = serial;
+    qs_status status = qs_grow(&here->reached, &here->events, event + 1, sizeof *here->reached);
+    if (status == QS_OK) {
+        mark *one = &here->reached[event];
+        free(one->message);
+        *one = (mark){.serial = serial, .status = in->status};
+        if (in->status != QS_OK) status = qs_format_text(&one->message, "%s", in->message);
+    }
     pthread_cond_broadcast(&here->changed);
     pthread_mutex_unlock(&here->lock);
     return status;
 }
 
-static void event_await(server *here, uint64_t event, uint64_t serial) {
+/* What failed before the event fails whoever follows it: it would work with what is not there. */
+static qs_status event_await(server *here, uint64_t event, uint64_t serial) {
+    qs_status status = QS_OK;
     pthread_mutex_lock(&here->lock);
-    while (!here->closed && (event >= here->events || here->reached[event] < serial))
+    while (!here->closed && (event >= here->events || here->reached[event].serial < serial))
+        pthread_cond_wait(&here->changed, &here->lock);
+    if (!here->closed && here->reached[event].message) status = qs_fail(here->reached[event].status, "%s", here->reached[event].message);
+    pthread_mutex_unlock(&here->lock);
+    return status;
+}
+
+/* Copies that were queued before a memory goes, or changes its size, are done first. */
+static void copies_await(server *here, uint64_t behind) {
+    pthread_mutex_lock(&here->lock);
+    while (!here->closed && here->queue[QS_QUEUE_COPIES].done < behind)
         pthread_cond_wait(&here->changed, &here->lock);
     pthread_mutex_unlock(&here->lock);
 }
@@ -327,6 +356,7 @@ static void command_do(server *here, const command *one) {
     const qs__far_command *head = &one->head;
     queue *in = &here->queue[head->queue];
     qs_status status = QS_OK;
+    if (one->behind > 0) copies_await(here, one->behind);
     if (head->kind == QS__FAR_WAIT) {
         answer_send(here, in->status == QS_OK ? QS_OK : qs_fail(in->status, "%s", in->message), NULL, 0);
         in->status = QS_OK;
@@ -337,7 +367,7 @@ static void command_do(server *here, const command *one) {
     } else if (head->kind == QS__FAR_RECORD) {
         status = event_reach(here, in, head->object, head->serial);
     } else if (head->kind == QS__FAR_FOLLOW) {
-        event_await(here, head->object, head->serial);
+        status = event_await(here, head->object, head->serial);
     } else if (head->kind == QS__FAR_READ) {
         data_send(here, in, head);
     } else if (in->status == QS_OK) {
@@ -357,8 +387,10 @@ static void command_free(command *one) {
 
 static void queue_serve(server *here, int kind) {
     queue *in = &here->queue[kind];
-    for (;;) {
+    for (uint64_t done = 0;; done++) {
         pthread_mutex_lock(&here->lock);
+        in->done = done;
+        pthread_cond_broadcast(&here->changed);
         while (!in->first && !here->closed)
             pthread_cond_wait(&here->changed, &here->lock);
         command *one = here->closed ? NULL : in->first;
@@ -377,8 +409,8 @@ static void *copies_serve(void *here) {
 
 static bool command_read(server *here, command *one) {
     if (!qs__far_receive(here->socket, &one->head, sizeof one->head) || one->head.queue >= QS_QUEUES) return false;
-    if (qs_allocate(one->head.payload + 2, 1, &one->payload) != QS_OK) return false;
-    return qs__far_receive(here->socket, one->payload, one->head.payload);
+    here->ended = qs_allocate(one->head.payload + 2, 1, &one->payload);
+    return here->ended == QS_OK && qs__far_receive(here->socket, one->payload, one->head.payload);
 }
 
 static void *socket_serve(void *context) {
@@ -387,6 +419,8 @@ static void *socket_serve(void *context) {
     while (qs_allocate(1, sizeof *one, &one) == QS_OK && command_read(here, one)) {
         pthread_mutex_lock(&here->lock);
         queue *to = &here->queue[one->head.queue];
+        if (one->head.kind == QS__FAR_RELEASE_MEMORY || one->head.kind == QS__FAR_RESIZE) one->behind = here->queue[QS_QUEUE_COPIES].dealt;
+        to->dealt++;
         if (to->last)
             to->last->next = one;
         else
@@ -422,6 +456,8 @@ static void server_end(server *here) {
     qs_device_close(here->device);
     free(here->kernel.at);
     free(here->memory.at);
+    for (size_t i = 0; i < here->events; i++)
+        free(here->reached[i].message);
     free(here->reached);
 }
 
@@ -440,5 +476,6 @@ qs_status qs_far_serve(int socket) {
     pthread_join(copier, NULL);
     pthread_join(reader, NULL);
     server_end(&here);
+    if (here.ended != QS_OK) return qs_fail(here.ended, "no memory for a command of the program that started it");
     return QS_OK;
 }

@@ -94,6 +94,7 @@ QS_API qs_status qs_memory_reserve(qs_device *device, size_t bytes, qs_memory **
  * unchanged; shrinking gives what lies behind the new end back at once and never fails. */
 QS_API qs_status qs_memory_resize(qs_memory *memory, size_t bytes);
 QS_API size_t qs_memory_bytes(const qs_memory *memory);
+/* Work with it that is queued is done first, as it is before a memory is resized. */
 QS_API void qs_memory_release(qs_memory *memory);
 /* Where this process, too, reads and writes the memory directly, its first byte, for as long as the memory lasts: a communicator then takes
  * what lies in it as it is, and samples are made in place. NULL: only copies reach it. With a device that has host memory everything is
@@ -105,13 +106,15 @@ QS_API void *qs_memory_host(const qs_memory *memory);
 /* A device has two queues. Each does what is put into it in order; the two go on beside each other, and what must not overlap is ordered by
  * events. Kernels run in the first one; copies and fills may go into either. A call returns when its work is queued (cpu, ref: done). A
  * failure of queued work comes back at the next wait for its queue, or for an event recorded behind it, with the text of the case; what
- * is behind it in the queue was not done then. */
+ * is behind it in the queue was not done then; a queue that follows such an event fails like it. */
 typedef enum qs_queue_kind { QS_QUEUE_KERNELS, QS_QUEUE_COPIES, QS_QUEUES } qs_queue_kind;
 typedef struct qs_queue qs_queue;
 /* The device's own: there is nothing to release. */
 QS_API qs_queue *qs_device_queue(qs_device *device, qs_queue_kind kind);
 /* Until everything in it is done. */
 QS_API qs_status qs_queue_wait(qs_queue *queue);
+/* The same for who cleans up: failures of queued work are forgotten, and the message at hand stays. Behind it no copy writes to the host. */
+QS_API void qs_queue_drain(qs_queue *queue);
 
 /* Copies of `bytes` bytes; QS_USAGE when they do not lie in their memory. `from` is read before qs_memory_write returns; `to` is written
  * until the queue, or an event behind the copy, was waited for. Copies within one memory may not overlap;
