@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the losses over classes share: where the logits of a row lie, the passes and their reference kernels. A row is one choice among classes, with a
- * label of its own. Samples from run->samples on (a padded evaluation batch) count for nothing, and neither do rows without a label where
- * those are allowed. */
+/* What the losses over classes share: where the logits of a row lie, the passes and their reference kernels. A row is one choice among
+ * classes, with a label of its own. Samples from run->samples on (a padded evaluation batch) count for nothing, and neither do rows
+ * without a label where those are allowed. */
 #include "internal.h"
 
 #include <math.h>

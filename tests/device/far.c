@@ -217,8 +217,8 @@ TEST(memory_goes_behind_its_copies) {
     qs_device_close(device);
 }
 
-/* What a queue follows did not come about: what is behind it there is not done either, and its wait says why. Draining forgets that, lets no
- * copy arrive later, and leaves the message of an earlier failure. */
+/* What a queue follows did not come about: what is behind it there is not done either, and its wait says why. Draining forgets that, lets
+ * no copy arrive later, and leaves the message of an earlier failure. */
 TEST(a_failure_goes_on_to_who_follows) {
     qs_device *device = far_opened((qs_far_options){.runs = "ref"});
     qs_queue *kernels = qs_device_queue(device, QS_QUEUE_KERNELS), *copies = qs_device_queue(device, QS_QUEUE_COPIES);

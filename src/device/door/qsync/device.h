@@ -113,7 +113,7 @@ typedef struct qs_queue qs_queue;
 QS_API qs_queue *qs_device_queue(qs_device *device, qs_queue_kind kind);
 /* Until everything in it is done. */
 QS_API qs_status qs_queue_wait(qs_queue *queue);
-/* The same for who cleans up: failures of queued work are forgotten, and the message at hand stays. Behind it no copy writes to the host. */
+/* The same for who cleans up: failures of queued work are forgotten, the message at hand stays. Behind it no copy writes to the host. */
 QS_API void qs_queue_drain(qs_queue *queue);
 
 /* Copies of `bytes` bytes; QS_USAGE when they do not lie in their memory. `from` is read before qs_memory_write returns; `to` is written
