@@ -14,8 +14,8 @@ static const char cluster[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
 static const char *const plan_text[2] = {
     "{\"schema\":\"qsync/plan/2\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"fc1\":\"int8/fp32\"}}}}",
     /* a format for a tensor: its cases are no other plan's */
-    "{\"schema\":\"qsync/plan/"
-    "2\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},\"tensors\":{\"fc1\":{\"saved\":\"e5m2\"}}}}}"};
+    "{\"schema\":\"qsync/plan/2\","
+    "\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{},\"tensors\":{\"fc1\":{\"saved\":\"e5m2\"}}}}}"};
 static const char *const plan_name[2] = {"low.json", "saved.json"};
 enum { REPETITIONS = 3, STEPS_OF_A_VISIT = 50 };
 
@@ -93,9 +93,8 @@ static void what_cannot_be_timed_is_refused(void **state) {
     b->options.checks = 1;
     with_plan("{\"schema\":\"qsync/plan/2\",\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{\"conv7\":\"int8/fp32\"}}}}");
     assert_refused(qs_profile_measure(&b->options, b->device, b->comm, &unused), QS_MISMATCH, "check low.json");
-    with_plan(
-        "{\"schema\":\"qsync/plan/"
-        "2\",\"signature\":{\"graph\":\"xxh64:0000000000000000\"},\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{}}}}");
+    with_plan("{\"schema\":\"qsync/plan/2\",\"signature\":{\"graph\":\"xxh64:0000000000000000\"},"
+              "\"classes\":{\"big\":{\"operators\":{}},\"weak\":{\"operators\":{}}}}");
     assert_refused(qs_profile_measure(&b->options, b->device, b->comm, &unused), QS_MISMATCH, "plan for another model");
     with_plan("{\"schema\":\"qsync/plan/2\",\"classes\":{"
               "\"big\":{\"batch\":12,\"operators\":{}},\"weak\":{\"batch\":4,\"operators\":{}}}}");

@@ -110,8 +110,8 @@ static void progress_goes_up_to_one(void **state) {
     (void)state;
     if (!backend_exists("cpu")) skip();
     bench_open(&b,
-               "{\"schema\":\"qsync/cluster/"
-               "2\",\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"cpu\",\"count\":1,\"formats\":[\"fp32\"]}}}",
+               "{\"schema\":\"qsync/cluster/2\","
+               "\"classes\":{\"one\":{\"role\":\"training\",\"backend\":\"cpu\",\"count\":1,\"formats\":[\"fp32\"]}}}",
                NULL, "mlp:width=0.125", 4);
     b.options.progress = hear;
     b.options.progress_context = &all;
