@@ -290,6 +290,19 @@ static inline void compare_written(const bound *got, bound *expected, const char
     }
 }
 
+/* The device's kernel and the reference on the values of `b`, whose results become the reference's: dst must be the same bit for bit. */
+static inline void check_dst(qs_device *device, bound *b) {
+    bound got;
+    bound_kernel kernel;
+    bound_copy(&got, &b->one, b);
+    bound_run(b);
+    kernel_make(&kernel, device, &got);
+    assert_ok(kernel_run(&kernel, &got.run));
+    assert_memory_equal(bound_tensor(&got, QS_DST)->data, bound_tensor(b, QS_DST)->data, tensor_bytes(bound_tensor(b, QS_DST)));
+    kernel_release(&kernel);
+    bound_release(&got);
+}
+
 /* ---- One process per ceiling ---- */
 
 static const char *test_ceiling; /* of this process */
