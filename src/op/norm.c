@@ -407,57 +407,37 @@ static double flops_backward(const qs_case *one) {
         .reference = backward, .flops = flops_backward, .check = check_training                                                  \
     }
 
-#define PASSES(SPREAD, RUNNING)                                                                                                    \
-    {                                                                                                                              \
-        {.name = "forward",                                                                                                        \
-         QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                                   \
-                     {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                                  \
-                     {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},             \
-                     {.role = QS_MEAN, .source = QS_TO_BACKWARD}, {.role = SPREAD, .source = QS_TO_BACKWARD},                      \
-                     {.role = QS_RUNNING_MEAN, .source = QS_UPDATED_PARAMETER}, {.role = RUNNING, .source = QS_UPDATED_PARAMETER}, \
-                     {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true}, {.role = QS_DST, .source = QS_TO_OUTPUT},      \
-                     {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),                                 \
-         .reference = forward,                                                                                                     \
-         .flops = flops_forward,                                                                                                   \
-         .check = check_training},                                                                                                 \
-            {.name = "inference",                                                                                                  \
-             QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                               \
-                         {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                              \
-                         {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},         \
-                         {.role = QS_RUNNING_MEAN, .source = QS_FROM_PARAMETER}, {.role = RUNNING, .source = QS_FROM_PARAMETER},   \
-                         {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                                \
-             .reference = inference,                                                                                               \
-             .flops = flops_inference,                                                                                             \
-             .check = check},                                                                                                      \
-            BACKWARD(SPREAD),                                                                                                      \
+/* UPDATED, KEPT: the statistics for evaluation, where there are any: operands that training updates and inference reads. */
+#define PASSES(SPREAD, UPDATED, KEPT, FLOPS_INFERENCE)                                                                          \
+    {                                                                                                                           \
+        {.name = "forward",                                                                                                     \
+         QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                                \
+                     {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                               \
+                     {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},          \
+                     {.role = QS_MEAN, .source = QS_TO_BACKWARD}, {.role = SPREAD, .source = QS_TO_BACKWARD} UPDATED,           \
+                     {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true}, {.role = QS_DST, .source = QS_TO_OUTPUT},   \
+                     {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),                              \
+         .reference = forward,                                                                                                  \
+         .flops = flops_forward,                                                                                                \
+         .check = check_training},                                                                                              \
+            {.name = "inference",                                                                                               \
+             QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                            \
+                         {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                           \
+                         {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER} KEPT, \
+                         {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                             \
+             .reference = inference,                                                                                            \
+             .flops = FLOPS_INFERENCE,                                                                                          \
+             .check = check},                                                                                                   \
+            BACKWARD(SPREAD),                                                                                                   \
     }
-
-const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = PASSES(QS_VARIANCE, QS_RUNNING_VARIANCE);
-const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
-
+#define ALSO(...) , __VA_ARGS__
+#define BATCH_PASSES(SPREAD, RUNNING)                                                                                                  \
+    PASSES(SPREAD, ALSO({.role = QS_RUNNING_MEAN, .source = QS_UPDATED_PARAMETER}, {.role = RUNNING, .source = QS_UPDATED_PARAMETER}), \
+           ALSO({.role = QS_RUNNING_MEAN, .source = QS_FROM_PARAMETER}, {.role = RUNNING, .source = QS_FROM_PARAMETER}), flops_inference)
 /* Every group of layer norms is normalised by itself in evaluation as well. */
-#define LAYER_PASSES(SPREAD)                                                                                                  \
-    {                                                                                                                         \
-        {.name = "forward",                                                                                                   \
-         QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                              \
-                     {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                             \
-                     {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},        \
-                     {.role = QS_MEAN, .source = QS_TO_BACKWARD}, {.role = SPREAD, .source = QS_TO_BACKWARD},                 \
-                     {.role = QS_MASK, .source = QS_TO_BACKWARD, .optional = true}, {.role = QS_DST, .source = QS_TO_OUTPUT}, \
-                     {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),                            \
-         .reference = forward,                                                                                                \
-         .flops = flops_forward,                                                                                              \
-         .check = check_training},                                                                                            \
-            {.name = "inference",                                                                                             \
-             QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                          \
-                         {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                         \
-                         {.role = QS_SCALE, .source = QS_FROM_PARAMETER}, {.role = QS_SHIFT, .source = QS_FROM_PARAMETER},    \
-                         {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                           \
-             .reference = inference,                                                                                          \
-             .flops = flops_forward,                                                                                          \
-             .check = check},                                                                                                 \
-            BACKWARD(SPREAD),                                                                                                 \
-    }
+#define LAYER_PASSES(SPREAD) PASSES(SPREAD, , , flops_forward)
 
+const qs_pass qs__norm_variance_passes[QS__NORM_PASSES] = BATCH_PASSES(QS_VARIANCE, QS_RUNNING_VARIANCE);
+const qs_pass qs__norm_deviation_passes[QS__NORM_PASSES] = BATCH_PASSES(QS_DEVIATION, QS_RUNNING_DEVIATION);
 const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_VARIANCE);
 const qs_pass qs__norm_layer_deviation_passes[QS__NORM_PASSES] = LAYER_PASSES(QS_DEVIATION);
