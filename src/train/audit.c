@@ -206,27 +206,15 @@ static void phases_put(qs__text *text, const qs_audit_rank *one) {
 }
 
 static void memory_put(qs__text *text, const qs_audit_rank *one) {
+    const bool known = one->predicted_rss >= 0;
     fputs("     \"memory\": {\"arena\": {", text->stream);
-    if (one->predicted_arena >= 0) {
-        integer_put(text, "predicted", one->predicted_arena);
-        fputs(", ", text->stream);
-    }
-    integer_put(text, "reserved", one->reserved_arena);
-    fputs("}, ", text->stream);
-    integer_put(text, "data", one->data_bytes);
-    fputs(", ", text->stream);
-    if (one->predicted_rss >= 0) {
-        integer_put(text, "base", one->base_bytes);
-        fputs(", ", text->stream);
-        integer_put(text, "programs", one->program_bytes);
-        fputs(", ", text->stream);
-        integer_put(text, "communication", one->communication_bytes);
-        fputs(", \"rss\": {", text->stream);
-        integer_put(text, "predicted", one->predicted_rss);
-        fputs(", ", text->stream);
-    } else {
-        fputs("\"rss\": {", text->stream);
-    }
+    if (one->predicted_arena >= 0) fprintf(text->stream, "\"predicted\": %lld, ", (long long)one->predicted_arena);
+    fprintf(text->stream, "\"reserved\": %lld}, \"data\": %lld, ", (long long)one->reserved_arena, (long long)one->data_bytes);
+    if (known)
+        fprintf(text->stream, "\"base\": %lld, \"programs\": %lld, \"communication\": %lld, ", (long long)one->base_bytes,
+                (long long)one->program_bytes, (long long)one->communication_bytes);
+    fputs("\"rss\": {", text->stream);
+    if (known) fprintf(text->stream, "\"predicted\": %lld, ", (long long)one->predicted_rss);
     integer_put(text, "measured", one->measured_rss);
     error_put(text, (double)one->predicted_rss, (double)one->measured_rss);
     fputs("}}", text->stream);
