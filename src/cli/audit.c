@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#define COLUMNS 8
-static const char *const columns[COLUMNS] = {"forward", "backward", "cast", "communication", "waiting", "optimizer", "data", "iteration"};
+/* The phases, and the iteration. */
+enum { COLUMNS = QS_PHASE_TIMES + 1 };
 static const int widths[COLUMNS] = {10, 10, 10, 14, 10, 10, 10, 10};
 
 static qs_status field_fail(const char *source, const char *what) {
@@ -51,7 +51,7 @@ static double number_at(const json_t *object, const char *key) {
 
 static double phase_at(const json_t *rank, int column, const char *which) {
     char key[32];
-    snprintf(key, sizeof key, "%s_us", columns[column]);
+    snprintf(key, sizeof key, "%s_us", qs_phase_times_name(column));
     return number_at(json_object_get(json_object_get(rank, "phases"), key), which);
 }
 
@@ -67,7 +67,7 @@ static void errors_print(const double *predicted, const double *measured) {
     char cell[32];
     printf("%-22s %-10s", "", "difference");
     for (int c = 0; c < COLUMNS; c++) {
-        snprintf(cell, sizeof cell, "%+.1f %%", 100 * (predicted[c] - measured[c]) / measured[COLUMNS - 1]);
+        snprintf(cell, sizeof cell, "%+.1f %%", 100 * (predicted[c] - measured[c]) / measured[QS_PHASE_TIMES]);
         printf("%*s", widths[c], isfinite(predicted[c]) && isfinite(measured[c]) ? cell : "-");
     }
     printf("\n");
@@ -76,12 +76,12 @@ static void errors_print(const double *predicted, const double *measured) {
 static void rank_print(const json_t *rank, size_t index, double predicted_iteration) {
     double measured[COLUMNS], predicted[COLUMNS];
     char label[96];
-    for (int c = 0; c < COLUMNS - 1; c++) {
+    for (int c = 0; c < QS_PHASE_TIMES; c++) {
         measured[c] = phase_at(rank, c, "measured");
         predicted[c] = phase_at(rank, c, "predicted");
     }
-    measured[COLUMNS - 1] = number_at(rank, "iteration_us");
-    predicted[COLUMNS - 1] = predicted_iteration;
+    measured[QS_PHASE_TIMES] = number_at(rank, "iteration_us");
+    predicted[QS_PHASE_TIMES] = predicted_iteration;
     snprintf(label, sizeof label, "rank %zu (%s)", index, json_string_value(json_object_get(rank, "class")));
     times_print(label, "measured", measured);
     if (!isfinite(predicted_iteration)) return;
@@ -109,7 +109,7 @@ void audit_print(const json_t *audit) {
     snprintf(head, sizeof head, "medians of %lld steps", (long long)json_integer_value(json_object_get(audit, "steps")));
     printf("%-33s", head);
     for (int c = 0; c < COLUMNS; c++)
-        printf("%*s", widths[c], columns[c]);
+        printf("%*s", widths[c], c < QS_PHASE_TIMES ? qs_phase_times_name(c) : "iteration");
     printf("\n");
     for (size_t r = 0; r < json_array_size(ranks); r++)
         rank_print(json_array_get(ranks, r), r, number_at(json_object_get(audit, "iteration_us"), "predicted"));

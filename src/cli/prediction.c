@@ -5,21 +5,6 @@
 
 #include "plan_output.h"
 
-typedef struct phase {
-    const char *name;
-    size_t offset;
-} phase;
-static const phase phases[] = {
-    {"forward", offsetof(qs_phase_times, forward_us)}, {"backward", offsetof(qs_phase_times, backward_us)},
-    {"cast", offsetof(qs_phase_times, cast_us)},       {"communication", offsetof(qs_phase_times, communication_us)},
-    {"waiting", offsetof(qs_phase_times, waiting_us)}, {"optimizer", offsetof(qs_phase_times, optimizer_us)},
-    {"data", offsetof(qs_phase_times, data_us)}};
-enum { PHASES = sizeof phases / sizeof *phases };
-
-static double phase_us(const qs_phase_times *times, int index) {
-    return *(const double *)((const char *)times + phases[index].offset);
-}
-
 /* "weak", or "weak (rank 3) x2" where not all of a class are alike: the lowest rank, and how many times slower it is made. */
 static const char *group_text(const qs_cluster *cluster, const qs_prediction *prediction, int index, char *text, size_t size) {
     const qs_prediction_group *group = &prediction->group[index];
@@ -34,15 +19,15 @@ static const char *group_text(const qs_cluster *cluster, const qs_prediction *pr
 static void phases_print(const qs_cluster *cluster, const qs_prediction *prediction) {
     char text[128];
     printf("\n  %-24s %6s %6s", "time of a rank", "ranks", "batch");
-    for (int i = 0; i < PHASES; i++)
-        printf(" %13s", phases[i].name);
+    for (int i = 0; i < QS_PHASE_TIMES; i++)
+        printf(" %13s", qs_phase_times_name(i));
     printf("\n");
     for (int g = 0; g < prediction->groups; g++) {
         const qs_prediction_group *group = &prediction->group[g];
         printf("  %-24s %6d %6lld", group_text(cluster, prediction, g, text, sizeof text), group->ranks,
                (long long)prediction->class_[group->class_index].batch);
-        for (int i = 0; i < PHASES; i++)
-            printf(" %13s", time_text(phase_us(&group->phases, i)));
+        for (int i = 0; i < QS_PHASE_TIMES; i++)
+            printf(" %13s", time_text(qs_phase_times_at(&group->phases, i)));
         printf("\n");
     }
 }
@@ -93,9 +78,9 @@ void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction
 static json_t *phases_json(const qs_phase_times *times) {
     json_t *object = json_object();
     char key[32];
-    for (int i = 0; object && i < PHASES; i++) {
-        snprintf(key, sizeof key, "%s_us", phases[i].name);
-        json_object_set_new(object, key, json_real(phase_us(times, i)));
+    for (int i = 0; object && i < QS_PHASE_TIMES; i++) {
+        snprintf(key, sizeof key, "%s_us", qs_phase_times_name(i));
+        json_object_set_new(object, key, json_real(qs_phase_times_at(times, i)));
     }
     return object;
 }
