@@ -40,12 +40,8 @@ static qs_status search_time(figures *out) {
     return QS_OK;
 }
 
-typedef struct request {
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_accum(int argc, char **argv) {
@@ -54,7 +50,7 @@ qs_status bench_accum(int argc, char **argv) {
         .arguments = "",
         .purpose = "How long the formula of variance retention takes for a sum of 10^9 products of 5 mantissa bits: one evaluation at the\n"
                    "width where it takes longest, and the search for the width that is enough."};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     figures all = {0};

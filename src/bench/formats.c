@@ -150,17 +150,11 @@ static qs_status formats_run(rounder *one) {
     return QS_OK;
 }
 
-typedef struct request {
-    const char *isa;
-    int threads, rounds;
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, rounds, "rounds", "N", "measurements of each, at most 64"), .standard = "12", .minimum = 1},
-    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
-    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_ROUNDS(bench_request, "measurements of each, at most 64")},
+    {OPTION_THREADS(bench_request)},
+    {OPTION_ISA(bench_request)},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_formats(int argc, char **argv) {
@@ -173,7 +167,7 @@ qs_status bench_formats(int argc, char **argv) {
                    "second at\n"
                    "best, and their fraction of what a copy of the same array moves at best. One thread is timed by its processor time.",
         .examples = "  qsync-bench formats --threads 2\n"};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     rounder one = {0};
     option_table table = {0};

@@ -166,12 +166,8 @@ static qs_status figures_print(gap_bench *one, bool json) {
     return QS_OK;
 }
 
-typedef struct request {
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_gap(int argc, char **argv) {
@@ -180,7 +176,7 @@ qs_status bench_gap(int argc, char **argv) {
         .arguments = "",
         .purpose = "Random models of up to 12 adjustable operators with synthetic costs, every other one with a memory limit: the sum of\n"
                    "omega of planners above that of planner exact, which the tests hold to asking for every plan, in per cent."};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     gap_bench one = {.key = 1};

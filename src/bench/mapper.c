@@ -212,7 +212,7 @@ typedef struct request {
 
 static const option_row option_rows[] = {
     {OPTION(request, operators, "operators", "N", "operators of the chain, at least"), .standard = "100", .minimum = 20},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(request)},
 };
 
 qs_status bench_mapper(int argc, char **argv) {

@@ -260,17 +260,11 @@ static void print_table(const bench *all) {
     }
 }
 
-typedef struct request {
-    const char *isa;
-    int threads, rounds;
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, rounds, "rounds", "N", "runs of each kernel, in turn"), .standard = "12", .minimum = 1},
-    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
-    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_ROUNDS(bench_request, "runs of each kernel, in turn")},
+    {OPTION_THREADS(bench_request)},
+    {OPTION_ISA(bench_request)},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_narrow(int argc, char **argv) {
@@ -281,7 +275,7 @@ qs_status bench_narrow(int argc, char **argv) {
                                          "(e5m2) and from fp32 operands: the time of the device's fp32 kernel over that of the narrow one, "
                                          "each the least of all rounds.",
                               .examples = "  qsync-bench narrow --rounds 20 --isa avx2\n"};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     bench all = {0};

@@ -277,18 +277,12 @@ static void table_write(const figures *all, int count) {
            geometric_mean(all, count, OF_L1LN, PASSES, false), geometric_mean(all, count, OF_L1LNQ, PASSES, false));
 }
 
-typedef struct request {
-    const char *isa, *backend;
-    int threads, rounds;
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, rounds, "rounds", "N", "runs of each kernel, in turn"), .standard = "12", .minimum = 1},
-    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
-    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(request, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_ROUNDS(bench_request, "runs of each kernel, in turn")},
+    {OPTION_THREADS(bench_request)},
+    {OPTION_ISA(bench_request)},
+    {OPTION_BACKEND(bench_request)},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_norm(int argc, char **argv) {
@@ -306,7 +300,7 @@ qs_status bench_norm(int argc, char **argv) {
             "copied,\n"
             "over the pass's time.",
         .examples = "  qsync-bench norm --rounds 40\n"};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     OPTIONS_ADD(&table, option_rows, &asked);

@@ -149,12 +149,8 @@ static void bench_release(plan_bench *one) {
     *one = (plan_bench){0};
 }
 
-typedef struct request {
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_plan(int argc, char **argv) {
@@ -164,7 +160,7 @@ qs_status bench_plan(int argc, char **argv) {
         .purpose =
             "Planning for graphs of the size of resnet50 and of BERT-base with synthetic costs, on 16 training and 16 inference devices:\n"
             "from scratch, and again for another memory limit or other numbers of devices."};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     plan_bench resnet = {0}, bert = {0};

@@ -98,10 +98,10 @@ static const option_row option_rows[] = {
     {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},
     {OPTION(bench, classes, "classes", "N", "classes"), .usual = "each model's own", .minimum = 1},
     {OPTION(bench, steps, "steps", "N", "timed steps"), .standard = "12", .minimum = 1},
-    {OPTION(bench, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
-    {OPTION(bench, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(bench, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"},
-    {OPTION(bench, json, "json", NULL, "print JSON")},
+    {OPTION_THREADS(bench)},
+    {OPTION_ISA(bench)},
+    {OPTION_BACKEND(bench)},
+    {OPTION_JSON(bench)},
 };
 
 qs_status bench_quantization(int argc, char **argv) {

@@ -254,14 +254,9 @@ static json_t *summary(json_t *rows, double peak) {
                      number(mean_of(rows, "share_gathering", NULL)), "peak_gop_per_s", number(2e-9 * peak), "shapes", rows);
 }
 
-typedef struct request {
-    const char *isa;
-    bool json;
-} request;
-
 static const option_row option_rows[] = {
-    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_ISA(bench_request)},
+    {OPTION_JSON(bench_request)},
 };
 
 qs_status bench_shiftmm(int argc, char **argv) {
@@ -271,7 +266,7 @@ qs_status bench_shiftmm(int argc, char **argv) {
         .purpose =
             "Linear layers of 256 to 4096 and convolutions of resnets and a vision transformer, on one thread: all kinds of one shape in\n"
             "turn, medians of the processor time."};
-    request asked = {0};
+    bench_request asked = {0};
     bool done = false;
     option_table table = {0};
     qs_device *device = NULL;

@@ -89,8 +89,8 @@ typedef struct request {
 
 static const option_row option_rows[] = {
     {OPTION(request, bytes, "message-bytes", "N", "gradients summed, in fp32"), .standard = "11534336", .minimum = 4},
-    {OPTION(request, rounds, "rounds", "N", "sums on each wire"), .standard = "12", .minimum = 1},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_ROUNDS(request, "sums on each wire")},
+    {OPTION_JSON(request)},
 };
 
 qs_status bench_wires(int argc, char **argv) {

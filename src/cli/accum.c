@@ -210,7 +210,7 @@ static const option_row option_rows[] = {
     {OPTION(accum, measurement.threads, "threads", "N", "for the same figures"), .standard = "1", .minimum = 1, .needs = "simulate"},
     {OPTION(accum, planning.plan_file, "plan", "FILE", "of a model: the plan whose GEMMs it is about"), .needs = "accumulate"},
     {OPTION(accum, planning.out, "out", "FILE", "write that plan here"), .needs = "plan"},
-    {OPTION(accum, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(accum)},
 };
 
 qs_status verb_accum(int argc, char **argv) {

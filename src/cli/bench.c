@@ -139,8 +139,8 @@ static const option_row option_rows[] = {
     {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},
     {OPTION(bench, classes, "classes", "N", "classes"), .usual = "each model's own", .minimum = 1},
     {OPTION(bench, steps, "steps", "N", "timed steps, or rounds of --tune"), .standard = "12", .minimum = 1},
-    {OPTION(bench, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
-    {OPTION(bench, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
+    {OPTION_THREADS(bench)},
+    {OPTION_ISA(bench)},
     {OPTION(bench, backend, "backend", "NAME", "cpu, ref or far"), .standard = "cpu"},
     {OPTION(bench, kernels, "kernels", NULL, "also every kernel by name")},
     {OPTION(bench, breakdown, "breakdown", NULL, "also what each operator's passes take of a step")},
@@ -148,7 +148,7 @@ static const option_row option_rows[] = {
      .excludes = "kernels,breakdown,optimizer"},
     {OPTION(bench, dataset, "dataset", "NAME", "images as of this set"), .standard = "", .usual = "each model's own", .needs = "tune",
      .excludes = "input,classes"},
-    {OPTION(bench, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(bench)},
 };
 
 static qs_status tune(const bench *one, const option_table *table) {

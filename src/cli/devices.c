@@ -50,10 +50,10 @@ typedef struct request {
 } request;
 
 static const option_row option_rows[] = {
-    {OPTION(request, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"},
-    {OPTION(request, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1},
+    {OPTION_ISA(request)},
+    {OPTION_THREADS(request)},
     {OPTION(request, peaks, "peaks", NULL, "measure what products can reach: operands in registers")},
-    {OPTION(request, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(request)},
 };
 
 qs_status verb_devices(int argc, char **argv) {

@@ -25,7 +25,7 @@ static qs_status evaluated(const eval_work *work, const worker *here) {
 
 static const option_row option_rows[] = {
     {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
-    {OPTION(eval_work, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(eval_work)},
 };
 
 static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {

@@ -120,7 +120,7 @@ static const option_row option_rows[] = {
     {OPTION(rounder, overflow_name, "overflow", "NAME", "of values past the largest: saturate, inf, default: what the format says"),
      .standard = "default"},
     {OPTION(rounder, seed, "seed", "N", "of stochastic rounding"), .standard = "1"},
-    {OPTION(rounder, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(rounder)},
 };
 
 qs_status verb_format(int argc, char **argv) {

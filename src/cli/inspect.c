@@ -114,7 +114,7 @@ static const option_row option_rows[] = {
     {OPTION(inspection, question.backend, "backend", "NAME", "whose kernels"), .usual = "cpu, or ref in builds without it",
      .needs = "memory"},
     {OPTION(inspection, file, "graph", "FILE", "write the model as graph.json instead"), .excludes = "memory,blocks,groups,json"},
-    {OPTION(inspection, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(inspection)},
 };
 
 qs_status verb_inspect(int argc, char **argv) {

@@ -69,7 +69,7 @@ static const option_row option_rows[] = {
     {OPTION(landscape_work, options.range, "range", "X", "from -X to X along the direction"), .standard = "1"},
     {OPTION(landscape_work, options.batches, "batches", "N", "batches that each loss is the mean over"), .standard = "8", .minimum = 1},
     {OPTION(landscape_work, options.direction, "direction", "N", "which random direction"), .standard = "1"},
-    {OPTION(landscape_work, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(landscape_work)},
 };
 
 /* The weights know their model; the plan, where it has a job, the rest. */

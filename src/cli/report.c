@@ -196,7 +196,7 @@ typedef struct request {
     bool json;
 } request;
 
-static const option_row option_rows[] = {{OPTION(request, json, "json", NULL, "print JSON")}};
+static const option_row option_rows[] = {{OPTION_JSON(request)}};
 
 qs_status verb_report(int argc, char **argv) {
     const verb_usage usage = {

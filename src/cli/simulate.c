@@ -170,7 +170,7 @@ static const option_row option_rows[] = {
     {OPTION(simulate_options, trace, "trace", "FILE", "write the timeline as a Chrome trace")},
     {OPTION(simulate_options, measured, "measured", "RUN", "and a run's measured timeline beside it"), .needs = "trace"},
     {OPTION(simulate_options, no_casts, "no-casts", NULL, "conversions cost nothing (ablation)")},
-    {OPTION(simulate_options, json, "json", NULL, "print JSON")},
+    {OPTION_JSON(simulate_options)},
 };
 
 qs_status verb_simulate(int argc, char **argv) {

@@ -64,6 +64,11 @@ typedef struct option_row {
                      bool: OPTION_FLAG),                                                                                                 \
     .at = offsetof(type, member), .argument = (value), .help = (text)
 
+/* Rows that many commands have, for members of these names: {OPTION_JSON(request)} */
+#define OPTION_JSON(type) OPTION(type, json, "json", NULL, "print JSON")
+#define OPTION_THREADS(type) OPTION(type, threads, "threads", "N", "threads"), .standard = "1", .minimum = 1
+#define OPTION_ISA(type) OPTION(type, isa, "isa", "NAME", "instruction-set ceiling"), .standard = "all"
+
 typedef struct verb_usage {
     const char *verb;
     const char *arguments; /* "MODEL", "[VALUE ...]" or "" */
