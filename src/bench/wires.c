@@ -110,8 +110,7 @@ qs_status bench_wires(int argc, char **argv) {
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
     if (asked.bytes % 4)
-        return qs_fail(QS_USAGE, "--message-asked.bytes %lld: no whole number of fp32 values; give a multiple of 4",
-                       (long long)asked.bytes);
+        return qs_fail(QS_USAGE, "--message-bytes %lld: no whole number of fp32 values; give a multiple of 4", (long long)asked.bytes);
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     one->count = asked.bytes / 4;
     qs_status status = qs_comm_open(NULL, &one->comm);
