@@ -18,11 +18,11 @@ static const char *const planners[PLANNERS] = {"qsync", "qsync-heap", "uniform"}
 /* Slow ones: these models are so small that nothing but overheads would count. Every scene varies their speeds, so that the pace lies now
  * between two formats, now between mixes of them. */
 static const synthetic_device usual[DEVICES] = {
-    {.name = "strong", .count = 1, .format = {"fp32"}, .fp32 = 2e3, .half = 2e3, .int8 = 2e3, .bytes = 400},
+    {.name = "strong", .count = 1, .formats = {"fp32"}, .fp32 = 2e3, .half = 2e3, .int8 = 2e3, .bytes = 400},
     {.name = "weak",
      .inference = true,
      .count = 1,
-     .format = {"fp32", "bf16", "int8"},
+     .formats = {"fp32", "bf16", "int8"},
      .fp32 = 1e3,
      .half = 2e3,
      .int8 = 4e3,
@@ -136,8 +136,9 @@ static qs_status scene_run(gap_bench *one, bool limited, scene *at) {
     qs_plan_options_default(&at->options);
     QS_TRY(qs_graph_of_images("random", 3, 8, 8, &at->graph));
     QS_TRY(model_fill(one, at->graph, LEAST + roll(one, MOST - LEAST + 1)));
-    QS_TRY(synthetic_cluster(DEVICES, devices, &at->cluster));
-    QS_TRY(synthetic_profile(at->graph, &at->cluster, devices, &at->job, &at->profile));
+    QS_TRY(synthetic_cluster_make(DEVICES, devices, &at->cluster));
+    QS_TRY(synthetic_profile_make(at->graph, &at->cluster, devices, &at->job, &synthetic_ring, &at->profile));
+    QS_TRY(synthetic_statistics_make(at->graph, BATCH, qs_cluster_ranks(&at->cluster), 0, 0, &at->profile.statistics));
     if (!limited) return compare(one, at);
     QS_TRY(planned(at, "fp32", &omega, &most));
     at->cluster.class_[1].memory_limit = most - most * roll(one, 30) / 100;

@@ -9,11 +9,11 @@
 enum { DEVICES = 2, EACH = 16, ROUNDS = 5, BUDGETS = 4, BLOCKS = 12, WIDTH = 768, TOKENS = 128, HEADS = 12 };
 
 static const synthetic_device devices[DEVICES] = {
-    {.name = "strong", .count = EACH, .format = {"fp32"}, .fp32 = 12e6, .half = 12e6, .int8 = 12e6, .bytes = 800e3},
+    {.name = "strong", .count = EACH, .formats = {"fp32"}, .fp32 = 12e6, .half = 12e6, .int8 = 12e6, .bytes = 800e3},
     {.name = "weak",
      .inference = true,
      .count = EACH,
-     .format = {"fp32", "fp16", "int8"},
+     .formats = {"fp32", "fp16", "int8"},
      .fp32 = 6e6,
      .half = 24e6,
      .int8 = 48e6,
@@ -133,8 +133,9 @@ static qs_status bench_run(plan_bench *one, int64_t batch) {
     one->job.batch = batch;
     snprintf(one->job.algorithm, sizeof one->job.algorithm, "ring");
     qs_plan_options_default(&one->options);
-    QS_TRY(synthetic_cluster(DEVICES, devices, &one->cluster));
-    QS_TRY(synthetic_profile(one->graph, &one->cluster, devices, &one->job, &one->profile));
+    QS_TRY(synthetic_cluster_make(DEVICES, devices, &one->cluster));
+    QS_TRY(synthetic_profile_make(one->graph, &one->cluster, devices, &one->job, &synthetic_ring, &one->profile));
+    QS_TRY(synthetic_statistics_make(one->graph, batch, qs_cluster_ranks(&one->cluster), 0, 0, &one->profile.statistics));
     QS_TRY(scratch_run(one));
     QS_TRY(qs_plan_session_create(one->graph, &one->profile, &one->job, &plans));
     const qs_status status = session_run(one, plans);

@@ -83,27 +83,16 @@ static qs_lowering sequence_lowering(const sequence *one, const qs_class_profile
 static qs_class_profile sequence_profile(sequence *one) {
     qs_class_profile profile = {.class_name = "weak", .step_overhead_us = 0.5};
     const qs_class weak = synthetic_class(&device);
-    synthetic_recorder recorder = {.device = &device, .out = &profile, .slots = 1 << 12};
-    recorder.slot = malloc((size_t)recorder.slots * sizeof *recorder.slot);
-    for (int i = 0; i < recorder.slots; i++)
-        recorder.slot[i] = -1;
+    synthetic_costs costs = {.device = &device, .profile = &profile};
     sequence_rewind(one);
-    synthetic_mix(&recorder, one->graph, &weak, one->job, one->list);
+    synthetic_mix(&costs, one->graph, &weak, one->job, one->list);
     for (int i = 0; i < MOVES; i++) {
         sequence_follow(one, &one->move[i]);
-        synthetic_mix(&recorder, one->graph, &weak, one->job, one->list);
+        synthetic_mix(&costs, one->graph, &weak, one->job, one->list);
     }
     qs_class_profile_sort(&profile);
-    free(recorder.slot);
     sequence_rewind(one);
     return profile;
-}
-
-static void profile_release(qs_class_profile *profile) {
-    for (int i = 0; i < profile->kernels; i++)
-        free(profile->kernel[i].case_text);
-    free(profile->kernel);
-    free(profile->conversion);
 }
 
 /* ---- A mapper beside what it should be ---- */
@@ -188,7 +177,7 @@ TEST(sequences_are_followed) {
         sequence one = sequence_make(graph, &job, number);
         qs_class_profile profile = sequence_profile(&one);
         sequence_run(&one, &profile, number % 5 == 0);
-        profile_release(&profile);
+        synthetic_class_release(&profile);
         sequence_release(&one);
         qs_graph_release(graph);
     }
@@ -217,7 +206,7 @@ static void plain_make(plain *out) {
 }
 
 static void plain_release(plain *one) {
-    profile_release(&one->profile);
+    synthetic_class_release(&one->profile);
     sequence_release(&one->one);
     qs_graph_release(one->graph);
 }
