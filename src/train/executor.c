@@ -407,11 +407,15 @@ static qs_status reductions_move(qs_executor *executor) {
     return QS_OK;
 }
 
-/* Until so many all-reduces are begun; gradients that still come from the device are waited for by looking, so that others keep moving. */
+/* Until so many all-reduces are begun. Where none is under way the device is waited for; else it is looked at, so that they keep moving. */
 static qs_status arrivals_wait(qs_executor *executor, int begun) {
     while (executor->begun < begun) {
         QS_TRY(reductions_move(executor));
-        if (executor->begun < begun) qs_wait_until(qs_clock() + pause_seconds);
+        if (executor->begun >= begun) return QS_OK;
+        if (executor->polled < executor->begun)
+            qs_wait_until(qs_clock() + pause_seconds);
+        else
+            QS_TRY(qs_event_wait(executor->reduction[executor->started[executor->begun]].arrived));
     }
     return QS_OK;
 }
