@@ -18,7 +18,7 @@ typedef struct bench_request {
 
 /* Rows beside those of program.h. */
 #define OPTION_BACKEND(type) OPTION(type, backend, "backend", "NAME", "cpu or ref"), .standard = "cpu"
-#define OPTION_ROUNDS(type, text) OPTION(type, rounds, "rounds", "N", text), .standard = "12", .minimum = 1
+#define OPTION_ROUNDS(type, many, text) OPTION(type, rounds, "rounds", "N", text), .standard = #many, .minimum = 1
 
 /* Reads the command line of a benchmark, which takes no plain arguments. */
 static inline qs_status bench_options(option_table *table, const verb_usage *usage, int argc, char **argv, bool *done) {

@@ -151,7 +151,7 @@ static qs_status formats_run(rounder *one) {
 }
 
 static const option_row option_rows[] = {
-    {OPTION_ROUNDS(bench_request, "measurements of each, at most 64")},
+    {OPTION_ROUNDS(bench_request, 12, "measurements of each, at most 64")},
     {OPTION_THREADS(bench_request)},
     {OPTION_ISA(bench_request)},
     {OPTION_JSON(bench_request)},

@@ -261,7 +261,7 @@ static void print_table(const bench *all) {
 }
 
 static const option_row option_rows[] = {
-    {OPTION_ROUNDS(bench_request, "runs of each kernel, in turn")},
+    {OPTION_ROUNDS(bench_request, 12, "runs of each kernel, in turn")},
     {OPTION_THREADS(bench_request)},
     {OPTION_ISA(bench_request)},
     {OPTION_JSON(bench_request)},

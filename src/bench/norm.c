@@ -278,7 +278,7 @@ static void table_write(const figures *all, int count) {
 }
 
 static const option_row option_rows[] = {
-    {OPTION_ROUNDS(bench_request, "runs of each kernel, in turn")},
+    {OPTION_ROUNDS(bench_request, 12, "runs of each kernel, in turn")},
     {OPTION_THREADS(bench_request)},
     {OPTION_ISA(bench_request)},
     {OPTION_BACKEND(bench_request)},

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 9 };
 enum { FP32, BF16, TAKEN, INT8, INT4, INT6, HADAMARD, OWN8, OWN4, OWN6, OWN_HADAMARD, OWN_SHIFT8, GROUPED, GROUPED8, KINDS };
 
 static const char *const kinds[KINDS] = {"fp32",         "bf16",
@@ -65,20 +64,24 @@ static qs_status time_once(qs_single_product *product, int stages, double *out) 
 }
 
 /* Medians over rounds, in each of which every kind has its turn: what else the machine does meets all alike. */
-static qs_status stages_time(qs_single_product *const *products, int stages, double *out) {
-    double seconds[KINDS][ROUNDS] = {{0}};
-    for (int round = 0; round < ROUNDS; round++)
+static qs_status stages_time(qs_single_product *const *products, int stages, int rounds, double *out) {
+    double *seconds = NULL; /* (kinds × rounds) */
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate((size_t)KINDS * (size_t)rounds, sizeof *seconds, &seconds));
+    for (int round = 0; round < rounds; round++)
         for (int k = 0; k < KINDS; k++)
-            if (products[k]) QS_TRY(time_once(products[k], stages, &seconds[k][round]));
+            if (products[k]) QS_GOTO(time_once(products[k], stages, &seconds[k * rounds + round]));
     for (int k = 0; k < KINDS; k++)
-        out[k] = median(seconds[k], ROUNDS);
-    return QS_OK;
+        out[k] = median(&seconds[k * rounds], rounds);
+done:
+    free(seconds);
+    return status;
 }
 
 /* The rearranging alone; of the others nothing is done then, and nothing is timed. */
-static qs_status gather_time(qs_single_product *const *products, figures *out) {
+static qs_status gather_time(qs_single_product *const *products, int rounds, figures *out) {
     qs_single_product *const alone[KINDS] = {[GROUPED] = products[GROUPED]};
-    return stages_time(alone, QS_SINGLE_GATHER, out->gather);
+    return stages_time(alone, QS_SINGLE_GATHER, rounds, out->gather);
 }
 
 /* What follows is not measured with a product for each group. */
@@ -89,19 +92,19 @@ static void gathered_close(qs_single_product **products) {
     }
 }
 
-static qs_status shape_time(qs_device *device, const qs_single_product_shape *shape, figures *out) {
+static qs_status shape_time(qs_device *device, const qs_single_product_shape *shape, int rounds, figures *out) {
     qs_single_product *products[KINDS] = {NULL};
     qs_status status = QS_OK;
     for (int k = 0; k < KINDS && status == QS_OK; k++) {
         status = qs_single_product_open(device, shape, kinds[k], &products[k]);
         if (status == QS_UNSUPPORTED && k != FP32) status = QS_OK;
     }
-    if (status == QS_OK) status = stages_time(products, QS_SINGLE_PRODUCT, out->product);
-    if (status == QS_OK) status = gather_time(products, out);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_PRODUCT, rounds, out->product);
+    if (status == QS_OK) status = gather_time(products, rounds, out);
     gathered_close(products);
-    if (status == QS_OK) status = stages_time(products, QS_SINGLE_ALL, out->whole);
-    if (status == QS_OK) status = stages_time(products, QS_SINGLE_GROUPS, out->groups);
-    if (status == QS_OK) status = stages_time(products, QS_SINGLE_QUANTIZE, out->quantize);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_ALL, rounds, out->whole);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_GROUPS, rounds, out->groups);
+    if (status == QS_OK) status = stages_time(products, QS_SINGLE_QUANTIZE, rounds, out->quantize);
     for (int k = 0; k < KINDS; k++)
         qs_single_product_close(products[k]);
     return status;
@@ -255,6 +258,7 @@ static json_t *summary(json_t *rows, double peak) {
 }
 
 static const option_row option_rows[] = {
+    {OPTION_ROUNDS(bench_request, 9, "turns of each kind")},
     {OPTION_ISA(bench_request)},
     {OPTION_JSON(bench_request)},
 };
@@ -280,7 +284,7 @@ qs_status bench_shiftmm(int argc, char **argv) {
     if (!asked.json) head_print();
     for (size_t i = 0; i < SHAPES && status == QS_OK; i++) {
         figures f = {.product = {0}};
-        status = shape_time(device, &shapes[i].shape, &f);
+        status = shape_time(device, &shapes[i].shape, asked.rounds, &f);
         if (status != QS_OK) break;
         json_array_append_new(rows, row_of(i, &f, peak));
         if (!asked.json) row_print(json_array_get(rows, i));

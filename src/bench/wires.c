@@ -89,7 +89,7 @@ typedef struct request {
 
 static const option_row option_rows[] = {
     {OPTION(request, bytes, "message-bytes", "N", "gradients summed, in fp32"), .standard = "11534336", .minimum = 4},
-    {OPTION_ROUNDS(request, "sums on each wire")},
+    {OPTION_ROUNDS(request, 12, "sums on each wire")},
     {OPTION_JSON(request)},
 };
 
