@@ -143,6 +143,7 @@ bool qs_graph_operand_shape(const qs_graph *graph, int node, const qs_pass_opera
     switch (operand->source) {
     case QS_FROM_INPUT:
     case QS_TO_INPUT_GRADIENT:
+        if (operand->of >= one->inputs) return false;
         *out = qs_graph_shape(graph, one->input[operand->of], batch);
         return true;
     case QS_TO_OUTPUT:

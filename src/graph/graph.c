@@ -81,7 +81,9 @@ void qs_graph_release(qs_graph *graph) {
 
 static qs_status check_inputs(const qs_graph *graph, const qs_op *op, int inputs, const int *input) {
     if (op->kind == QS_AUXILIARY) return qs_fail(QS_USAGE, "%s is placed by lowering and cannot be a node", op->name);
-    if (inputs != op->inputs || inputs > QS_MAX_INPUTS) {
+    if (inputs > op->inputs || inputs < op->inputs - op->optional || inputs > QS_MAX_INPUTS) {
+        if (op->optional)
+            return qs_fail(QS_USAGE, "%s reads %d to %d inputs, %d were given", op->name, op->inputs - op->optional, op->inputs, inputs);
         return qs_fail(QS_USAGE, "%s reads %d inputs, %d were given", op->name, op->inputs, inputs);
     }
     for (int i = 0; i < inputs; i++) {
@@ -92,25 +94,37 @@ static qs_status check_inputs(const qs_graph *graph, const qs_op *op, int inputs
     return QS_OK;
 }
 
-static bool reads_ids(const qs_op *op, int input) {
+/* The role of integers that an operator reads as this input; QS_ROLE_COUNT: it reads none there. */
+static qs_role integers_read(const qs_op *op, int input) {
     const qs_pass *forward = qs_op_pass(op, "forward");
-    const int at = qs_pass_position(forward, QS_IDS);
-    return at >= 0 && forward->operand[at].of == input;
+    for (int i = 0; forward && i < forward->operands; i++) {
+        const qs_pass_operand *operand = &forward->operand[i];
+        if (operand->source == QS_FROM_INPUT && operand->of == input && qs_role_is_integers(operand->role)) return operand->role;
+    }
+    return QS_ROLE_COUNT;
 }
 
-/* Integers are ids: they go from an input of the model to who looks up rows by them, and nowhere else; each is the number of a row. */
-static qs_status check_ids(const qs_graph *graph, const qs_node *node) {
+/* How many values such integers may have: rows of a table, or 0 and 1. */
+static double integers_bound(const qs_node *node, qs_role role) {
+    return role == QS_KEEP ? 2 : node->attributes.vocabulary;
+}
+
+/* Integers go from an input of the model to who reads integers, and nowhere else: each is the number of a row, or says whether a position
+ * counts. */
+static qs_status check_integers(const qs_graph *graph, const qs_node *node) {
     for (int i = 0; i < node->inputs; i++) {
         const qs_node *from = &graph->node[node->input[i]];
         const qs_input *input = from->op ? NULL : &graph->samples.input[node->input[i]];
         const bool integers = input && input->type == QS_INPUT_I32;
-        if (integers != reads_ids(node->op, i))
+        const qs_role role = integers_read(node->op, i);
+        if (integers != (role != QS_ROLE_COUNT))
             return qs_fail(QS_USAGE,
                            integers ? "%s does not read integers, and \"%s\" holds some" : "%s reads integers, and \"%s\" holds none",
                            node->op->name, from->name);
-        if (integers && (double)input->bound > node->attributes.vocabulary)
-            return qs_fail(QS_USAGE, "%s has %.0f rows, and the integers of \"%s\" are 0 to %lld", node->op->name,
-                           node->attributes.vocabulary, from->name, (long long)input->bound - 1);
+        if (integers && (double)input->bound > integers_bound(node, role))
+            return qs_fail(QS_USAGE, "%s %s %.0f %s, and the integers of \"%s\" are 0 to %lld", node->op->name,
+                           role == QS_KEEP ? "tells" : "has", integers_bound(node, role), role == QS_KEEP ? "values apart" : "rows",
+                           from->name, (long long)input->bound - 1);
     }
     return QS_OK;
 }
@@ -169,14 +183,16 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     QS_TRY(check_inputs(graph, node->op, node->inputs, input));
     memcpy(node->input, input, (size_t)node->inputs * sizeof *input);
     qs_attributes_complete(node->op, &node->attributes);
-    QS_TRY(check_ids(graph, node));
+    QS_TRY(check_integers(graph, node));
     QS_TRY(infer(graph, node, outputs, bias, rules, &count));
     QS_TRY(qs_grow(&graph->node, &graph->node_capacity, (size_t)graph->nodes + 1, sizeof *node));
     QS_TRY(add_parameters(graph, node, rules, count));
     graph->node[graph->nodes++] = *node;
-    for (int i = 0; i < node->inputs; i++)
-        if (reads_ids(node->op, i) && graph->samples.input[input[i]].bound == 0)
-            graph->samples.input[input[i]].bound = (int64_t)node->attributes.vocabulary;
+    for (int i = 0; i < node->inputs; i++) {
+        const qs_role role = integers_read(node->op, i);
+        if (role != QS_ROLE_COUNT && graph->samples.input[input[i]].bound == 0)
+            graph->samples.input[input[i]].bound = (int64_t)integers_bound(node, role);
+    }
     return QS_OK;
 }
 

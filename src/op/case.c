@@ -39,7 +39,10 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->hadamard != other->hadamard || with->epsilon != other->epsilon || with->momentum != other->momentum ||
         with->probability != other->probability || with->ceiling != other->ceiling || with->beta1 != other->beta1 ||
         with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->clip_norm != other->clip_norm ||
-        with->vocabulary != other->vocabulary || with->rounding != other->rounding || with->overflow != other->overflow ||
+        with->vocabulary != other->vocabulary || with->heads != other->heads || with->key_heads != other->key_heads ||
+        with->causal != other->causal || with->transposed != other->transposed || with->merged != other->merged ||
+        with->scale != other->scale || with->base != other->base || with->position != other->position ||
+        with->approximate != other->approximate || with->rounding != other->rounding || with->overflow != other->overflow ||
         with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->per_channel != other->per_channel ||
         !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
@@ -66,8 +69,9 @@ uint64_t qs_case_hash(const qs_case *one) {
                            {with->offset, (int)with->overflow},
                            {with->hadamard, with->shifts << 1 | with->axis},
                            {with->groups, (int)with->rounding << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
-    const double number[] = {with->epsilon, with->momentum,     with->probability, with->ceiling,   with->beta1,
-                             with->beta2,   with->weight_decay, with->clip_norm,   with->vocabulary};
+    const double number[] = {with->epsilon,      with->momentum,  with->probability, with->ceiling, with->beta1,     with->beta2,
+                             with->weight_decay, with->clip_norm, with->vocabulary,  with->heads,   with->key_heads, with->causal,
+                             with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);

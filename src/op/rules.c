@@ -106,16 +106,22 @@ const qs_format *qs_role_format(qs_role role) {
         return qs_format_of("int8");
     case QS_SRC:
     case QS_SRC2:
+    case QS_SRC3:
     case QS_WEIGHTS:
     case QS_DST:
     case QS_DIFF_DST:
     case QS_DIFF_SRC:
     case QS_DIFF_SRC2:
+    case QS_DIFF_SRC3:
     case QS_PACKED:
         return NULL;
     default:
         return qs_format_of("fp32");
     }
+}
+
+bool qs_role_is_integers(qs_role role) {
+    return role == QS_LABELS || role == QS_IDS || role == QS_KEEP;
 }
 
 static qs_status check_operands(const qs_case *one) {

@@ -105,6 +105,10 @@ static qs_status formats_list(coverage *all, const qs_format *half) {
     for (int n = 0; n < graph->nodes; n++) {
         const qs_node *node = &graph->node[n];
         const bool fixed = !node->op || node->op->kind == QS_FIXED;
+        if (qs__reads_integers_alone(graph, n)) {
+            all->possible[n] = (1u << all->formats) - 1;
+            continue;
+        }
         all->possible[n] = fixed ? 1u << format_index(all, all->draft->fp32) : node->op->kind == QS_ADJUSTABLE ? adjustable : 0;
         for (int i = 0; !fixed && node->op->kind == QS_DEPENDENT && i < node->inputs; i++)
             all->possible[n] |= all->possible[node->input[i]];

@@ -94,6 +94,17 @@ const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge) {
     return kind == QS_DEPENDENT ? draft->facts[n].need : NULL;
 }
 
+/* Ids, and what says which positions count: int32 in fp32 slots, which no reader converts. */
+static bool holds_integers(const qs_graph *graph, int n) {
+    return !graph->node[n].op && graph->samples.input[n].type == QS_INPUT_I32;
+}
+
+bool qs__reads_integers_alone(const qs_graph *graph, int n) {
+    for (int i = 0; i < graph->node[n].inputs; i++)
+        if (!holds_integers(graph, graph->node[n].input[i])) return false;
+    return graph->node[n].op != NULL;
+}
+
 const qs_format *qs__value_format(const qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
     const qs_recipe *recipe = draft->recipe[n];
@@ -105,13 +116,15 @@ const qs_format *qs__value_format(const qs_schedule_draft *draft, int n) {
         return draft->facts[n].need ? draft->facts[n].need : draft->fp32;
     }
     for (int i = 0; i < node->inputs; i++)
-        format = qs__wider_format(format, draft->facts[node->input[i]].value);
-    return format;
+        if (!holds_integers(draft->graph, node->input[i])) format = qs__wider_format(format, draft->facts[node->input[i]].value);
+    if (!format) format = draft->facts[n].need;
+    return format ? format : draft->fp32;
 }
 
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     const qs_node *node = &draft->graph->node[n];
     if (!node->op || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
+    if (holds_integers(draft->graph, node->input[input])) return (qs_quantizer){.format = draft->fp32, .rounding = QS_NEAREST_EVEN};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
     if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
     const qs_quantizer *factor = input_quantizer(draft, n, input);
@@ -213,7 +226,7 @@ qs_status qs__facts_update(qs_schedule_draft *draft) {
         draft->facts[n].need = need;
         const qs_op *op = graph->node[n].op;
         if (!op) continue;
-        if (op->kind == QS_ADJUSTABLE) qs__mark(&draft->value_dirty, n);
+        if (op->kind == QS_ADJUSTABLE || qs__reads_integers_alone(graph, n)) qs__mark(&draft->value_dirty, n);
         for (int i = 0; op->kind == QS_DEPENDENT && i < graph->node[n].inputs; i++)
             qs__mark(&draft->need_dirty, graph->node[n].input[i]);
     }

@@ -285,8 +285,10 @@ qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input,
 qs_status qs__facts_update(qs_schedule_draft *draft);
 /* The rules by which they follow (coverage.c asks them about plans that were never lowered); NULL: no format. */
 const qs_format *qs__wider_format(const qs_format *a, const qs_format *b);
-const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge);  /* by the node's recipe or need */
-const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);       /* by n's recipe and need, and its inputs' values */
+const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge); /* by the node's recipe or need */
+const qs_format *qs__value_format(const qs_schedule_draft *draft, int n);      /* by n's recipe and need, and its inputs' values */
+/* A node that looks up rows of a table by integers and reads no values: it writes what its readers need. */
+bool qs__reads_integers_alone(const qs_graph *graph, int n);
 qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input); /* by n's recipe and value; format NULL: it is not read */
 qs_status qs__marks_make(int count, qs_marks *out);
 void qs__mark(qs_marks *marks, int index);

@@ -28,8 +28,8 @@ done:
 
 /* Operands that carry something else in fp32 slots, and integers, are always finite. */
 static bool is_looked_at(const qs_operand *operand) {
-    return operand->format && operand->format->kind == QS_KIND_FLOAT && operand->role != QS_LABELS && operand->role != QS_IDS &&
-           operand->role != QS_COUNTS && operand->role != QS_STATISTICS;
+    return operand->format && operand->format->kind == QS_KIND_FLOAT && !qs_role_is_integers(operand->role) && operand->role != QS_COUNTS &&
+           operand->role != QS_STATISTICS;
 }
 
 /* Masters, and rounded or converted forms of them, which lie in the place of the gradient; NULL: it is none. */

@@ -112,6 +112,33 @@ static void chain_is(const char *a, const char *b, const char *fc, const char *h
     end(&one);
 }
 
+/* ids -> table -> gelu -> flatten -> fc */
+static void table_is(const char *fc, const char *format) {
+    model one = {.job = stub_job(BATCH)};
+    const qs_input ids = {.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {6}};
+    const qs_attributes rows = {.vocabulary = 50};
+    int at = 0;
+    assert_ok(qs_graph_create("looked up", "tokens", 1, &ids, &one.graph));
+    assert_ok(qs_graph_add(one.graph, "table", "embedding", &rows, 1, &at, 8, false, &at));
+    at = after(&one, "flatten", "flatten", after(&one, "gelu", "gelu", at, 0), 0);
+    assert_ok(qs_graph_finish(one.graph, after(&one, "fc", "linear", at, 10), NULL));
+    set(&one, "fc", fc);
+    qs_schedule *schedule = lowered(&one, "bf16");
+    value_is(&one, schedule, "ids", "fp32");
+    value_is(&one, schedule, "table", format);
+    value_is(&one, schedule, "gelu", format);
+    assert_int_equal(steps_of(&one, schedule, "ids", "cast", QS_FORWARD), 0);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
+TEST(a_table_writes_what_its_readers_need) {
+    table_is("fp32", "fp32");
+    table_is("bf16", "bf16");
+    table_is("int8/bf16", "bf16");
+    table_is("int8/fp32", "bf16");
+}
+
 TEST(readers_decide_fixed_point_outputs) {
     chain_is("int8/bf16", "fp32", "fp32", "bf16", "fp32", "fp32", "fp32");
     chain_is("int8/bf16", "bf16", "fp32", "bf16", "bf16", "bf16", "fp32");
@@ -439,7 +466,7 @@ TEST(impossible_integers_are_refused) {
     refused(&one, QS_USAGE, "both be integer");
 }
 
-TEST_MAIN(readers_decide_fixed_point_outputs, a_recipe_may_name_its_output, the_loss_reads_fp32, unlike_inputs_meet_in_the_widest,
-          copies_are_shared, int8_saves_one_byte, weights_are_converted_once, streams_differ, impossible_recipes_are_refused,
-          integers_in_all_passes, saved_groups_become_floats, transforms_follow_the_sums, transformed_copies,
-          transforms_are_of_both_factors, impossible_integers_are_refused)
+TEST_MAIN(a_table_writes_what_its_readers_need, readers_decide_fixed_point_outputs, a_recipe_may_name_its_output, the_loss_reads_fp32,
+          unlike_inputs_meet_in_the_widest, copies_are_shared, int8_saves_one_byte, weights_are_converted_once, streams_differ,
+          impossible_recipes_are_refused, integers_in_all_passes, saved_groups_become_floats, transforms_follow_the_sums,
+          transformed_copies, transforms_are_of_both_factors, impossible_integers_are_refused)

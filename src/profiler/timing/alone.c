@@ -10,8 +10,7 @@
 enum { PIECE = 4096, PAGE = 4096 };
 
 static bool holds_codes(qs_role role) {
-    return role == QS_MASK || role == QS_LABELS || role == QS_IDS || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP ||
-           role == QS_DST_GROUP;
+    return qs_role_is_integers(role) || role == QS_MASK || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP || role == QS_DST_GROUP;
 }
 
 static bool holds_positive(qs_role role) {

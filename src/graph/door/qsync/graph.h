@@ -58,8 +58,8 @@ QS_API qs_status qs_graph_of_images(const char *name, int channels, int height, 
 QS_API void qs_graph_release(qs_graph *graph);
 /* Appends a node: one generic call for all operators. attributes NULL: the operator's defaults. `outputs` = output channels or features
  * of conv2d, linear and slice (else 0), `bias` wants one. *node receives its index. QS_USAGE with node name and figures on impossible
- * shapes; the graph then is as it was. Inputs of integers are read by embedding alone, whose rows must be as many as the input's bound; an
- * input without a bound gets the table's. */
+ * shapes; the graph then is as it was. Inputs of integers are read by operators with operands of such roles alone: tables (ids), which must
+ * have as many rows as the input's bound, and whatever leaves out padding (keep: 0 or 1). An input without a bound gets theirs. */
 QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                               const int *input, int64_t outputs, bool bias, int *node);
 /* Ends the graph with the loss of its target on `input`; fills consumers, checks that every node reaches the loss. `input` gives (batch,

@@ -22,6 +22,7 @@
 #define QS_ROLE_LIST(X)                                                                                                  \
     X(QS_SRC, "src")                                                                                                     \
     X(QS_SRC2, "src2")                                                                                                   \
+    X(QS_SRC3, "src3")                                                                                                   \
     X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                                \
     X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */      \
     X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                                 \
@@ -39,6 +40,7 @@
     X(QS_LABELS, "labels") /* int32 [N]; of L positions [N,L], of spans [N,2]; carried in fp32 format slots (4 bytes) */ \
     X(QS_TARGET, "target") /* real numbers that are to be met, fp32 [N,R] */                                             \
     X(QS_IDS, "ids")       /* rows of a table, int32 [N,L], carried as labels are */                                     \
+    X(QS_KEEP, "keep")     /* 1 where a position counts, 0 where it is padding, int32 [N,L], carried as labels are */    \
     X(QS_DST, "dst")                                                                                                     \
     X(QS_DST_STEP, "dst_step")           /* fp32 [1] or [channels]: step a quantize pass used */                         \
     X(QS_DST_GROUP, "dst_group")         /* int8 [C]: shift groups a quantize pass found */                              \
@@ -50,6 +52,7 @@
     X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                  \
     X(QS_DIFF_SRC, "diff_src")                                                                                           \
     X(QS_DIFF_SRC2, "diff_src2")                                                                                         \
+    X(QS_DIFF_SRC3, "diff_src3")                                                                                         \
     X(QS_DIFF_WEIGHTS, "diff_weights") /* fp32, written (not accumulated) */                                             \
     X(QS_DIFF_BIAS, "diff_bias")                                                                                         \
     X(QS_DIFF_SCALE, "diff_scale")                                                                                       \
@@ -67,6 +70,8 @@ QS_API const char *qs_role_name(qs_role role);
 /* The format of all operands of a role: int8 for masks and groups, fp32 for steps, sums and parameters; NULL for the values of a model,
  * which come in any. */
 QS_API const qs_format *qs_role_format(qs_role role);
+/* Operands of the role hold int32 in fp32 slots: labels, ids, keep. */
+QS_API bool qs_role_is_integers(qs_role role);
 
 #define QS_MAX_OPERANDS 11
 
@@ -95,6 +100,15 @@ typedef struct qs_attributes {
     double weight_decay;   /* sgd, adam */
     double clip_norm;      /* clip_norm: the bound */
     double vocabulary;     /* embedding: rows of the table */
+    double heads;          /* attention, matmul, rotary: matrices that lie side by side in the channels of a sequence */
+    double key_heads;      /* attention, matmul: those of keys and values, each read by heads / key_heads of the others; 0: as many */
+    double causal;         /* attention, softmax: 1: position m sees the positions up to m */
+    double transposed;     /* matmul: 1: the second factor is taken transposed */
+    double merged;         /* matmul: 1: the results of heads lie side by side in the channels of a sequence */
+    double scale;          /* softmax: what values are multiplied by before; 0: 1 */
+    double base;           /* rotary: of the wave lengths */
+    double position;       /* position: which one is taken, from the end where it is negative */
+    double approximate;    /* gelu: 1: by tanh */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -141,7 +155,7 @@ typedef qs_status (*qs_reference_kernel)(const struct qs_case *one, const qs_ten
  * they say whether they are read (QS_GIVEN), written (QS_MADE) or both (QS_UPDATED). */
 typedef enum qs_source {
     QS_GIVEN,
-    QS_FROM_INPUT,     /* the value of input `of`; a backward pass reads what forward read, which is saved for it */
+    QS_FROM_INPUT,     /* the value of input `of`, absent where the node lacks it; a backward pass reads what forward read, saved for it */
     QS_FROM_PARAMETER, /* the node's parameter of this role */
     QS_FROM_FORWARD,   /* what the forward pass wrote in this role (QS_TO_BACKWARD) */
     QS_FROM_GRADIENT,  /* the gradient of the output */
@@ -202,7 +216,7 @@ typedef struct qs_parameter_rule {
 
 /* A number among the attributes that an operator declares as its own, under whose name it stands in texts of cases. Of optimisers it is a
  * hyperparameter: a field of the job's optimizer and an option of the program, too. */
-#define QS_MOST_SETTINGS 4
+#define QS_MOST_SETTINGS 6
 typedef struct qs_setting {
     const char *name;   /* "weight_decay"; NULL behind the last */
     size_t field;       /* where it lies in qs_attributes */
@@ -255,7 +269,8 @@ typedef struct qs_op qs_op;
 struct qs_op {
     const char *name;
     qs_op_class kind;
-    int inputs; /* activations in; 0 for auxiliary */
+    int inputs;   /* activations in; 0 for auxiliary */
+    int optional; /* that many of them, the last ones, a node may lack: operands from them are absent then */
     /* Output shape (batch included) from input shapes; QS_USAGE with the figures on impossible ones. NULL: that of the first input.
      * `outputs` = output channels or features of conv2d, linear, slice and embedding, else ignored. */
     qs_status (*infer)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
