@@ -39,6 +39,7 @@ const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role 
         const qs_parameter *parameter = &graph->parameter[owner->first_parameter + i];
         if (parameter->role == role || (parameter->gradient == role && role != QS_ROLE_COUNT)) return parameter;
     }
+    if (owner->table > 0 && (role == QS_WEIGHTS || role == QS_DIFF_WEIGHTS)) return qs_graph_parameter(graph, owner->table, role);
     return NULL;
 }
 
@@ -85,7 +86,9 @@ uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
         snprintf(text, sizeof text, " %s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape));
         seed = hash_text(text, seed);
     }
-    return seed;
+    if (node->table == 0) return seed;
+    snprintf(text, sizeof text, " weights of %s", graph->node[node->table].name);
+    return hash_text(text, seed);
 }
 
 static uint64_t hash_input(const qs_input *input, uint64_t seed) {

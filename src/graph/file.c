@@ -68,6 +68,7 @@ static qs_status operator_fill(const qs_graph *graph, int n, const int *axis, qs
     snprintf(out->op, sizeof out->op, "%s", node->op->name);
     for (int i = 0; i < node->inputs; i++)
         memcpy(out->input[out->inputs++], graph->node[node->input[i]].name, sizeof *out->input);
+    if (node->table > 0) memcpy(out->weights_of, graph->node[node->table].name, sizeof out->weights_of);
     out->shape = shape_with_symbols(graph, n, axis);
     out->outputs = node->op->takes & QS_TAKES_OUTPUTS ? node->outputs : 0;
     out->bias = node->op->takes & QS_TAKES_BIAS ? node->bias : false;
@@ -200,7 +201,11 @@ static qs_status operator_add(const qs_graph_record *record, int index, qs_graph
                                row->input[i]);
         if (input[i] < 0) return qs_fail(QS_BAD_FILE, "it reads \"%s\", which is no input and no operator", row->input[i]);
     }
-    QS_TRY(qs_graph_add(graph, row->name, row->op, &attributes, row->inputs, input, row->outputs, row->bias, &node));
+    if (row->weights_of[0] == '\0')
+        QS_TRY(qs_graph_add(graph, row->name, row->op, &attributes, row->inputs, input, row->outputs, row->bias, &node));
+    else
+        QS_TRY(qs_graph_add_tied(graph, row->name, row->op, &attributes, row->inputs, input, row->outputs, row->bias,
+                                 qs_graph_find(graph, row->weights_of), &node));
     if (op->alias || (op->norm && op->norm->quantized)) return QS_OK; /* no pass, or one of codes, which lowering makes */
     const qs_pass *forward = qs_op_pass(op, "forward");
     const qs_case one = qs_graph_case(graph, node, forward, 1);

@@ -176,6 +176,27 @@ static qs_status infer(const qs_graph *graph, qs_node *node, int64_t outputs, bo
     return qs_shape_check(&node->shape, "the output");
 }
 
+/* Takes the weights, which are the table's, out of the node's own parameters. */
+static qs_status tie(const qs_graph *graph, const qs_node *node, qs_parameter_rule *rules, int *count) {
+    char wanted[96], has[96];
+    const qs_node *table = node->table > 0 && node->table < graph->nodes ? &graph->node[node->table] : NULL;
+    if (!table || !table->op || !table->op->shares)
+        return qs_fail(QS_USAGE, "it cannot share the weights of %s: only those of an operator with a table can be shared",
+                       table ? table->name : "a node that is not there");
+    if (table->shared) return qs_fail(QS_USAGE, "the weights of \"%s\" are shared with another operator already", table->name);
+    const qs_parameter *weights = qs_graph_parameter(graph, node->table, QS_WEIGHTS);
+    for (int i = 0; i < *count; i++) {
+        if (rules[i].role != QS_WEIGHTS) continue;
+        if (!qs_shape_equal(&rules[i].shape, &weights->shape))
+            return qs_fail(QS_USAGE, "its weights are %s, those of \"%s\" are %s", qs_shape_text(&rules[i].shape, wanted), table->name,
+                           qs_shape_text(&weights->shape, has));
+        memmove(&rules[i], &rules[i + 1], (size_t)(*count - i - 1) * sizeof *rules);
+        *count -= 1;
+        return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "%s has no weights, and so none to share", node->op->name);
+}
+
 static qs_status append(qs_graph *graph, const char *op, qs_node *node, const int *input, int64_t outputs, bool bias) {
     qs_parameter_rule rules[QS_MAX_PARAMETERS];
     int count = 0;
@@ -185,9 +206,11 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     qs_attributes_complete(node->op, &node->attributes);
     QS_TRY(check_integers(graph, node));
     QS_TRY(infer(graph, node, outputs, bias, rules, &count));
+    if (node->table != 0) QS_TRY(tie(graph, node, rules, &count));
     QS_TRY(qs_grow(&graph->node, &graph->node_capacity, (size_t)graph->nodes + 1, sizeof *node));
     QS_TRY(add_parameters(graph, node, rules, count));
     graph->node[graph->nodes++] = *node;
+    if (node->table > 0) graph->node[node->table].shared = true;
     for (int i = 0; i < node->inputs; i++) {
         const qs_role role = integers_read(node->op, i);
         if (role != QS_ROLE_COUNT && graph->samples.input[input[i]].bound == 0)
@@ -196,12 +219,12 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     return QS_OK;
 }
 
-qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
-                       int64_t outputs, bool bias, int *node) {
+static qs_status add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                     int64_t outputs, bool bias, int table, int *node) {
     QS_TRY(check_name(graph, name));
     if (is_finished(graph)) return qs_fail(QS_USAGE, "node \"%s\": the graph is finished", name);
     static const qs_attributes none;
-    qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs, .outputs = outputs, .bias = bias};
+    qs_node one = {.attributes = attributes ? *attributes : none, .inputs = inputs, .outputs = outputs, .bias = bias, .table = table};
     strcpy(one.name, name);
     qs_graph before = *graph;
     qs_status status = append(graph, op, &one, input, outputs, bias);
@@ -213,6 +236,16 @@ qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const 
     }
     *node = graph->nodes - 1;
     return QS_OK;
+}
+
+qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                       int64_t outputs, bool bias, int *node) {
+    return add(graph, name, op, attributes, inputs, input, outputs, bias, 0, node);
+}
+
+qs_status qs_graph_add_tied(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
+                            const int *input, int64_t outputs, bool bias, int table, int *node) {
+    return add(graph, name, op, attributes, inputs, input, outputs, bias, table > 0 ? table : -1, node);
 }
 
 /* ---- Finishing ------------------------------------------------------------------------------------------------------------ */

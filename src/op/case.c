@@ -43,8 +43,8 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->causal != other->causal || with->transposed != other->transposed || with->merged != other->merged ||
         with->scale != other->scale || with->base != other->base || with->position != other->position ||
         with->approximate != other->approximate || with->rounding != other->rounding || with->overflow != other->overflow ||
-        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->per_channel != other->per_channel ||
-        !qs_narrow_equal(&with->accumulator, &other->accumulator))
+        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
+        with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
         const qs_operand *left = &a->operand[i], *right = &b->operand[i];
@@ -63,12 +63,13 @@ static uint64_t fold(uint64_t hash, uint64_t word) {
 uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     const qs_narrow *narrow = &with->accumulator;
-    const int pair[][2] = {{with->kernel[0], with->kernel[1]},
-                           {with->stride[0], with->stride[1]},
-                           {with->padding[0], with->padding[1]},
-                           {with->offset, (int)with->overflow},
-                           {with->hadamard, with->shifts << 1 | with->axis},
-                           {with->groups, (int)with->rounding << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
+    const int pair[][2] = {
+        {with->kernel[0], with->kernel[1]},
+        {with->stride[0], with->stride[1]},
+        {with->padding[0], with->padding[1]},
+        {with->offset, (int)with->overflow},
+        {with->hadamard, with->shifts << 1 | with->axis},
+        {with->groups, (int)with->rounding << 4 | with->accumulate << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
     const double number[] = {with->epsilon,      with->momentum,  with->probability, with->ceiling, with->beta1,     with->beta2,
                              with->weight_decay, with->clip_norm, with->vocabulary,  with->heads,   with->key_heads, with->causal,
                              with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate};
@@ -209,6 +210,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->accumulator.adder) put(&to, " accumulator=%s", qs_narrow_text(&with->accumulator, accumulator));
     if (with->batched) put(&to, " batched");
     if (with->relu) put(&to, " relu");
+    if (with->accumulate) put(&to, " accumulate");
     if (with->per_channel) put(&to, " per_channel");
     return text;
 }
@@ -308,7 +310,7 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", op->setting[i].name);
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
-                   "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, per_channel",
+                   "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, accumulate, per_channel",
                    name, settings);
 }
 
@@ -319,10 +321,12 @@ static qs_status read_word(char *word, qs_case *one) {
             one->attributes.batched = true;
         } else if (strcmp(word, "relu") == 0) {
             one->attributes.relu = true;
+        } else if (strcmp(word, "accumulate") == 0) {
+            one->attributes.accumulate = true;
         } else if (strcmp(word, "per_channel") == 0) {
             one->attributes.per_channel = true;
         } else {
-            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu or per_channel", word);
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu, accumulate or per_channel", word);
         }
         return QS_OK;
     }

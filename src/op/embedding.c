@@ -3,7 +3,8 @@
  * setting `vocabulary`, D the number of outputs. Passes: forward ids weights dst; backward ids diff_dst diff_weights.
  *
  * The gradient of a row is the sum of diff_dst over the positions that read it, in fp32, from 0, in the order of positions: the same bits
- * on every device, for any threads. Rows that nobody reads have the gradient 0. Ids outside the table are refused. */
+ * on every device, for any threads. Rows that nobody reads have the gradient 0. With the attribute accumulate sums start from what stands
+ * in diff_weights: the gradient of another node that reads the same table. Ids outside the table are refused. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     qs_status status;
     QS_GOTO(ids_read(one, operands, count, &ids));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &gradient));
-    memset(table, 0, (size_t)qs_shape_count(shape) * sizeof *table);
+    if (!one->attributes.accumulate) memset(table, 0, (size_t)qs_shape_count(shape) * sizeof *table);
     for (int64_t i = 0; i < count; i++)
         for (int64_t d = 0; d < features; d++)
             table[ids[i] * features + d] += gradient[i * features + d];
@@ -135,6 +136,7 @@ static const char *const cases[] = {EVERY("fp32", "4", "9", "50", "16"),
 
 const qs_op qs__op_embedding = {.name = "embedding",
                                 .takes = QS_TAKES_OUTPUTS,
+                                .shares = true,
                                 .kind = QS_DEPENDENT,
                                 .inputs = 1,
                                 .infer = infer,

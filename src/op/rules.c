@@ -179,6 +179,8 @@ static qs_status check_settings(const qs_case *one) {
         if (!(isfinite(value) && value >= setting->least && value <= setting->most))
             return qs__refuse(one, "%s is %g: it must lie in %g .. %.9g", setting->name, value, setting->least, setting->most);
     }
+    if (with->accumulate && (!one->op->shares || one->pass != qs_op_pass(one->op, "backward")))
+        return qs__refuse(one, "accumulate: only backward passes of operators that share their weights add to a gradient");
     if (with->relu && !one->op->norm) return qs__refuse(one, "relu: only normalisations do a relu behind them");
     if (with->ceiling == 0) return QS_OK;
     if (!with->relu && qs_op_setting(one->op, "ceiling") < 0)

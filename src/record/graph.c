@@ -131,6 +131,8 @@ static const qs__field operator_fields[] = {
     {"offset", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_graph_operator, offset), .high = MOST_EXTENT, .text = "of slices: the first channel"},
     {"batched", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_graph_operator, batched),
      .text = "random draws follow the global sample, not the place in the local batch"},
+    {"weights_of", QS__NAME, QS__LEFT_OUT, QS__AT(qs_graph_operator, weights_of), .absent = "its own",
+     .text = "an operator before this one whose weights it reads as its own: a tied output layer"},
     {"settings", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_graph_operator, setting, settings), .of = &setting_record,
      .values = "object: name → number", .absent = "the operator's standards",
      .text = "the operator's own numbers, by the names that it declares"},

@@ -212,8 +212,10 @@ static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pa
 
 /* ---- Forward ---- */
 
+/* The gradient of shared weights is written by the later reader of them, so the table's own pass, which comes last, adds to it. */
 static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, int *gradient_buffer) {
-    const qs_attributes attributes = qs__attributes_of(&draft->in, n);
+    qs_attributes attributes = qs__attributes_of(&draft->in, n);
+    attributes.accumulate = draft->graph->node[n].shared && draft->build.phase == QS_BACKWARD;
     qs_pending pending;
     qs__pending_make(&pending, n, draft->graph->node[n].op, pass, &attributes);
     for (int i = 0; i < pass->operands; i++)

@@ -40,6 +40,23 @@ TEST(sums_have_an_order) {
     bound_release(&b);
 }
 
+/* Sums go on from what stands there: another reader's gradient of the same table. */
+TEST(gradients_of_two_readers) {
+    static const float expected[12] = {11, 22, 33, 40, 50, 60, 73, 86, 99, 100, 110, 120};
+    static const char text[] = "embedding/backward ids=fp32[2,2] diff_dst=fp32[2,3,2] diff_weights=fp32[4,3] vocabulary=4 accumulate";
+    bound b;
+    bound_parse(&b, text, 134);
+    memcpy(bound_tensor(&b, QS_IDS)->data, (const int32_t[4]){0, 2, 2, 2}, 16);
+    for (int i = 0; i < 12; i++)
+        bound_fp32(&b, QS_DIFF_WEIGHTS)[i] = (float)(10 * (i + 1));
+    for (int i = 0; i < 12; i++)
+        bound_fp32(&b, QS_DIFF_DST)[i] = (float)(1 + i % 3);
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_WEIGHTS), expected, sizeof expected);
+    bound_release(&b);
+    expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,3,2] vocabulary=4 accumulate", "accumulate");
+}
+
 TEST(ids_are_checked) {
     bound f;
     bound_parse(&f, forward, 133);
@@ -57,4 +74,4 @@ TEST(shapes) {
     expect_refused("embedding/forward ids=fp32[2,2] weights=fp32[4,3] dst=fp32[2,3,2]", "vocabulary");
 }
 
-TEST_MAIN(cases, gradients, rows, sums_have_an_order, ids_are_checked, shapes)
+TEST_MAIN(cases, gradients, rows, sums_have_an_order, gradients_of_two_readers, ids_are_checked, shapes)

@@ -72,7 +72,7 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
     }
     j.gradient = qs__staged_in(chain, QS_DIFF_DST);
     j.sums = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
-    qs_parallel(qs_shape_count(table), QS__GRAIN, sums_clear, &j);
+    if (!one->attributes.accumulate) qs_parallel(qs_shape_count(table), QS__GRAIN, sums_clear, &j);
     qs_parallel((j.features + COLUMNS - 1) / COLUMNS, 1, columns_add, &j);
     return QS_OK;
 }

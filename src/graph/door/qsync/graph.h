@@ -23,6 +23,8 @@ typedef struct qs_node {
     int64_t outputs; /* that were asked for, and whether a bias was */
     bool bias;
     int consumers; /* number of nodes that read the output */
+    int table;     /* the node before it whose weights it reads as its own; 0: it has its own (node 0 is an input) */
+    bool shared;   /* another node reads its weights */
 } qs_node;
 
 typedef struct qs_parameter {
@@ -62,6 +64,11 @@ QS_API void qs_graph_release(qs_graph *graph);
  * have as many rows as the input's bound, and whatever leaves out padding (keep: 0 or 1). An input without a bound gets theirs. */
 QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                               const int *input, int64_t outputs, bool bias, int *node);
+/* The same for a node that reads the weights of the node `table` before it as its own (the output layer of a language model, tied to the
+ * table of its embedding: Press and Wolf 2017). The parameter stays the table's; its gradient is the sum of both. QS_USAGE where shapes
+ * differ, where `table` is no operator that shares (embedding), or shares already. */
+QS_API qs_status qs_graph_add_tied(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
+                                   const int *input, int64_t outputs, bool bias, int table, int *node);
 /* Ends the graph with the loss of its target on `input`; fills consumers, checks that every node reaches the loss. `input` gives (batch,
  * classes) for a class, (batch, classes, positions) for classes of positions, (batch, 2, positions) for a span, (batch, numbers) for real
  * numbers; QS_USAGE else. target NULL: one of as many classes as `input` has columns. */
@@ -88,7 +95,7 @@ QS_API void qs_graph_depths(const qs_graph *graph, int *depth);
 QS_API qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch);
 /* Index of a node by name, -1 when absent. */
 QS_API int qs_graph_find(const qs_graph *graph, const char *name);
-/* The node's parameter whose role or gradient role this is; NULL when it has none. */
+/* The node's parameter whose role or gradient role this is, that of its table where it is tied to one; NULL when it has none. */
 QS_API const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role role);
 /* Signature over operators, attributes, shapes (batch excluded) and names: xxHash-64 as "xxh64:%016x" into buffer[32]; returns it. */
 QS_API const char *qs_graph_signature(const qs_graph *graph, char *buffer);

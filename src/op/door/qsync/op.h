@@ -114,6 +114,7 @@ typedef struct qs_attributes {
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
     bool batched;          /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
     bool relu;             /* normalisations: a relu behind, done in the same kernel */
+    bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
     bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
     qs_narrow accumulator; /* conv2d, linear, of float operands: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;
@@ -285,6 +286,7 @@ struct qs_op {
     bool behind_norm;              /* a normalisation before it may do it in its own kernels (attribute relu) */
     bool converts;                 /* stores the values of src in another format: cast, quantize */
     bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
+    bool shares;                   /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
     bool updates;                  /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
     int class_axis;                /* losses over classes: the axis of src that they lie on; 0: it is none */
     const qs_norm *norm;           /* normalisations; NULL: it is none */

@@ -152,8 +152,8 @@ typedef struct qs_graph_setting {
 } qs_graph_setting;
 
 typedef struct qs_graph_operator {
-    qs_shape shape; /* of the output; axes 0: not said */
-    char name[QS_NAME], op[QS_NAME];
+    qs_shape shape;                                       /* of the output; axes 0: not said */
+    char name[QS_NAME], op[QS_NAME], weights_of[QS_NAME]; /* weights_of "": its own */
     int inputs;
     char input[QS_GRAPH_MOST_INPUTS][QS_NAME];
     int64_t outputs;
