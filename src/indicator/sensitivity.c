@@ -61,7 +61,7 @@ static double inside_share(const qs_graph *graph, int node) {
     const qs_attributes *with = &graph->node[node].attributes;
     const qs_shape src = qs_graph_shape(graph, graph->node[node].input[0], 1), dst = qs_graph_shape(graph, node, 1);
     double share = 1;
-    for (int axis = 2; axis < dst.axes; axis++)
+    for (int axis = 2; axis < dst.axes && with->kernel[axis - 2] > 0; axis++) /* positions of a linear operator have no window */
         share *= places_inside(src.dim[axis], dst.dim[axis], with->kernel[axis - 2], with->stride[axis - 2], with->padding[axis - 2]) /
                  (double)(dst.dim[axis] * with->kernel[axis - 2]);
     return share;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear: dst = src · weightsᵀ + bias on matrices; a convolution of 1 × 1 images. */
+/* linear: dst = src · weightsᵀ + bias on matrices; a convolution of 1 × 1 images. Of a sequence [N,I,L] every position is a row: memory is
+ * N,L,I, a matrix of N·L rows. */
 #include "internal.h"
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
@@ -7,11 +8,12 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->groups > 1) {
         return qs_fail(QS_USAGE, "linear: kernel, padding and groups have no meaning here");
     }
-    if (src->axes != 2) {
-        return qs_fail(QS_USAGE, "linear: input %s needs the axes N,C: put a flatten before it", qs_shape_text(src, text));
+    if (src->axes != 2 && src->axes != 3) {
+        return qs_fail(QS_USAGE, "linear: input %s needs the axes N,C or N,C,L: put a flatten before it", qs_shape_text(src, text));
     }
     if (outputs < 1) return qs_fail(QS_USAGE, "linear: %lld output features: at least 1", (long long)outputs);
-    qs_shape result = qs_shape_of(2, src->dim[0], outputs);
+    qs_shape result = *src;
+    result.dim[1] = outputs;
     QS_TRY(qs_shape_check(&result, "linear output"));
     *dst = result;
     return QS_OK;
@@ -30,6 +32,12 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
     "linear/forward src=" F "[" N "," I "] weights=" F "[" O "," I "] bias=fp32[" O "] dst=" F "[" N "," O "]",     \
         "linear/input_gradient weights=" F "[" O "," I "] diff_dst=" F "[" N "," O "] diff_src=" F "[" N "," I "]", \
         "linear/weight_gradient src=" F "[" N "," I "] diff_dst=" F "[" N "," O "] diff_weights=fp32[" O "," I "] diff_bias=fp32[" O "]"
+/* The same on N sequences of L positions. */
+#define POSITIONS(F, N, I, O, L)                                                                                                \
+    "linear/forward src=" F "[" N "," I "," L "] weights=" F "[" O "," I "] bias=fp32[" O "] dst=" F "[" N "," O "," L "]",     \
+        "linear/input_gradient weights=" F "[" O "," I "] diff_dst=" F "[" N "," O "," L "] diff_src=" F "[" N "," I "," L "]", \
+        "linear/weight_gradient src=" F "[" N "," I "," L "] diff_dst=" F "[" N "," O "," L "] diff_weights=fp32[" O "," I      \
+        "] diff_bias=fp32[" O "]"
 #define INTEGER(F, N, I, O, K) \
     "linear/forward src=int8[" N "," I "] src_step=fp32[1] weights=int8[" O "," I "] weights_step=fp32[" K "] dst=" F "[" N "," O "]"
 
@@ -51,6 +59,21 @@ static const char *const cases[] = {
     INTEGER("bf16", "1", "33", "7", "7"),
     "linear/weight_gradient src=int4[32,20] src_step=fp32[1] diff_dst=int4[32,12] diff_dst_step=fp32[1] diff_weights=fp32[12,20] "
     "diff_bias=fp32[12] hadamard=16",
+    POSITIONS("fp32", "2", "32", "24", "7"),
+    POSITIONS("fp32", "3", "5", "9", "1"),
+    POSITIONS("bf16", "2", "32", "24", "7"),
+    POSITIONS("bf16", "1", "33", "7", "19"),
+    POSITIONS("fp16", "2", "16", "8", "5"),
+    "linear/forward src=int8[2,64,5] src_step=fp32[1] weights=int8[24,64] weights_step=fp32[24] bias=fp32[24] dst=bf16[2,24,5]",
+    "linear/forward src=int8[3,33,2] src_step=fp32[1] weights=int8[7,33] weights_step=fp32[1] dst=fp32[3,7,2]",
+    "linear/forward src=int4[2,20,5] src_step=fp32[1] src_group=int8[20] weights=int4[12,20] weights_step=fp32[12] bias=fp32[12] "
+    "dst=fp32[2,12,5] shifts=4",
+    "linear/input_gradient weights=int4[12,20] weights_step=fp32[1] diff_dst=int4[2,12,5] diff_dst_step=fp32[1] diff_dst_group=int8[12] "
+    "diff_src=fp32[2,20,5] shifts=4",
+    "linear/weight_gradient src=int4[2,20,5] src_step=fp32[1] src_group=int8[20] diff_dst=int4[2,12,5] diff_dst_step=fp32[1] "
+    "diff_dst_group=int8[12] diff_weights=fp32[12,20] diff_bias=fp32[12]",
+    "linear/weight_gradient src=int4[4,20,3] src_step=fp32[1] diff_dst=int4[4,12,3] diff_dst_step=fp32[1] diff_weights=fp32[12,20] "
+    "diff_bias=fp32[12] hadamard=4",
     NULL};
 
 const qs_op qs__op_linear = {.name = "linear",

@@ -41,6 +41,9 @@ static const char *const shapes[] = {
     "linear/forward src=F[9,33] weights=F[18,33] bias=fp32[18] dst=bf16[9,18]",
     "linear/input_gradient weights=F[21,5] diff_dst=F[11,21] diff_src=F[11,5]",
     "linear/weight_gradient src=F[25,3] diff_dst=F[25,18] diff_weights=fp32[18,3] diff_bias=fp32[18]",
+    "linear/forward src=F[3,33,3] weights=F[18,33] bias=fp32[18] dst=bf16[3,18,3]",
+    "linear/input_gradient weights=F[21,5] diff_dst=F[3,21,4] diff_src=F[3,5,4]",
+    "linear/weight_gradient src=F[5,3,5] diff_dst=F[5,18,5] diff_weights=fp32[18,3] diff_bias=fp32[18]",
 };
 
 static const char *case_of(size_t shape, size_t format, size_t accumulator, char text[QS_CASE_TEXT]) {

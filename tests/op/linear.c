@@ -48,9 +48,11 @@ TEST(forward_cases) {
 TEST(shapes) {
     const qs_op *op = qs_op_of("linear");
     qs_attributes with = {0};
-    qs_shape src = qs_shape_of(2, 4, 100), image = qs_shape_of(4, 4, 25, 2, 2), dst;
+    qs_shape src = qs_shape_of(2, 4, 100), positions = qs_shape_of(3, 4, 100, 7), image = qs_shape_of(4, 4, 25, 2, 2), dst;
     assert_ok(qs_op_infer(op, &with, &src, 10, &dst));
     assert_true(qs_shape_equal(&dst, &(qs_shape){2, {4, 10}}));
+    assert_ok(qs_op_infer(op, &with, &positions, 10, &dst));
+    assert_true(qs_shape_equal(&dst, &(qs_shape){3, {4, 10, 7}}));
     assert_refused(qs_op_infer(op, &with, &image, 10, &dst), QS_USAGE, "flatten");
     qs_case one;
     assert_ok(qs_case_parse(op->cases[0], &one));

@@ -41,7 +41,8 @@ static inline qs_samples samples_of(qs_target_kind kind, int64_t classes) {
     return out;
 }
 
-/* embedding, pooled, beside the numbers, and two linear layers; or logits of positions: embedding + numbers. */
+/* embedding, pooled, beside the numbers, and two linear layers; or logits of positions: embedding + numbers, and a
+ * linear layer over positions. */
 static inline qs_graph *graph_of(const qs_samples *samples) {
     const qs_target *target = &samples->target;
     const qs_attributes table = {.vocabulary = (double)samples->input[0].bound};
@@ -51,6 +52,7 @@ static inline qs_graph *graph_of(const qs_samples *samples) {
     int at = node_add(graph, "table", "embedding", &table, 0, -1, positions ? samples->input[1].extent[1] : FEATURES);
     if (positions) {
         at = node_add(graph, "sum", "add", NULL, at, 1, 0);
+        at = node_add(graph, "logits", "linear", NULL, at, -1, samples->input[1].extent[1]);
     } else {
         at = node_add(graph, "pool", "global_average_pool", NULL, at, -1, 0);
         at = node_add(graph, "flatten", "flatten", NULL, at, -1, 0);

@@ -37,8 +37,9 @@ qs__geometry qs__cpu_geometry(const qs_case *one) {
     const qs_shape *src = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_SRC) >= 0 ? QS_DIFF_SRC : QS_SRC)->shape;
     const qs_shape *dst = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_DST) >= 0 ? QS_DIFF_DST : QS_DST)->shape;
     const qs_attributes *with = &one->attributes;
-    const bool line = src->axes > 2, image = src->axes > 3;
-    qs__geometry out = {.batch = src->dim[0],
+    const bool rows = one->op->kind == QS_ADJUSTABLE && src->axes == 3; /* linear over positions */
+    const bool line = src->axes > 2 && !rows, image = src->axes > 3;
+    qs__geometry out = {.batch = rows ? src->dim[0] * src->dim[2] : src->dim[0],
                         .channels = src->dim[1],
                         .height = line ? src->dim[2] : 1,
                         .width = image ? src->dim[3] : 1,

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* What forward reads and writes, whatever the pass: channels × height × width to outputs × out_height × out_width. A linear operator is a
- * convolution of 1 × 1 images. Pairs are of height and width. */
+ * convolution of 1 × 1 images, as many as it has rows: samples, or positions of all of them. Pairs are of height and width. */
 typedef struct qs__geometry {
     int64_t batch, channels, height, width, outputs, out_height, out_width;
     int64_t kernel[2], stride[2], padding[2], groups;

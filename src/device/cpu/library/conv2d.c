@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-/* A linear operator is a 1 × 1 convolution of one image, N high and 1 wide: the rows are its pixels, the memory is the same. */
+/* A linear operator is a 1 × 1 convolution of one image, 1 wide: its rows are the pixels, the memory is the same. */
 static qs_shape image(const qs_case *one, qs_role role) {
     qs_shape shape = qs__cpu_operand(one, role)->shape;
     if (shape.axes == 4) return shape;
     bool weights = role == QS_WEIGHTS || role == QS_DIFF_WEIGHTS;
     return weights ? qs_shape_of(4, shape.dim[0], shape.dim[1], (int64_t)1, (int64_t)1)
-                   : qs_shape_of(4, (int64_t)1, shape.dim[1], shape.dim[0], (int64_t)1);
+                   : qs_shape_of(4, (int64_t)1, shape.dim[1], qs_shape_count(&shape) / shape.dim[1], (int64_t)1);
 }
 
 static qs__layout activation(const qs_case *one, qs_role role, qs__type type) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Linear operators by oneDNN's matmul: src [N, I], weights [O, I], dst [N, O], all row-major and taken as they lie. Its kernels copy the
- * pieces of the weights that they need; packing the whole matrix in every run instead takes 2 to 30 times as long (int8 worst). */
+/* Linear operators by oneDNN's matmul: src [N, I], weights [O, I], dst [N, O], all row-major and taken as they lie; N counts
+ * positions. Its kernels copy the pieces of the weights that they need; packing the whole matrix in every run instead takes 2 to 30 times
+ * as long (int8 worst). */
 #include "cpu/cpu.h"
 #include "cpu/library/gemm.h"
 #include "cpu/integer/shift_groups.h"
@@ -90,7 +91,7 @@ static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_operand *diff = qs__cpu_operand(&chain->one, QS_DIFF_DST);
     columns_job job = {.format = diff->format,
-                       .rows = diff->shape.dim[0],
+                       .rows = qs_shape_count(&diff->shape) / diff->shape.dim[1],
                        .columns = diff->shape.dim[1],
                        .src = qs__cpu_data(chain, QS_DIFF_DST),
                        .sum = qs__cpu_data(chain, QS_DIFF_BIAS)};

@@ -190,7 +190,7 @@ static void divide_weights(int threads, qs__narrow_plan *p) {
 qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads) {
     qs__geometry forward = qs__cpu_geometry(one);
     qs__narrow_plan p = {.pass = qs__cpu_pass(one), .taps = forward.kernel[0] * forward.kernel[1]};
-    if (one->operand[0].shape.axes == 2) {
+    if (one->operand[0].shape.axes < 4) {
         forward.height = forward.out_height = forward.batch;
         forward.batch = 1;
     }
