@@ -18,6 +18,8 @@ qs_status qs__need_shape(const qs_case *one, qs_role role, qs_shape expected);
 qs_status qs__need_axes(const qs_case *one, qs_role role, int least, int most);
 /* dst and src of an elementwise pass agree. */
 qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as);
+/* The shape rule of elementwise operators of two inputs, which must have one shape. */
+qs_status qs__infer_alike(const char *name, const qs_shape *src, qs_shape *dst);
 /* Every operand has the format of the first: passes that move values as they are. */
 qs_status qs__need_one_format(const qs_case *one);
 /* The shape an operator's infer gives for operand `src` is that of operand `dst`. */
@@ -80,6 +82,40 @@ qs_status qs__pool_check_backward(const qs_case *one);
 
 enum { QS__CROSS_ENTROPY_PASSES = 2 };
 extern const qs_pass qs__cross_entropy_passes[QS__CROSS_ENTROPY_PASSES];
+
+/* ---- Smooth activation functions: gelu, silu, tanh (activation.c) ---- */
+
+/* A function of one number, or its derivative. */
+typedef double (*qs__curve)(const qs_attributes *with, double x);
+/* dst = f(src), and diff_src = diff_dst f'(src): the curve in double, rounded once to fp32. */
+qs_status qs__activation_forward(const qs_case *one, const qs_tensor *operands, qs__curve function);
+qs_status qs__activation_backward(const qs_case *one, const qs_tensor *operands, qs__curve derivative);
+qs_status qs__activation_check(const qs_case *one);
+double qs__activation_flops(const qs_case *one);
+/* Their passes, by the function of the operator's file that runs each, and by its rule. */
+#define QS__ACTIVATION_FORWARD(run, rule)                                                                \
+    {                                                                                                    \
+        .name = "forward",                                                                               \
+        QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}, \
+                    {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}),        \
+        .reference = (run), .flops = qs__activation_flops, .check = (rule)                               \
+    }
+#define QS__ACTIVATION_BACKWARD(run, rule)                                                                        \
+    {                                                                                                             \
+        .name = "backward",                                                                                       \
+        QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, \
+                    {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},                                        \
+                    {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DIFF_SRC, .optional = true}),            \
+        .reference = (run), .flops = qs__activation_flops, .check = (rule)                                        \
+    }
+/* Cases of format F and shape S, with attributes A; NAME is the operator's. */
+#define QS__ACTIVATION_CASES_OF(NAME, F, S, A) \
+    NAME "/forward src=" F S " dst=" F S A, NAME "/backward src=" F S " diff_dst=" F S " diff_src=" F S A
+#define QS__ACTIVATION_CASES(NAME, A)                                                                               \
+    QS__ACTIVATION_CASES_OF(NAME, "fp32", "[4,16,8,8]", A), QS__ACTIVATION_CASES_OF(NAME, "fp32", "[3,7,5]", A),    \
+        QS__ACTIVATION_CASES_OF(NAME, "fp32", "[3,7]", A), QS__ACTIVATION_CASES_OF(NAME, "bf16", "[4,16,8,8]", A),  \
+        QS__ACTIVATION_CASES_OF(NAME, "bf16", "[1,3,5]", A), QS__ACTIVATION_CASES_OF(NAME, "fp16", "[2,8,4,4]", A), \
+        QS__ACTIVATION_CASES_OF(NAME, "bf16", "[3,33,5]", " absmax=fp32[1]" A), NAME "/forward src=bf16[2,9,3,3] dst=fp32[2,9,3,3]" A
 
 /* ---- relu, alone or behind a normalisation (relu.c) ---- */
 

@@ -53,6 +53,16 @@ qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as) {
     return qs__need_shape(one, role, *qs__shape(one, as));
 }
 
+qs_status qs__infer_alike(const char *name, const qs_shape *src, qs_shape *dst) {
+    char first[96], second[96];
+    if (!qs_shape_equal(&src[0], &src[1])) {
+        return qs_fail(QS_USAGE, "%s: inputs %s and %s must have one shape", name, qs_shape_text(&src[0], first),
+                       qs_shape_text(&src[1], second));
+    }
+    *dst = src[0];
+    return QS_OK;
+}
+
 qs_status qs__need_one_format(const qs_case *one) {
     for (int i = 1; i < one->operands; i++) {
         if (one->operand[i].format == one->operand[0].format) continue;

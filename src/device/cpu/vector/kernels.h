@@ -33,6 +33,9 @@ enum {
     QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
 };
 
+/* Smooth activation functions: x Φ(x) and its approximation by tanh, x sigmoid(x), tanh(x). */
+typedef enum qs__activation { QS__GELU, QS__GELU_BY_TANH, QS__SILU, QS__TANH } qs__activation;
+
 /* Rows of a normalisation, and of its backward pass: diff is the gradient of its output, 0 where `mask` (NULL: none) has no bit. Bit
  * first + i of the mask's bytes is element i. */
 typedef struct qs__norm_block {
@@ -61,6 +64,10 @@ typedef struct qs__cpu_kernels {
     void (*relu)(int64_t count, qs__in src, float ceiling, uint8_t *mask, qs__out dst, uint32_t *largest);
     void (*relu_gradient)(int64_t count, const uint8_t *mask, qs__in diff_dst, qs__out diff_src, uint32_t *largest);
     void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
+    void (*multiply)(int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
+    /* dst = f(src), and dst = diff f'(src). */
+    void (*activation)(qs__activation which, int64_t count, qs__in src, qs__out dst, uint32_t *largest);
+    void (*activation_gradient)(qs__activation which, int64_t count, qs__in src, qs__in diff, qs__out dst, uint32_t *largest);
     /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */
     void (*dropout)(int64_t count, uint64_t key, uint32_t counter, float threshold, double scale, qs__in src, qs__out dst);
 

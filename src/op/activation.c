@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the smooth activation functions share. They read their input in both directions: passes are forward src dst absmax?, and backward
+ * src diff_dst diff_src absmax?. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+qs_status qs__activation_check(const qs_case *one) {
+    for (int i = 1; i < one->operands; i++)
+        if (one->operand[i].role != QS_ABSMAX) QS_TRY(qs__need_same(one, one->operand[i].role, QS_SRC));
+    return qs__check_absmax(one);
+}
+
+qs_status qs__activation_forward(const qs_case *one, const qs_tensor *operands, qs__curve function) {
+    float *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    const int64_t count = qs_shape_count(qs__shape(one, QS_SRC));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)function(&one->attributes, (double)values[i]);
+    qs__write(qs__operand(one, operands, QS_DST), values);
+    free(values);
+    return qs__deliver_absmax(one, operands, QS_DST);
+}
+
+qs_status qs__activation_backward(const qs_case *one, const qs_tensor *operands, qs__curve derivative) {
+    float *values = NULL, *gradient = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &gradient));
+    const int64_t count = qs_shape_count(qs__shape(one, QS_SRC));
+    for (int64_t i = 0; i < count; i++)
+        gradient[i] = (float)((double)gradient[i] * derivative(&one->attributes, (double)values[i]));
+    qs__write(qs__operand(one, operands, QS_DIFF_SRC), gradient);
+    status = qs__deliver_absmax(one, operands, QS_DIFF_SRC);
+done:
+    free(values);
+    free(gradient);
+    return status;
+}
+
+/* One exponential and a few products an element. */
+double qs__activation_flops(const qs_case *one) {
+    return 6 * (double)qs_shape_count(qs__shape(one, QS_SRC));
+}
