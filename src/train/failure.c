@@ -45,9 +45,9 @@ static const qs_parameter *parameter_at(const qs_schedule *schedule, const qs_gr
 /* The value that an operand is, or whose gradient; NULL: another vector of the operator. */
 static const char *value_name(const qs_graph *graph, const qs_step *step, qs_role role, bool written) {
     const qs_node *node = &graph->node[step->node];
-    const bool second = role == QS_SRC2 || role == QS_DIFF_SRC2;
-    const bool source = second || role == QS_SRC || role == QS_DIFF_SRC;
-    if (source && !step->conversion && (!written || role == QS_DIFF_SRC || second)) return graph->node[node->input[second]].name;
+    const int input = role == QS_SRC2 || role == QS_DIFF_SRC2 ? 1 : role == QS_SRC3 || role == QS_DIFF_SRC3 ? 2 : 0;
+    const bool source = input > 0 || role == QS_SRC || role == QS_DIFF_SRC;
+    if (source && !step->conversion && (!written || role == QS_DIFF_SRC || input > 0)) return graph->node[node->input[input]].name;
     return source || role == QS_DST || role == QS_DIFF_DST || role == QS_PACKED ? node->name : NULL;
 }
 

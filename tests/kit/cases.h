@@ -144,6 +144,11 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
             ((int32_t *)tensor->data)[i] = (int32_t)(qs_random_bits(key, (uint64_t)i) % (uint32_t)b->one.attributes.vocabulary);
         return;
     }
+    if (operand->role == QS_KEEP) { /* most positions; of a third sample none */
+        for (int64_t i = 0; i < count; i++)
+            ((int32_t *)tensor->data)[i] = i / operand->shape.dim[1] != 2 && qs_random_bits(key, (uint64_t)i) % 4 != 0;
+        return;
+    }
     if (operand->role == QS_MASK && strcmp(b->one.op->name, "max_pool") == 0 && qs_case_position(&b->one, QS_DIFF_SRC) >= 0) {
         fill_pool_mask(b, tensor->data, key);
         return;
@@ -368,6 +373,8 @@ static inline qs_role differentiated(qs_role role) {
         return QS_SRC;
     case QS_DIFF_SRC2:
         return QS_SRC2;
+    case QS_DIFF_SRC3:
+        return QS_SRC3;
     case QS_DIFF_DST:
         return QS_DST;
     case QS_DIFF_WEIGHTS:
@@ -485,7 +492,7 @@ static inline void check_one_gradient(const char *text) {
     if (one.op->norm && one.op->norm->absolute) fill_far_from_means(src, count, one.operand[0].shape.dim[1], one.op->norm->per_position);
     for (int i = 0; i < one.operands; i++) { /* the origins check_direction will step from */
         const qs_role role = one.operand[i].role;
-        if (!one.operand[i].format || role == QS_LABELS || role == QS_IDS || role == QS_MASK) continue;
+        if (!one.operand[i].format || qs_role_is_integers(role) || role == QS_MASK) continue;
         float *values = forward.operands[i].data;
         for (int64_t k = 0; k < qs_shape_count(&one.operand[i].shape); k++)
             values[k] = roundf(values[k] * 0x1p16f) * 0x1p-16f;

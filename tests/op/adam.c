@@ -178,9 +178,10 @@ TEST(settings_tell_cases_apart) {
     const double standard[QS_MOST_SETTINGS] = {0.9, 0.999, 1e-8, 0.01};
     const qs_attributes attributes = qs_op_attributes(op, standard);
     const qs_case one = qs_case_make("adam", "forward", &attributes);
-    assert_int_equal(qs_op_settings(op), QS_MOST_SETTINGS);
+    const int settings = qs_op_settings(op);
+    assert_int_equal(settings, 4);
     assert_int_equal(qs_op_setting(op, "momentum"), -1);
-    for (int i = 0; i < QS_MOST_SETTINGS; i++) {
+    for (int i = 0; i < settings; i++) {
         double other[QS_MOST_SETTINGS];
         memcpy(other, standard, sizeof other);
         other[i] /= 2;

@@ -104,7 +104,7 @@ static qs_status model_start(qs__probe *probe) {
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *probe->recipe, &probe->recipe));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind == QS_ADJUSTABLE) probe->recipe[n] = &probe->fp32;
-        if (graph->node[n].op->training_only) graph->node[n].attributes.probability = 0;
+        if (qs_op_setting(graph->node[n].op, "probability") >= 0) graph->node[n].attributes.probability = 0;
     }
     QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->weights, &probe->weights));
     QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->gradient, &probe->gradient));

@@ -52,7 +52,7 @@ static size_t piece_stored(const qs_operand *operand, char piece[PIECE * sizeof(
 qs_status qs__operand_fill(qs_queue *queue, const qs_operand *operand, qs_location at) {
     char piece[PIECE * sizeof(float)];
     const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format);
-    if (holds_codes(operand->role)) return qs_memory_fill(queue, at, 0, bytes);
+    if (holds_codes(operand->role)) return qs_memory_fill(queue, at, operand->role == QS_KEEP, bytes); /* no position is padding */
     size_t done = piece_stored(operand, piece);
     if (done > bytes) done = bytes;
     QS_TRY(qs_memory_write(queue, at, piece, done));

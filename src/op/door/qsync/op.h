@@ -545,6 +545,21 @@ QS_API qs_logits qs_case_logits(const qs_case *one);
 /* The labels (samples × rows) are classes, or negative where that is allowed; QS_USAGE names the first that is not. */
 QS_API qs_status qs_logits_check(const qs_logits *logits, const int32_t *labels, int64_t samples);
 
+/* What an attention is over (op/attention.c): in memory [sample][position][head][channel of it]. */
+typedef struct qs_attention {
+    int64_t samples, heads, key_heads;
+    int64_t queries, keys;      /* positions */
+    int64_t width, value_width; /* channels of a head: of queries and keys; of values and results */
+    bool causal;
+    double probability; /* of dropout in this pass */
+} qs_attention;
+QS_API qs_attention qs_case_attention(const qs_case *one);
+/* So many keys, the first ones, a query sees as far as `causal` goes. */
+QS_API int64_t qs_attention_seen(const qs_attention *all, int64_t query);
+/* Where the draws of a row begin: key k draws with first + k, which leaves the upper half of the counter as it is. A probability is
+ * kept where qs_random_uniform is at least (float)probability. */
+QS_API qs_random_stream qs_attention_draws(const qs_attention *all, const qs_run *run, int64_t sample, int64_t head, int64_t query);
+
 /* Keys and counters of a pass that draws, see qs_random_rows. */
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
 /* Draws of column 0 of a row, counted from the local batch's first, of a case with a narrow accumulator. */
