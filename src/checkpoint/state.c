@@ -15,10 +15,13 @@ typedef struct words {
 } words;
 enum { SLOTS = sizeof(words) / sizeof(float) };
 
+/* What is frozen lies elsewhere: states of other parts are states of other graphs. */
 static uint64_t graph_word(const qs_graph *graph) {
     char text[32];
     uint64_t word = 0;
     sscanf(qs_graph_signature(graph, text), "xxh64:%" SCNx64, &word);
+    for (int i = 0; i < graph->parameters; i++)
+        if (graph->parameter[i].frozen) word = qs_hash(&i, sizeof i, word);
     return word;
 }
 

@@ -101,6 +101,9 @@ static const option_row step_rows[] = {
     {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},
     {OPTION(job_options, loss_scaling, "loss-scaling", "WHAT", NULL), .field = "loss_scaling", .standard = "off"},
     {OPTION(job_options, job.clip_norm, "clip-norm", "X", NULL), .field = "clip_norm"},
+    {OPTION(job_options, job.rate.layer_decay, "layer-decay", "X", NULL), .field = "rate.layer_decay"},
+    {OPTION(job_options, decay, "decay", "WHAT", NULL), .field = "decay", .standard = "all"},
+    {OPTION(job_options, freeze, "freeze", "PATTERNS", NULL), .field = "freeze"},
     {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
 };
 static const option_row dataset_rows[] = {
@@ -120,6 +123,7 @@ static const option_row epochs_rows[] = {
     {OPTION(job_options, job.epochs, "epochs", "N", NULL), .field = "epochs", .standard = "5"},
     {OPTION(job_options, rate, "rate", "X", NULL), .field = "rate.base"},
     {OPTION(job_options, job.rate.warmup_epochs, "warmup-epochs", "X", NULL), .field = "rate.warmup_epochs"},
+    {OPTION(job_options, job.rate.warmup_steps, "warmup-steps", "N", NULL), .field = "rate.warmup_steps"},
     {OPTION(job_options, schedule, "schedule", "NAME", NULL), .field = "rate.schedule", .standard = "cosine"},
     {OPTION(job_options, no_augmentation, "no-augmentation", NULL, "no random crops and flips")},
 };
@@ -169,14 +173,14 @@ static qs_status optimizer_options_finish(job_options *o) {
 }
 
 static qs_status schedule_set(job_options *o) {
-    static const char *const names[] = {"constant", "step", "cosine"};
-    static const qs_rate_schedule values[] = {QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {
+        [QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine", [QS_RATE_LINEAR] = "linear"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
         if (strcmp(o->schedule, names[i]) != 0) continue;
-        o->job.rate.schedule = values[i];
+        o->job.rate.schedule = (qs_rate_schedule)i;
         return QS_OK;
     }
-    return qs_fail(QS_USAGE, "--schedule %s: there are constant, step, cosine", o->schedule);
+    return qs_fail(QS_USAGE, "--schedule %s: there are constant, step, cosine, linear", o->schedule);
 }
 
 static qs_status loss_scaling_set(job_options *o) {
@@ -197,6 +201,12 @@ static qs_status name_set(const char *option, const char *value, char *out, size
     if (strlen(value) >= size) return qs_fail(QS_USAGE, "--%s %s: longer than %zu characters", option, value, size - 1);
     snprintf(out, size, "%s", value);
     return QS_OK;
+}
+
+static qs_status decay_set(job_options *o) {
+    o->job.decay_matrices = strcmp(o->decay, "matrices") == 0;
+    if (o->job.decay_matrices || strcmp(o->decay, "all") == 0) return QS_OK;
+    return qs_fail(QS_USAGE, "--decay %s: there are all, matrices", o->decay);
 }
 
 static qs_status all_reduce_set(job_options *o) {
@@ -225,7 +235,7 @@ static qs_status ranges_check(const qs_job *job) {
 qs_status job_model_open(const qs_job *job, qs_graph **out) {
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    return qs_model_open(job->model, &set.samples, out);
+    return qs_model_open_frozen(job->model, job->freeze, &set.samples, out);
 }
 
 qs_status job_model_beside(const char *file, char *model) {
@@ -243,6 +253,8 @@ qs_status job_options_finish(job_options *o) {
     QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
+    if (o->freeze) QS_TRY(name_set("freeze", o->freeze, o->job.freeze, sizeof o->job.freeze));
+    QS_TRY(decay_set(o));
     QS_TRY(optimizer_options_finish(o));
     QS_TRY(schedule_set(o));
     QS_TRY(loss_scaling_set(o));
@@ -253,7 +265,9 @@ qs_status job_options_finish(job_options *o) {
     /* Models take size and classes from the set; those of "folder:PATH" are found where the sets are. */
     if (o->data_folder && setenv("QSYNC_DATA", o->data_folder, 1) != 0) return qs_fail(QS_OUT_OF_MEMORY, "no memory for --data");
     if (qs_model_is_file(o->job.model)) return QS_OK; /* of several ranks only the first needs the file */
-    QS_TRY(job_model_open(&o->job, &graph));
+    qs_job whole = o->job;                            /* what is frozen may be of a plan's model */
+    whole.freeze[0] = '\0';
+    QS_TRY(job_model_open(&whole, &graph));
     qs_graph_release(graph);
     return QS_OK;
 }
@@ -289,9 +303,13 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "seed")) job->seed = from->seed;
     if (!option_given(table, "rate")) job->rate.base = from->rate.base;
     if (!option_given(table, "warmup-epochs")) job->rate.warmup_epochs = from->rate.warmup_epochs;
+    if (!option_given(table, "warmup-steps")) job->rate.warmup_steps = from->rate.warmup_steps;
     if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
     if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
     if (!option_given(table, "clip-norm")) job->clip_norm = from->clip_norm;
+    if (!option_given(table, "layer-decay")) job->rate.layer_decay = from->rate.layer_decay;
+    if (!option_given(table, "decay")) job->decay_matrices = from->decay_matrices;
+    if (!option_given(table, "freeze")) memcpy(job->freeze, from->freeze, sizeof job->freeze);
     if (!option_given(table, "wire")) memcpy(job->wire, from->wire, sizeof job->wire);
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }

@@ -37,7 +37,7 @@ qs_status qs_lookup_profile(void *class_profile, const qs_case *one, const char 
     if (!row && one->op->optimizer)
         return qs_fail(QS_MISMATCH,
                        "the profile of class %s has no kernel for %s: give the optimizer and the bucket bytes that "
-                       "it was measured with, or profile again",
+                       "it was measured with, and what it froze or had learn apart (--freeze, --decay, --layer-decay), or profile again",
                        profile->class_name, case_text);
     if (!row && one->op->updates)
         return qs_fail(QS_MISMATCH, "the profile of class %s has no kernel for %s: profile again with --clip-norm", profile->class_name,

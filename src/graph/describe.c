@@ -202,6 +202,12 @@ static int64_t trained_parameters(const qs_graph *graph, const qs_node *node) {
     return count;
 }
 
+static bool learns(const qs_graph *graph, const qs_node *node) {
+    for (int i = 0; i < node->parameters; i++)
+        if (qs_parameter_learns(&graph->parameter[node->first_parameter + i])) return true;
+    return node->table > 0 && qs_parameter_learns(qs_graph_parameter(graph, node->table, QS_WEIGHTS));
+}
+
 static bool passes_gradient_on(const bool *needed, const qs_node *node) {
     for (int k = 0; k < node->inputs; k++) {
         if (needed[node->input[k]]) return true;
@@ -212,22 +218,31 @@ static bool passes_gradient_on(const bool *needed, const qs_node *node) {
 void qs_graph_gradients(const qs_graph *graph, bool *needed) {
     for (int i = 0; i < graph->nodes; i++) {
         const qs_node *node = &graph->node[i];
-        needed[i] = passes_gradient_on(needed, node) || trained_parameters(graph, node) > 0;
+        needed[i] = passes_gradient_on(needed, node) || learns(graph, node);
     }
 }
 
-/* A backward pass runs when something wants what it writes: a parameter, or an input that a gradient flows on to. */
-static bool trains_with(const qs_pass *pass, bool gradient_on) {
+/* A backward pass runs when something wants what it writes: a parameter that learns, or an input that a gradient flows on to. */
+static bool trains_with(const qs_pass *pass, bool gradient_on, bool learns) {
     if (strcmp(pass->name, "inference") == 0) return false;
     for (int i = 0; i < pass->operands; i++)
-        if (qs_pass_writes(pass, i) && (pass->operand[i].source != QS_TO_INPUT_GRADIENT || gradient_on)) return true;
+        switch (pass->operand[i].source) {
+        case QS_TO_INPUT_GRADIENT:
+            if (gradient_on) return true;
+            break;
+        case QS_TO_PARAMETER_GRADIENT:
+            if (learns) return true;
+            break;
+        default:
+            if (qs_pass_writes(pass, i)) return true;
+        }
     return false;
 }
 
 static void count_flops(const qs_graph *graph, int node, int64_t batch, bool gradient_on, qs_node_summary *out) {
     const qs_op *op = graph->node[node].op;
     for (int i = 0; i < op->passes; i++) {
-        if (!trains_with(&op->pass[i], gradient_on)) continue;
+        if (!trains_with(&op->pass[i], gradient_on, learns(graph, &graph->node[node]))) continue;
         qs_case one = qs_graph_case(graph, node, &op->pass[i], batch);
         double flops = qs_case_flops(&one);
         out->total_flops += flops;

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Building graphs: nodes are appended in topological order by construction, and each carries its shape and its parameters from the
  * moment it stands. A node that cannot stand leaves the graph as it was. */
-#include "qsync/graph.h"
+#include "graph_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements: 64 bytes of fp32, a cache line and the widest vector. */
-static const int64_t alignment = 16;
 static const int64_t most_elements = INT64_C(1) << 40;
-
-static int64_t align(int64_t elements) {
-    return (elements + alignment - 1) / alignment * alignment;
-}
 
 static bool is_finished(const qs_graph *graph) {
     return graph->samples.target.extent > 0;
@@ -131,7 +125,7 @@ static qs_status check_integers(const qs_graph *graph, const qs_node *node) {
 
 /* Offset of the next array behind `used` elements, *used moved behind it. */
 static qs_status place(int64_t *used, const qs_shape *shape, int64_t *offset) {
-    int64_t count = align(qs_shape_count(shape));
+    int64_t count = qs__parameter_room(qs_shape_count(shape));
     if (count > most_elements - *used) return qs_fail(QS_USAGE, "the model has more than 2^40 parameters");
     *offset = *used;
     *used += count;

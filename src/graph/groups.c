@@ -63,7 +63,8 @@ static void node_list(lister *one, int n) {
     for (int i = node->first_parameter; i < node->first_parameter + node->parameters; i++) {
         const qs_parameter *parameter = &one->graph->parameter[i];
         if (parameter->gradient == QS_ROLE_COUNT) continue;
-        const qs_graph_tensor tensor = {.node = n, .parameter = i, .elements = qs_shape_count(&parameter->shape), .gradient = true};
+        const qs_graph_tensor tensor = {
+            .node = n, .parameter = i, .elements = qs_shape_count(&parameter->shape), .gradient = !parameter->frozen};
         tensor_add(one, node->input[0], tensor);
     }
     if (node->op ? node->op->alias || node->op->kind == QS_FIXED : one->graph->samples.input[n].type == QS_INPUT_I32) return;

@@ -36,7 +36,7 @@ static void fill_parameter(const qs_parameter *parameter, uint64_t key, float *v
 }
 
 void qs_graph_initialize(const qs_graph *graph, uint64_t seed, float *trained, float *statistics) {
-    memset(trained, 0, (size_t)graph->trained_elements * sizeof *trained);
+    memset(trained, 0, (size_t)(graph->trained_elements + graph->frozen_elements) * sizeof *trained);
     memset(statistics, 0, (size_t)graph->statistics_elements * sizeof *statistics);
     for (int i = 0; i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];

@@ -218,3 +218,14 @@ bool qs_model_is_file(const char *text) {
 qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out) {
     return source_of(text)->open(text, samples, out);
 }
+
+qs_status qs_model_open_frozen(const char *text, const char *freeze, const qs_samples *samples, qs_graph **out) {
+    qs_graph *graph = NULL;
+    QS_TRY(qs_model_open(text, samples, &graph));
+    const qs_status status = qs_graph_freeze(graph, freeze);
+    if (status == QS_OK)
+        *out = graph;
+    else
+        qs_graph_release(graph);
+    return status;
+}

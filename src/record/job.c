@@ -110,15 +110,31 @@ static const qs__hook loss_scaling_hook = {loss_scaling_read, loss_scaling_write
 /* ---- The job ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Texts are plain: --help shows them too. */
-static const char *const schedules[] = {[QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine", NULL};
+static const char *const schedules[] = {
+    [QS_RATE_CONSTANT] = "constant", [QS_RATE_STEP] = "step", [QS_RATE_COSINE] = "cosine", [QS_RATE_LINEAR] = "linear", NULL};
+
+static const char *const decays[] = {"all", "matrices", NULL};
+
+static bool learns_alike(const void *object) {
+    return ((const qs_job *)object)->rate.layer_decay == 1;
+}
+
+static bool decays_alike(const void *object) {
+    return !((const qs_job *)object)->decay_matrices;
+}
 
 static const qs__field rate_fields[] = {
     {"base", QS__NUMBER, QS__DERIVED, QS__AT(qs_job, rate.base), .describe_absent = rates_describe,
      .text = "learning rate after the warm-up"},
     {"warmup_epochs", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, rate.warmup_epochs), .standard = 0.5, .unit = "epochs",
      .text = "linear warm-up, from a tenth of the rate"},
+    {"warmup_steps", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_job, rate.warmup_steps), .absent = "0: as warmup_epochs says", .unit = "steps",
+     .text = "the same, counted in steps"},
     {"schedule", QS__CHOICE, QS__OPTIONAL, QS__AT(qs_job, rate.schedule), .standard = QS_RATE_COSINE, .names = schedules,
-     .noun = "schedule", .text = "constant; step: × 0.1 at 1/2 and at 3/4 of the epochs; cosine: to 0"},
+     .noun = "schedule", .text = "constant; step: × 0.1 at 1/2 and at 3/4 of the epochs; cosine and linear: to 0"},
+    {"layer_decay", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_job, rate.layer_decay), .low = 1e-6, .high = 1, .standard = 1,
+     .left_out = learns_alike, .text = "rate of a layer, as part of the rate of the one behind it",
+     .more = " ([optimizers.md](optimizers.md#rates-by-layer))"},
 };
 static const qs__record rate_record = {QS__FIELDS(rate_fields), .layout = QS__ONE_LINE};
 
@@ -152,6 +168,11 @@ static const qs__field job_fields[] = {
     {"clip_norm", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, clip_norm), .null_is_standard = true, .values = "null, or ≥ 0",
      .absent = "null: off", .text = "largest L2 norm of the whole gradient",
      .more = ", the loss scale divided out ([optimizers.md](optimizers.md#clipping))"},
+    {"decay", QS__CHOICE, QS__LEFT_OUT, QS__AT(qs_job, decay_matrices), .names = decays, .noun = "decay", .left_out = decays_alike,
+     .text = "which parameters weight_decay is of: all, or matrices: not biases, nor scales and shifts of norms"},
+    {"freeze", QS__TEXT, QS__LEFT_OUT, QS__AT(qs_job, freeze), .values = "`\"PATTERN,PATTERN...\"`", .absent = "`\"\"`: nothing",
+     .text = "parameters that are not trained, by shell patterns of their names, as in embeddings.*,layer.0.*",
+     .more = " ([optimizers.md](optimizers.md#freezing))"},
     {"buckets", QS__OBJECT, QS__OPTIONAL, QS__OWN, .of = &bucket_record},
     {"epochs", QS__COUNT, QS__OPTIONAL, QS__AT(qs_job, epochs), .standard = 1, .text = "passes over the training part"},
     {"seed", QS__SEED, QS__OPTIONAL, QS__AT(qs_job, seed), .standard = 1, .values = "0 .. 2^63 − 1", .text = "seed of everything random"},
@@ -201,5 +222,7 @@ qs_status qs_job_check(const qs_job *job) {
     }
     if (!(job->clip_norm >= 0 && isfinite(job->clip_norm)))
         return qs_fail(QS_USAGE, "clip_norm %g: must be a finite number, at least 0 (0: off)", job->clip_norm);
+    if (!(job->rate.layer_decay > 0 && job->rate.layer_decay <= 1))
+        return qs_fail(QS_USAGE, "layer-decay %g: must lie above 0 and be at most 1 (all layers learn alike)", job->rate.layer_decay);
     return QS_OK;
 }

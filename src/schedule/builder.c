@@ -99,6 +99,7 @@ void qs__pending_make(qs_pending *pending, int node, const qs_op *op, const qs_p
     pending->node = node;
     pending->stream = 0;
     pending->bucket = -1;
+    pending->rate = 1;
     pending->conversion = false;
     qs_case_start(&pending->case_, op, pass, attributes);
     for (int i = 0; i < QS_MAX_OPERANDS; i++)
@@ -155,6 +156,7 @@ qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending) {
                           .node = pending->node,
                           .stream = pending->stream,
                           .bucket = pending->bucket,
+                          .rate = pending->rate,
                           .conversion = pending->conversion};
     QS_TRY(case_find(draft, pending->node, &pending->case_, &step.case_));
     memcpy(step.place, pending->place, sizeof step.place);
@@ -162,7 +164,7 @@ qs_status qs__step_emit(qs_schedule_draft *draft, const qs_pending *pending) {
 }
 
 qs_status qs__reduce_emit(qs_schedule_draft *draft, qs_step_kind kind, int bucket) {
-    qs_draft_step step = {.kind = kind, .node = -1, .bucket = bucket};
+    qs_draft_step step = {.kind = kind, .node = -1, .bucket = bucket, .rate = 1};
     /* The gradients must stay where they are while the library reads and writes them. */
     step.place[0] = (qs_place){draft->frame->gradients, (size_t)draft->frame->bucket[bucket].first * sizeof(float)};
     for (int i = 1; i < QS_MAX_OPERANDS; i++)

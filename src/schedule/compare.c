@@ -19,6 +19,7 @@ static uint64_t step_hash(const qs_step *step, uint64_t seed) {
     uint64_t hash = qs_hash(text, strlen(text), seed);
     const int64_t words[] = {step->node, (int64_t)step->stream, step->bucket, step->scratch.buffer};
     hash = qs_hash(words, sizeof words, hash);
+    if (step->rate != 1) hash = qs_hash(&step->rate, sizeof step->rate, hash);
     for (int i = 0; i < QS_MAX_OPERANDS; i++) {
         const uint64_t place[] = {(uint64_t)(int64_t)step->place[i].buffer, (uint64_t)step->place[i].offset};
         hash = qs_hash(place, sizeof place, hash);

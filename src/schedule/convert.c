@@ -353,7 +353,8 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)},
                    slot = {draft->frame->gradients, master.offset};
-    const bool in_gradient = (forward || first) && slot.buffer >= 0, integer = quantizer->format->kind == QS_KIND_INTEGER;
+    const bool in_gradient = (forward || first) && slot.buffer >= 0 && !parameter->frozen;
+    const bool integer = quantizer->format->kind == QS_KIND_INTEGER;
     *weights = master;
     *step_buffer = -1;
     if (quantizer->format == draft->fp32) return qs__parameter_as(draft, parameter, in_gradient, weights);

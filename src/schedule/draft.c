@@ -61,7 +61,7 @@ static qs_status segment_build(qs_schedule_draft *draft, int index) {
 
 static bool step_same(const qs_draft_step *a, const qs_draft_step *b) {
     if (a->kind != b->kind || a->case_ != b->case_ || a->node != b->node || a->stream != b->stream || a->bucket != b->bucket ||
-        a->conversion != b->conversion || a->made != b->made)
+        a->rate != b->rate || a->conversion != b->conversion || a->made != b->made)
         return false;
     for (int i = 0; i < QS_MAX_OPERANDS; i++)
         if (a->place[i].buffer != b->place[i].buffer || a->place[i].offset != b->place[i].offset) return false;
@@ -191,6 +191,7 @@ static qs_status draft_fill(qs_schedule_draft *draft, qs_status (*follow)(qs_sch
     QS_TRY(qs__frame_make(&draft->in, &draft->frame));
     QS_TRY(qs__topology_make(&draft->in, &draft->topology));
     if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__buckets_make(&draft->in, draft->frame, draft->topology.bucket_of));
+    if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__spans_make(draft));
     QS_TRY(qs_allocate((size_t)nodes, sizeof *draft->facts, &draft->facts));
     QS_TRY(qs_allocate((size_t)draft->segments, sizeof(qs_segment *), &draft->segment));
     QS_TRY(qs_allocate((size_t)draft->segments, sizeof *draft->report, &draft->report));
@@ -234,6 +235,7 @@ void qs_schedule_draft_release(qs_schedule_draft *draft) {
     qs_schedule_keep(draft);
     free(draft->journal.entry);
     free(draft->journal.change);
+    free(draft->span);
     free(draft->build.step);
     free(draft->build.made);
     if (draft->listener) draft->listener->release(draft->live);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forward and backward steps of a node, and the update. Operands are bound as the operator declares them (qs_pass_operand), so that an
+/* Forward and backward steps of a node. Operands are bound as the operator declares them (qs_pass_operand), so that an
  * operator needs no line here. Factors of products come in the formats of the node's recipe. The gradient of a value is the sum of what its
  * readers contribute, the last reader first, in the value's own format; weight gradients come before input gradients so that all-reduces
  * start early. */
@@ -44,6 +44,13 @@ static bool input_is_wanted(const qs_schedule_draft *draft, int n, int input) {
     return draft->topology.needs_gradient[draft->graph->node[n].input[input]];
 }
 
+/* Where a pass writes the gradient of a frozen parameter, which it cannot leave out: it runs for what else it writes. */
+static qs_status unused_gradient(qs_schedule_draft *draft, int n, const qs_parameter *parameter, qs_place *out) {
+    *out = (qs_place){-1, 0};
+    return qs__buffer_make(draft, QS_SLOT_UNUSED_GRADIENT + qs__parameter_slot(draft->graph, parameter), QS_GRADIENTS,
+                           qs_tensor_bytes(&parameter->shape, draft->fp32), n, qs_role_name(parameter->gradient), "unused", &out->buffer);
+}
+
 /* ---- Operands ---- */
 
 /* Binds one operand of a pass as it is declared, factors of products excepted. `gradient`: the format of input gradients; gradient_buffer
@@ -81,9 +88,13 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, forward, &place));
         break;
     }
-    case QS_TO_PARAMETER_GRADIENT:
-        place = (qs_place){frame->gradients, (size_t)qs_graph_parameter(draft->graph, n, role)->offset * sizeof(float)};
+    case QS_TO_PARAMETER_GRADIENT: {
+        const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
+        place = (qs_place){frame->gradients, (size_t)parameter->offset * sizeof(float)};
+        if (parameter->frozen && operand->optional) return QS_OK;
+        if (parameter->frozen) QS_TRY(unused_gradient(draft, n, parameter, &place));
         break;
+    }
     case QS_FROM_FORWARD:
     case QS_TO_BACKWARD: {
         const qs_attributes attributes = qs__attributes_of(&draft->in, n);
@@ -268,7 +279,7 @@ static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *p
         for (int i = 0; i < node->parameters; i++) {
             const int at = node->first_parameter + (pass->product ? node->parameters - 1 - i : i);
             const qs_parameter *parameter = &draft->graph->parameter[at];
-            if (qs_pass_position(pass, parameter->gradient) < 0) continue;
+            if (parameter->frozen || qs_pass_position(pass, parameter->gradient) < 0) continue;
             const int completed = draft->topology.bucket_of[at];
             if (!bucket) QS_TRY(qs__parameter_gradient_round(draft, parameter));
             if (bucket && completed >= 0) QS_TRY(qs__reduce_emit(draft, QS_STEP_REDUCE_START, completed));
@@ -298,51 +309,5 @@ qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
     given.owned = given.owned && node->inputs == 1;
     for (int i = 0; i < node->inputs; i++)
         if (input_is_wanted(draft, n, i)) QS_TRY(contribute(draft, n, i, draft->facts[n].value, given));
-    return QS_OK;
-}
-
-/* ---- Update ---- */
-
-/* The finite check of a bucket, or its update by the optimiser; both may stop at a flag. */
-static qs_status flat_emit(qs_schedule_draft *draft, int bucket, bool update) {
-    const qs_schedule *frame = draft->frame;
-    const qs_bucket *one = &frame->bucket[bucket];
-    const qs_auxiliary *with = update ? &draft->optimizer : &draft->check;
-    const qs_shape shape = qs_shape_of(1, one->count);
-    const size_t offset = (size_t)one->first * sizeof(float);
-    const qs_attributes settings = qs_op_attributes(draft->optimizer.op, draft->in.job->optimizer.setting);
-    qs_pending pending;
-    qs__pending_make(&pending, -1, with->op, with->pass, update ? &settings : NULL);
-    pending.bucket = bucket;
-    qs__pending_bind(&pending, QS_SRC, shape, draft->fp32, frame->gradients, offset);
-    if (update) qs__pending_bind(&pending, QS_WEIGHTS, shape, draft->fp32, frame->masters, offset);
-    for (int i = 0; update && i < frame->states; i++)
-        qs__pending_bind(&pending, qs_optimizer_state(with->op, i), shape, draft->fp32, frame->state[i], offset);
-    if (frame->flag >= 0) qs__pending_bind(&pending, QS_FLAG, qs_shape_of(1, (int64_t)1), draft->fp32, frame->flag, 0);
-    return qs__step_emit(draft, &pending);
-}
-
-/* Clipping of the whole gradient by its norm; it may stop at the flag, too. */
-static qs_status clip_emit(qs_schedule_draft *draft) {
-    const qs_schedule *frame = draft->frame;
-    const qs_attributes settings = qs_op_attributes(draft->clip.op, &draft->in.job->clip_norm);
-    qs_pending pending;
-    qs__pending_make(&pending, -1, draft->clip.op, draft->clip.pass, &settings);
-    qs__pending_bind(&pending, QS_SRC, qs_shape_of(1, draft->graph->trained_elements), draft->fp32, frame->gradients, 0);
-    if (frame->flag >= 0) qs__pending_bind(&pending, QS_FLAG, qs_shape_of(1, (int64_t)1), draft->fp32, frame->flag, 0);
-    return qs__step_emit(draft, &pending);
-}
-
-/* With loss scaling no optimiser step may run before the last bucket is known to be finite, and with clipping none before the norm of all
- * buckets is known; without either, each follows its own bucket. */
-qs_status qs__update_emit(qs_schedule_draft *draft) {
-    const bool checks = draft->frame->flag >= 0, clips = draft->in.job->clip_norm > 0, early = !checks && !clips;
-    for (int b = 0; b < draft->frame->buckets; b++) {
-        QS_TRY(qs__reduce_emit(draft, QS_STEP_REDUCE_WAIT, b));
-        if (checks || early) QS_TRY(flat_emit(draft, b, early));
-    }
-    if (clips) QS_TRY(clip_emit(draft));
-    for (int b = 0; !early && b < draft->frame->buckets; b++)
-        QS_TRY(flat_emit(draft, b, true));
     return QS_OK;
 }

@@ -214,6 +214,7 @@ static qs_status step_number(numbering *one, const qs_draft_step *from) {
                       .phase = from->phase,
                       .node = from->node,
                       .stream = from->stream,
+                      .rate = from->rate,
                       .bucket = from->bucket,
                       .scratch = {scratch, 0},
                       .conversion = from->conversion};

@@ -46,7 +46,9 @@ typedef enum qs_slot {
     QS_SLOT_UNPACKED,                                  /* an input that was saved packed, for this node's backward pass */
     QS_SLOT_ROUNDED_PARAMETER,                         /* for the backward pass; forward's lies in the place of the gradient */
     QS_SLOT_ROUNDED_GRADIENT,                          /* of the output, where others still read it as it came */
-    QS_SLOTS
+    QS_SLOT_ROUNDED_FROZEN,                            /* these by parameter (qs__parameter_slot): what has no place of a gradient, */
+    QS_SLOT_UNUSED_GRADIENT = QS_SLOT_ROUNDED_FROZEN + 1 + QS_MAX_PARAMETERS, /* and the gradient where a pass cannot leave it out */
+    QS_SLOTS = QS_SLOT_UNUSED_GRADIENT + 1 + QS_MAX_PARAMETERS
 } qs_slot;
 
 /* A buffer that a segment makes: its number and what its name and size will be. */
@@ -161,6 +163,14 @@ typedef struct qs_journal {
     int *change; /* the first entry of each change */
 } qs_journal;
 
+/* A range of a bucket that learns alike. */
+typedef struct qs_update_span {
+    int bucket;
+    int64_t first, count; /* elements of the flat buffers */
+    double rate;          /* part of the run's */
+    bool decays;
+} qs_update_span;
+
 /* An auxiliary operator and its one pass. */
 typedef struct qs_auxiliary {
     const qs_op *op;
@@ -195,6 +205,8 @@ struct qs_schedule_draft {
     int segments;
     qs_segment **segment, *retired;
     qs_marks dirty, need_dirty, value_dirty, changed;
+    int spans; /* of updates */
+    qs_update_span *span;
     bool journaling;
     qs_journal journal;
     qs_segment_change *report;
@@ -208,6 +220,7 @@ typedef struct qs_pending {
     uint64_t stream;
     bool conversion;
     int bucket;
+    double rate; /* of an update: part of the run's */
     qs_case case_;
     qs_place place[QS_MAX_OPERANDS];
 } qs_pending;
@@ -224,6 +237,11 @@ static inline int qs__edge(int node, int input) {
 static inline int qs__value_number(const qs_schedule_draft *draft, int node) {
     const int root = draft->topology.root[node];
     return root < draft->frame->inputs ? draft->frame->input[root] : qs__number(draft, root, QS_SLOT_VALUE);
+}
+/* A parameter's place among those that a node reads: the weights, which may be another node's, come first. */
+static inline int qs__parameter_slot(const qs_graph *graph, const qs_parameter *parameter) {
+    const int own = (int)(parameter - &graph->parameter[graph->node[parameter->node].first_parameter]);
+    return parameter->role == QS_WEIGHTS ? 0 : 1 + own;
 }
 /* Segment n is the forward part of node n, then follow the backward parts in reverse order of nodes, then the update. */
 static inline int qs__forward_segment(int node) {
@@ -341,6 +359,11 @@ qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int 
 
 qs_status qs__forward_emit(qs_schedule_draft *draft, int node);
 qs_status qs__backward_emit(qs_schedule_draft *draft, int node);
+
+/* ---- update.c ---- */
+
+/* The ranges of all buckets that learn alike, into the draft. */
+qs_status qs__spans_make(qs_schedule_draft *draft);
 qs_status qs__update_emit(qs_schedule_draft *draft);
 
 /* ---- draft.c ---- */

@@ -189,7 +189,8 @@ qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parame
     return round_emit(draft, &one);
 }
 
-/* Both passes read equal bits: the second rounding draws what the first drew. Only the first one counts. */
+/* Both passes read equal bits: the second rounding draws what the first drew. Only the first one counts. What is frozen has no gradient in
+ * whose place it could lie: it is rounded once a step. */
 qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out) {
     const qs_quantizer *quantizer = qs__parameter_quantizer(draft, parameter);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)};
@@ -197,8 +198,15 @@ qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *paramet
     *out = master;
     if (!quantizer) return QS_OK;
     *out = (qs_place){draft->frame->gradients, master.offset};
-    if (!forward && in_gradient) return QS_OK;
-    if (!forward) {
+    if (parameter->frozen) {
+        const int slot = QS_SLOT_ROUNDED_FROZEN + qs__parameter_slot(draft->graph, parameter), node = draft->build.node;
+        *out = (qs_place){qs__number(draft, node, slot), 0};
+        if (!forward) return QS_OK;
+        QS_TRY(qs__buffer_make(draft, slot, QS_CONVERTED, qs_tensor_bytes(&parameter->shape, draft->fp32), node,
+                               qs_role_name(parameter->role), "rounded", &out->buffer));
+    } else if (!forward && in_gradient) {
+        return QS_OK;
+    } else if (!forward) {
         *out = (qs_place){-1, 0};
         QS_TRY(qs__buffer_make(draft, QS_SLOT_ROUNDED_PARAMETER, QS_CONVERTED, qs_tensor_bytes(&parameter->shape, draft->fp32),
                                parameter->node, qs_role_name(parameter->role), "rounded", &out->buffer));

@@ -41,7 +41,9 @@ bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pa
     const qs_node *node = &draft->graph->node[n];
     for (int i = 0; i < pass->operands; i++) {
         const qs_pass_operand *operand = &pass->operand[i];
-        if (operand->source == QS_TO_PARAMETER_GRADIENT) return true;
+        const qs_parameter *parameter =
+            operand->source == QS_TO_PARAMETER_GRADIENT ? qs_graph_parameter(draft->graph, n, operand->role) : NULL;
+        if (parameter && !parameter->frozen) return true;
         if (operand->source == QS_TO_INPUT_GRADIENT && draft->topology.needs_gradient[node->input[operand->of]]) return true;
     }
     return false;
@@ -150,7 +152,7 @@ qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucke
     int64_t end = graph->trained_elements;
     for (int i = graph->parameters - 1, last = -1; i >= 0; i--) {
         bucket_of[i] = -1;
-        if (graph->parameter[i].gradient == QS_ROLE_COUNT) continue;
+        if (!qs_parameter_learns(&graph->parameter[i])) continue;
         if (last < 0 || is_written_later(graph, i, last)) {
             if (last >= 0) bucket_of[last] = -1;
             last = i;
@@ -197,7 +199,8 @@ static qs_status buffers_add(const qs_lowering *in, qs_schedule *frame) {
     const qs_op *optimizer = NULL;
     size_t capacity = 0;
     QS_TRY(qs_optimizer_find(in->job->optimizer.name, &optimizer));
-    QS_TRY(persistent_add(frame, &capacity, QS_MASTER_WEIGHTS, graph->trained_elements, "masters", &frame->masters));
+    const int64_t weights = graph->trained_elements + graph->frozen_elements;
+    QS_TRY(persistent_add(frame, &capacity, QS_MASTER_WEIGHTS, weights, "masters", &frame->masters));
     QS_TRY(persistent_add(frame, &capacity, QS_RUNNING_STATISTICS, graph->statistics_elements, "running statistics", &frame->running));
     for (; frame->states < optimizer->optimizer->states; frame->states++)
         QS_TRY(persistent_add(frame, &capacity, QS_OPTIMIZER_STATE, graph->trained_elements,

@@ -46,7 +46,7 @@ static qs_status model_open(const qs_job *job, const qs_dataset *own, qs_comm *c
     qs_data_description set;
     if (qs_comm_rank(comm) != 0) return QS_OK;
     if (!own) QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(job->model, own ? &own->description.samples : &set.samples, graph));
+    QS_TRY(qs_model_open_frozen(job->model, job->freeze, own ? &own->description.samples : &set.samples, graph));
     return qs_comm_size(comm) > 1 ? qs_graph_text(*graph, text) : QS_OK;
 }
 
@@ -60,6 +60,7 @@ qs_status qs_model_share(const qs_job *job, const qs_dataset *own, qs_comm *comm
         status = qs_comm_agree(comm, status);
     }
     free(text);
+    if (status == QS_OK) status = qs_graph_freeze(graph, job->freeze); /* the text says nothing of it */
     if (status == QS_OK)
         *out = graph;
     else

@@ -456,6 +456,7 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
     qs_run here = *run;
     here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)schedule->nodes;
     here.stream = step->stream;
+    here.learning_rate *= step->rate;
     const qs_status status = qs_kernel_run(executor->kernel[index], &here);
     if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
     return poll(executor, index);

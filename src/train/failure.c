@@ -150,7 +150,7 @@ static qs_status sums_search(const qs__program *main, const qs_graph *graph, qs_
     const qs_status status = qs__executor_copy(main->executor, main->schedule->gradients, &sums);
     for (int i = 0; status == QS_OK && i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
-        if (parameter->gradient == QS_ROLE_COUNT) continue;
+        if (!qs_parameter_learns(parameter)) continue;
         if (isfinite(qs_absmax_array(qs_shape_count(&parameter->shape), sums + parameter->offset))) continue;
         snprintf(out->operator_name, sizeof out->operator_name, "%s", graph->node[parameter->node].name);
         snprintf(out->tensor, sizeof out->tensor, "gradient of %s", parameter->name);
@@ -219,7 +219,7 @@ static qs_status find_gradient(const qs__program *main, const qs_graph *graph, q
     QS_GOTO(qs__executor_copy(main->executor, main->schedule->gradients, &gradients));
     for (int i = 0; i < graph->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[i];
-        if (parameter->role != QS_WEIGHTS || parameter->gradient == QS_ROLE_COUNT) continue;
+        if (parameter->role != QS_WEIGHTS || !qs_parameter_learns(parameter)) continue;
         const int64_t count = qs_shape_count(&parameter->shape);
         const double ratio = squares(gradients + parameter->offset, count) / (squares(weights + parameter->offset, count) + 1e-30);
         if (!(ratio > worst)) continue;

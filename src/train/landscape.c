@@ -34,7 +34,7 @@ static void parameter_draw(const qs_parameter *parameter, uint64_t key, const fl
 }
 
 void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number, const float *weights, float *direction) {
-    memset(direction, 0, (size_t)graph->trained_elements * sizeof *direction);
+    memset(direction, 0, (size_t)(graph->trained_elements + graph->frozen_elements) * sizeof *direction);
     for (int i = 0; i < graph->parameters; i++) {
         const qs_parameter *one = &graph->parameter[i];
         if (one->role != QS_WEIGHTS) continue;
@@ -47,12 +47,16 @@ void qs_landscape_direction(const qs_graph *graph, uint64_t seed, int64_t number
 typedef struct slice {
     const qs_landscape_options *options;
     qs__trainer *trainer;
-    float *weights, *direction, *moved; /* (trained elements) */
+    float *weights, *direction, *moved; /* (elements of the masters) */
 } slice;
+
+static int64_t elements_of(const qs_graph *graph) {
+    return graph->trained_elements + graph->frozen_elements;
+}
 
 static qs_status weights_set(const slice *one, double alpha) {
     const qs__program *program = &one->trainer->plans.present.main;
-    const int64_t elements = one->trainer->setting.graph->trained_elements;
+    const int64_t elements = elements_of(one->trainer->setting.graph);
     for (int64_t i = 0; i < elements; i++)
         one->moved[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
     return qs_executor_write(program->executor, program->schedule->masters, 0, (size_t)elements * sizeof *one->moved, one->moved);
@@ -100,13 +104,13 @@ static qs_status slice_make(const slice *one) {
         return qs_fail(QS_USAGE, "%lld batches: the training part has %lld of %lld samples", (long long)one->options->batches,
                        (long long)trainer->setting.steps_per_epoch, (long long)trainer->setting.global_batch);
     QS_TRY(qs_executor_read(trainer->plans.present.main.executor, trainer->plans.present.main.schedule->masters, 0,
-                            (size_t)trainer->setting.graph->trained_elements * sizeof *one->weights, one->weights));
+                            (size_t)elements_of(trainer->setting.graph) * sizeof *one->weights, one->weights));
     qs_landscape_direction(trainer->setting.graph, trainer->setting.job->seed, one->options->direction, one->weights, one->direction);
     return QS_OK;
 }
 
 static qs_status trainer_measure(const qs_landscape_options *options, qs__trainer *trainer, qs_landscape *out) {
-    const size_t elements = (size_t)trainer->setting.graph->trained_elements;
+    const size_t elements = (size_t)elements_of(trainer->setting.graph);
     slice one = {.options = options, .trainer = trainer};
     qs_status status = qs_allocate(3 * elements, sizeof *one.weights, &one.weights);
     if (status == QS_OK) {

@@ -167,6 +167,9 @@ static qs_status job_check(const qs_job *planned, const qs_job *job, bool same_m
     QS_TRY(settings_check(planned, job));
     QS_TRY(number_check("dynamic loss scaling", planned->dynamic_loss_scaling, job->dynamic_loss_scaling));
     QS_TRY(number_check("clip norm", planned->clip_norm, job->clip_norm));
+    QS_TRY(number_check("layer decay", planned->rate.layer_decay, job->rate.layer_decay));
+    QS_TRY(text_check("decay of", planned->decay_matrices ? "matrices" : "all", job->decay_matrices ? "matrices" : "all"));
+    QS_TRY(text_check("freeze", planned->freeze[0] ? planned->freeze : "nothing", job->freeze[0] ? job->freeze : "nothing"));
     QS_TRY(number_check("bucket bytes", (double)planned->bucket_bytes, (double)job->bucket_bytes));
     QS_TRY(text_check("wire format", planned->wire, job->wire));
     return text_check("all-reduce algorithm", planned->algorithm, job->algorithm);

@@ -14,6 +14,8 @@ static double shape(const qs_job *job, double step, double warmup, double all) {
         return step >= 0.75 * all ? decay * decay : step >= 0.5 * all ? decay : 1;
     case QS_RATE_COSINE:
         return step >= all ? 0 : 0.5 * (1 + cos(pi * (step - warmup) / (all - warmup)));
+    case QS_RATE_LINEAR:
+        return step >= all ? 0 : (all - step) / (all - warmup);
     default:
         return 1;
     }
@@ -21,7 +23,8 @@ static double shape(const qs_job *job, double step, double warmup, double all) {
 
 double qs_learning_rate(const qs_job *job, int64_t step, int64_t steps_per_epoch) {
     const double at = (double)step, all = (double)job->epochs * (double)steps_per_epoch;
-    const double wanted = job->rate.warmup_epochs * (double)steps_per_epoch, warmup = wanted < all ? wanted : all;
+    const double epochs = job->rate.warmup_epochs * (double)steps_per_epoch, steps = (double)job->rate.warmup_steps;
+    const double wanted = steps > 0 ? steps : epochs, warmup = wanted < all ? wanted : all;
     if (at < warmup) return job->rate.base * (warmup_start + (1 - warmup_start) * at / warmup);
     return job->rate.base * shape(job, at, warmup, all);
 }

@@ -91,7 +91,7 @@ static qs_status gradients_report(const qs__setting *setting, const qs__sample_s
     QS_GOTO(qs__executor_copy(one->program->executor, one->program->schedule->gradients, &gradients));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
-        if (graph->node[n].op->kind != QS_ADJUSTABLE || !weights) continue;
+        if (graph->node[n].op->kind != QS_ADJUSTABLE || !weights || weights->frozen) continue;
         const double variance = variance_of(gradients + weights->offset, qs_shape_count(&weights->shape), 1 / one->run.loss_scale);
         QS_GOTO(qs__metrics_gradient(setting, one->epoch, step, n, variance));
     }

@@ -32,7 +32,7 @@ static search told(const char *kind, const char *table, const char *name, const 
 TEST(ranges) {
     assert_string_equal(told("job", "", "batch", "").values, "samples, ≥ 1");
     assert_string_equal(told("job", "", "batch", "").standard, "64");
-    assert_string_equal(told("job", "", "rate.schedule", "").values, "`constant`, `step`, `cosine`");
+    assert_string_equal(told("job", "", "rate.schedule", "").values, "`constant`, `step`, `cosine`, `linear`");
     assert_string_equal(told("job", "", "rate.schedule", "").standard, "`cosine`");
     assert_string_equal(told("job", "", "augmentation", "").standard, "true");
     assert_string_equal(told("cluster", "A device class: `classes.*`", "cpu.threads", "").values, "1 .. 4096");

@@ -62,6 +62,28 @@ TEST(cosine_falls_to_zero) {
     }
 }
 
+TEST(linear_falls_to_zero) {
+    const qs_job job = job_with(QS_RATE_LINEAR, 1, 3);
+    assert_rate(&job, 0, 0.05);
+    assert_rate(&job, 100, 0.5);
+    assert_rate(&job, 150, 0.375);
+    assert_rate(&job, 299, 0.0025);
+    assert_rate(&job, 300, 0.0);
+}
+
+/* Steps stand in place of epochs, and are cut off where the run ends. */
+TEST(warmup_may_be_in_steps) {
+    qs_job job = job_with(QS_RATE_LINEAR, 1, 2);
+    job.rate.warmup_steps = 40;
+    assert_rate(&job, 0, 0.05);
+    assert_rate(&job, 20, 0.275);
+    assert_rate(&job, 40, 0.5);
+    assert_rate(&job, 120, 0.25);
+    job.rate.warmup_steps = 1000;
+    assert_rate(&job, 100, 0.275);
+    assert_rate(&job, 200, 0.0);
+}
+
 /* ---- Loss scale -------------------------------------------------------------------------------------------------------------- */
 
 static qs_loss_scale scale_of(bool dynamic, double start) {
@@ -120,5 +142,5 @@ TEST(skipped_in_a_row) {
     assert_true(scale.value == 128); /* without growth_steps it never grows */
 }
 
-TEST_MAIN(warmup_is_linear, warmup_may_be_all, step_falls_twice, cosine_falls_to_zero, skipped_in_a_row, fixed_scale_stays,
-          scale_halves_down_to_one, scale_doubles_after_its_steps)
+TEST_MAIN(warmup_is_linear, warmup_may_be_all, step_falls_twice, cosine_falls_to_zero, linear_falls_to_zero, warmup_may_be_in_steps,
+          skipped_in_a_row, fixed_scale_stays, scale_halves_down_to_one, scale_doubles_after_its_steps)

@@ -232,12 +232,12 @@ static qs_status fixed_find(sweep *one) {
     const double samples = (double)relax->candidate->batch[relax->class_index];
     double update = 0;
     relax->begin_us = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
+    for (int b = 0; b < relax->buckets; b++)
+        relax->bucket[b].bytes = 4 * qs_schedule_draft_bucket_elements(one->schedule, b);
     for (int s = 0; s < steps; s++) {
         double us;
         QS_TRY(step_price(one, &step[s], &us));
         if (step[s].kind == QS_STEP_REDUCE_WAIT) relax->behind_last_us = 0;
-        if (step[s].kind == QS_STEP_KERNEL && step[s].bucket >= 0)
-            relax->bucket[step[s].bucket].bytes = 4 * qs_shape_count(&step[s].case_->case_.operand[0].shape);
         update += us;
         relax->behind_last_us += us;
     }

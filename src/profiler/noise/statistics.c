@@ -12,6 +12,8 @@ enum { SUMS = 7, EXTREMA = 3, TENSORS = 3, LEAST_BATCH = 4 }; /* smaller batches
 
 typedef struct collection {
     const qs__setting *setting;
+    qs_graph *thawed;      /* the model with nothing frozen; NULL: that is the setting's */
+    const qs_graph *graph; /* of the two the one that is measured */
     qs_schedule *schedule;
     qs_executor *executor;
     qs_memory *memory;
@@ -85,7 +87,7 @@ static void tensor_keep(const double *sum, const double *extremum, int ranks, in
  */
 
 static qs_status iteration_read(const collection *one) {
-    const qs_graph *graph = one->setting->graph;
+    const qs_graph *graph = one->graph;
     int at = 0;
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
@@ -161,7 +163,7 @@ static qs_status iteration_run(collection *one, int iteration) {
  */
 
 static qs_status operators_create(collection *one) {
-    const qs_graph *graph = one->setting->graph;
+    const qs_graph *graph = one->graph;
     qs_statistics *out = one->out;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
@@ -181,10 +183,23 @@ static qs_status operators_create(collection *one) {
     return qs_allocate(tensors * EXTREMA, sizeof *one->extremum, &one->extremum);
 }
 
+/* Statistics are of the whole model, whatever a job freezes of it: every operator has an output gradient then. */
+static qs_status thaw(collection *one) {
+    char *text = NULL;
+    one->graph = one->setting->graph;
+    if (one->graph->frozen_elements == 0) return QS_OK;
+    QS_TRY(qs_graph_text(one->graph, &text));
+    const qs_status status = qs_graph_parse(text, one->graph->name, &one->thawed);
+    free(text);
+    one->graph = one->thawed;
+    return status;
+}
+
 static qs_status collection_start(collection *one) {
     const qs__setting *setting = one->setting;
-    const qs_graph *graph = setting->graph;
     const qs_recipe **recipe = NULL;
+    QS_TRY(thaw(one));
+    const qs_graph *graph = one->graph;
     QS_TRY(operators_create(one));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof(const qs_recipe *), &recipe));
     for (int n = graph->samples.inputs; n < graph->nodes; n++)
@@ -206,6 +221,7 @@ static qs_status collection_start(collection *one) {
 }
 
 static void collection_end(collection *one) {
+    qs_graph_release(one->thawed);
     qs_executor_release(one->executor);
     qs_schedule_release(one->schedule);
     qs_memory_release(one->memory);

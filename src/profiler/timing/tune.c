@@ -65,7 +65,7 @@ static qs_status start(tuner *all, qs_device *device) {
     qs_data_description set;
     const bool shaped = options->job->dataset[0] != '\0';
     if (shaped) QS_TRY(qs_dataset_describe(options->job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(options->job->model, shaped ? &set.samples : NULL, &setting->opened));
+    QS_TRY(qs_model_open_frozen(options->job->model, options->job->freeze, shaped ? &set.samples : NULL, &setting->opened));
     setting->graph = setting->opened;
     QS_TRY(qs_comm_open("self", &setting->self));
     return qs__mixes_list(setting, &all->cases, &all->mixes);

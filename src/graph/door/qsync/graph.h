@@ -3,7 +3,7 @@
  *
  * The first nodes are the inputs (op NULL), one for each of `samples`. Nodes stand in topological order; the last one is the loss. Shapes
  * hold batch size 1 on axis N: lowering binds the batch. Parameters are listed in node order and lie in that order in flat fp32 buffers,
- * each start aligned to 16 elements. */
+ * each start aligned to 16 elements; frozen ones lie behind those that are trained. */
 #ifndef QSYNC_GRAPH_H
 #define QSYNC_GRAPH_H
 
@@ -35,7 +35,8 @@ typedef struct qs_parameter {
     int64_t offset; /* elements, within the flat buffer of trained parameters or of running statistics */
     float initial;
     int64_t fan_in;
-    float gain; /* variance of the start is gain/fan_in */
+    float gain;  /* variance of the start is gain/fan_in */
+    bool frozen; /* it could be trained and is not (qs_graph_freeze): it has a gradient's role, and no gradient */
 } qs_parameter;
 
 typedef struct qs_graph {
@@ -45,6 +46,7 @@ typedef struct qs_graph {
     int parameters;
     qs_parameter *parameter;
     int64_t trained_elements, statistics_elements; /* sizes of the flat buffers, alignment included */
+    int64_t frozen_elements;                       /* of the weights, behind the trained ones; gradients have none for them */
     qs_samples samples;                            /* what it takes and learns; the target is empty until qs_graph_finish */
     size_t node_capacity, parameter_capacity;      /* of the arrays above, while building */
 } qs_graph;
@@ -74,6 +76,17 @@ QS_API qs_status qs_graph_add_tied(qs_graph *graph, const char *name, const char
  * numbers; QS_USAGE else. target NULL: one of as many classes as `input` has columns. */
 QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
 
+/* What training leaves as it is: parameters whose names match one of the patterns (fnmatch), with commas between them: "embeddings.*". ""
+ * takes freezing back. It moves the parameters' offsets, so it comes before anything that keeps some. Neither names nor signature change;
+ * running statistics do not either, and are updated as they were. QS_USAGE names a pattern that no parameter matches, and says so when
+ * nothing is left to train; the graph then is as it was. */
+QS_API qs_status qs_graph_freeze(qs_graph *graph, const char *patterns);
+/* The layer of every node, counted from the last one, which is 0, into layer[nodes]. The graph is cut wherever all that follows depends on
+ * one value (beside integers of the input), so that a residual block stays whole; a piece with a product (an adjustable operator) begins a
+ * layer, others belong to the layer before them, those at the start (tables, norms) make one of their own where they have parameters.
+ * Attention and feed-forward of a transformer's layer so are two. */
+QS_API qs_status qs_graph_layers(const qs_graph *graph, int *layer);
+
 /* ---- Files --------------------------------------------------------------------------------------------------------------- */
 
 /* graph.json (docs/records.md): canonical text (caller frees), and a file, written whole or not at all. A graph that was written and read
@@ -99,8 +112,8 @@ QS_API int qs_graph_find(const qs_graph *graph, const char *name);
 QS_API const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role role);
 /* Signature over operators, attributes, shapes (batch excluded) and names: xxHash-64 as "xxh64:%016x" into buffer[32]; returns it. */
 QS_API const char *qs_graph_signature(const qs_graph *graph, char *buffer);
-/* Start values of the trained parameters and of the running statistics (mean 0, variance 1), from `seed`, the same for any thread or rank
- * count: a draw is keyed by parameter index and element. Gaps that alignment leaves are 0. */
+/* Start values of the weights, trained and frozen, and of the running statistics (mean 0, variance 1), from `seed`, the same for any thread
+ * or rank count: a draw is keyed by parameter index and element. Gaps that alignment leaves are 0. */
 QS_API void qs_graph_initialize(const qs_graph *graph, uint64_t seed, float *trained, float *statistics);
 
 /* The relu that a normalisation does behind itself, in its own kernels: its only reader, when that is one; else -1. Lowering then gives
@@ -112,6 +125,8 @@ QS_API bool qs_graph_is_name(const qs_graph *graph, int node);
 
 /* ---- Cost on paper ---------------------------------------------------------------------------------------------------------- */
 
+/* Whether a gradient is formed of a parameter: neither of running statistics nor of what is frozen. */
+QS_API bool qs_parameter_learns(const qs_parameter *parameter);
 /* needed[i]: a gradient of node i's output is wanted, since the node has trained parameters or one before it has. */
 QS_API void qs_graph_gradients(const qs_graph *graph, bool *needed);
 /* Shape of an operand of one of a node's passes, for a batch; false where the graph does not know it (steps, absmax) or the node lacks it
@@ -204,6 +219,8 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
  * A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own standard ones.
  * Release with qs_graph_release. */
 QS_API qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out);
+/* The same with parameters frozen, as qs_graph_freeze says: what a job trains (its model and freeze). */
+QS_API qs_status qs_model_open_frozen(const char *text, const char *freeze, const qs_samples *samples, qs_graph **out);
 /* Whether a text is a path. */
 QS_API bool qs_model_is_file(const char *text);
 

@@ -91,7 +91,7 @@ QS_API const qs_format *qs_class_half(const qs_class *one);
 
 /* ---- Job ------------------------------------------------------------------------------------------------------------------- */
 
-typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE } qs_rate_schedule;
+typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE, QS_RATE_LINEAR } qs_rate_schedule;
 
 typedef struct qs_job {
     char model[QS_MODEL];
@@ -103,11 +103,15 @@ typedef struct qs_job {
     } optimizer;
     struct {
         double base, warmup_epochs; /* linear warm-up from base/10 */
-        qs_rate_schedule schedule;  /* "constant", "step" (×0.1 at 1/2 and 3/4 of the epochs), "cosine" (to 0) */
+        int64_t warmup_steps;       /* in place of epochs; 0: not said */
+        qs_rate_schedule schedule;  /* "constant", "step" (×0.1 at 1/2 and 3/4 of the epochs), "cosine" (to 0), "linear" (to 0) */
+        double layer_decay;         /* a layer's rate is that of the one behind it times this; 1: all learn at one rate */
     } rate;
     bool dynamic_loss_scaling; /* loss_scaling: "off", "dynamic" or a number */
     double loss_scale;         /* start or fixed value; 1 when off */
     double clip_norm;          /* 0: off */
+    char freeze[256];          /* patterns of parameters that are not trained, with commas between them (qs_graph_freeze) */
+    bool decay_matrices;       /* decay: "all", or "matrices": weight decay is of parameters of two axes or more alone */
     int64_t bucket_bytes;
     char wire[16];      /* in which gradients travel (qs_comm_wire_at): "fp32" */
     char algorithm[32]; /* all-reduce: "shared" */
@@ -117,8 +121,8 @@ typedef struct qs_job {
 } qs_job;
 
 /* Field defaults: sgd with momentum 0.9 and weight decay 5e-4, rate 0.1 (another optimiser brings its own) cosine with 0.5 warm-up epochs,
- * loss scaling off, buckets 1 MiB, fp32, "shared"; batch 64, 1 epoch, seed 1, augmentation on; model and data set "" (not said). Dynamic
- * loss scaling starts from 65536 where the file says no more. */
+ * loss scaling off, all is trained and decays, buckets 1 MiB, fp32, "shared"; batch 64, 1 epoch, seed 1, augmentation on; model and data
+ * set "" (not said). Dynamic loss scaling starts from 65536 where the file says no more. */
 QS_API void qs_job_default(qs_job *out);
 /* Gives a job another optimiser, with its standard settings and base rate; QS_USAGE lists them. */
 QS_API qs_status qs_job_optimizer_set(qs_job *job, const char *name);

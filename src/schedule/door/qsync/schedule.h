@@ -25,7 +25,12 @@
  *
  * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order).
  * They come from graph and job only: the same for all ranks, classes and plans. From a step's start until a gradient is written its place
- * may hold the converted form of the same weights, so gradients mean something only between a step's backward part and the next step. */
+ * may hold the converted form of the same weights, so gradients mean something only between a step's backward part and the next step.
+ *
+ * Frozen parameters have masters and nothing else: no gradient, no state, no update. Backward passes that only they would want are not
+ * there; where a pass is there for something else, it writes their gradients beside, where nobody reads them. Where a job has parameters
+ * learn at rates of their own, or exempts some from weight decay, a bucket's update is several steps, one for each range that learns
+ * alike. */
 #ifndef QSYNC_SCHEDULE_H
 #define QSYNC_SCHEDULE_H
 
@@ -87,6 +92,7 @@ typedef struct qs_step {
     int node;        /* graph node it serves; -1: none (update) */
     uint64_t stream; /* random stream within the node (qs_run.stream) */
     int bucket;      /* all-reduce steps and updates; else -1 */
+    double rate;     /* of an update: its learning rate as part of the run's; 1 elsewhere */
     qs_case case_;   /* kernels only */
     char *case_text; /* kernels only; owned by the schedule */
     char kernel[64]; /* from the kernel facts */
@@ -194,6 +200,7 @@ typedef struct qs_draft_step {
     qs_step_kind kind;
     qs_phase phase;
     int node, bucket; /* as in qs_step */
+    double rate;
     uint64_t stream;
     bool conversion;
     int made;                        /* buffers that the segment makes before the step's scratch */

@@ -79,8 +79,8 @@ QS_API qs_status qs_executor_load(qs_executor *executor, const qs_graph *graph, 
 /* ---- Rates and scales ------------------------------------------------------------------------------------------------------- */
 
 /* Learning rate of a step (counted from 0 over all epochs) of a job with so many steps an epoch. Warm-up: linear from base/10 at step 0 to
- * base after warmup_epochs. Then `constant`; `step`: base, × 0.1 from 1/2 and × 0.01 from 3/4 of all steps on; `cosine`: from base where
- * warm-up ends down to 0 behind the last step. Pure.
+ * base after warmup_steps or, where these are 0, warmup_epochs. Then `constant`; `step`: base, × 0.1 from 1/2 and × 0.01 from 3/4 of all
+ * steps on; `cosine` and `linear`: from base where warm-up ends down to 0 behind the last step. Pure.
  *
  * The base rate belongs to the job's global batch (batch × ranks), as linear scaling would have it: another global batch would take
  * rate × (global batch / the job's). Plans with unequal local batches keep the global batch (qs_train refuses others), so the factor is 1
