@@ -141,6 +141,15 @@ static const char *const extra[] = {
     "conv2d/weight_gradient src=uint4[5,24,31,33] src_step=fp32[1] src_group=int8[24] diff_dst=int4[5,45,31,33] diff_dst_step=fp32[1] "
     "diff_dst_group=int8[45] diff_weights=fp32[45,24,3,3] diff_bias=fp32[45] kernel=3x3 padding=1x1",
     "linear/input_gradient weights=bf16[96,128] diff_dst=bf16[16,96] diff_src=fp32[16,128]",
+    "attention/forward src=fp32[2,64,70] src2=fp32[2,64,290] src3=fp32[2,40,290] keep=fp32[2,290] dst=fp32[2,40,70] heads=2",
+    "attention/forward src=bf16[2,64,300] src2=bf16[2,32,300] src3=bf16[2,32,300] dst=bf16[2,64,300] heads=2 key_heads=1 causal=1",
+    "attention/forward src=bf16[1,33,20] src2=bf16[1,33,21] src3=bf16[1,35,21] dst=fp32[1,35,20] heads=1 probability=0.3",
+    "attention/backward src=fp32[2,64,70] src2=fp32[2,64,290] src3=fp32[2,40,290] keep=fp32[2,290] diff_dst=fp32[2,40,70] "
+    "diff_src=fp32[2,64,70] diff_src2=fp32[2,64,290] diff_src3=fp32[2,40,290] heads=2 probability=0.2",
+    "attention/backward src=bf16[1,128,100] src2=bf16[1,64,100] src3=bf16[1,64,100] diff_dst=bf16[1,128,100] diff_src=bf16[1,128,100] "
+    "diff_src2=bf16[1,64,100] diff_src3=bf16[1,64,100] heads=2 key_heads=1 causal=1",
+    "attention/backward src=bf16[1,33,20] src2=bf16[1,33,21] src3=bf16[1,35,21] diff_dst=bf16[1,35,20] diff_src=fp32[1,33,20] "
+    "diff_src2=bf16[1,33,21] diff_src3=fp32[1,35,21] heads=1",
     NULL};
 
 /* Calls `check` for each case of each operator that the device takes; the others must be products in a format it does not have. */
@@ -173,12 +182,17 @@ static void every_case(qs_device *device, check_case check) {
         one_case(device, *text, check);
 }
 
-/* Hashes of the results of our own kernels since they were set to 0. Products stand apart: their bits may depend on the ceiling. */
+/* Hashes of the results of our own kernels since they were set to 0. Products, and what is made of them, stand apart: their bits may depend
+ * on the ceiling. */
 static uint64_t own_bits, product_bits;
+
+static bool has_products(const qs_op *op) {
+    return op->kind == QS_ADJUSTABLE || strcmp(op->name, "attention") == 0;
+}
 
 static void note_own_bits(const bound_kernel *kernel, const bound *got) {
     if (strncmp(kernel->fact.kernel, "own:", 4)) return;
-    uint64_t *bits = got->one.op->kind == QS_ADJUSTABLE ? &product_bits : &own_bits;
+    uint64_t *bits = has_products(got->one.op) ? &product_bits : &own_bits;
     for (int i = 0; i < got->one.operands; i++) {
         if (got->one.operand[i].format) *bits = qs_hash(got->operands[i].data, tensor_bytes(&got->operands[i]), *bits);
     }

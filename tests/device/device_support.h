@@ -241,6 +241,19 @@ static inline void compare_means(const bound *got, bound *expected, int position
     free(right);
 }
 
+/* Attention multiplies probabilities and gradients of scores as bf16 where its operands are: each term of a sum is off by up to half an
+ * epsilon of its own, at random, so the sum by about that of the root of the sum of their squares, for which the largest result stands: 4
+ * standard deviations. */
+static inline void compare_attention(const bound *got, bound *expected, int position, const char *what) {
+    const qs_tensor *tensor = &got->operands[position];
+    const int64_t count = qs_shape_count(&tensor->shape);
+    const double epsilon = got->one.operand[0].format->epsilon;
+    float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]);
+    assert_close(count, values, right, 4 * epsilon / 2 * magnitude(count, right), tensor->format->epsilon, what);
+    free(values);
+    free(right);
+}
+
 /* fp64 values: sums of squares and variances in any order of pieces, 2^-24 for the fp32 operations inside. */
 static inline void compare_statistics(const bound *got, const bound *expected, int position, const char *what) {
     const double *values = got->operands[position].data, *right = expected->operands[position].data;
@@ -285,6 +298,8 @@ static inline void compare_written(const bound *got, bound *expected, const char
             compare_integer(got, expected, i, what);
         } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "_pool")) {
             compare_sums(got, expected, i, kernel, what);
+        } else if (strcmp(op, "attention") == 0 && strcmp(got->one.operand[0].format->name, "bf16") == 0) {
+            compare_attention(got, expected, i, what);
         } else {
             compare_means(got, expected, i, what);
         }
