@@ -53,6 +53,7 @@
     QS__LAYER_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5", "42"),               \
         QS__LAYER_EVERY(NAME, D, "fp32", "[16,33]", "33", "16"), QS__LAYER_EVERY(NAME, D, "fp32", "[3,257]", "257", "3"),                \
         QS__LAYER_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), QS__LAYER_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"),            \
+        QS__LAYER_EVERY(NAME, D, "fp32", "[4,24,9]", "24", "36"), QS__LAYER_EVERY(NAME, D, "bf16", "[3,40,7]", "40", "21"),              \
         QS__LAYER_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"), QS__LAYER_INFERENCE(NAME, "fp32[1,10]", "fp32", "[1,10]", "10", ""), \
         QS__LAYER_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                               \
         QS__LAYER_RELU(NAME, D, "bf16", "[16,33]", "33", "16", "66", ""),                                                                \
@@ -69,6 +70,7 @@
 #define QS__LAYER_INT8_CASES(NAME, D)                                                                                                   \
     QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[8,16,8,8]", "16", "512"), QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[2,5,7,3]", "5", "42"),    \
         QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[3,577]", "577", "3"), QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[8,16,8,8]", "16", "512"), \
+        QS__LAYER_INT8_EVERY(NAME, D, "fp32", "[4,24,9]", "24", "36"), QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[3,40,7]", "40", "21"),   \
         QS__LAYER_INT8_EVERY(NAME, D, "bf16", "[16,33]", "33", "16"), QS__LAYER_INT8_EVERY(NAME, D, "fp16", "[2,16,4,4]", "16", "32"),  \
         QS__LAYER_INT8_RELU(NAME, D, "fp32", "[2,5,7,3]", "5", "42", "27", ""),                                                         \
         QS__LAYER_INT8_RELU(NAME, D, "bf16", "[8,16,8,8]", "16", "512", "1024", " ceiling=0.5"),                                        \

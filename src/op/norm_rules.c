@@ -11,7 +11,8 @@
 qs_status qs__norm_infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     (void)with, (void)outputs;
     char text[96];
-    if (src->axes < 2) return qs_fail(QS_USAGE, "a normalisation's input %s needs the axes N,C or N,C,H,W", qs_shape_text(src, text));
+    if (src->axes < 2)
+        return qs_fail(QS_USAGE, "a normalisation's input %s needs the axes N,C, N,C,L or N,C,H,W", qs_shape_text(src, text));
     *dst = *src;
     return QS_OK;
 }

@@ -97,6 +97,20 @@ static const char *const extra[] = {
     "l1_layer_norm_int8/inference src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] epsilon=1e-05",
     "l1_layer_norm_int8/backward src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] "
     "diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05",
+    "layer_norm/forward src=fp32[9,48,77] scale=fp32[48] shift=fp32[48] mean=fp32[693] variance=fp32[693] dst=fp32[9,48,77] epsilon=1e-12",
+    "rms_norm/forward src=bf16[9,5003,3] scale=fp32[5003] dst=bf16[9,5003,3] absmax=fp32[1] epsilon=1e-05",
+    "rms_norm/backward src=bf16[9,35,1023] scale=fp32[35] diff_dst=bf16[9,35,1023] diff_src=bf16[9,35,1023] diff_scale=fp32[35] "
+    "epsilon=1e-05",
+    "rms_norm/backward src=fp32[37,5003] scale=fp32[5003] diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] "
+    "epsilon=1e-06",
+    "positions/forward src=bf16[9,37,129] weights=fp32[512,37] dst=bf16[9,37,129] vocabulary=512",
+    "positions/backward diff_dst=bf16[9,37,129] diff_src=bf16[9,37,129] diff_weights=fp32[512,37] vocabulary=512",
+    "rotary/forward src=fp32[5,96,513] dst=bf16[5,96,513] heads=3 base=10000",
+    "position/backward diff_dst=bf16[5,300] diff_src=bf16[5,300,513] position=-1",
+    "class_token/backward diff_dst=fp32[9,300,129] diff_src=fp32[9,300,128] diff_weights=fp32[1,300]",
+    "gelu/forward src=fp32[9,300,129] dst=bf16[9,300,129] absmax=fp32[1] approximate=1",
+    "multiply/backward src=bf16[9,300,129] src2=bf16[9,300,129] diff_dst=bf16[9,300,129] diff_src=bf16[9,300,129] "
+    "diff_src2=bf16[9,300,129]",
     "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
     "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",

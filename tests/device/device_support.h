@@ -124,9 +124,9 @@ static inline void bound_copy(bound *to, const qs_case *one, bound *from) {
 
 /* Operators whose results must equal the reference bit for bit: elementwise, or independent of any order. */
 static inline bool exact_operator(const qs_case *one) {
-    static const char *const exact[] = {"relu",       "add",          "concat",    "slice",     "channel_shuffle",
-                                        "max_pool",   "dropout",      "cast",      "absmax",    "quantize",
-                                        "dequantize", "finite_check", "clip_norm", "embedding", "multiply"};
+    static const char *const exact[] = {"relu",      "add",       "concat",   "slice",     "channel_shuffle", "max_pool",
+                                        "dropout",   "cast",      "absmax",   "quantize",  "dequantize",      "finite_check",
+                                        "clip_norm", "embedding", "multiply", "positions", "position",        "class_token"};
     const char *name = one->op->name;
     if (one->op->optimizer) return true;
     if (!strcmp(name, "max_pool") && !strcmp(one->pass->name, "backward")) return false; /* sums of overlapping windows */

@@ -101,6 +101,16 @@ typedef struct qs__cpu_kernels {
     void (*layer_gradient)(const qs__norm_block *block, const qs__layer_terms *terms, float *diff_scale, float *diff_shift, qs__out dst,
                            uint32_t *largest);
 
+    /* RMS norms, rows by themselves: dst = src / sqrt(mean of squares + epsilon) scale[c]. Of at most QS__CHUNK_ROWS rows the gradient of
+     * src into dst, and that of the scale, added to diff_scale[c]. */
+    void (*rms_normalize)(const qs__norm_block *block, const float *scale, double epsilon, qs__out dst, uint32_t *largest);
+    void (*rms_gradient)(const qs__norm_block *block, const float *scale, double epsilon, float *diff_scale, qs__out dst,
+                         uint32_t *largest);
+
+    /* One position of a sequence: in each head the channels i and i + half, i < half, become (x cosine[i] - y sine[i], y cosine[i] + x
+     * sine[i]). */
+    void (*rotate)(int64_t heads, int64_t half, const float *cosine, const float *sine, qs__in src, qs__out dst);
+
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */
     void (*maximum_line)(const qs__geometry *pool, int64_t oh, qs__in src, qs__out dst, int8_t *mask);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* position: one position of a sequence, [N,C,L] to [N,C]: that of the setting `position`, counted from the end where it is negative (-1:
+ * the last). The gradient of the others is 0. Passes: forward src dst; backward diff_dst diff_src; values are moved as they are. */
+#include "internal.h"
+
+static int64_t taken(const qs_attributes *with, const qs_shape *src) {
+    return (int64_t)with->position + (with->position < 0 ? src->dim[2] : 0);
+}
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    (void)outputs;
+    char text[96];
+    if (src->axes != 3) return qs_fail(QS_USAGE, "position: input %s needs the axes N,C,L", qs_shape_text(src, text));
+    if (with->position != (double)(int64_t)with->position || taken(with, src) < 0 || taken(with, src) >= src->dim[2])
+        return qs_fail(QS_USAGE, "position: input %s has no position %g: 0 to %lld, or -1 for the last one and so on",
+                       qs_shape_text(src, text), with->position, (long long)src->dim[2] - 1);
+    *dst = qs_shape_of(2, src->dim[0], src->dim[1]);
+    return QS_OK;
+}
+
+static qs_status check_forward(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_DST));
+    return qs__need_one_format(one);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST));
+    return qs__need_one_format(one);
+}
+
+static int64_t place_of(const qs_attributes *with, const qs_shape *whole, const qs_shape *part, int64_t i) {
+    const int64_t channels = part->dim[1];
+    return (i / channels * whole->dim[2] + taken(with, whole)) * channels + i % channels;
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    return qs__take(one, operands, QS_SRC, QS_DST, place_of);
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of);
+}
+
+static double flops_forward(const qs_case *one) {
+    return (double)qs_shape_count(qs__shape(one, QS_DST));
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .flops = flops_forward,
+     .check = check_forward},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
+     .reference = backward,
+     .check = check_backward},
+};
+
+#define EVERY(F, S, D, P) "position/forward src=" F S " dst=" F D P, "position/backward diff_dst=" F D " diff_src=" F S P
+
+static const char *const cases[] = {EVERY("fp32", "[4,16,8]", "[4,16]", ""),
+                                    EVERY("fp32", "[3,7,5]", "[3,7]", " position=-1"),
+                                    EVERY("fp32", "[1,1,1]", "[1,1]", ""),
+                                    EVERY("bf16", "[5,33,9]", "[5,33]", " position=3"),
+                                    EVERY("fp16", "[2,8,5]", "[2,8]", " position=-2"),
+                                    NULL};
+
+const qs_op qs__op_position = {
+    .name = "position",
+    .kind = QS_DEPENDENT,
+    .sign = QS_SIGN_KEPT,
+    .inputs = 1,
+    .infer = infer,
+    .setting = {QS_SETTING(position, 0, -2147483648.0, 2147483647, "the one that is taken, from the end where it is negative")},
+    .passes = 2,
+    .pass = passes,
+    .cases = cases};

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* positions: learned positions. src [N,C,L], weights [V,C]: dst = src + row l of the table at position l, a sum in fp32 rounded to dst. V
+ * is the setting `vocabulary`, 0: L. A table of V > L rows serves sequences of several lengths. Passes: forward src weights dst; backward
+ * diff_dst diff_src diff_weights.
+ *
+ * diff_src is diff_dst as it is. The gradient of row l is the sum of diff_dst over the samples, in fp32, from 0, in their order: the same
+ * bits on every device, for any threads. Rows from L on have the gradient 0. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t rows_of(const qs_attributes *with, const qs_shape *src) {
+    return with->vocabulary > 0 ? (int64_t)with->vocabulary : src->dim[2];
+}
+
+static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
+    (void)outputs;
+    char text[96];
+    if (src->axes != 3) return qs_fail(QS_USAGE, "positions: input %s needs the axes N,C,L", qs_shape_text(src, text));
+    if (with->vocabulary != (double)(int64_t)with->vocabulary)
+        return qs_fail(QS_USAGE, "positions: a table of %.17g rows, must be a whole number", with->vocabulary);
+    if (rows_of(with, src) < src->dim[2])
+        return qs_fail(QS_USAGE,
+                       "positions: input %s has more positions than the table has rows (%lld): cut the sequences or take a larger "
+                       "vocabulary",
+                       qs_shape_text(src, text), (long long)rows_of(with, src));
+    *dst = *src;
+    return QS_OK;
+}
+
+/* Normal with a variance of 2/C, as an embedding's. */
+static int parameters(const qs_attributes *with, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out) {
+    (void)outputs, (void)bias;
+    out[0] = (qs_parameter_rule){"weights", QS_WEIGHTS, QS_DIFF_WEIGHTS, qs_shape_of(2, rows_of(with, src), src->dim[1]), 0, src->dim[1]};
+    return 1;
+}
+
+static qs_status check(const qs_case *one, qs_role from, qs_role to, qs_role table) {
+    const qs_shape *src = qs__shape(one, from);
+    QS_TRY(qs__need_inferred(one, from, 0, to));
+    return qs__need_shape(one, table, qs_shape_of(2, rows_of(&one->attributes, src), src->dim[1]));
+}
+
+static qs_status check_forward(const qs_case *one) {
+    return check(one, QS_SRC, QS_DST, QS_WEIGHTS);
+}
+
+static qs_status check_backward(const qs_case *one) {
+    const qs_format *diff = one->operand[qs_case_position(one, QS_DIFF_DST)].format,
+                    *given = one->operand[qs_case_position(one, QS_DIFF_SRC)].format;
+    if (diff != given) return qs__refuse(one, "diff_dst is %s and diff_src is %s: it is handed on as it is", diff->name, given->name);
+    return check(one, QS_DIFF_DST, QS_DIFF_SRC, QS_DIFF_WEIGHTS);
+}
+
+static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = qs__shape(one, QS_SRC);
+    const int64_t sample = shape->dim[1] * shape->dim[2], count = qs_shape_count(shape);
+    float *table = NULL, *values = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_WEIGHTS), &table));
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &values));
+    for (int64_t i = 0; i < count; i++)
+        values[i] += table[i % sample];
+    qs__write(qs__operand(one, operands, QS_DST), values);
+done:
+    free(table);
+    free(values);
+    return status;
+}
+
+static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
+    (void)run;
+    const qs_shape *shape = qs__shape(one, QS_DIFF_DST), *rows = qs__shape(one, QS_DIFF_WEIGHTS);
+    const int64_t sample = shape->dim[1] * shape->dim[2], count = qs_shape_count(shape);
+    float *table = qs__fp32(one, operands, QS_DIFF_WEIGHTS), *values;
+    QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
+    memset(table, 0, (size_t)qs_shape_count(rows) * sizeof *table);
+    for (int64_t i = 0; i < count; i++)
+        table[i % sample] += values[i];
+    qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
+    free(values);
+    return QS_OK;
+}
+
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .check = check_forward},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},
+                 {.role = QS_DIFF_WEIGHTS, .source = QS_TO_PARAMETER_GRADIENT}),
+     .reference = backward,
+     .check = check_backward},
+};
+
+#define EVERY(F, S, T, W)                                         \
+    "positions/forward src=" F S " weights=fp32" T " dst=" F S W, \
+        "positions/backward diff_dst=" F S " diff_src=" F S " diff_weights=fp32" T W
+
+static const char *const cases[] = {EVERY("fp32", "[4,16,8]", "[8,16]", ""),
+                                    EVERY("fp32", "[3,7,5]", "[9,7]", " vocabulary=9"),
+                                    EVERY("fp32", "[1,1,1]", "[1,1]", ""),
+                                    EVERY("bf16", "[9,24,31]", "[64,24]", " vocabulary=64"),
+                                    EVERY("fp16", "[2,8,5]", "[5,8]", ""),
+                                    "positions/forward src=bf16[3,12,5] weights=bf16[5,12] dst=fp32[3,12,5]",
+                                    NULL};
+
+const qs_op qs__op_positions = {.name = "positions",
+                                .kind = QS_DEPENDENT,
+                                .inputs = 1,
+                                .infer = infer,
+                                .parameters = parameters,
+                                .setting = {QS_SETTING(vocabulary, 0, 0, 2147483647, "rows of the table; 0: as many as positions")},
+                                .passes = 2,
+                                .pass = passes,
+                                .cases = cases};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: short
+/* positions: rows by hand, sums of gradients in order, rows behind the last position, tables that are too short. */
+#include "kit/cases.h"
+
+TEST(cases) {
+    check_cases("positions");
+}
+
+TEST(gradients) {
+    check_gradients("positions");
+}
+
+TEST(rows) {
+    static const float src[8] = {1, 2, 3, 4, 5, 6, 7, 8}, table[6] = {10, 20, 30, 40, 50, 60};
+    static const float expected[8] = {11, 22, 33, 44, 15, 26, 37, 48};
+    bound f;
+    bound_parse(&f, "positions/forward src=fp32[2,2,2] weights=fp32[3,2] dst=fp32[2,2,2] vocabulary=3", 131);
+    memcpy(bound_fp32(&f, QS_SRC), src, sizeof src);
+    memcpy(bound_fp32(&f, QS_WEIGHTS), table, sizeof table);
+    bound_run(&f);
+    assert_memory_equal(bound_fp32(&f, QS_DST), expected, sizeof expected);
+    bound_release(&f);
+}
+
+/* Over three samples 2^24 + 1 + 1 is 2^24 in fp32 in this order and 2^24 + 2 in the other one; no position reads the last row. */
+TEST(sums_have_an_order) {
+    static const float gradient[6] = {0x1p24f, 1, 1, 1, 1, 0x1p24f}, expected[4] = {0x1p24f, 0x1p24f + 2, 0, 0};
+    bound b;
+    bound_parse(&b, "positions/backward diff_dst=fp32[3,2,1] diff_src=fp32[3,2,1] diff_weights=fp32[2,2] vocabulary=2", 132);
+    memcpy(bound_fp32(&b, QS_DIFF_DST), gradient, sizeof gradient);
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC), gradient, sizeof gradient);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_WEIGHTS), expected, sizeof expected);
+    bound_release(&b);
+}
+
+TEST(refusals) {
+    expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[2,2] dst=fp32[2,2,3] vocabulary=2",
+                   "more positions than the table has rows (2)");
+    expect_refused("positions/forward src=fp32[2,2] weights=fp32[2,2] dst=fp32[2,2]", "N,C,L");
+    expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[3,2] dst=fp32[2,2,3] vocabulary=3.5", "whole number");
+    expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[3,3] dst=fp32[2,2,3]", "weights");
+    expect_refused("positions/backward diff_dst=bf16[2,2,3] diff_src=fp32[2,2,3] diff_weights=fp32[3,2]", "handed on as it is");
+}
+
+TEST_MAIN(cases, gradients, rows, sums_have_an_order, refusals)
