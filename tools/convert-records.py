@@ -12,8 +12,8 @@ profile   names of kernels and of operators' settings in cases; the device's des
 plan      names of kernels and settings; samples_per_second. Signatures and hashes of schedules are over the old names: they are taken out,
           so that training does not compare them. It lowers anew, with the kernels that the plan names
 audit     nothing but the schema
-folder    of a run: config.json, plan.json, audit.json, timing.json and result.json in it. weights.qsync is the same; state.qsync cannot be
-          continued by another program than the one that wrote it: start a run from the weights
+folder    of a run: config.json, plan.json, audit.json, timing.json and result.json in it. Its weights.qsync, whose names and
+          order of values were qsync's own, and its state.qsync are read by no other program than the one that wrote them
 """
 import json
 import os

@@ -26,7 +26,7 @@ train() { # OPTIONS...
 # Weights behind so many steps of the baseline, by default names; plan: its plan.
 weights_make() { # STEP
     folder=$ACCUMULATORS_OUT/variance-$1 plan=$ACCUMULATORS_OUT/variance-$1/plan.json
-    [ ! -f "$folder/run/weights.qsync" ] || return 0
+    [ ! -f "$folder/run/weights.safetensors" ] || return 0
     mkdir -p "$folder"
     cluster_make > "$folder/cluster.json"
     plan_make baseline 0 nearest-even
@@ -39,7 +39,7 @@ probe() { # STEP WIDTHS BITS_OFF ADDER
     weights_make "$1"
     folder=$ACCUMULATORS_OUT/variance-$1 plan=$ACCUMULATORS_OUT/variance-$1/probe.json
     plan_make "$2" "$3" "$4"
-    train --weights "$folder/run/weights.qsync" --max-steps 1 --gradient-variance 1 --out "$folder/probe"
+    train --weights "$folder/run/weights.safetensors" --max-steps 1 --gradient-variance 1 --out "$folder/probe"
     jq -r --arg key "$key" 'select(.type == "gradient") | "\($key),\(.operator),\(.variance)"' "$folder/probe/metrics.jsonl" |
         append "$results" "$columns" "$key"
 }

@@ -20,9 +20,9 @@ slice_of() { # DIRECTION: its file, of the run in `folder`
 
 slice_one() { # DIRECTION
     slice=$(slice_of "$1")
-    if [ -f "$slice" ] || [ ! -f "$folder/weights.qsync" ]; then return 0; fi
+    if [ -f "$slice" ] || [ ! -f "$folder/weights.safetensors" ]; then return 0; fi
     echo "shiftquant: $folder, direction $1" >&2
-    "$QSYNC" landscape "$folder/weights.qsync" --plan "$folder/plan.json" --train-limit "$LIMIT" --points "$POINTS" --range "$RANGE" \
+    "$QSYNC" landscape "$folder/weights.safetensors" --plan "$folder/plan.json" --train-limit "$LIMIT" --points "$POINTS" --range "$RANGE" \
         --batches "$BATCHES" --direction "$1" --json > "$slice.new" 2> "$slice.log" || { tail -n 1 "$slice.log" >&2; exit 1; }
     mv "$slice.new" "$slice"
 }

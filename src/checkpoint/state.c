@@ -70,7 +70,7 @@ static qs_status head_check(const qs_tensor_set *set, const qs_graph *graph, wor
     if (!same_name) return qs_fail(QS_MISMATCH, "this is the state of model \"%s\", not of \"%s\"", set->model, graph->name);
     return qs_fail(
         QS_MISMATCH,
-        "this is the state of another \"%s\": for inputs or classes of another shape, or of an older qsync (start from weights.qsync)",
+        "this is the state of another \"%s\": for inputs or classes of another shape, or of an older qsync (start from its weights)",
         set->model);
 }
 

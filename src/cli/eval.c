@@ -32,7 +32,7 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {.verb = "eval",
                               .arguments = "WEIGHTS",
                               .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32.",
-                              .examples = "  qsync eval run/weights.qsync --dataset fashion-mnist\n",
+                              .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
                               .least = 1,
                               .most = 1};
     int first = 0;

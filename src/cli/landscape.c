@@ -81,7 +81,7 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
                    "The loss "
                    "is\n"
                    "what training sees: the plan's arithmetic, the batch's statistics, the first batches of an epoch without augmentation.",
-        .examples = "  qsync landscape run/weights.qsync --plan run/plan.json --points 51\n",
+        .examples = "  qsync landscape run/weights.safetensors --plan run/plan.json --points 51\n",
         .least = 1,
         .most = 1};
     int first = 0;

@@ -153,7 +153,7 @@ static const qs__field start_fields[] = {
 static const qs__record start_record = {QS__FIELDS(start_fields), .layout = QS__ONE_LINE};
 
 static const qs__field tensor_fields[] = {
-    {"name", QS__TEXT, QS__REQUIRED, QS__AT(qs_graph_parameter_row, name), .text = "as in weights files: `conv1.weights`"},
+    {"name", QS__TEXT, QS__REQUIRED, QS__AT(qs_graph_parameter_row, name), .text = "operator and parameter: `conv1.weights`"},
     {"role", QS__NAME, QS__REQUIRED, QS__AT(qs_graph_parameter_row, role), .text = "`weights`, `bias`, `scale`, `running_mean`, ..."},
     {"trained", QS__FLAG, QS__OPTIONAL, QS__AT(qs_graph_parameter_row, trained), .standard = 1, .text = "running statistics are not"},
     {"shape", QS__OBJECT, QS__REQUIRED, SHAPE(qs_graph_parameter_row), .values = "1 to 4 integers",

@@ -227,7 +227,7 @@ static const qs__field class_fields[] = {
     {"tensors", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, tensor, tensors), .of = &tensor_record,
      .values = "object: tensor → formats", .absent = "fp32",
      .text = "mixed-precision assignment: an operator's output goes by its name (the images: `input`), a parameter by the one it has in "
-             "weights files (`conv1.weights`); operators compute in fp32, what they write is rounded behind them"},
+             "graph.json (`conv1.weights`); operators compute in fp32, what they write is rounded behind them"},
     {"assignment", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &assignment_record, .absent = "none was planned",
      .text = "what `tensors` come to: every tensor of a gradient computation and its gradient counts once, at the class's batch"},
     {"kernels", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, kernel, kernels), .of = &kernel_record,

@@ -350,7 +350,7 @@ static qs_status weights_write(const qs__setting *setting, const qs__program *pr
     qs_status status = QS_OK;
     QS_GOTO(qs__executor_copy(program->executor, program->schedule->masters, &trained));
     QS_GOTO(qs__executor_copy(program->executor, program->schedule->running, &statistics));
-    QS_GOTO(qs_path_join(setting->options->run_folder, "weights.qsync", &path));
+    QS_GOTO(qs_path_join(setting->options->run_folder, "weights.safetensors", &path));
     status = qs_weights_write(path, setting->graph, trained, statistics);
 done:
     free(trained);

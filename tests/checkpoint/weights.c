@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Weights files: what is written comes back bit for bit; files of another model, with a tensor too few, too many or of another shape are
- * refused by name and leave the buffers alone. */
+/* Weights files: what is written comes back bit for bit and lies as PyTorch has it; files of another model, with a tensor too few, too many
+ * or of another shape are refused by name and leave the buffers alone; files of other programs are read by names, prefix and layout. */
 #include "kit/folder.h"
 
 #include "qsync/checkpoint.h"
@@ -15,7 +15,7 @@ typedef struct fixture {
 static int set_up(void **state) {
     fixture *here = calloc(1, sizeof *here);
     folder_make(here->folder);
-    snprintf(here->path, sizeof here->path, "%s/weights.qsync", here->folder);
+    snprintf(here->path, sizeof here->path, "%s/weights.safetensors", here->folder);
     const qs_model_input input = {3, 16, 16, 10};
     assert_ok(qs_model_build("resnet8:width=0.5", &input, &here->graph));
     here->trained = calloc((size_t)here->graph->trained_elements, sizeof(float));
@@ -72,32 +72,271 @@ static void other_models(void **state) {
     refuse(here, other, "weights of model \"resnet8:width=0.5\", not of \"resnet8\"");
     qs_graph_release(other);
     assert_ok(qs_model_build("resnet8:width=0.5", &classes, &other));
-    refuse(here, other, "tensor fc.weights has shape [10,32], the model's is [11,32]");
+    refuse(here, other, "tensor fc.weight has shape [10,32], the model's is [11,32]");
     qs_graph_release(other);
 }
 
-/* Writes the fixture's weights as a set of `count` tensors, the last one renamed to `last`. */
-static void write_set(fixture *here, int count, const char *last) {
-    qs_named_tensor *tensors = calloc((size_t)count, sizeof *tensors);
-    for (int i = 0; i < count; i++) {
-        const qs_parameter *parameter = &here->graph->parameter[i < here->graph->parameters ? i : 0];
-        strcpy(tensors[i].name, i == count - 1 && last ? last : parameter->name);
-        tensors[i].tensor = (qs_tensor){parameter->shape, qs_format_of("fp32"), here->trained};
-    }
-    qs_tensor_set set = {.count = (size_t)count, .tensors = tensors};
-    strcpy(set.model, here->graph->name);
-    assert_ok(qs_tensor_set_write(here->path, &set));
-    free(tensors);
+/* What the fixture's file has, read, with room for one tensor more. */
+static qs_tensor_set file_read(fixture *here) {
+    qs_tensor_set set;
+    assert_ok(qs_weights_write(here->path, here->graph, here->trained, here->statistics));
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    set.tensors = realloc(set.tensors, (set.count + 1) * sizeof *set.tensors);
+    assert_non_null(set.tensors);
+    return set;
+}
+
+static qs_named_tensor *named(qs_tensor_set *set, const char *name) {
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->tensors[i].name, name) == 0) return &set->tensors[i];
+    fail_msg("the file has no %s", name);
+    return NULL;
 }
 
 static void missing_and_superfluous(void **state) {
     fixture *here = *state;
+    qs_tensor_set set = file_read(here);
+    const size_t count = set.count;
+    set.count = count - 1;
     char missing[160];
-    snprintf(missing, sizeof missing, "tensor %s is missing", here->graph->parameter[here->graph->parameters - 1].name);
-    write_set(here, here->graph->parameters - 1, NULL);
+    snprintf(missing, sizeof missing, "tensor %s is missing", set.tensors[count - 1].name);
+    assert_ok(qs_tensor_set_write(here->path, &set));
     refuse(here, here->graph, missing);
-    write_set(here, here->graph->parameters + 1, "stranger");
+    set.count = count + 1;
+    set.tensors[count] = set.tensors[0];
+    strcpy(set.tensors[count].name, "stranger");
+    assert_ok(qs_tensor_set_write(here->path, &set));
     refuse(here, here->graph, "tensor stranger is superfluous");
+    strcpy(set.tensors[count].name, "stem.bn.num_batches_tracked");
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    assert_ok(qs_weights_read(here->path, here->graph, here->trained, here->statistics));
+    set.count = count;
+    named(&set, "fc.bias")->tensor.format = qs_format_of("int8");
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    refuse(here, here->graph, "tensor fc.bias is I8");
+    qs_tensor_set_release(&set);
+}
+
+/* Every value at the place where PyTorch has it: names, shapes, O,I,H,W. */
+static void as_pytorch_has_it(void **state) {
+    fixture *here = *state;
+    const int conv = qs_graph_find(here->graph, "stem.conv");
+    const qs_parameter *parameter = qs_graph_parameter(here->graph, conv, QS_WEIGHTS);
+    const int64_t *dim = parameter->shape.dim;
+    qs_tensor_set set = file_read(here);
+    const qs_tensor *weight = qs_tensor_set_find(&set, "stem.conv.weight");
+    assert_non_null(weight);
+    assert_true(qs_shape_equal(&weight->shape, &parameter->shape));
+    const float *mine = here->trained + parameter->offset, *file = weight->data;
+    for (int64_t o = 0; o < dim[0]; o++)
+        for (int64_t i = 0; i < dim[1]; i++)
+            for (int64_t p = 0; p < dim[2] * dim[3]; p++)
+                assert_true(file[(o * dim[1] + i) * dim[2] * dim[3] + p] == mine[(o * dim[2] * dim[3] + p) * dim[1] + i]);
+    static const char *const names[] = {"stem.bn.weight",      "stem.bn.bias", "stem.bn.running_mean",
+                                        "stem.bn.running_var", "fc.weight",    "fc.bias"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)named(&set, names[i]);
+    assert_int_equal(set.count, here->graph->parameters);
+    qs_tensor_set_release(&set);
+}
+
+/* A linear layer behind a flattened image: its columns are C,H,W in files and H,W,C in memory, dropout and relu between them or not. */
+static void behind_a_flatten(void **state) {
+    fixture *here = *state;
+    enum { C = 3, H = 2, W = 2, F = C * H * W, O = 2 };
+    qs_graph *graph;
+    int flat, dropped, last;
+    assert_ok(qs_graph_of_images("flat", C, H, W, &graph));
+    assert_ok(qs_graph_add(graph, "flatten", "flatten", NULL, 1, (int[]){0}, 0, false, &flat));
+    assert_ok(qs_graph_add(graph, "relu", "relu", NULL, 1, &flat, 0, false, &dropped));
+    assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &dropped, O, true, &last));
+    assert_ok(qs_graph_finish(graph, last, NULL));
+    float trained[64], back[64] = {0};
+    assert_true(graph->trained_elements <= 64);
+    for (int i = 0; i < 64; i++)
+        trained[i] = (float)i;
+    assert_ok(qs_weights_write(here->path, graph, trained, NULL));
+    qs_tensor_set set;
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    const float *file = qs_tensor_set_find(&set, "fc.weight")->data;
+    const int64_t at = qs_graph_parameter(graph, last, QS_WEIGHTS)->offset;
+    for (int o = 0; o < O; o++)
+        for (int c = 0; c < C; c++)
+            for (int p = 0; p < H * W; p++)
+                assert_true(file[o * F + c * H * W + p] == trained[at + o * F + p * C + c]);
+    qs_tensor_set_release(&set);
+    assert_ok(qs_weights_read(here->path, graph, back, NULL));
+    for (int i = 0; i < O * F; i++)
+        assert_true(back[at + i] == trained[at + i]);
+    qs_graph_release(graph);
+}
+
+/* ---- Models of other programs ---- */
+
+enum { D = 3, FF = 4 };
+
+/* Linear layers under these names, one behind the other, on vectors of D features, with a layer norm first. */
+static qs_graph *chain(int count, const char *const *name, const int *outputs) {
+    qs_graph *graph;
+    int node;
+    assert_ok(qs_graph_of_images("chain", D, 0, 0, &graph));
+    assert_ok(qs_graph_add(graph, "ln", "layer_norm", NULL, 1, (int[]){0}, 0, false, &node));
+    for (int i = 0; i < count; i++)
+        assert_ok(qs_graph_add(graph, name[i], "linear", NULL, 1, &node, outputs[i], true, &node));
+    assert_ok(qs_graph_finish(graph, node, NULL));
+    return graph;
+}
+
+static const char *const gpt2_names[] = {"h.0.attn.q", "h.0.attn.k", "h.0.attn.v", "h.0.attn.c_proj", "h.0.mlp.c_fc", "h.0.mlp.c_proj"};
+static const int gpt2_outputs[] = {D, D, D, D, FF, D};
+
+static const float *parameter_of(const qs_graph *graph, const float *trained, const char *node, qs_role role) {
+    return trained + qs_graph_parameter(graph, qs_graph_find(graph, node), role)->offset;
+}
+
+/* c_attn is [in, 3 out] and holds queries, keys and values side by side; the other matrices are transposed, too; biases are not. */
+static void gpt2_layout(void **state) {
+    fixture *here = *state;
+    qs_graph *graph = chain(6, gpt2_names, gpt2_outputs);
+    const int64_t elements = graph->trained_elements;
+    float *trained = calloc((size_t)elements, sizeof *trained), *back = calloc((size_t)elements, sizeof *back);
+    qs_graph_initialize(graph, 3, trained, NULL);
+    for (int i = 0; i < graph->parameters; i++)
+        for (int64_t k = 0; k < qs_shape_count(&graph->parameter[i].shape); k++)
+            trained[graph->parameter[i].offset + k] += (float)i;
+    assert_ok(qs_weights_write(here->path, graph, trained, NULL));
+    qs_tensor_set set;
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    assert_int_equal(set.count, 2 + 8);
+    const qs_tensor *packed = qs_tensor_set_find(&set, "h.0.attn.c_attn.weight"), *bias = qs_tensor_set_find(&set, "h.0.attn.c_attn.bias"),
+                    *wide = qs_tensor_set_find(&set, "h.0.mlp.c_fc.weight");
+    const qs_shape packed_shape = qs_shape_of(2, D, 3 * D), bias_shape = qs_shape_of(1, 3 * D), wide_shape = qs_shape_of(2, D, FF);
+    assert_true(packed && qs_shape_equal(&packed->shape, &packed_shape));
+    assert_true(bias && qs_shape_equal(&bias->shape, &bias_shape));
+    assert_true(wide && qs_shape_equal(&wide->shape, &wide_shape));
+    for (int part = 0; part < 3; part++)
+        for (int o = 0; o < D; o++) {
+            for (int i = 0; i < D; i++)
+                assert_true(((const float *)packed->data)[i * 3 * D + part * D + o] ==
+                            parameter_of(graph, trained, gpt2_names[part], QS_WEIGHTS)[o * D + i]);
+            assert_true(((const float *)bias->data)[part * D + o] == parameter_of(graph, trained, gpt2_names[part], QS_BIAS)[o]);
+        }
+    for (int o = 0; o < FF; o++)
+        for (int i = 0; i < D; i++)
+            assert_true(((const float *)wide->data)[i * FF + o] == parameter_of(graph, trained, "h.0.mlp.c_fc", QS_WEIGHTS)[o * D + i]);
+    /* minGPT's file is the same with matrices as linear layers have them, here behind a prefix. */
+    float plain[3 * D * D], c_fc[FF * D], c_proj[2][FF * D];
+    for (int i = 0; i < 3 * D * D; i++)
+        plain[i] = ((const float *)packed->data)[i % D * 3 * D + i / D];
+    named(&set, "h.0.attn.c_attn.weight")->tensor = (qs_tensor){qs_shape_of(2, 3 * D, D), qs_format_of("fp32"), plain};
+    memcpy(c_fc, parameter_of(graph, trained, "h.0.mlp.c_fc", QS_WEIGHTS), sizeof c_fc);
+    named(&set, "h.0.mlp.c_fc.weight")->tensor = (qs_tensor){qs_shape_of(2, FF, D), qs_format_of("fp32"), c_fc};
+    memcpy(c_proj[0], parameter_of(graph, trained, "h.0.attn.c_proj", QS_WEIGHTS), D * D * sizeof(float));
+    named(&set, "h.0.attn.c_proj.weight")->tensor.data = c_proj[0];
+    memcpy(c_proj[1], parameter_of(graph, trained, "h.0.mlp.c_proj", QS_WEIGHTS), FF * D * sizeof(float));
+    named(&set, "h.0.mlp.c_proj.weight")->tensor = (qs_tensor){qs_shape_of(2, D, FF), qs_format_of("fp32"), c_proj[1]};
+    assert_ok(qs_weights_read(here->path, graph, back, NULL));
+    assert_memory_equal(back, trained, (size_t)elements * sizeof(float));
+    for (size_t i = 0; i < set.count; i++) {
+        char name[96];
+        memcpy(name, set.tensors[i].name, sizeof name);
+        snprintf(set.tensors[i].name, sizeof name, "transformer.%.80s", name);
+    }
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    memset(back, 0, (size_t)elements * sizeof(float));
+    assert_ok(qs_weights_read(here->path, graph, back, NULL));
+    assert_memory_equal(back, trained, (size_t)elements * sizeof(float));
+    qs_tensor_set_release(&set);
+    qs_graph_release(graph);
+    free(trained);
+    free(back);
+}
+
+static const char *const head_names[] = {"bert.encoder.dense", "classifier"};
+static const int head_outputs[] = {FF, 2};
+
+/* Half types widen; a prefix is put before names or taken away; old names of norms; what starts fresh keeps its values. */
+static void choices(void **state) {
+    fixture *here = *state;
+    qs_graph *graph = chain(2, head_names, head_outputs);
+    uint16_t dense[FF * D], half[FF];
+    float scale[D] = {1, 2, 3}, trained[128], classifier[2 * 5] = {0};
+    for (int i = 0; i < FF * D; i++)
+        dense[i] = (uint16_t)qs_encode_value(qs_format_of("bf16"), (float)i);
+    for (int i = 0; i < FF; i++)
+        half[i] = (uint16_t)qs_encode_value(qs_format_of("fp16"), (float)i / 4);
+    qs_named_tensor tensors[] = {{"encoder.dense.weight", {qs_shape_of(2, FF, D), qs_format_of("bf16"), dense}, ""},
+                                 {"encoder.dense.bias", {qs_shape_of(1, FF), qs_format_of("fp16"), half}, ""},
+                                 {"ln.gamma", {qs_shape_of(1, D), qs_format_of("fp32"), scale}, ""},
+                                 {"ln.beta", {qs_shape_of(1, D), qs_format_of("fp32"), scale}, ""},
+                                 {"classifier.weight", {qs_shape_of(2, 5, 2), qs_format_of("fp32"), classifier}, ""},
+                                 {"pooler.bias", {qs_shape_of(1, D), qs_format_of("fp32"), scale}, ""}};
+    qs_tensor_set set = {.count = 6, .tensors = tensors};
+    assert_true(graph->trained_elements <= 128);
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    refuse(here, graph, "tensor classifier.weight has shape [5,2], the model's is [2,4]");
+    const struct {
+        qs_weights_choice choice;
+        qs_status status;
+        const char *says;
+    } refused[] = {
+        {{"classifier.*", NULL}, QS_MISMATCH, "tensor pooler.bias is superfluous"},
+        {{NULL, "pooler.*"}, QS_MISMATCH, "tensor classifier.weight has shape"},
+        {{"classifer.*", "pooler.*"}, QS_USAGE, "\"classifer.*\" fits no parameter"},
+        {{"classifier.*", "pooler.*,poler.*"}, QS_USAGE, "\"poler.*\" fits no tensor"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_refused(qs_weights_start(here->path, graph, &refused[i].choice, trained, NULL, NULL), refused[i].status, refused[i].says);
+    for (int i = 0; i < 128; i++)
+        trained[i] = -7;
+    uint64_t hash = 0;
+    const qs_weights_choice choice = {"classifier.weights,classifier.b*", "pooler.*"};
+    assert_ok(qs_weights_start(here->path, graph, &choice, trained, NULL, &hash));
+    assert_true(hash != 0);
+    for (int i = 0; i < FF * D; i++)
+        assert_true(parameter_of(graph, trained, "bert.encoder.dense", QS_WEIGHTS)[i] == (float)i);
+    for (int i = 0; i < FF; i++)
+        assert_true(parameter_of(graph, trained, "bert.encoder.dense", QS_BIAS)[i] == (float)i / 4);
+    assert_memory_equal(parameter_of(graph, trained, "ln", QS_SHIFT), scale, sizeof scale);
+    for (int i = 0; i < 2 * FF; i++)
+        assert_true(parameter_of(graph, trained, "classifier", QS_WEIGHTS)[i] == -7);
+    char name[64];
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    assert_refused(qs_weights_model(here->path, name), QS_MISMATCH, "does not say of which model");
+    qs_graph_release(graph);
+}
+
+/* The table of an output layer that is tied is there once; a second copy may be, if it is one. */
+static void tied_tables(void **state) {
+    fixture *here = *state;
+    enum { IDS = 5, LENGTH = 4 };
+    const qs_input ids = {.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {LENGTH}};
+    const qs_attributes rows = {.vocabulary = IDS};
+    const qs_target next = {.kind = QS_TARGET_CLASS_PER_POSITION, .classes = IDS, .extent = LENGTH, .ignored = -1};
+    float trained[64] = {1, 2, 3}, back[64] = {0};
+    qs_graph *graph;
+    int table, output;
+    assert_ok(qs_graph_create("tied", "tokens", 1, &ids, &graph));
+    assert_ok(qs_graph_add(graph, "wte", "embedding", &rows, 1, (int[]){0}, D, false, &table));
+    assert_ok(qs_graph_add_tied(graph, "lm_head", "linear", NULL, 1, &table, IDS, false, table, &output));
+    assert_ok(qs_graph_finish(graph, output, &next));
+    assert_ok(qs_weights_write(here->path, graph, trained, NULL));
+    qs_tensor_set set;
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    assert_int_equal(set.count, 1);
+    set.tensors = realloc(set.tensors, 2 * sizeof *set.tensors);
+    assert_non_null(set.tensors);
+    set.count = 2;
+    set.tensors[1] = set.tensors[0];
+    strcpy(set.tensors[1].name, "lm_head.weight");
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    assert_ok(qs_weights_read(here->path, graph, back, NULL));
+    assert_memory_equal(back, trained, sizeof trained);
+    set.tensors[1].tensor.data = back + 1;
+    assert_ok(qs_tensor_set_write(here->path, &set));
+    refuse(here, graph, "tensor lm_head.weight is not wte.weight, which the model has in its place: they are tied");
+    qs_tensor_set_release(&set);
+    qs_graph_release(graph);
 }
 
 static void no_file(void **state) {
@@ -112,6 +351,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_models, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_and_superfluous, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(as_pytorch_has_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(behind_a_flatten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gpt2_layout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(choices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tied_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_file, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ ends() {
     for name in config plan timing audit; do
         jq -e . "$work/run/$name.json" > "$work/verdict" || fail "$how $reason: $name.json is missing"
     done
-    [ ! -e "$work/run/result.json" ] && [ ! -e "$work/run/weights.qsync" ] || fail "$how $reason: a result that is none"
+    [ ! -e "$work/run/result.json" ] && [ ! -e "$work/run/weights.safetensors" ] || fail "$how $reason: a result that is none"
 }
 
 for how in alone launch; do

@@ -14,7 +14,7 @@ model=resnet8:width=0.25,norm=l1bnq
 jq -es 'map(select(.type == "norm-gap")) | map(.step) == [2, 4] and all(.gap > 0 and .worst_gap >= .gap and (.worst | length) > 0)' \
     "$work/run/metrics.jsonl" > /dev/null || { cat "$work/run/metrics.jsonl"; fail "no gaps"; }
 
-slice() { "$QSYNC" landscape "$work/run/weights.qsync" --plan "$work/run/plan.json" --train-limit 64 --points 5 --batches 2 "$@"; }
+slice() { "$QSYNC" landscape "$work/run/weights.safetensors" --plan "$work/run/plan.json" --train-limit 64 --points 5 --batches 2 "$@"; }
 slice --json > "$work/one.json" 2> "$work/err" || { cat "$work/err"; fail "landscape"; }
 slice --json > "$work/two.json" 2> /dev/null
 cmp "$work/one.json" "$work/two.json" || fail "two processes do not agree"
@@ -30,10 +30,10 @@ goes_on() {
     count=$1
     shift
     # shellcheck disable=SC2086
-    $MPIEXEC "$count" "$QSYNC" landscape "$work/run/weights.qsync" --plan "$work/run/plan.json" --train-limit 64 --points 3 --batches 2 --json "$@" \
+    $MPIEXEC "$count" "$QSYNC" landscape "$work/run/weights.safetensors" --plan "$work/run/plan.json" --train-limit 64 --points 3 --batches 2 --json "$@" \
         > "$work/slice.json" 2> "$work/err" || { cat "$work/err"; fail "landscape on $count ranks"; }
     # shellcheck disable=SC2086
-    $MPIEXEC "$count" "$QSYNC" train --weights "$work/run/weights.qsync" --plan "$work/run/plan.json" --train-limit 64 --test-limit 16 --max-steps 2 \
+    $MPIEXEC "$count" "$QSYNC" train --weights "$work/run/weights.safetensors" --plan "$work/run/plan.json" --train-limit 64 --test-limit 16 --max-steps 2 \
         --rate 0 --no-augmentation --epochs 1 --norm-gap 1 --out "$work/on" "$@" > "$work/out" 2>&1 || { cat "$work/out"; fail "train on $count ranks"; }
     jq -es --slurpfile slice "$work/slice.json" '(map(select(.type == "step"))[0].loss / $slice[0].points[1].loss - 1 | fabs) < 1e-8' \
         "$work/on/metrics.jsonl" > /dev/null || fail "the middle is not the loss of training on $count ranks"
@@ -46,9 +46,9 @@ jq 'del(.signature)' "$work/run/plan.json" > "$work/plan.json" && mv "$work/plan
 goes_on 2 --cluster "$work/cluster.json"
 
 refuse 2 'landscape needs WEIGHTS' landscape
-refuse 2 '8 points: an odd number' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --points 8
-refuse 2 '9 batches: the training part has 4' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --batches 9
-refuse 2 'range 0' landscape "$work/run/weights.qsync" --train-limit 64 --batch 16 --range 0
+refuse 2 '8 points: an odd number' landscape "$work/run/weights.safetensors" --train-limit 64 --batch 16 --points 8
+refuse 2 '9 batches: the training part has 4' landscape "$work/run/weights.safetensors" --train-limit 64 --batch 16 --batches 9
+refuse 2 'range 0' landscape "$work/run/weights.safetensors" --train-limit 64 --batch 16 --range 0
 refuse 2 '--norm-gap needs --out FOLDER' train --model "$model" --norm-gap 1
 refuse 2 'no normalisation in 8 bits' train --model resnet8 --norm-gap 1 --out "$work/none"
 finish

@@ -37,7 +37,7 @@ goes() {
     apart train --cluster "$folder/cluster.json" --plan "$work/$1.plan" $some --out "$work/$1.run" --checkpoint-every 1 > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "train $1"; }
     [ -s "$work/$1.run/audit.json" ] || fail "$1: no audit"
-    (cd "$work/there" && "$QSYNC" eval "$work/$1.run/weights.qsync" --dataset shapes --test-limit 100 --json) > "$work/out" 2> "$work/err" ||
+    (cd "$work/there" && "$QSYNC" eval "$work/$1.run/weights.safetensors" --dataset shapes --test-limit 100 --json) > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "eval $1"; }
     [ "$(jq .accuracy "$work/out")" = "$(jq .test_accuracy "$work/$1.run/result.json")" ] || fail "eval $1 says otherwise than training"
 }
@@ -55,7 +55,7 @@ launch train --cluster "$folder/cluster.json" --plan "$work/mine.plan" --model l
 cd "$work/there" || exit 1
 launch train --cluster "$folder/cluster.json" --plan "$work/mine.plan" --resume "$work/mine.run/state.qsync" --epochs 2 --train-limit 320 --test-limit 100 \
     --out "$work/resumed" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train --resume"; }
-launch train --cluster "$folder/cluster.json" --plan "$work/mine.plan" --model lenet5 --weights "$work/mine.run/weights.qsync" $some \
+launch train --cluster "$folder/cluster.json" --plan "$work/mine.plan" --model lenet5 --weights "$work/mine.run/weights.safetensors" $some \
     > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train --weights"; }
 cd "$work/here" || exit 1
 
@@ -86,5 +86,5 @@ goes branches
 # Another graph under the same path; data that do not fit; weights of another graph.
 sed 's/"outputs": 8, "kernel": \[1, 1\]/"outputs": 8, "kernel": [3, 3], "padding": [1, 1]/' branches.json > other.json
 refuse 1 'the profile is of model branches.json (xxh64:' plan --cluster "$folder/cluster.json" --profile "$work/branches.profile" --model other.json $job
-refuse 1 'these are weights of model "branches"' train --model mine.json $job --weights "$work/branches.run/weights.qsync" --train-limit 32 --test-limit 16
+refuse 1 'these are weights of model "branches"' train --model mine.json $job --weights "$work/branches.run/weights.safetensors" --train-limit 32 --test-limit 16
 finish

@@ -38,7 +38,7 @@ done
 
 # Saved weights evaluate to what training said.
 said=$(jq .test_accuracy "$work/qsync/result.json")
-got=$("$QSYNC" eval "$work/qsync/weights.qsync" --dataset shapes --test-limit 200 --json | jq .accuracy)
+got=$("$QSYNC" eval "$work/qsync/weights.safetensors" --dataset shapes --test-limit 200 --json | jq .accuracy)
 [ "$said" = "$got" ] || fail "eval says $got, training said $said"
 
 # A plan for another cluster, or an edited one, is refused before anything runs.
@@ -63,7 +63,7 @@ if mpirun --version 2> /dev/null | grep -q 'Open MPI'; then
     one_rank 'unknown option --bach' '' '--bach'
     one_rank 'its job is not that of rank 0' '' '--seed 3'
     one_rank 'its number of steps is not that of rank 0' '' '--train-limit 320'
-    one_rank 'its set of first weights is not that of rank 0' '' "--weights $work/qsync/weights.qsync"
+    one_rank 'its set of first weights is not that of rank 0' '' "--weights $work/qsync/weights.safetensors"
 fi
 # A limit that nothing fits is infeasible, with figures and exit code 3.
 sed 's/"limit": "30%"/"limit": 100000/' "$folder/cluster.json" > "$work/tight.json"

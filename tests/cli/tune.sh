@@ -48,7 +48,7 @@ jq -e '[.classes.one.kernels[] | select(.tuned | not)] | length > 0' "$work/prof
 train() { "$QSYNC" train --cluster "$work/cluster.json" --plan "$work/plan.json" --dataset shapes --max-steps 3 --test-limit 16 --out "$1" > "$work/out" 2> "$work/err"; }
 train "$work/with" || { cat "$work/err"; fail "training with the cache"; }
 QSYNC_CACHE=off train "$work/without" || { cat "$work/err"; fail "training without the cache"; }
-cmp -s "$work/with/weights.qsync" "$work/without/weights.qsync" || fail "the cache changed what a plan trains"
+cmp -s "$work/with/weights.safetensors" "$work/without/weights.safetensors" || fail "the cache changed what a plan trains"
 
 # Benchmarks name their kernels.
 "$QSYNC" bench --models lenet5 --recipes fp32 --batch 8 --steps 1 --kernels --json > "$work/bench" || fail "bench --kernels"
@@ -92,7 +92,7 @@ END
     BROKEN_RANK=none pair "$work/both"
     BROKEN_RANK=1 pair "$work/one"
     grep -q 'left aside' "$work/err" && fail "the second rank of a class looked at a cache"
-    cmp -s "$work/both/weights.qsync" "$work/one/weights.qsync" || fail "ranks of a class did not run alike"
+    cmp -s "$work/both/weights.safetensors" "$work/one/weights.safetensors" || fail "ranks of a class did not run alike"
     BROKEN_RANK=0 pair "$work/first"
     [ "$(grep -c 'left aside' "$work/err")" -eq 1 ] || { cat "$work/err"; fail "the first rank of a class did not look at its cache"; }
 fi

@@ -22,12 +22,12 @@ refuse 2 '--momentum 5: must lie in 0 .. 1' train --momentum 5
 refuse 2 '--beta1 1: must lie in 0 .. 0.9999999' train --optimizer adam --beta1 1
 refuse 2 '--momentum is of sgd (0.9): adam has no such setting' train --optimizer adam --momentum 0.5
 refuse 2 '--checkpoint-every needs --out FOLDER' train --checkpoint-every 1
-refuse 2 '--resume and --weights do not go together' train --resume state.qsync --weights weights.qsync
+refuse 2 '--resume and --weights do not go together' train --resume state.qsync --weights weights.safetensors
 refuse 2 '--optimizer relu is no optimiser: there are sgd, adam' train --optimizer relu
 refuse 2 '--wire int4: there are fp32, bf16, int8' train --wire int4
 refuse 2 '--wire int8: all-reduce ring passes on partial sums' train --all-reduce ring --wire int8
 refuse 2 '--epochs 4294967297: must be at most 2147483647' train --epochs 4294967297
-refuse 2 'unknown option --model' eval --model mlp weights.qsync
+refuse 2 'unknown option --model' eval --model mlp weights.safetensors
 refuse 2 'inspect needs MODEL' inspect
 refuse 2 'vgg16' inspect vgg17
 refuse 2 '--input 3x32: channels, height and width' inspect resnet8 --input 3x32
@@ -45,13 +45,13 @@ sed 's/, "colour": 1//' "$work/field.json" > "$work/two.json"
 refuse 2 'wants 2 ranks, this run has 1' train --cluster "$work/two.json"
 sed 's/, "colour": 1/, "hosts": ["no-such-host-*"]/; s/"count": 2/"count": 1/' "$work/field.json" > "$work/host.json"
 refuse 2 'class a may not run on' train --cluster "$work/host.json" --model mlp --max-steps 1 --train-limit 32 --test-limit 8
-printf 'not a weights file' > "$work/weights.qsync"
-refuse 1 'weights.qsync' eval "$work/weights.qsync"
+printf 'not a weights file' > "$work/weights.safetensors"
+refuse 1 'weights.safetensors' eval "$work/weights.safetensors"
 
 # A plan for another model, and one with an unknown recipe.
 printf '{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"nosuch": "fp32"}}}}' > "$work/plan.json"
 refuse 1 'nosuch' train --plan "$work/plan.json" --dataset shapes --out "$work/run"
-[ -e "$work/run/weights.qsync" ] && { echo "a refused plan left a run behind"; failures=$((failures + 1)); }
+[ -e "$work/run/weights.safetensors" ] && { echo "a refused plan left a run behind"; failures=$((failures + 1)); }
 printf '{"schema": "qsync/plan/2", "job": {"model": "lenet5", "dataset": "shapes"}, "classes": {"single": {"operators": {"fc1": "int3"}}}}' > "$work/plan.json"
 refuse 1 'int3' train --plan "$work/plan.json" --dataset shapes
 
@@ -84,7 +84,7 @@ fi
 # shellcheck disable=SC2086
 (ulimit -f 8 && exec "$QSYNC" train $small --out "$work/full") > "$work/out" 2> "$work/err"
 [ $? -eq 1 ] || fail "weights that do not fit the disk did not end with exit code 1"
-grep -q 'weights.qsync: cannot write' "$work/err" || { cat "$work/err"; fail "a full disk is not named"; }
+grep -q 'weights.safetensors: cannot write' "$work/err" || { cat "$work/err"; fail "a full disk is not named"; }
 [ -z "$(find "$work/full" -name '*.tmp' -o -name '*.qsync')" ] || fail "a full disk left parts of a file behind"
 refuse 1 'nosuch/profile.json: cannot write' profile --model mlp --out "$work/nosuch/profile.json"
 

@@ -202,10 +202,10 @@ run "$processor" "until its end" --model resnet8 --batch 32 --optimizer adam --m
 run "$processor" "stopped" --model resnet8 --batch 32 --optimizer adam --max-steps 7 --checkpoint-every 1
 cp "$work/run/state.qsync" "$work/state.qsync"
 run "$processor" "resumed" --model resnet8 --batch 32 --optimizer adam --max-steps 14 --resume "$work/state.qsync"
-"$QSYNC" landscape "$work/run/weights.qsync" --dataset shapes --batch 16 --points 3 --batches 1 --train-limit 64 --json > "$work/slice.json" \
+"$QSYNC" landscape "$work/run/weights.safetensors" --dataset shapes --batch 16 --points 3 --batches 1 --train-limit 64 --json > "$work/slice.json" \
     2> "$work/err" || fail "landscape: $(cat "$work/err")"
 figures "$work/slice.json" | row "$processor" "landscape"
-"$QSYNC" eval "$work/run/weights.qsync" --dataset shapes --test-limit 40 --json > "$work/evaluated.json" 2> "$work/err" ||
+"$QSYNC" eval "$work/run/weights.safetensors" --dataset shapes --test-limit 40 --json > "$work/evaluated.json" 2> "$work/err" ||
     fail "eval: $(cat "$work/err")"
 figures "$work/evaluated.json" | row "$processor" "eval"
 

@@ -25,7 +25,7 @@ static void weights_fill(const bench *here, figures *out) {
     qs_graph *graph = NULL;
     float *masters = NULL;
     char path[128];
-    snprintf(path, sizeof path, "%s/weights.qsync", here->folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here->folder);
     assert_ok(job_model(&here->job, &graph));
     assert_ok(qs_allocate((size_t)graph->trained_elements, sizeof *masters, &masters));
     assert_ok(qs_allocate((size_t)graph->statistics_elements, sizeof *out->running, &out->running));

@@ -85,10 +85,10 @@ TEST(one_rank_fails_for_all) {
     bench here;
     qs_train_result result;
     bench_open(&here, fast_backend(), NULL, "lenet5", 8);
-    if (qs_comm_rank(here.comm) == 1) here.options.start_weights = "/nonexistent/weights.qsync";
+    if (qs_comm_rank(here.comm) == 1) here.options.start_weights = "/nonexistent/weights.safetensors";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
     assert_message("rank 1");
-    assert_message("/nonexistent/weights.qsync");
+    assert_message("/nonexistent/weights.safetensors");
     bench_close(&here);
 }
 

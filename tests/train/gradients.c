@@ -28,7 +28,7 @@ static char *run(int64_t steps, const qs_graph *graph, float *weights) {
     bench_open(&here, backend_exists("cpu") ? "cpu" : "ref", "self", "lenet5", 16);
     job_set(&here, steps);
     assert_ok(qs_train(&here.options, here.device, here.comm, &result));
-    snprintf(path, sizeof path, "%s/weights.qsync", here.folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here.folder);
     assert_ok(qs_weights_read(path, graph, weights, NULL));
     file_text(here.folder, "metrics.jsonl", &metrics);
     qs_train_result_release(&result);

@@ -39,7 +39,7 @@ static uint64_t weights_of(bench *here, const qs_plan *plan) {
     here->options.plan = plan;
     assert_ok(qs_train(&here->options, here->device, here->comm, &result));
     result_release(&result);
-    snprintf(path, sizeof path, "%s/weights.qsync", here->folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here->folder);
     assert_ok(qs_file_read(path, 1 << 28, &data, &bytes));
     const uint64_t hash = qs_hash(data, bytes, 0);
     free(data);

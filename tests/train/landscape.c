@@ -30,7 +30,7 @@ static void weights_train(bench *here, char *path) {
     assert_ok(qs_train(&here->options, here->device, here->comm, &result));
     qs_train_result_release(&result);
     here->options.run_folder = NULL;
-    snprintf(path, 128, "%s/weights.qsync", here->folder);
+    snprintf(path, 128, "%s/weights.safetensors", here->folder);
 }
 
 /* Training that changes nothing: its loss over the first BATCHES steps. */
@@ -262,7 +262,7 @@ static void wrong_questions_are_refused(void **state) {
     options.batches = 17;
     assert_refused(qs_landscape_measure(&options, here.device, here.comm, &slice), QS_USAGE, "17 batches: the training part has 16 of 16");
     options.batches = 1;
-    options.weights = "/nowhere/weights.qsync";
+    options.weights = "/nowhere/weights.safetensors";
     assert_refused(qs_landscape_measure(&options, here.device, here.comm, &slice), QS_BAD_FILE, "nowhere");
     bench_close(&here);
 }

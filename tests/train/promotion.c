@@ -274,7 +274,7 @@ TEST(diverges) {
         file_there(&here, "audit.json", true);
         file_there(&here, "timing.json", true);
         file_there(&here, "config.json", true);
-        file_there(&here, "weights.qsync", false);
+        file_there(&here, "weights.safetensors", false);
     }
     pair_close(&here);
 }

@@ -75,7 +75,7 @@ static remains watched_run(watched *here) {
     char path[128];
     assert_ok(qs_train(&here->bench.options, here->bench.device, here->bench.comm, &left.result));
     file_text(here->bench.folder, "metrics.jsonl", &left.metrics);
-    snprintf(path, sizeof path, "%s/weights.qsync", here->bench.folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here->bench.folder);
     assert_ok(qs_file_read(path, 1 << 24, &left.weights, &left.weights_bytes));
     return left;
 }

@@ -187,7 +187,7 @@ TEST(promotions_are_for_good) {
 static void parameters_read(const bench *here, const qs_graph *graph, float *weights) {
     char path[128];
     float *statistics = calloc((size_t)graph->statistics_elements + 1, sizeof *statistics);
-    snprintf(path, sizeof path, "%s/weights.qsync", here->folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here->folder);
     assert_ok(qs_weights_read(path, graph, weights, statistics));
     free(statistics);
 }

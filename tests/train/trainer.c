@@ -103,7 +103,7 @@ TEST(saved_weights_evaluate_as_they_did) {
     here.options.training_limit = 64;
     here.options.test_limit = 40; /* no multiple of the batch: the last one is padded */
     assert_ok(qs_train(&here.options, here.device, here.comm, &result));
-    snprintf(path, sizeof path, "%s/weights.qsync", here.folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here.folder);
     assert_ok(qs_evaluate(path, &here.job, NULL, 40, 0, here.device, here.comm, &evaluation));
     assert_int_equal(evaluation.samples, 40);
     assert_true(evaluation.accuracy == result.test_accuracy);
@@ -127,7 +127,7 @@ TEST(starts_from_weights) {
     here.options.max_steps = 3;
     assert_ok(qs_train(&here.options, here.device, here.comm, &result));
     assert_int_equal(result.steps, 3);
-    snprintf(path, sizeof path, "%s/weights.qsync", here.folder);
+    snprintf(path, sizeof path, "%s/weights.safetensors", here.folder);
     next.options.start_weights = path;
     next.job.epochs = 0;
     assert_ok(qs_train(&next.options, next.device, next.comm, &resumed));
@@ -281,9 +281,9 @@ TEST(bad_options_are_refused) {
     assert_ok(qs_narrow_find("fp(8,9)/chunk64/align-truncate", &here.cluster.class_[0].accumulator));
     assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_MISMATCH, "adds in fp(8,9)/chunk64/align-truncate");
     here.cluster.class_[0].accumulator.adder = NULL;
-    here.options.start_weights = "/nonexistent/weights.qsync";
+    here.options.start_weights = "/nonexistent/weights.safetensors";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);
-    assert_message("/nonexistent/weights.qsync");
+    assert_message("/nonexistent/weights.safetensors");
     here.options.start_weights = NULL;
     here.options.run_folder = "/proc/nowhere";
     assert_int_not_equal(qs_train(&here.options, here.device, here.comm, &result), QS_OK);

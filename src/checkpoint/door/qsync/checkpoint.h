@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* checkpoint: a model's parameters, and whole training runs, to and from files of named tensors (tensor.h).
  *
- * Weights files hold every trained parameter and the running statistics under their names, fp32, logical O,I,H,W shapes with data in memory
- * order (channels last), and name the graph they are of. Reading checks that it is this graph, by its signature, or one of the same name
- * for images of another size, then every name and shape, before anything is touched. */
+ * Weights files hold every trained parameter and the running statistics in fp32, under the names, in the shapes and in the order of values
+ * that PyTorch has (docs/weights.md), and name the graph they are of. So they are read by PyTorch, and files of PyTorch and Hugging Face's
+ * transformers are read here. */
 #ifndef QSYNC_CHECKPOINT_H
 #define QSYNC_CHECKPOINT_H
 
 #include "qsync/graph.h"
 
-/* Writes atomically. trained and statistics are the flat buffers of the graph (trained_elements, statistics_elements). */
+/* Writes atomically. trained and statistics are the flat buffers of the graph (trained_elements, statistics_elements). Models with GPT-2's
+ * names are written with its packed and transposed matrices. */
 QS_API qs_status qs_weights_write(const char *path, const qs_graph *graph, const float *trained, const float *statistics);
-/* Fills the flat buffers; QS_MISMATCH names the first tensor that is missing, superfluous or of another shape. */
+
+/* Where a file and a model may differ: comma-separated shell patterns (fnmatch) of names. */
+typedef struct qs_weights_choice {
+    const char *fresh;  /* parameters, by their names here or in the file, that keep the values they have; NULL: none */
+    const char *unused; /* tensors of the file, by their names there, that the model lacks; NULL: none */
+} qs_weights_choice;
+/* Fills the flat buffers from a file whose tensors are F32, BF16 or F16. Names are compared as they are; where more are found by a prefix
+ * ("bert.", "transformer.") that one side's names have and the other's lack, that is put before them or taken away. GPT-2's layout, and
+ * that of minGPT, is told by the file. A second copy of a tied table may be there, and must be one; so may what is computed (position_ids,
+ * masks, inv_freq, num_batches_tracked). choice NULL: a file of ours must be of this graph by its signature, or of one of the same name for
+ * samples of another size. hash: xxHash-64 of the file, NULL: not wanted.
+ * QS_MISMATCH, with nothing touched, names the first tensor that is missing, superfluous, of another shape or of another type; QS_USAGE a
+ * pattern that fits nothing. */
+QS_API qs_status qs_weights_start(const char *path, const qs_graph *graph, const qs_weights_choice *choice, float *trained,
+                                  float *statistics, uint64_t *hash);
+/* The same without a choice. */
 QS_API qs_status qs_weights_read(const char *path, const qs_graph *graph, float *trained, float *statistics);
-/* Model name (with options) stored in a weights file, into name[64]. */
+/* Model name (with options) stored in a weights file, into name[64]; QS_MISMATCH where it is not said. */
 QS_API qs_status qs_weights_model(const char *path, char *name);
 
 /* ---- The state of a run ----------------------------------------------------------------------------------------------------- */

@@ -421,7 +421,7 @@ typedef struct qs_operator_choice {
 } qs_operator_choice;
 
 /* In which formats one tensor of a gradient computation stands (mixed-precision assignments). An operator's output is named after it
- * ("conv1"; the model's images: "input"), a parameter as in weights files ("conv1.weights", "bn1.scale"). Operators compute in fp32; their
+ * ("conv1"; the model's images: "input"), a parameter as in graph.json ("conv1.weights", "bn1.scale"). Operators compute in fp32; their
  * results are rounded behind them. */
 typedef struct qs_tensor_choice {
     char name[96];

@@ -39,13 +39,16 @@ typedef struct qs_tensor {
 QS_API size_t qs_tensor_bytes(const qs_shape *shape, const qs_format *format);
 
 /* ---- Named tensor sets: saved weights ------------------------------------------------------------------------------------- */
-/* One file in the safetensors layout: 8-byte little-endian header length, JSON header (per tensor dtype, shape, data_offsets), raw
- * little-endian data without gaps. "__metadata__" holds schema, model name, signature of the graph and an xxHash-64 over the header
- * (without the hash entry, as compact JSON) and the data. Shapes are the logical ones, data are channels-last. Written atomically; a
- * damaged file is refused with file, offset and rule. Formats with a safetensors dtype: fp32, bf16, fp16, int8. */
+/* A safetensors file: 8-byte little-endian header length (at most 100,000,000), JSON header (per tensor dtype, shape, data_offsets), raw
+ * little-endian data without gaps and overlaps (https://github.com/huggingface/safetensors). Data are row-major over the shape; whoever
+ * writes or reads a set puts them into that order. "__metadata__" of our files holds schema, the model's name, the signature of its graph,
+ * "format": "pt" for Hugging Face's readers, and an xxHash-64 over the header (without the hash entry, as compact JSON) and the data; where
+ * schema or hash is there the hash must agree. Files of other programs need none of it. Written atomically; a damaged file is refused with
+ * file, offset and rule. */
 typedef struct qs_named_tensor {
     char name[96];
-    qs_tensor tensor;
+    qs_tensor tensor; /* format fp32, bf16, fp16 or int8; a file's tensor of another dtype has the format NULL */
+    char dtype[16];   /* read: what the file calls its type, "F32", "I64" */
 } qs_named_tensor;
 typedef struct qs_tensor_set {
     size_t count;
@@ -53,10 +56,12 @@ typedef struct qs_tensor_set {
     char *memory;   /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
     char model[64]; /* metadata: model name with its options, and signature of its graph ("": not said) */
     char graph[32];
+    uint64_t hash; /* read: xxHash-64 of the whole file */
 } qs_tensor_set;
-/* QS_USAGE on empty, overlong or repeated names; QS_UNSUPPORTED on a format without a dtype. */
+/* Tensors whose elements have more bytes come first, else in the set's order. QS_USAGE on empty, overlong or repeated names;
+ * QS_UNSUPPORTED on a format without a dtype. */
 QS_API qs_status qs_tensor_set_write(const char *path, const qs_tensor_set *set);
-/* Tensors in file order, each 64-byte aligned in set->memory; released by qs_tensor_set_release. */
+/* Tensors in the order of their data, each aligned to its elements in set->memory; released by qs_tensor_set_release. */
 QS_API qs_status qs_tensor_set_read(const char *path, qs_tensor_set *out);
 QS_API void qs_tensor_set_release(qs_tensor_set *set);
 /* The tensor of that name, or NULL. */

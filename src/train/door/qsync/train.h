@@ -212,7 +212,7 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   weights' gradient, the mean over the global batch, loss scale taken off
  *   With norm_gap_every also a line {"type":"norm-gap", epoch, step, gap, statistics_gap, worst_gap, worst}: how far 8 bits move the values
  *   of normalisations (qs_norm_gap), in the step's forward part, which runs once more for it before the step's time begins
- * - weights.qsync: master weights and running statistics after the last step
+ * - weights.safetensors: master weights and running statistics after the last step
  * - state.qsync, with checkpoint_every: all that is needed to go on
  *   With formats of tensors also one a tensor and epoch {"type":"rounding", ...} where anything overflowed or underflowed, and one a tensor
  *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a numeric failure {"type":"failure", ...} is the last.
