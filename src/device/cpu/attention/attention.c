@@ -14,7 +14,7 @@ typedef struct job {
     int64_t threads;
 } job;
 
-static const qs__attention_kernels *kernels_of(const qs__cpu *cpu) {
+const qs__attention_kernels *qs__attention_of(const qs__cpu *cpu) {
 #if defined(__x86_64__)
     if (!strcmp(cpu->kernels->name, "avx512")) return &qs__attention_avx512;
     if (!strcmp(cpu->kernels->name, "avx2")) return &qs__attention_avx2;
@@ -24,11 +24,10 @@ static const qs__attention_kernels *kernels_of(const qs__cpu *cpu) {
     return &qs__attention_portable;
 }
 
-/* Products by pairs are for operands that all are bf16. */
-static qs__attention_job work_of(const qs__chain *chain) {
+qs__attention_job qs__attention_work(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     qs__attention_job work = {.size = qs_case_attention(one), .backward = qs_case_position(one, QS_DIFF_DST) >= 0};
-    work.pairs = chain->cpu->bf16 && kernels_of(chain->cpu)->multiply[1];
+    work.pairs = chain->cpu->bf16 && qs__attention_of(chain->cpu)->multiply[1];
     for (int i = 0; i < one->operands; i++) {
         const qs_operand *operand = &one->operand[i];
         const bool factor = operand->format && operand->role != QS_KEEP && !qs_pass_writes(one->pass, i);
@@ -50,7 +49,7 @@ static void share(void *context, int64_t begin, int64_t end) {
 }
 
 static qs_status run(const qs__chain *chain, const qs_run *of) {
-    qs__attention_job work = work_of(chain);
+    qs__attention_job work = qs__attention_work(chain);
     work.run = of;
     work.keep = qs__cpu_data(chain, QS_KEEP);
     work.queries = qs__staged_in(chain, QS_SRC);
@@ -64,7 +63,7 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
     } else {
         work.dst = qs__staged_out(chain, QS_DST);
     }
-    job j = {.work = &work, .kernels = kernels_of(chain->cpu), .scratch = chain->scratch + chain->offset[0]};
+    job j = {.work = &work, .kernels = qs__attention_of(chain->cpu), .scratch = chain->scratch + chain->offset[0]};
     work.keep = qs__cpu_has(&chain->one, QS_KEEP) ? work.keep : NULL;
     j.bytes = j.kernels->scratch(&work);
     j.threads = threads_of(&work);
@@ -73,8 +72,8 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
 }
 
 qs_status qs__build_attention(qs__chain *chain) {
-    qs__attention_job work = work_of(chain);
-    const qs__attention_kernels *kernels = kernels_of(chain->cpu);
+    qs__attention_job work = qs__attention_work(chain);
+    const qs__attention_kernels *kernels = qs__attention_of(chain->cpu);
     static const int32_t some;
     work.keep = qs__cpu_has(&chain->one, QS_KEEP) ? &some : NULL; /* scratch is measured with it */
     chain->offset[0] = qs__chain_reserve(chain, kernels->scratch(&work) * (size_t)threads_of(&work));

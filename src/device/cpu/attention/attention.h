@@ -39,14 +39,35 @@ typedef struct qs__attention_product {
     bool adds;                    /* to what is there */
 } qs__attention_product;
 
+/* Scores of all rows at once, in the order sample, head, query: what attention in three steps hands over. */
+typedef struct qs__attention_rows {
+    int64_t next;                 /* from one row to the next: qs__attention_next */
+    float *scores, *diff;         /* diff: gradients of the probabilities, backward only */
+    uint16_t *codes, *diff_codes; /* by pairs, what scores and diff become, bf16; else NULL */
+    float *bias;                  /* [sample][next]: 0, or minus infinity where a key is left out */
+} qs__attention_rows;
+
+static inline int64_t qs__attention_next(const qs_attention *size) {
+    return (size->keys + 31) / 32 * 32;
+}
+
 typedef struct qs__attention_kernels {
     const char *name;
     void (*multiply[2])(const qs__attention_product *product);                            /* by pairs or not; NULL: there is none */
     size_t (*scratch)(const qs__attention_job *job);                                      /* bytes of a thread; a multiple of 64 */
     void (*run)(const qs__attention_job *job, int64_t begin, int64_t end, char *scratch); /* tasks */
+    /* Rows begin ... end - 1 become probabilities, dropped where dropout says so; backward also the gradients of unscaled scores. */
+    void (*softmax)(const qs__attention_job *job, const qs__attention_rows *rows, int64_t begin, int64_t end);
 } qs__attention_kernels;
 
 extern const qs__attention_kernels qs__attention_portable, qs__attention_avx2, qs__attention_avx512;
+
+struct qs__cpu;
+struct qs__chain;
+/* Those that the device runs. */
+const qs__attention_kernels *qs__attention_of(const struct qs__cpu *cpu);
+/* The work of a case, without memory. Products by pairs are for operands that all are bf16. */
+qs__attention_job qs__attention_work(const struct qs__chain *chain);
 
 static inline int64_t qs__attention_tasks(const qs__attention_job *job) {
     const qs_attention *size = &job->size;
