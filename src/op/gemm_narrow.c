@@ -184,8 +184,11 @@ qs_status qs__check_accumulator(const qs_case *one, const qs__geometry *g) {
 
 /* Passes of one operator and step draw apart. */
 qs_narrow_draws qs_op_narrow_draws(const qs_case *one, const qs_run *run, int64_t row) {
-    const int forward = qs_case_position(one, QS_DST), weights = qs_case_position(one, QS_DIFF_WEIGHTS);
-    const qs_shape *columns = &one->operand[forward >= 0 ? forward : qs_case_position(one, weights >= 0 ? QS_DIFF_DST : QS_DIFF_SRC)].shape;
+    const int weights = qs_case_position(one, QS_DIFF_WEIGHTS);
+    int written = weights >= 0 ? qs_case_position(one, QS_DIFF_DST) : 0;
+    while (weights < 0 && !qs_pass_writes(one->pass, written))
+        written++;
+    const qs_shape *columns = &one->operand[written].shape;
     const int64_t pixels = qs_shape_count(columns) / columns->dim[0] / columns->dim[1];
     const uint64_t pass = (uint64_t)(one->pass - one->op->pass) + 1;
     if (weights < 0) row += run->first_sample * pixels;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integer factors of the products of conv2d and linear: codes with steps, and shift groups of channels (docs/method.md §9.1, §9.2). */
+/* Integer factors of products: codes with steps, and shift groups of channels (docs/method.md §9.1, §9.2). */
 #include "internal.h"
 
 #include <math.h>
@@ -8,8 +8,10 @@ typedef struct companions {
     qs_role factor, step, group; /* group QS_ROLE_COUNT: none */
 } companions;
 
-static const companions known[] = {
-    {QS_SRC, QS_SRC_STEP, QS_SRC_GROUP}, {QS_WEIGHTS, QS_WEIGHTS_STEP, QS_ROLE_COUNT}, {QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP}};
+static const companions known[] = {{QS_SRC, QS_SRC_STEP, QS_SRC_GROUP},
+                                   {QS_SRC2, QS_SRC2_STEP, QS_ROLE_COUNT},
+                                   {QS_WEIGHTS, QS_WEIGHTS_STEP, QS_ROLE_COUNT},
+                                   {QS_DIFF_DST, QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP}};
 
 static const companions *companions_of(qs_role factor) {
     size_t i = 0;
@@ -19,7 +21,7 @@ static const companions *companions_of(qs_role factor) {
 }
 
 static bool has(const qs_case *one, qs_role role) {
-    return role != QS_ROLE_COUNT && qs__present(one, role);
+    return role != QS_ROLE_COUNT && qs_case_position(one, role) >= 0 && qs__present(one, role);
 }
 
 static qs_status check_step(const qs_case *one, const companions *of, bool integer) {

@@ -85,6 +85,7 @@ static inline double role_value(const qs_operand *operand, uint64_t key, uint64_
     }
     switch (operand->role) {
     case QS_SRC_STEP:
+    case QS_SRC2_STEP:
     case QS_WEIGHTS_STEP:
     case QS_DST_STEP:
     case QS_DIFF_DST_STEP:

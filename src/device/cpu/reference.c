@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The last resort, costed as such: the operator's reference kernel. It allocates while it runs, so any other kernel is preferred. */
-#include <string.h>
-
 #include "cpu/cpu.h"
 
 static qs_status run_reference(const qs__chain *chain, const qs_run *run) {
@@ -16,10 +14,9 @@ static qs_status run_reference(const qs__chain *chain, const qs_run *run) {
 /* A product in a format that the device does not multiply stays unsupported: plans must not think it had the format. */
 static qs_status check_products(const qs__chain *chain) {
     const qs_case *one = &chain->one;
-    if (one->op->kind != QS_ADJUSTABLE || one->attributes.accumulator.adder) return QS_OK;
-    bool forward = !strcmp(one->pass->name, "forward"), weights = qs_case_position(one, QS_WEIGHTS) >= 0;
-    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, weights ? QS_WEIGHTS : QS_SRC)));
-    return qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, forward ? QS_SRC : QS_DIFF_DST));
+    if (!one->pass->product || one->attributes.accumulator.adder) return QS_OK;
+    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, one->pass->product->factor[0])));
+    return qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, one->pass->product->factor[1]));
 }
 
 qs_status qs__build_reference(qs__chain *chain) {

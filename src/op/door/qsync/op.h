@@ -23,7 +23,8 @@
     X(QS_SRC, "src")                                                                                                     \
     X(QS_SRC2, "src2")                                                                                                   \
     X(QS_SRC3, "src3")                                                                                                   \
-    X(QS_SRC_STEP, "src_step")         /* fp32 [1]: fixed-point step of an integer src */                                \
+    X(QS_SRC_STEP, "src_step") /* fp32 [1]: fixed-point step of an integer src */                                        \
+    X(QS_SRC2_STEP, "src2_step")                                                                                         \
     X(QS_SRC_GROUP, "src_group")       /* int8 [C]: channel c of src has the step src_step 2^-group (ShiftQuant) */      \
     X(QS_WEIGHTS, "weights")           /* conv2d [O, I/groups, kh, kw], linear [O, I] */                                 \
     X(QS_WEIGHTS_STEP, "weights_step") /* fp32 [1] or [O]; in the input gradient [1] or [I/groups] */                    \
@@ -116,7 +117,7 @@ typedef struct qs_attributes {
     bool relu;             /* normalisations: a relu behind, done in the same kernel */
     bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
     bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
-    qs_narrow accumulator; /* conv2d, linear, of float operands: what each sum is formed in; all 0: the device's own (fp32 or better) */
+    qs_narrow accumulator; /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
@@ -136,7 +137,7 @@ typedef struct qs_run {
 /* ---- Operators and passes ------------------------------------------------------------------------------------------------ */
 
 typedef enum qs_op_class {
-    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, linear */
+    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, linear, matmul */
     QS_DEPENDENT,  /* follows its inputs' precision */
     QS_FIXED,      /* fp32: loss, optimiser */
     QS_AUXILIARY   /* placed by lowering, never a graph node: cast, quantize, ... */
