@@ -7,9 +7,9 @@
  * [N, heads · columns, rows]. So of attention, scores are matmul(q, k, heads, transposed) and the context is matmul(p, v, heads, merged).
  *
  * Passes: forward src src_step? src2 src2_step? dst; input_gradient (of src) src2 src2_step? diff_dst diff_dst_step? diff_src;
- * weight_gradient (of src2) src src_step? diff_dst diff_dst_step? diff_src2. Both factors are integer, with one step each, or both float. Integer sums are
- * exact. A narrow accumulator adds k = (head of those summed) · inner + place along the inner dimension, and draws for the element of the
- * result that lies at row · channels + c as a linear operator's result of that row and channel would. */
+ * weight_gradient (of src2) src src_step? diff_dst diff_dst_step? diff_src2. Both factors are integer, with one step each, or both float.
+ * Integer sums are exact. A narrow accumulator adds k = (head of those summed) · inner + place along the inner dimension, and draws for the
+ * element of the result that lies at row · channels + c as a linear operator's result of that row and channel would. */
 #include "internal.h"
 #include "qsync/matmul.h"
 

@@ -67,7 +67,10 @@ static void convert_range(void *context, int64_t begin, int64_t end) {
 
 static qs_status convert_result(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_role role = qs__cpu_pass(&chain->one) == QS__FORWARD ? QS_DST : QS_DIFF_SRC;
+    int written = 0;
+    while (!qs_pass_writes(chain->one.pass, written))
+        written++;
+    const qs_role role = chain->one.operand[written].role;
     conversion job = {.format = qs__cpu_format(&chain->one, role),
                       .src = (const float *)(chain->scratch + chain->offset[0]),
                       .dst = qs__cpu_data(chain, role)};

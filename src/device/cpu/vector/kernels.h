@@ -54,6 +54,17 @@ typedef struct qs__layer_terms {
     const float *unit;          /* (rows): inverse times what a unit of src is worth */
 } qs__layer_terms;
 
+enum { QS__MATMUL_COLUMNS = 32 };
+
+/* A row of a softmax: of its channels those below `seen` count whose word in `kept` (NULL: all) is not 0. */
+typedef struct qs__softmax_row {
+    int64_t channels, room, seen; /* room: of powers */
+    const int32_t *kept;
+    float scale;
+    qs__in src, diff; /* diff: backward only */
+    qs__out dst;
+} qs__softmax_row;
+
 typedef struct qs__cpu_kernels {
     const char *name;
     /* Where a kernel has `largest` and it is not NULL, it is raised to the bits of the largest magnitude that the kernel stores in dst (or
@@ -110,6 +121,11 @@ typedef struct qs__cpu_kernels {
     /* One position of a sequence: in each head the channels i and i + half, i < half, become (x cosine[i] - y sine[i], y cosine[i] + x
      * sine[i]). */
     void (*rotate)(int64_t heads, int64_t half, const float *cosine, const float *sine, qs__in src, qs__out dst);
+    /* sum [rows][columns] = left [rows][inner] · right [inner][columns], each element one chain of sums; whole QS__MATMUL_COLUMNS. */
+    void (*matmul_rows)(int64_t rows, int64_t inner, int64_t columns, const float *left, const float *right, float *sum);
+    /* A row, and its gradient; `powers` has room for it in whole vectors. */
+    void (*softmax)(const qs__softmax_row *row, float *powers);
+    void (*softmax_gradient)(const qs__softmax_row *row, float *powers);
 
     /* One line of results of a pool, number oh of an image: maxima and (mask not NULL) where they stand, or means. `src` is the image, dst
      * and mask are the line. */

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of two activations whose factors are codes, by the tiles of our own integer products (integer/products.h). Every matrix of the
+ * result is a unit: its right factor is packed into panels of columns, its left one is staged a tile's rows at a time. Sums are exact. */
+#include <string.h>
+
+#include "cpu/integer/products.h"
+#include "cpu/staging.h"
+#include "qsync/matmul.h"
+
+typedef struct job {
+    const qs__products *kernels;
+    qs_matmul of;
+    const int8_t *left, *right;
+    qs__out result;
+    float factor[QS__TILE_COLUMNS], ones[QS__TILE_ROWS]; /* every column has the same */
+    const uint8_t *once;                                 /* powers that shift nothing */
+    const int8_t *zeros;
+    char *scratch;
+    size_t slot_bytes;
+    int64_t slots, quads; /* quadruples of a head's inner dimension */
+} job;
+
+/* Of a slot. */
+typedef struct room {
+    uint8_t *staged;     /* [QS__TILE_ROWS][4 quads summed] */
+    int8_t *packed;      /* [panels][quads summed][width][4] */
+    int32_t *correction; /* [panels][QS__TILE_COLUMNS] */
+} room;
+
+static int64_t panels_of(const qs_matmul *of) {
+    return (of->columns + QS__TILE_COLUMNS - 1) / QS__TILE_COLUMNS;
+}
+
+static room room_of(const qs_matmul *of, qs__pieces *pieces) {
+    const int64_t length = (of->inner + 3) / 4 * 4 * of->summed, columns = panels_of(of) * QS__TILE_COLUMNS;
+    room out = {.staged = qs__piece(pieces, QS__TILE_ROWS * length)};
+    out.packed = qs__piece(pieces, columns * length);
+    out.correction = qs__piece(pieces, columns * (int64_t)sizeof *out.correction);
+    return out;
+}
+
+static int64_t matrix_at(const qs_matrices *of, int64_t sample, int64_t head) {
+    return sample * of->sample + head / of->shared * of->head;
+}
+
+/* ---- Packing ---- */
+
+/* Columns that lie side by side: four rows of k at a time. */
+static void pack_rows(const job *j, const int8_t *from, int columns, int32_t *sum, int8_t *to) {
+    for (int64_t k = 0; k < j->of.inner; k += 4, to += 4 * QS__TILE_COLUMNS) {
+        const int8_t *row[4];
+        for (int q = 0; q < 4; q++)
+            row[q] = k + q < j->of.inner ? from + (k + q) * j->of.right.row : j->zeros;
+        j->kernels->interleave(columns, QS__TILE_COLUMNS, false, row, sum, to);
+    }
+}
+
+/* Columns of which each lies in one piece; what is left of whole quadruples is copied. */
+static void pack_columns(const job *j, const int8_t *from, int columns, int32_t *sum, int8_t *to) {
+    const int64_t whole = j->of.inner / 4 * 4, rest = j->of.inner - whole;
+    const int8_t *row[QS__TILE_COLUMNS];
+    int8_t last[QS__TILE_COLUMNS][4] = {{0}};
+    if (columns < QS__TILE_COLUMNS) memset(to, 0, (size_t)(4 * j->quads * QS__TILE_COLUMNS));
+    for (int c = 0; c < columns; c++)
+        row[c] = from + c * j->of.right.column;
+    j->kernels->transpose(whole, columns, QS__TILE_COLUMNS, row, sum, to);
+    if (rest == 0) return;
+    for (int c = 0; c < columns; c++) {
+        memcpy(last[c], row[c] + whole, (size_t)rest);
+        row[c] = last[c];
+    }
+    j->kernels->transpose(4, columns, QS__TILE_COLUMNS, row, sum, to + whole * QS__TILE_COLUMNS);
+}
+
+static void pack_right(const job *j, int64_t sample, int64_t head, const room *to) {
+    const qs_matmul *of = &j->of;
+    const int64_t panel_bytes = 4 * j->quads * QS__TILE_COLUMNS;
+    for (int64_t panel = 0; panel < panels_of(of); panel++) {
+        const int64_t first = panel * QS__TILE_COLUMNS, left = of->columns - first;
+        const int columns = left < QS__TILE_COLUMNS ? (int)left : QS__TILE_COLUMNS;
+        int32_t sum[QS__TILE_COLUMNS] = {0};
+        for (int64_t g = 0; g < of->summed; g++) {
+            const int8_t *from = j->right + matrix_at(&of->right, sample, head * of->summed + g) + first * of->right.column;
+            int8_t *at = to->packed + (panel * of->summed + g) * panel_bytes;
+            if (of->right.column == 1)
+                pack_rows(j, from, columns, sum, at);
+            else
+                pack_columns(j, from, columns, sum, at);
+        }
+        for (int c = 0; c < QS__TILE_COLUMNS; c++)
+            to->correction[first + c] = (int32_t)(128u * (uint32_t)sum[c]);
+    }
+}
+
+/* Rows first ... first + rows - 1, signs flipped; what is beyond the inner dimension meets zeros on the right. */
+static void stage_left(const job *j, int64_t sample, int64_t head, int64_t first, int rows, const room *to) {
+    const qs_matmul *of = &j->of;
+    const int64_t length = 4 * j->quads;
+    for (int64_t g = 0; g < of->summed; g++) {
+        const int8_t *from = j->left + matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row;
+        if (of->left.column == 1) {
+            for (int r = 0; r < rows; r++) {
+                uint8_t *row = to->staged + (r * of->summed + g) * length;
+                for (int64_t k = 0; k < of->inner; k += QS__GRAIN)
+                    j->kernels->lift(of->inner - k < QS__GRAIN ? of->inner - k : QS__GRAIN, true, j->once, from + r * of->left.row + k,
+                                     row + k);
+                memset(row + of->inner, 0, (size_t)(length - of->inner));
+            }
+            continue;
+        }
+        uint8_t *panel = to->staged + g * length * QS__TILE_ROWS;
+        for (int64_t k = 0; k < length; k += 4, panel += QS__STEP_PANEL) {
+            const int8_t *row[4];
+            for (int q = 0; q < 4; q++)
+                row[q] = k + q < of->inner ? from + (k + q) * of->left.column : j->zeros;
+            j->kernels->interleave(rows, QS__TILE_ROWS, true, row, NULL, (int8_t *)panel);
+        }
+    }
+}
+
+/* ---- Products ---- */
+
+static void unit_multiply(const job *j, int64_t unit, const room *at) {
+    const qs_matmul *of = &j->of;
+    const int64_t sample = unit / of->heads, head = unit % of->heads, length = 4 * j->quads * of->summed;
+    const qs__stretch stretch = {0, j->quads * of->summed, false};
+    const bool side_by_side = of->left.column == 1;
+    const qs__out result = qs__out_at(j->result, matrix_at(&of->result, sample, head));
+    pack_right(j, sample, head, at);
+    for (int64_t first = 0; first < of->rows; first += QS__TILE_ROWS) {
+        const int64_t left = of->rows - first;
+        qs__tile tile = {
+            .step = side_by_side ? QS__STEP_ROWS : QS__STEP_PANEL, .stretch = &stretch, .stretches = 1, .width = QS__TILE_COLUMNS};
+        tile.rows = left < QS__TILE_ROWS ? (int)left : QS__TILE_ROWS;
+        tile.result = result.type == QS__BF16 ? QS__TILE_BF16 : QS__TILE_FP32;
+        tile.column_factor = j->factor, tile.row_factor = j->ones;
+        stage_left(j, sample, head, first, tile.rows, at);
+        for (int r = 0; r < QS__TILE_ROWS; r++) {
+            const int here = r < tile.rows ? r : tile.rows - 1; /* those beyond are read and not written */
+            tile.left[r] = at->staged + (side_by_side ? here * length : 4 * r);
+        }
+        for (int64_t panel = 0; panel < panels_of(of); panel++) {
+            const int64_t column = panel * QS__TILE_COLUMNS, beyond = of->columns - column;
+            tile.right = at->packed + column * length;
+            tile.correction = at->correction + column;
+            tile.columns = beyond < QS__TILE_COLUMNS ? (int)beyond : QS__TILE_COLUMNS;
+            for (int r = 0; r < QS__TILE_ROWS; r++)
+                tile.row[r] = qs__out_at(result, (first + (r < tile.rows ? r : tile.rows - 1)) * of->result.row + column).at;
+            j->kernels->tile(&tile);
+        }
+    }
+}
+
+static void slots_multiply(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const int64_t units = j->of.samples * j->of.heads;
+    for (int64_t slot = begin; slot < end; slot++) {
+        qs__pieces pieces = {j->scratch + (size_t)slot * j->slot_bytes, 0};
+        const room at = room_of(&j->of, &pieces);
+        for (int64_t unit = units * slot / j->slots; unit < units * (slot + 1) / j->slots; unit++)
+            unit_multiply(j, unit, &at);
+    }
+}
+
+static qs_role step_of(qs_role factor) {
+    return factor == QS_SRC ? QS_SRC_STEP : factor == QS_SRC2 ? QS_SRC2_STEP : QS_DIFF_DST_STEP;
+}
+
+static size_t slot_bytes(const qs_matmul *of) {
+    qs__pieces pieces = {NULL, 0};
+    room_of(of, &pieces);
+    return pieces.used;
+}
+
+static qs_status run(const qs__chain *chain, const qs_run *step) {
+    (void)step;
+    job j = {.kernels = chain->cpu->products, .of = qs_case_matmul(&chain->one), .scratch = chain->scratch + chain->offset[0]};
+    const float factor =
+        *(const float *)qs__cpu_data(chain, step_of(j.of.left.role)) * *(const float *)qs__cpu_data(chain, step_of(j.of.right.role));
+    const int64_t units = j.of.samples * j.of.heads;
+    j.left = qs__staged_in(chain, j.of.left.role).at, j.right = qs__staged_in(chain, j.of.right.role).at;
+    j.result = qs__staged_out(chain, j.of.result.role);
+    j.once = (const uint8_t *)chain->scratch + chain->offset[1];
+    j.zeros = (const int8_t *)chain->scratch + chain->offset[2];
+    j.slot_bytes = slot_bytes(&j.of);
+    j.slots = qs_threads() < units ? qs_threads() : units;
+    j.quads = (j.of.inner + 3) / 4;
+    memset(chain->scratch + chain->offset[1], 1, QS__GRAIN);
+    memset(chain->scratch + chain->offset[2], 0, QS__TILE_COLUMNS);
+    for (int c = 0; c < QS__TILE_COLUMNS; c++)
+        j.factor[c] = factor;
+    for (int r = 0; r < QS__TILE_ROWS; r++)
+        j.ones[r] = 1;
+    qs_parallel(j.slots, 1, slots_multiply, &j);
+    return QS_OK;
+}
+
+qs_status qs__build_matmul_integer(qs__chain *chain) {
+    const qs_matmul of = qs_case_matmul(&chain->one);
+    const qs_format *left = qs__cpu_format(&chain->one, of.left.role), *right = qs__cpu_format(&chain->one, of.right.role);
+    if (left->kind != QS_KIND_INTEGER)
+        return qs_fail(QS_UNSUPPORTED, "%s is %s: this kernel multiplies codes", qs_role_name(of.left.role), left->name);
+    if ((double)(of.inner * of.summed) * left->max * right->max > INT32_MAX)
+        return qs_fail(QS_UNSUPPORTED, "%lld products of codes do not fit a sum of 32 bits", (long long)(of.inner * of.summed));
+    const int64_t units = of.samples * of.heads, slots = qs_threads() < units ? qs_threads() : units;
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)slots * slot_bytes(&of));
+    chain->offset[1] = qs__chain_reserve(chain, QS__GRAIN);
+    chain->offset[2] = qs__chain_reserve(chain, QS__TILE_COLUMNS);
+    QS_TRY(qs__staged_build(chain, "matmul", run));
+    snprintf(chain->name, sizeof chain->name, "own:matmul_integer:%s", chain->cpu->products->name);
+    return QS_OK;
+}
