@@ -107,7 +107,7 @@ static const option_row step_rows[] = {
     {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
 };
 static const option_row dataset_rows[] = {
-    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, fashion-mnist, cifar10, cifar100, shapes or folder:PATH[,size=N]"),
+    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, cifar10, shapes, sst2, text:FILE, folder:PATH ...: docs/data.md"),
      .standard = "shapes"},
 };
 static const option_row batch_rows[] = {

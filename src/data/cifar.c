@@ -39,10 +39,10 @@ static qs_status make_room(gathering *set, int64_t records) {
 
 /* Checks one record at `offset` and keeps it unless the set is full already. */
 static qs_status add_record(gathering *set, const qs__stream *stream, int64_t offset, const unsigned char *record) {
-    int label_bytes = set->source->label_bytes, label = record[label_bytes - 1];
+    int label_bytes = set->source->image.label_bytes, label = record[label_bytes - 1];
     qs_dataset *out = set->out;
-    if (label >= set->source->classes) {
-        return qs__stream_fail(stream, offset + label_bytes - 1, "label is %d, must be below %d", label, set->source->classes);
+    if (label >= set->source->image.classes) {
+        return qs__stream_fail(stream, offset + label_bytes - 1, "label is %d, must be below %d", label, set->source->image.classes);
     }
     if (out->count == set->limit) return QS_OK;
     ((int32_t *)out->target)[out->count] = label;
@@ -53,7 +53,7 @@ static qs_status add_record(gathering *set, const qs__stream *stream, int64_t of
 
 /* Adds one block of records; *last when it was the end of the file. */
 static qs_status read_block(gathering *set, qs__stream *stream, unsigned char *block, bool *last) {
-    size_t record_bytes = (size_t)set->source->label_bytes + image_bytes, got = 0;
+    size_t record_bytes = (size_t)set->source->image.label_bytes + image_bytes, got = 0;
     int64_t offset = stream->position;
     QS_TRY(qs__stream_read(stream, block, block_records * record_bytes, &got));
     size_t records = got / record_bytes;
@@ -94,20 +94,21 @@ static const char *next_group(const char *names) {
     return *names ? names + 1 : NULL;
 }
 
-static qs_status cifar_load(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+static qs_status cifar_load(const qs__source *source, const qs__request *request, qs_part part, int64_t limit, qs_dataset *out) {
     gathering set = {.source = source, .limit = limit, .out = out};
     int files = 0, groups = 0;
-    for (const char *names = source->images[part]; names && out->count < limit; names = next_group(names)) {
+    QS_TRY(qs__images_describe(source, request, &out->description));
+    for (const char *names = source->image.images[part]; names && out->count < limit; names = next_group(names)) {
         char *path = NULL;
         groups++;
-        QS_TRY(qs__file_find(source, folder, names, &path));
+        QS_TRY(qs__file_find(source, request->folder, names, &path));
         if (!path) continue;
         qs_status status = read_file(&set, path);
         free(path);
         QS_TRY(status);
         files++;
     }
-    if (files == 0) return qs__file_missing(source, folder, source->images[part]);
+    if (files == 0) return qs__file_missing(source, request->folder, source->image.images[part]);
     if (files < groups) {
         qs_log(QS_LOG_INFO, "%s: %d of the part's files are there (%lld images); tools/fetch-data.sh fetches all", source->name, files,
                (long long)out->count);
@@ -117,31 +118,41 @@ static qs_status cifar_load(const qs__source *source, const char *folder, qs_par
 
 const qs__source qs__source_cifar10 = {
     .name = "cifar10",
+    .form = "cifar10",
     .folders = "cifar10|cifar-10-batches-bin",
+    .describe = qs__images_describe,
     .load = cifar_load,
-    .channels = channels,
-    .height = 32,
-    .width = 32,
-    .classes = 10,
-    .flips = true,
-    .label_bytes = 1,
-    .images = {"data_batch_1.bin data_batch_2.bin data_batch_3.bin data_batch_4.bin data_batch_5.bin", "test_batch.bin"},
-    .mean = {0.49140f, 0.48216f, 0.44653f},
-    .deviation = {0.24703f, 0.24349f, 0.26159f},
+    .image =
+        {
+            .channels = channels,
+            .height = 32,
+            .width = 32,
+            .classes = 10,
+            .flips = true,
+            .label_bytes = 1,
+            .images = {"data_batch_1.bin data_batch_2.bin data_batch_3.bin data_batch_4.bin data_batch_5.bin", "test_batch.bin"},
+            .mean = {0.49140f, 0.48216f, 0.44653f},
+            .deviation = {0.24703f, 0.24349f, 0.26159f},
+        },
 };
 
 /* The subset files are what a smaller copy of the set may hold, 40 training and 10 test images a class. */
 const qs__source qs__source_cifar100 = {
     .name = "cifar100",
+    .form = "cifar100",
     .folders = "cifar100|cifar-100-binary",
+    .describe = qs__images_describe,
     .load = cifar_load,
-    .channels = channels,
-    .height = 32,
-    .width = 32,
-    .classes = 100,
-    .flips = true,
-    .label_bytes = 2,
-    .images = {"train.bin|train-subset4000.bin", "test.bin|test-subset1000.bin"},
-    .mean = {0.50707f, 0.48655f, 0.44092f},
-    .deviation = {0.26733f, 0.25644f, 0.27615f},
+    .image =
+        {
+            .channels = channels,
+            .height = 32,
+            .width = 32,
+            .classes = 100,
+            .flips = true,
+            .label_bytes = 2,
+            .images = {"train.bin|train-subset4000.bin", "test.bin|test-subset1000.bin"},
+            .mean = {0.50707f, 0.48655f, 0.44092f},
+            .deviation = {0.26733f, 0.25644f, 0.27615f},
+        },
 };

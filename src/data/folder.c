@@ -20,7 +20,7 @@ enum {
     cut_draws = 4, /* a try: area, shape, down, right */
 };
 static const size_t most_file_bytes = (size_t)1 << 30;
-static const char prefix[] = "folder:", size_option[] = ",size=";
+static const char size_option[] = ",size=";
 
 /* ---- Names ------------------------------------------------------------------------------------------------------------------ */
 
@@ -80,27 +80,19 @@ done:
     return status;
 }
 
-bool qs__folder_named(const char *name) {
-    return strncmp(name, prefix, sizeof prefix - 1) == 0;
-}
-
-/* *root: the set's folder, on the heap. PATH as it stands, or below `folder` (or QSYNC_DATA). */
-static qs_status name_parse(const char *name, const char *folder, char **root, int64_t *size) {
-    const char *path = name + sizeof prefix - 1, *option = strstr(path, size_option);
+/* *root: the set's folder, on the heap. */
+static qs_status request_parse(const qs__request *request, char **root, int64_t *size) {
+    const char *path = request->options ? request->options : "", *option = strstr(path, size_option);
     const int length = (int)(option ? option - path : (ptrdiff_t)strlen(path));
-    char *end = NULL;
+    char *end = NULL, *written = NULL;
     *size = option ? strtoll(option + sizeof size_option - 1, &end, 10) : usual_size;
     if (length == 0 || (option && (*end || end == option + sizeof size_option - 1)) || *size < 8 || *size > most_size)
-        return qs_fail(QS_USAGE, "data set '%s': must be folder:PATH or folder:PATH,size=N with N from 8 to %d pixels", name, most_size);
-    QS_TRY(qs_format_text(root, "%.*s", length, path));
-    if (**root == '/' || is_folder(*root)) return QS_OK;
-    if (!folder) folder = getenv("QSYNC_DATA");
-    if (!folder || !*folder) return QS_OK;
-    char *below = NULL;
-    QS_TRY(qs_path_join(folder, *root, &below));
-    free(*root);
-    *root = below;
-    return QS_OK;
+        return qs_fail(QS_USAGE, "data set '%s': must be folder:PATH or folder:PATH,size=N with N from 8 to %d pixels", request->name,
+                       most_size);
+    QS_TRY(qs_format_text(&written, "%.*s", length, path));
+    qs_status status = qs__path_below(written, request->folder, root);
+    free(written);
+    return status;
 }
 
 /* Path of a part's folder; the test part has one of several names. */
@@ -138,14 +130,15 @@ static void description_fill(const char *name, int64_t size, size_t classes, qs_
     snprintf(out->name, sizeof out->name, "%s", name);
 }
 
-qs_status qs__folder_describe(const char *name, const char *folder, qs_data_description *out) {
+static qs_status folder_describe(const qs__source *source, const qs__request *request, qs_data_description *out) {
+    (void)source;
     char *root = NULL;
     int64_t size = 0;
     name_list classes = {0};
     qs_status status = QS_OK;
-    QS_GOTO(name_parse(name, folder, &root, &size));
+    QS_GOTO(request_parse(request, &root, &size));
     QS_GOTO(classes_list(root, &classes));
-    description_fill(name, size, classes.count, out);
+    description_fill(request->name, size, classes.count, out);
 done:
     names_release(&classes);
     free(root);
@@ -215,12 +208,13 @@ done:
     return status;
 }
 
-qs_status qs__folder_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+static qs_status folder_load(const qs__source *source, const qs__request *request, qs_part part, int64_t limit, qs_dataset *out) {
+    (void)source;
     char *root = NULL;
     int64_t size = 0;
     name_list classes = {0}, *images = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(name_parse(name, folder, &root, &size));
+    QS_GOTO(request_parse(request, &root, &size));
     QS_GOTO(classes_list(root, &classes));
     QS_GOTO(qs_allocate(classes.count, sizeof *images, &images));
     QS_GOTO(qs_allocate(1, sizeof *out->files, &out->files));
@@ -228,7 +222,7 @@ qs_status qs__folder_load(const char *name, const char *folder, qs_part part, in
     QS_GOTO(part_find(root, part, &out->files->root));
     QS_GOTO(images_list(out->files->root, &classes, images));
     QS_GOTO(samples_deal(&classes, images, limit, out));
-    description_fill(name, size, classes.count, &out->description);
+    description_fill(request->name, size, classes.count, &out->description);
 done:
     for (size_t class = 0; images && class < classes.count; class ++)
         names_release(&images[class]);
@@ -308,3 +302,12 @@ done:
     free(path);
     return status;
 }
+
+const qs__source qs__source_folder = {
+    .name = "folder",
+    .form = "folder:PATH[,size=N]",
+    .alone = true,
+    .takes_options = true,
+    .describe = folder_describe,
+    .load = folder_load,
+};

@@ -36,8 +36,8 @@ static qs_status read_size(qs__stream *stream, const qs__source *source) {
     unsigned char bytes[8];
     QS_TRY(qs__stream_take(stream, bytes, sizeof bytes, "the IDX header"));
     uint32_t rows = big_endian(bytes), columns = big_endian(bytes + 4);
-    if (rows == (uint32_t)source->height && columns == (uint32_t)source->width) return QS_OK;
-    return qs__stream_fail(stream, 8, "images are %ux%u, must be %dx%d", rows, columns, source->height, source->width);
+    if (rows == (uint32_t)source->image.height && columns == (uint32_t)source->image.width) return QS_OK;
+    return qs__stream_fail(stream, 8, "images are %ux%u, must be %dx%d", rows, columns, source->image.height, source->image.width);
 }
 
 /* Bytes to int32_t, each checked. */
@@ -46,8 +46,8 @@ static qs_status take_labels(qs__stream *stream, const qs__source *source, int64
     QS_TRY(qs__stream_take(stream, bytes, (size_t)count, "the labels"));
     for (int64_t i = 0; i < count; i++) {
         const int label = bytes[i];
-        if (label >= source->classes)
-            return qs__stream_fail(stream, labels_header + i, "label is %d, must be below %d", label, source->classes);
+        if (label >= source->image.classes)
+            return qs__stream_fail(stream, labels_header + i, "label is %d, must be below %d", label, source->image.classes);
         labels[i] = label;
     }
     return QS_OK;
@@ -56,7 +56,7 @@ static qs_status take_labels(qs__stream *stream, const qs__source *source, int64
 /* What follows the headers; items past `limit` are read too, so that a broken file never passes. */
 static qs_status read_items(const qs__source *source, qs__stream *images, qs__stream *labels, int64_t count, int64_t limit,
                             qs_dataset *out) {
-    size_t item = (size_t)source->height * (size_t)source->width;
+    size_t item = (size_t)source->image.height * (size_t)source->image.width;
     out->count = count < limit ? count : limit;
     QS_TRY(qs_allocate((size_t)out->count, item, &out->input[0]));
     QS_TRY(qs_allocate((size_t)out->count, sizeof(int32_t), &out->target));
@@ -70,7 +70,7 @@ static qs_status read_items(const qs__source *source, qs__stream *images, qs__st
 
 static qs_status read_pair(const qs__source *source, qs__stream *images, qs__stream *labels, int64_t limit, qs_dataset *out) {
     int64_t count = 0, label_count = 0;
-    QS_TRY(read_count(images, images_magic, images_header, (int64_t)source->height * source->width, &count));
+    QS_TRY(read_count(images, images_magic, images_header, (int64_t)source->image.height * source->image.width, &count));
     QS_TRY(read_size(images, source));
     QS_TRY(read_count(labels, labels_magic, labels_header, 1, &label_count));
     if (count != label_count) {
@@ -89,10 +89,11 @@ static qs_status open_named(const qs__source *source, const char *folder, const 
     return status;
 }
 
-static qs_status idx_load(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
+static qs_status idx_load(const qs__source *source, const qs__request *request, qs_part part, int64_t limit, qs_dataset *out) {
     qs__stream images = {0}, labels = {0};
-    qs_status status = open_named(source, folder, source->images[part], &images);
-    if (status == QS_OK) status = open_named(source, folder, source->labels[part], &labels);
+    QS_TRY(qs__images_describe(source, request, &out->description));
+    qs_status status = open_named(source, request->folder, source->image.images[part], &images);
+    if (status == QS_OK) status = open_named(source, request->folder, source->image.labels[part], &labels);
     if (status == QS_OK) status = read_pair(source, &images, &labels, limit, out);
     qs__stream_close(&labels);
     qs__stream_close(&images);
@@ -101,28 +102,38 @@ static qs_status idx_load(const qs__source *source, const char *folder, qs_part 
 
 const qs__source qs__source_mnist = {
     .name = "mnist",
+    .form = "mnist",
     .folders = "mnist|MNIST",
+    .describe = qs__images_describe,
     .load = idx_load,
-    .channels = 1,
-    .height = 28,
-    .width = 28,
-    .classes = 10,
-    .flips = false, /* a mirrored digit is another sign or none */
-    QS_IDX_FILES,
-    .mean = {0.13066f},
-    .deviation = {0.30811f},
+    .image =
+        {
+            .channels = 1,
+            .height = 28,
+            .width = 28,
+            .classes = 10,
+            .flips = false, /* a mirrored digit is another sign or none */
+            QS_IDX_FILES,
+            .mean = {0.13066f},
+            .deviation = {0.30811f},
+        },
 };
 
 const qs__source qs__source_fashion_mnist = {
     .name = "fashion-mnist",
+    .form = "fashion-mnist",
     .folders = "fashion-mnist|FashionMNIST",
+    .describe = qs__images_describe,
     .load = idx_load,
-    .channels = 1,
-    .height = 28,
-    .width = 28,
-    .classes = 10,
-    .flips = true,
-    QS_IDX_FILES,
-    .mean = {0.28604f},
-    .deviation = {0.35302f},
+    .image =
+        {
+            .channels = 1,
+            .height = 28,
+            .width = 28,
+            .classes = 10,
+            .flips = true,
+            QS_IDX_FILES,
+            .mean = {0.28604f},
+            .deviation = {0.35302f},
+        },
 };

@@ -217,9 +217,8 @@ static void paint_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static qs_status shapes_load(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out) {
-    (void)source;
-    (void)folder;
+static qs_status shapes_load(const qs__source *source, const qs__request *request, qs_part part, int64_t limit, qs_dataset *out) {
+    QS_TRY(qs__images_describe(source, request, &out->description));
     int64_t whole = part == QS_PART_TRAINING ? training_images : test_images;
     out->count = whole < limit ? whole : limit;
     QS_TRY(qs_allocate((size_t)out->count, image_values, &out->input[0]));
@@ -231,13 +230,19 @@ static qs_status shapes_load(const qs__source *source, const char *folder, qs_pa
 
 const qs__source qs__source_shapes = {
     .name = "shapes",
+    .form = "shapes",
     .folders = "shapes",
+    .alone = true,
+    .describe = qs__images_describe,
     .load = shapes_load,
-    .channels = channels,
-    .height = side,
-    .width = side,
-    .classes = classes,
-    .flips = true,
-    .mean = {0.50083f, 0.50077f, 0.50026f},
-    .deviation = {0.23465f, 0.23456f, 0.23481f},
+    .image =
+        {
+            .channels = channels,
+            .height = side,
+            .width = side,
+            .classes = classes,
+            .flips = true,
+            .mean = {0.50083f, 0.50077f, 0.50026f},
+            .deviation = {0.23465f, 0.23456f, 0.23481f},
+        },
 };

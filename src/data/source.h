@@ -7,40 +7,59 @@
 
 #include "qsync/data.h"
 
-typedef struct qs__source qs__source;
-/* Fills out's count, first input (bytes) and target (int32_t); the rest stands there already. Releasing after a failure is the caller's. */
-typedef qs_status (*qs__source_load)(const qs__source *source, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
+/* What was asked for: "name" or "name:options", and where the sets are. */
+typedef struct qs__request {
+    const char *name;    /* all of it */
+    const char *options; /* behind the ':', or NULL */
+    const char *folder;  /* of the sets; NULL where none was said */
+} qs__request;
 
-struct qs__source {
-    const char *name;
-    const char *folders; /* names of its folder, "a|b": the first is ours, others as unpacked from the published archive */
-    qs__source_load load;
+/* What image sets are. */
+typedef struct qs__image_facts {
     int channels, height, width, classes;
     bool flips;
     int label_bytes;             /* CIFAR: bytes before the pixels; the last one is the label */
     const char *images[2];       /* by part: file names, "a|b" are alternatives, blanks separate files of which any may be there */
     const char *labels[2];       /* by part: likewise, when labels have a file of their own */
     float mean[4], deviation[4]; /* over the whole training part, of bytes/255 */
+} qs__image_facts;
+
+/* A set, or sets that differ by options. */
+typedef struct qs__source qs__source;
+struct qs__source {
+    const char *name; /* what stands before a ':' */
+    const char *form; /* as lists show it: the name, and the options that there must be */
+    const char
+        *folders; /* names of its folder, "a|b": the first is ours, others as unpacked from the published archive; NULL: it has none */
+    bool alone;   /* needs no folder of sets: it is generated, or its options say where it is */
+    bool takes_options;
+    /* What its samples are, without reading more than that takes. */
+    qs_status (*describe)(const qs__source *source, const qs__request *request, qs_data_description *out);
+    /* Fills what a loaded part has, the description too. Releasing after a failure is the caller's. */
+    qs_status (*load)(const qs__source *source, const qs__request *request, qs_part part, int64_t limit, qs_dataset *out);
+    qs__image_facts image;
+    const struct qs__text_facts *text; /* texts.h */
 };
 
 #define QS_DATASET(identifier) extern const qs__source qs__source_##identifier;
 #include "datasets.def"
 #undef QS_DATASET
 
+/* The `describe` of sets that are image facts and nothing else. */
+qs_status qs__images_describe(const qs__source *source, const qs__request *request, qs_data_description *out);
+
 /* ---- Finding files ------------------------------------------------------------------------------------------------------ */
 
 /* Path (heap) of the first alternative in `names` ("a|b", ended by NUL or blank) that exists as folder/<set>/<name>, folder/<name>, plain
  * or .gz; *path is NULL when none does. */
 qs_status qs__file_find(const qs__source *source, const char *folder, const char *names, char **path);
+/* *out (heap): PATH as it stands where it is absolute or there, else below `folder` (or QSYNC_DATA). */
+qs_status qs__path_below(const char *path, const char *folder, char **out);
 /* The failure for missing files. */
 qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names);
 
 /* ---- Folders of images ------------------------------------------------------------------------------------------------------ */
 
-/* Is it "folder:PATH[,size=N]"? */
-bool qs__folder_named(const char *name);
-qs_status qs__folder_describe(const char *name, const char *folder, qs_data_description *out);
-qs_status qs__folder_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
 void qs__folder_release(struct qs__image_files *files);
 /* One image as a batch holds it: (size, size, 3) bytes. `augmentation` NULL: the middle of the image. */
 qs_status qs__folder_read(const qs_dataset *dataset, int64_t index, const qs_augmentation *augmentation, uint8_t *pixels);

@@ -3,8 +3,10 @@
  *
  * A sample has one or more inputs and one target; a set says in its description what they are (samples.h). Sets are found by name
  * (datasets.def): mnist, fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is
- * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; and a program makes a set of
- * arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place and rule; nothing is ever half loaded.
+ * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; sst2, ag_news, mr, banking77 and
+ * clinc150 are sentences with classes, tinyshakespeare, wikitext2 and "text:FILE" running text (docs/data.md says which files train and
+ * which test); and a program makes a set of arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place
+ * and rule; nothing is ever half loaded.
  *
  * `shapes` has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier
  * (about 14 %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
@@ -42,9 +44,10 @@ typedef struct qs_dataset {
     struct qs__image_files *files; /* of "folder:PATH" */
 } qs_dataset;
 
-/* Names of the sets, for lists; NULL past the end. */
+/* Names of the sets, with the options that there must be, for lists; NULL past the end. */
 QS_API const char *qs_dataset_name_at(size_t index);
-/* What a set's samples are, without reading them. `folder` as below; needed only by "folder:PATH", whose sub-folders are counted.
+/* What a set's samples are, without reading them. `folder` as below; needed only by "folder:PATH", whose sub-folders are counted, and
+ * where an option names a vocabulary, which is read.
  * "3x224x224:1000" (channels, height, width, classes) is a set of which only that is known: for plans and predictions; loading it is
  * QS_USAGE. */
 QS_API qs_status qs_dataset_describe(const char *name, const char *folder, qs_data_description *out);
@@ -59,7 +62,13 @@ QS_API qs_status qs_dataset_describe(const char *name, const char *folder, qs_da
  * threads of the pool. Images come out as N×N×3, N = 224: greys are repeated, transparency is dropped, CMYK is converted, 16 bits are
  * cut to 8, no more than 2^27 pixels are taken. With augmentation a rectangle of 8 to 100 % of the area and 3:4 to 4:3 is cut at random,
  * scaled, and mirrored with probability 1/2; without it the short side is scaled to 8/7 N and the middle cut out. Scaling is by a
- * triangle as wide as the step between the new pixels (bilinear where it enlarges). */
+ * triangle as wide as the step between the new pixels (bilinear where it enlarges).
+ *
+ * Sets of texts take options: "sst2:vocab=PATH,length=N", "text:FILE,vocab=PATH,length=N". A vocabulary (text.h) is otherwise
+ * `folder`/vocab/bert-uncased/vocab.txt, for running text `folder`/vocab/gpt2; N is 128, for running text 256. Sentences have the inputs
+ * "ids", "types" (0) and "keep" (1, padded with 0), each int32 (N), varying; running text has "ids" (N) and as target at each position
+ * the id that follows. Longer sentences are cut, those without pieces left out, bytes that are no UTF-8 dropped or kept as the vocabulary
+ * does; how many is logged. */
 QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
 /* A set of a program's own arrays, which are copied: `count` samples, one array an input, lengths where an input varies (NULL otherwise).
  * Checked: description, lengths, classes and positions. */

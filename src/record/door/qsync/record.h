@@ -95,8 +95,8 @@ typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE, 
 
 typedef struct qs_job {
     char model[QS_MODEL];
-    char dataset[QS_NAME];
-    int64_t batch; /* local batch of every rank */
+    char dataset[QS_MODEL]; /* with options, which may name files */
+    int64_t batch;          /* local batch of every rank */
     struct {
         char name[16];                    /* of an operator that is one (op.h): "sgd" */
         double setting[QS_MOST_SETTINGS]; /* in the operator's order; 0 behind its last */
