@@ -7,7 +7,7 @@
 #include "accum.h"
 #include "plot.h"
 
-enum { TITLE = 160, NOTE = 200, PART = 64, COLORS = 6, MOST_LENGTH = 40, STEPS_PER_OCTAVE = 2 };
+enum { TITLE = 256, NOTE = 200, PART = 64, COLORS = 6, MOST_LENGTH = 40, STEPS_PER_OCTAVE = 2 };
 static const char limit_color[] = "#c00000", limit_text[] = "ln 50: below is enough";
 static const char *const colors[COLORS] = {"#1f5fa8", "#b35900", "#2f8f2f", "#7b3fa0", "#8a6d00", "#007f8a"};
 

@@ -6,7 +6,7 @@ typedef struct eval_work {
     job_options job;
     worker_options where;
     const char *weights;
-    char model[QS_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
+    char model[QS_MODEL_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     int64_t test_limit;
     bool json;
 } eval_work;

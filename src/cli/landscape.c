@@ -10,7 +10,7 @@ typedef struct landscape_work {
     qs_landscape_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
-    char model[QS_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
+    char model[QS_MODEL_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     bool json;
 } landscape_work;
 

@@ -98,6 +98,13 @@ static qs_role integers_read(const qs_op *op, int input) {
     return QS_ROLE_COUNT;
 }
 
+qs_role qs_graph_integers(const qs_graph *graph, int input) {
+    for (int n = graph->samples.inputs; graph->samples.input[input].type == QS_INPUT_I32 && n < graph->nodes; n++)
+        for (int i = 0; i < graph->node[n].inputs; i++)
+            if (graph->node[n].input[i] == input) return integers_read(graph->node[n].op, i);
+    return QS_ROLE_COUNT;
+}
+
 /* How many values such integers may have: rows of a table, or 0 and 1. */
 static double integers_bound(const qs_node *node, qs_role role) {
     return role == QS_KEEP ? 2 : node->attributes.vocabulary;
@@ -255,9 +262,11 @@ static void count_consumers(qs_graph *graph) {
     }
 }
 
-/* Edges point forward, so a node from which no path leads to the loss ends in one without consumers. */
+/* Edges point forward, so a node from which no path leads to the loss ends in one without consumers. Inputs but the first may go unread:
+ * samples may have more than a model looks at (token types, which decoders know nothing of). */
 static qs_status check_reach(const qs_graph *graph, int input) {
     for (int i = 0; i < graph->nodes; i++) {
+        if (i > 0 && i < graph->samples.inputs) continue;
         if (graph->node[i].consumers == 0 && i != input) {
             return qs_fail(QS_USAGE, "node \"%s\" does not reach the loss: nobody reads it", graph->node[i].name);
         }

@@ -35,8 +35,8 @@ void qs__need_images(qs__builder *builder, int minimum) {
     }
 }
 
-static void append(qs__builder *builder, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
-                   int outputs, bool bias) {
+void qs__append(qs__builder *builder, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                int64_t outputs, bool bias) {
     if (builder->status != QS_OK) return;
     char full[sizeof builder->graph->node->name];
     snprintf(full, sizeof full, "%s%s", builder->prefix, name);
@@ -45,7 +45,7 @@ static void append(qs__builder *builder, const char *name, const char *op, const
 
 /* A layer that reads the node at hand and nothing else. */
 static void append_simple(qs__builder *builder, const char *name, const char *op, qs_attributes attributes) {
-    append(builder, name, op, &attributes, 1, &builder->at, 0, false);
+    qs__append(builder, name, op, &attributes, 1, &builder->at, 0, false);
 }
 
 static qs_attributes window(int kernel, int stride, int padding) {
@@ -54,7 +54,7 @@ static qs_attributes window(int kernel, int stride, int padding) {
 
 void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, int stride, int padding, bool bias) {
     qs_attributes attributes = window(kernel, stride, padding);
-    append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, bias);
+    qs__append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, bias);
 }
 
 void qs__depthwise(qs__builder *builder, const char *name, int kernel, int stride, int padding) {
@@ -62,11 +62,15 @@ void qs__depthwise(qs__builder *builder, const char *name, int kernel, int strid
     int channels = (int)builder->graph->node[builder->at].shape.dim[1];
     qs_attributes attributes = window(kernel, stride, padding);
     attributes.groups = channels;
-    append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, false);
+    qs__append(builder, name, "conv2d", &attributes, 1, &builder->at, channels, false);
+}
+
+void qs__linear_of(qs__builder *builder, const char *name, int outputs, bool bias) {
+    qs__append(builder, name, "linear", &(qs_attributes){0}, 1, &builder->at, outputs, bias);
 }
 
 void qs__linear(qs__builder *builder, const char *name, int outputs) {
-    append(builder, name, "linear", &(qs_attributes){0}, 1, &builder->at, outputs, true);
+    qs__linear_of(builder, name, outputs, true);
 }
 
 void qs__norm(qs__builder *builder, const char *name) {
@@ -99,11 +103,11 @@ void qs__global_average_pool(qs__builder *builder) {
 }
 
 void qs__add(qs__builder *builder, const char *name, int other) {
-    append(builder, name, "add", &(qs_attributes){0}, 2, (int[]){builder->at, other}, 0, false);
+    qs__append(builder, name, "add", &(qs_attributes){0}, 2, (int[]){builder->at, other}, 0, false);
 }
 
 void qs__slice(qs__builder *builder, const char *name, int offset, int channels) {
-    append(builder, name, "slice", &(qs_attributes){.offset = offset}, 1, &builder->at, channels, false);
+    qs__append(builder, name, "slice", &(qs_attributes){.offset = offset}, 1, &builder->at, channels, false);
 }
 
 void qs__channel_shuffle(qs__builder *builder, const char *name, int groups) {
@@ -111,7 +115,7 @@ void qs__channel_shuffle(qs__builder *builder, const char *name, int groups) {
 }
 
 void qs__concat(qs__builder *builder, const char *name, int other) {
-    append(builder, name, "concat", &(qs_attributes){0}, 2, (int[]){other, builder->at}, 0, false);
+    qs__append(builder, name, "concat", &(qs_attributes){0}, 2, (int[]){other, builder->at}, 0, false);
 }
 
 void qs__flatten(qs__builder *builder) {

@@ -7,9 +7,21 @@
 
 #include "qsync/graph.h"
 
+/* What the options of a transformer say; whole numbers, but for the last three. */
+typedef struct qs__transformer_size {
+    int layers, hidden, heads, key_heads, inner; /* inner: width of the feed-forward part; key_heads 0: as heads */
+    int vocabulary, positions;                   /* rows of the tables of tokens and of learned positions */
+    int length;                                  /* of samples, where nothing else says it */
+    int patch;                                   /* of images, in pixels; 0: by their size */
+    int tied;                                    /* the output layer of a language model reads the table of tokens */
+    double dropout, epsilon, rotary_base;
+} qs__transformer_size;
+
 typedef struct qs__builder {
     qs_graph *graph;
-    qs_model_input input;
+    qs_model_input input; /* of models of images */
+    qs_target target;     /* what is learnt */
+    qs__transformer_size size;
     const char *model; /* canonical name, for messages */
     int depth;         /* of the model's line in models.def */
     double width;      /* multiplies channel counts */
@@ -27,11 +39,15 @@ void qs__prefix_none(qs__builder *builder);
 /* Refuses images smaller than minimum × minimum, and inputs that are no images at all. */
 void qs__need_images(qs__builder *builder, int minimum);
 
+/* A layer that reads any nodes; the builder then stands at it. The others are written with it. */
+void qs__append(qs__builder *builder, const char *name, const char *op, const qs_attributes *attributes, int inputs, const int *input,
+                int64_t outputs, bool bias);
 /* Square kernels; a convolution without bias is one that a normalisation follows. */
 void qs__conv(qs__builder *builder, const char *name, int channels, int kernel, int stride, int padding, bool bias);
 /* Each channel with a filter of its own, without bias. */
 void qs__depthwise(qs__builder *builder, const char *name, int kernel, int stride, int padding);
 void qs__linear(qs__builder *builder, const char *name, int outputs);
+void qs__linear_of(qs__builder *builder, const char *name, int outputs, bool bias);
 /* The model's normalisation. */
 void qs__norm(qs__builder *builder, const char *name);
 void qs__relu(qs__builder *builder, const char *name);
@@ -54,7 +70,11 @@ void qs__flatten(qs__builder *builder);
 void qs__classifier(qs__builder *builder);
 
 #define QS_MODEL(name, family, depth, channels, size, classes) void qs__build_##family(qs__builder *builder);
+#define QS_TRANSFORMER(name, family, takes, norm, ...) void qs__build_##family(qs__builder *builder);
+#define QS_SIZE(model, name, layers, hidden, heads, inner)
 #include "models.def"
 #undef QS_MODEL
+#undef QS_TRANSFORMER
+#undef QS_SIZE
 
 #endif

@@ -2,22 +2,49 @@
 /* The list of built-in models (models.def): look-up, options behind the colon, canonical names, building. */
 #include "layers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What samples a model takes. */
+typedef enum kind { CONVOLUTIONAL, IMAGES, TOKENS } kind;
 
 typedef struct model {
     const char *name;
     void (*build)(qs__builder *builder);
+    kind kind;
     int depth;
-    qs_model_input standard;
+    const char *norm;          /* of norms.def, where nothing is said */
+    qs_model_input standard;   /* of models of images */
+    qs__transformer_size size; /* of transformers */
 } model;
 
 static const model models[] = {
-#define QS_MODEL(name, family, depth, channels, size, classes) {#name, qs__build_##family, depth, {channels, size, size, classes}},
+#define QS_MODEL(name, family, depth, channels, size, classes) \
+    {#name, qs__build_##family, CONVOLUTIONAL, depth, "l2bn", {channels, size, size, classes}, {0}},
+#define QS_TRANSFORMER(name, family, takes, norm, ...) {#name, qs__build_##family, takes, 0, norm, {3, 32, 32, 10}, {__VA_ARGS__}},
+#define QS_SIZE(model, name, layers, hidden, heads, inner)
 #include "models.def"
 #undef QS_MODEL
+#undef QS_TRANSFORMER
+#undef QS_SIZE
 };
 enum { MODELS = sizeof models / sizeof models[0] };
+
+/* "bert:mini" */
+static const struct size {
+    const char *model, *name;
+    int layers, hidden, heads, inner;
+} sizes[] = {
+#define QS_MODEL(name, family, depth, channels, size, classes)
+#define QS_TRANSFORMER(name, family, takes, norm, ...)
+#define QS_SIZE(model, name, layers, hidden, heads, inner) {#model, #name, layers, hidden, heads, inner},
+#include "models.def"
+#undef QS_MODEL
+#undef QS_TRANSFORMER
+#undef QS_SIZE
+};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* Channels grow to 16 × 4096 at most, the parameters of one layer to 2^32. */
 static const double widest = 16;
@@ -26,10 +53,14 @@ const char *qs_model_name_at(size_t index) {
     return index < MODELS ? models[index].name : NULL;
 }
 
+static bool is_word(const char *word, const char *text, size_t length) {
+    return strlen(word) == length && strncmp(word, text, length) == 0;
+}
+
 static qs_status look_up(const char *name, const model **out) {
     size_t length = strcspn(name, ":");
     for (size_t i = 0; i < MODELS; i++) {
-        if (strlen(models[i].name) == length && strncmp(models[i].name, name, length) == 0) {
+        if (is_word(models[i].name, name, length)) {
             *out = &models[i];
             return QS_OK;
         }
@@ -54,31 +85,67 @@ enum { NORMS = sizeof norms / sizeof norms[0] };
 typedef struct options {
     double width;
     const norm *norm;
+    const struct size *sized; /* NULL: the model's standard size */
+    qs__transformer_size size;
 } options;
+
+/* The numbers of a transformer's size that options set. */
+static const struct number {
+    const char *name;
+    size_t field;
+    double least, most;
+    bool whole;
+} numbers[] = {
+#define WHOLE(name, field, least, most) \
+    { name, offsetof(qs__transformer_size, field), least, most, true }
+    WHOLE("layers", layers, 1, 1024),
+    WHOLE("hidden", hidden, 1, 65536),
+    WHOLE("heads", heads, 1, 1024),
+    WHOLE("kv", key_heads, 0, 1024),
+    WHOLE("inner", inner, 1, 262144),
+    WHOLE("vocab", vocabulary, 2, 16777216),
+    WHOLE("positions", positions, 1, 1048576),
+    WHOLE("length", length, 1, 1048576),
+    WHOLE("patch", patch, 0, 1024),
+    WHOLE("tied", tied, 0, 1),
+#undef WHOLE
+    {"dropout", offsetof(qs__transformer_size, dropout), 0, 0.99, false},
+};
+enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
+
+static double number_get(const qs__transformer_size *size, const struct number *one) {
+    const char *at = (const char *)size + one->field;
+    return one->whole ? *(const int *)(const void *)at : *(const double *)(const void *)at;
+}
 
 const char *qs_norm_name_at(size_t index) {
     return index < NORMS ? norms[index].name : NULL;
 }
 
 /* The value used is the one that its printed form reads back as, so equal names mean equal models. */
-static qs_status parse_width(const char *text, size_t length, double *out) {
+static bool parse_number(const char *text, size_t length, double *out) {
     char copy[32], *end = copy;
-    if (length > 0 && length < sizeof copy) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-        double value = strtod(copy, &end);
-        if (*end == '\0' && value > 0 && value <= widest) {
-            snprintf(copy, sizeof copy, "%g", value);
-            *out = strtod(copy, NULL);
-            return QS_OK;
-        }
-    }
-    return qs_fail(QS_USAGE, "width \"%.*s\": it must be a number above 0 and at most %g", (int)length, text, widest);
+    if (length == 0 || length >= sizeof copy) return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    double value = strtod(copy, &end);
+    if (*end != '\0' || !isfinite(value)) return false;
+    snprintf(copy, sizeof copy, "%g", value);
+    *out = strtod(copy, NULL);
+    return true;
+}
+
+static qs_status parse_width(const char *text, size_t length, double *out) {
+    double value;
+    if (!parse_number(text, length, &value) || !(value > 0 && value <= widest))
+        return qs_fail(QS_USAGE, "width \"%.*s\": it must be a number above 0 and at most %g", (int)length, text, widest);
+    *out = value;
+    return QS_OK;
 }
 
 static qs_status parse_norm(const char *text, size_t length, const norm **out) {
     for (size_t i = 0; i < NORMS; i++) {
-        if (strlen(norms[i].name) == length && strncmp(norms[i].name, text, length) == 0) {
+        if (is_word(norms[i].name, text, length)) {
             *out = &norms[i];
             return QS_OK;
         }
@@ -86,39 +153,108 @@ static qs_status parse_norm(const char *text, size_t length, const norm **out) {
     return qs_fail(QS_USAGE, "no normalisation \"%.*s\": there are %s", (int)length, text, qs_names_join(NORMS, qs_norm_name_at));
 }
 
+/* "layers=4", or the name of a size */
+static qs_status parse_size(const model *chosen, const char *text, size_t length, options *out) {
+    const size_t name = (size_t)(strcspn(text, "=") < length ? strcspn(text, "=") : length);
+    for (size_t i = 0; name == length && i < SIZES; i++) {
+        const struct size *one = &sizes[i];
+        if (strcmp(one->model, chosen->name) != 0 || !is_word(one->name, text, length)) continue;
+        out->sized = one;
+        out->size.layers = one->layers, out->size.hidden = one->hidden, out->size.heads = one->heads, out->size.inner = one->inner;
+        out->size.key_heads = 0;
+        return QS_OK;
+    }
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const struct number *one = &numbers[i];
+        double value;
+        if (name == length || !is_word(one->name, text, name)) continue;
+        if (!parse_number(text + name + 1, length - name - 1, &value) || !(value >= one->least && value <= one->most) ||
+            (one->whole && value != floor(value)))
+            return qs_fail(QS_USAGE, "%.*s: must be a %snumber from %g to %g", (int)length, text, one->whole ? "whole " : "", one->least,
+                           one->most);
+        if (one->whole)
+            *(int *)(void *)((char *)&out->size + one->field) = (int)value;
+        else
+            *(double *)(void *)((char *)&out->size + one->field) = value;
+        return QS_OK;
+    }
+    char there[256] = "";
+    for (size_t i = 0, used = 0; i < SIZES; i++)
+        if (strcmp(sizes[i].model, chosen->name) == 0)
+            used += (size_t)snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", sizes[i].name);
+    return qs_fail(
+        QS_USAGE,
+        "unknown option \"%.*s\"; there are layers, hidden, heads, kv, inner, vocab, positions, length, patch, tied and dropout, "
+        "each =NUMBER, norm=NAME%s%s",
+        (int)length, text, *there ? ", and the sizes " : "", there);
+}
+
 /* "width=0.5" */
-static qs_status parse_option(const char *text, size_t length, options *out) {
-    if (length >= 6 && strncmp(text, "width=", 6) == 0) return parse_width(text + 6, length - 6, &out->width);
+static qs_status parse_option(const model *chosen, const char *text, size_t length, options *out) {
     if (length >= 5 && strncmp(text, "norm=", 5) == 0) return parse_norm(text + 5, length - 5, &out->norm);
+    if (chosen->kind != CONVOLUTIONAL) return parse_size(chosen, text, length, out);
+    if (length >= 6 && strncmp(text, "width=", 6) == 0) return parse_width(text + 6, length - 6, &out->width);
     return qs_fail(QS_USAGE, "unknown option \"%.*s\"; there are width=FACTOR and norm=NAME", (int)length, text);
 }
 
-static qs_status parse_options(const char *name, options *out) {
+static qs_status size_check(const qs__transformer_size *size) {
+    if (size->hidden % size->heads) return qs_fail(QS_USAGE, "hidden %d does not divide among %d heads", size->hidden, size->heads);
+    if (size->key_heads && size->heads % size->key_heads)
+        return qs_fail(QS_USAGE, "%d heads do not divide among kv=%d heads of keys and values", size->heads, size->key_heads);
+    if (size->rotary_base > 0 && size->hidden / size->heads % 2)
+        return qs_fail(QS_USAGE, "heads of %d channels: rotary positions turn pairs, so that they must be even",
+                       size->hidden / size->heads);
+    return QS_OK;
+}
+
+static qs_status parse_options(const model *chosen, const char *name, options *out) {
     const char *text = strchr(name, ':');
-    *out = (options){.width = 1, .norm = norms};
+    *out = (options){.width = 1, .size = chosen->size};
+    QS_TRY(parse_norm(chosen->norm, strlen(chosen->norm), &out->norm));
     while (text) {
         const char *option = text + 1;
         size_t length = strcspn(option, ",");
-        QS_TRY(qs_fail_within(parse_option(option, length, out), "model \"%s\"", name));
+        QS_TRY(qs_fail_within(parse_option(chosen, option, length, out), "model \"%s\"", name));
         text = option[length] ? option + length : NULL;
     }
+    if (chosen->kind != CONVOLUTIONAL) QS_TRY(qs_fail_within(size_check(&out->size), "model \"%s\"", name));
     return QS_OK;
 }
 
 /* Options in a fixed order, those that change nothing left out. */
-static void canonical_name(const model *chosen, const options *with, char *text, size_t bytes) {
-    char width[32] = "", normal[32] = "";
-    if (with->width != 1) snprintf(width, sizeof width, ":width=%g", with->width);
-    if (with->norm != norms) snprintf(normal, sizeof normal, "%cnorm=%s", *width ? ',' : ':', with->norm->name);
-    snprintf(text, bytes, "%s%s%s", chosen->name, width, normal);
+static qs_status canonical_name(const model *chosen, const options *with, char *text, size_t bytes) {
+    qs__transformer_size standard = chosen->size;
+    size_t used = (size_t)snprintf(text, bytes, "%s", chosen->name);
+    char separator = ':';
+#define PUT(...)                                                                                                                    \
+    do {                                                                                                                            \
+        used += (size_t)snprintf(text + used, bytes - used, "%c", separator);                                                       \
+        if (used < bytes) used += (size_t)snprintf(text + used, bytes - used, __VA_ARGS__);                                         \
+        if (used >= bytes)                                                                                                          \
+            return qs_fail(QS_USAGE, "model %s: its name with all options is longer than %zu characters", chosen->name, bytes - 1); \
+        separator = ',';                                                                                                            \
+    } while (0)
+    if (with->sized) {
+        PUT("%s", with->sized->name);
+        standard.layers = with->sized->layers, standard.hidden = with->sized->hidden, standard.heads = with->sized->heads;
+        standard.inner = with->sized->inner, standard.key_heads = 0;
+    }
+    if (with->width != 1) PUT("width=%g", with->width);
+    for (size_t i = 0; chosen->kind != CONVOLUTIONAL && i < NUMBERS; i++) {
+        const double value = number_get(&with->size, &numbers[i]);
+        if (value != number_get(&standard, &numbers[i])) PUT("%s=%g", numbers[i].name, value);
+    }
+    if (strcmp(with->norm->name, chosen->norm) != 0) PUT("norm=%s", with->norm->name);
+#undef PUT
+    return QS_OK;
 }
 
 /* A model without normalisations takes no other kind of them. */
-static qs_status norm_check(const qs_graph *graph, const options *with) {
+static qs_status norm_check(const qs_graph *graph, const model *chosen, const options *with) {
     for (int i = 0; i < graph->nodes; i++) {
-        if (graph->node[i].op && graph->node[i].op->norm) return QS_OK;
+        if (graph->node[i].op && graph->node[i].op == qs_op_of(with->norm->op)) return QS_OK;
     }
-    if (with->norm == norms) return QS_OK;
+    if (strcmp(with->norm->name, chosen->norm) == 0) return QS_OK;
     return qs_fail(QS_USAGE, "norm=%s: the model has no batch norms", with->norm->name);
 }
 
@@ -128,37 +264,93 @@ qs_status qs_model_input_of(const char *name, qs_model_input *out) {
     const model *chosen = NULL;
     options with;
     QS_TRY(look_up(name, &chosen));
-    QS_TRY(parse_options(name, &with));
+    QS_TRY(parse_options(chosen, name, &with));
+    if (chosen->kind == TOKENS) return qs_fail(QS_USAGE, "model %s takes tokens, not images", chosen->name);
     *out = chosen->standard;
     return QS_OK;
 }
 
-static qs_status build(const model *chosen, qs__builder *builder) {
-    const qs_model_input *input = &builder->input;
-    if (input->classes < 2) return qs_fail(QS_USAGE, "%d classes: there must be at least 2", input->classes);
-    QS_TRY(qs_graph_of_images(builder->model, input->channels, input->height, input->width, &builder->graph));
-    chosen->build(builder);
-    QS_TRY(builder->status);
-    return qs_graph_finish(builder->graph, builder->at, NULL);
+/* What a model of tokens takes by itself: one class of two, or of language models the next token at each position. */
+static qs_samples samples_standard(const model *chosen, const qs__transformer_size *size) {
+    static const char *const names[] = {"ids", "types", "keep"};
+    const bool language = chosen->size.tied;
+    qs_samples out = {.unit = "sequences", .inputs = language ? 1 : 3};
+    for (int i = 0; i < out.inputs; i++) {
+        out.input[i] = (qs_input){.type = QS_INPUT_I32, .rank = 1, .extent = {size->length}, .bound = i ? 2 : size->vocabulary};
+        snprintf(out.input[i].name, sizeof out.input[i].name, "%s", names[i]);
+    }
+    out.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1};
+    if (language)
+        out.target = (qs_target){.kind = QS_TARGET_CLASS_PER_POSITION, .classes = size->vocabulary, .extent = size->length, .ignored = -1};
+    return out;
 }
 
-qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out) {
+/* What the graph takes: the samples, with the bound of the model's own table; language models tell all of its tokens apart. */
+static qs_status tokens_start(const model *chosen, const qs_samples *samples, qs__builder *builder) {
+    const qs__transformer_size *size = &builder->size;
+    const qs_samples standard = samples_standard(chosen, size);
+    qs_samples is = samples ? *samples : standard;
+    for (int i = 0; i < is.inputs; i++) {
+        if (is.input[i].type != QS_INPUT_I32)
+            return qs_fail(QS_MISMATCH, "it takes tokens, the input \"%s\" of the samples holds something else", is.input[i].name);
+        if (strcmp(is.input[i].name, "ids") != 0) continue;
+        if (is.input[i].bound > size->vocabulary)
+            return qs_fail(QS_MISMATCH, "it has a vocabulary of %d, ids of the samples go up to %lld: vocab=%lld makes it larger",
+                           size->vocabulary, (long long)is.input[i].bound - 1, (long long)is.input[i].bound);
+        if (size->positions && is.input[i].extent[0] > size->positions)
+            return qs_fail(QS_MISMATCH, "it has %d positions, the samples %lld: shorter samples, or positions=%lld", size->positions,
+                           (long long)is.input[i].extent[0], (long long)is.input[i].extent[0]);
+        is.input[i].bound = size->vocabulary;
+    }
+    if (is.target.kind == QS_TARGET_CLASS_PER_POSITION) {
+        is.target.ignored = -1;
+        if (chosen->size.tied) is.target.classes = size->vocabulary;
+    }
+    builder->target = is.target;
+    return qs_graph_create(builder->model, is.unit, is.inputs, is.input, &builder->graph);
+}
+
+static qs_status images_start(const qs_model_input *input, qs__builder *builder) {
+    builder->input = *input;
+    if (input->classes < 2) return qs_fail(QS_USAGE, "%d classes: there must be at least 2", input->classes);
+    builder->target = (qs_target){.kind = QS_TARGET_CLASS, .classes = input->classes, .extent = 1};
+    return qs_graph_of_images(builder->model, input->channels, input->height, input->width, &builder->graph);
+}
+
+/* Parameters of transformers that are drawn: normal with a deviation of 0.02 (Radford et al. 2019, Devlin et al. 2019). */
+static void starts_set(qs_graph *graph) {
+    for (int i = 0; i < graph->parameters; i++)
+        graph->parameter[i].gain = (float)(0.02 * 0.02 * (double)graph->parameter[i].fan_in);
+}
+
+/* Of images where `input` says so, or of samples of tokens; both NULL: the standard ones. */
+static qs_status build(const char *name, const qs_model_input *input, const qs_samples *samples, qs_graph **out) {
     const model *chosen = NULL;
     options with;
-    QS_TRY(look_up(name, &chosen));
-    QS_TRY(parse_options(name, &with));
     char canonical[sizeof(*out)->name];
-    canonical_name(chosen, &with, canonical, sizeof canonical);
-    qs__builder builder = {
-        .input = input ? *input : chosen->standard, .model = canonical, .depth = chosen->depth, .width = with.width, .norm = with.norm->op};
-    qs_status status = build(chosen, &builder);
-    if (status == QS_OK) status = norm_check(builder.graph, &with);
+    QS_TRY(look_up(name, &chosen));
+    QS_TRY(parse_options(chosen, name, &with));
+    QS_TRY(canonical_name(chosen, &with, canonical, sizeof canonical));
+    if (chosen->kind == TOKENS && input) return qs_fail(QS_USAGE, "model %s takes tokens, not images", canonical);
+    qs__builder builder = {.model = canonical, .depth = chosen->depth, .width = with.width, .norm = with.norm->op, .size = with.size};
+    if (builder.size.key_heads == 0) builder.size.key_heads = builder.size.heads;
+    qs_status status =
+        chosen->kind == TOKENS ? tokens_start(chosen, samples, &builder) : images_start(input ? input : &chosen->standard, &builder);
+    if (status == QS_OK) chosen->build(&builder);
+    if (status == QS_OK) status = builder.status;
+    if (status == QS_OK) status = qs_graph_finish(builder.graph, builder.at, &builder.target);
+    if (status == QS_OK) status = norm_check(builder.graph, chosen, &with);
     if (status != QS_OK) {
         qs_graph_release(builder.graph);
         return qs_fail_within(status, "model %s", canonical);
     }
+    if (chosen->kind != CONVOLUTIONAL) starts_set(builder.graph);
     *out = builder.graph;
     return QS_OK;
+}
+
+qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out) {
+    return build(name, input, NULL, out);
 }
 
 /* ---- Sources --------------------------------------------------------------------------------------------------------------- */
@@ -167,7 +359,10 @@ qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph
  * The first refusal is the one worth reading. */
 static qs_status builtin_open(const char *text, const qs_samples *samples, qs_graph **out) {
     qs_model_input standard;
+    const model *chosen = NULL;
     if (!samples) return qs_model_build(text, NULL, out);
+    QS_TRY(look_up(text, &chosen));
+    if (chosen->kind == TOKENS) return build(text, NULL, samples, out);
     QS_TRY(qs_model_input_of(text, &standard));
     const int64_t *extent = samples->input[0].extent;
     const bool images = samples->inputs == 1 && qs_input_is_image(&samples->input[0]);

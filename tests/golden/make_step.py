@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One training step's loss and gradients by PyTorch, for tests/train/golden.c.
 
-Run with Debian's python3-torch: /usr/bin/python3 tests/golden/make_step.py [MODEL ...] writes tests/golden/step-MODEL.bin.
+Run with any PyTorch from 1.13 on: python3 tests/golden/make_step.py [MODEL ...] writes tests/golden/step-MODEL.bin.
 
-Weights, images and labels come from an integer hash that the test computes as well, so only results are stored. A seed is taken whose step
+Weights, images or tokens and labels come from an integer hash that the test computes as well, so only results are stored. A seed is taken whose step
 keeps every ReLU input and every pair of rivals in a max pool further apart than MARGIN: no rounding error can then flip a branch, and
 differences stay within what rounding explains.
 
@@ -73,9 +73,9 @@ class Values:
         weights = self.weights(name + ".weights", outputs, kernel, kernel, x.shape[1] // groups).permute(0, 3, 1, 2)
         return F.conv2d(x, weights, self.vector(name + ".bias", outputs, 0) if bias else None, stride, padding, 1, groups)
 
-    def linear(self, x, name, outputs):
-        weights = self.weights(name + ".weights", outputs, x.shape[1])
-        return F.linear(x, weights, self.vector(name + ".bias", outputs, 0))
+    def linear(self, x, name, outputs, bias=True):
+        weights = self.weights(name + ".weights", outputs, x.shape[-1])
+        return F.linear(x, weights, self.vector(name + ".bias", outputs, 0) if bias else None)
 
     def norm(self, x, name):
         scale, shift = self.vector(name + ".scale", x.shape[1], 1), self.vector(name + ".shift", x.shape[1], 0)
@@ -189,6 +189,105 @@ def shufflenet_v2(v, x):
     return v.linear(layer(x, "head", 256).mean((2, 3)), "fc", CLASSES)
 
 
+# ---- Transformers: sequences (samples, positions, channels) -----------------------------------------------------------------------
+LENGTH, VOCABULARY, POSITIONS, HIDDEN, HEADS, IGNORED = 12, 50, 20, 32, 4, -1
+
+
+def layer_norm(v, x, name, epsilon):
+    return F.layer_norm(x, x.shape[-1:], v.vector(name + ".scale", HIDDEN, 1), v.vector(name + ".shift", HIDDEN, 0), epsilon)
+
+
+def rms_norm(v, x, name, epsilon):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * v.vector(name + ".scale", HIDDEN, 1)
+
+
+def rotate(x):
+    """Pairs (i, i + d/2) of each head turn by position times 10000^(-2i/d)."""
+    half = x.shape[-1] // 2
+    angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    cosine, sine = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    return torch.cat((x[..., :half] * cosine - x[..., half:] * sine, x[..., half:] * cosine + x[..., :half] * sine), -1)
+
+
+def attend(v, x, query, key, value, projection, keys=HEADS, keep=None, causal=False, rotary=False, bias=True):
+    def heads(name, count):
+        y = v.linear(x, name, count * HIDDEN // HEADS, bias)
+        return y.view(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
+
+    q, k, values = heads(query, HEADS), heads(key, keys), heads(value, keys)
+    if rotary:
+        q, k = rotate(q), rotate(k)
+    k, values = (y.repeat_interleave(HEADS // keys, 1) for y in (k, values))
+    scores = q @ k.transpose(2, 3) / math.sqrt(HIDDEN // HEADS)
+    if keep is not None:
+        scores = scores.masked_fill(~keep[:, None, None, :].bool(), -math.inf)
+    if causal:
+        scores = scores.masked_fill(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1), -math.inf)
+    y = (scores.softmax(-1) @ values).transpose(1, 2).reshape(x.shape)
+    return v.linear(y, projection, HIDDEN, bias)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def bert(v, ids, types, keep):
+    def table(name, rows):
+        return v.weights(name + ".weights", rows, HIDDEN)
+
+    x = table("embeddings.word_embeddings", VOCABULARY)[ids] + table("embeddings.token_type_embeddings", 2)[types]
+    x = layer_norm(v, x + table("embeddings.position_embeddings", POSITIONS)[:LENGTH], "embeddings.LayerNorm", 1e-12)
+    for layer in range(2):
+        p = f"encoder.layer.{layer}."
+        y = attend(v, x, *(p + "attention.self." + n for n in ("query", "key", "value")), p + "attention.output.dense", keep=keep)
+        x = layer_norm(v, x + y, p + "attention.output.LayerNorm", 1e-12)
+        y = v.linear(F.gelu(v.linear(x, p + "intermediate.dense", 64)), p + "output.dense", HIDDEN)
+        x = layer_norm(v, x + y, p + "output.LayerNorm", 1e-12)
+    return v.linear(torch.tanh(v.linear(x[:, 0], "pooler.dense", HIDDEN)), "classifier", 2)
+
+
+def gpt2(v, ids):
+    words = v.weights("wte.weights", VOCABULARY, HIDDEN)
+    x = words[ids] + v.weights("wpe.weights", POSITIONS, HIDDEN)[:LENGTH]
+    for layer in range(2):
+        p = f"h.{layer}."
+        y = layer_norm(v, x, p + "ln_1", 1e-5)
+        x = x + attend(v, y, p + "attn.q", p + "attn.k", p + "attn.v", p + "attn.c_proj", causal=True)
+        y = v.linear(layer_norm(v, x, p + "ln_2", 1e-5), p + "mlp.c_fc", 64)
+        x = x + v.linear(gelu_tanh(y), p + "mlp.c_proj", HIDDEN)
+    return F.linear(layer_norm(v, x, "ln_f", 1e-5), words)
+
+
+def llama(v, ids):
+    words = v.weights("model.embed_tokens.weights", VOCABULARY, HIDDEN)
+    x = words[ids]
+    for layer in range(2):
+        p = f"model.layers.{layer}."
+        y = rms_norm(v, x, p + "input_layernorm", 1e-5)
+        names = (p + "self_attn." + n for n in ("q_proj", "k_proj", "v_proj", "o_proj"))
+        x = x + attend(v, y, *names, keys=2, causal=True, rotary=True, bias=False)
+        y = rms_norm(v, x, p + "post_attention_layernorm", 1e-5)
+        y = F.silu(v.linear(y, p + "mlp.gate_proj", 48, False)) * v.linear(y, p + "mlp.up_proj", 48, False)
+        x = x + v.linear(y, p + "mlp.down_proj", HIDDEN, False)
+    return F.linear(rms_norm(v, x, "model.norm", 1e-5), words)
+
+
+def vit(v, x):
+    x = v.conv(x, "embeddings.patch_embeddings.projection", HIDDEN, 4, 4, 0, True).flatten(2).transpose(1, 2)
+    token = v.weights("embeddings.cls_token.weights", 1, HIDDEN).expand(x.shape[0], 1, HIDDEN)
+    x = torch.cat((token, x), 1)
+    x = x + v.weights("embeddings.position_embeddings.weights", x.shape[1], HIDDEN)
+    for layer in range(2):
+        p = f"encoder.layer.{layer}."
+        y = layer_norm(v, x, p + "layernorm_before", 1e-6)
+        names = (p + "attention.attention." + n for n in ("query", "key", "value"))
+        x = x + attend(v, y, *names, p + "attention.output.dense")
+        y = F.gelu(v.linear(layer_norm(v, x, p + "layernorm_after", 1e-6), p + "intermediate.dense", 64))
+        x = x + v.linear(y, p + "output.dense", HIDDEN)
+    return v.linear(layer_norm(v, x, "layernorm", 1e-6)[:, 0], "classifier", CLASSES)
+
+
+TOKENS = {"bert": bert, "gpt2": gpt2, "llama": llama}
 MODELS = {
     "resnet8": resnet8,
     "resnet8_ln": resnet8_ln,
@@ -197,12 +296,35 @@ MODELS = {
     "mobilenet_v2": mobilenet_v2,
     "squeezenet": squeezenet,
     "shufflenet_v2": shufflenet_v2,
+    "vit": vit,
 }
 SIZES = {"resnet8_ln": 16, "mobilenet_v2": 16, "squeezenet": 16, "shufflenet_v2": 16}  # others 32: fewer pixels find a seed sooner
 
 
 # ---- A step ---------------------------------------------------------------------------------------------------------------------
+def tokens_step(model, seed, dtype):
+    """bert: samples end at unlike places, one of two classes. The others: the next token, of which every fifth does not count."""
+
+    def draw(name, count, below):
+        return torch.from_numpy((bits(seed, name, count) % below).astype(np.int64))
+
+    ids = draw("ids", BATCH * LENGTH, VOCABULARY).view(BATCH, LENGTH)
+    values = Values(seed, dtype)
+    if model == "bert":
+        types = draw("types", BATCH * LENGTH, 2).view(BATCH, LENGTH)
+        keep = (torch.arange(LENGTH)[None, :] < LENGTH - 2 * torch.arange(BATCH)[:, None]).long()
+        loss = F.cross_entropy(bert(values, ids, types, keep), draw("labels", BATCH, 2))
+    else:
+        labels = draw("labels", BATCH * LENGTH, VOCABULARY)
+        labels[torch.arange(BATCH * LENGTH) % 5 == 4] = IGNORED
+        loss = F.cross_entropy(TOKENS[model](values, ids).flatten(0, 1), labels, ignore_index=IGNORED)
+    loss.backward()
+    return loss.item(), values
+
+
 def step(model, seed, dtype=torch.float32):
+    if model in TOKENS:
+        return tokens_step(model, seed, dtype)
     size = SIZES.get(model, 32)
     images = np.float32(4) * uniform(seed, "images", BATCH * size * size * 3).reshape(BATCH, size, size, 3)
     labels = torch.from_numpy((bits(seed, "labels", BATCH) % CLASSES).astype(np.int64))
@@ -213,8 +335,9 @@ def step(model, seed, dtype=torch.float32):
 
 
 def largest(parameters, name):
-    """A shift's gradient may vanish (batch norm behind it takes every shift away), not its terms: those of the scale's are as large."""
-    names = [name, name.replace(".shift", ".scale")]
+    """A shift's gradient may vanish (batch norm behind it takes every shift away), not its terms: those of the scale's are as large. So may
+    that of a bias of keys, which shifts all scores of a query alike: those of its weights are as large."""
+    names = [name, name.replace(".shift", ".scale"), name.replace(".bias", ".weights")]
     return max(parameters[n].grad.abs().max() for n in names)
 
 
@@ -232,7 +355,7 @@ def write(path, seed, loss, gradients):
 
 def main(names):
     torch.set_num_threads(1)
-    for model in names or MODELS:
+    for model in names or (*MODELS, *TOKENS):
         seed = 1
         while True:
             loss, values = step(model, seed)

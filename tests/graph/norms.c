@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: l2bn l1bn l1bnq l2bnq l2bnq-std ln l1ln l1lnq
+// covers: l2bn l1bn l1bnq l2bnq l2bnq-std ln l1ln l1lnq rms
 /* Models with another normalisation, and which relus the normalisation before them does. */
 #include "kit/kit.h"
 #include "qsync/graph.h"
@@ -24,8 +24,9 @@ static int count_of(const qs_graph *graph, const char *op) {
 }
 
 TEST(option) {
-    static const char *const op[] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8", "l2_batch_norm_int8", "l2_batch_norm_int8_std",
-                                     "layer_norm", "l1_layer_norm", "l1_layer_norm_int8"};
+    static const char *const op[] = {"batch_norm",         "l1_batch_norm",          "l1_batch_norm_int8",
+                                     "l2_batch_norm_int8", "l2_batch_norm_int8_std", "layer_norm",
+                                     "l1_layer_norm",      "l1_layer_norm_int8",     "rms_norm"};
     for (size_t i = 0; qs_norm_name_at(i); i++) {
         char name[64];
         snprintf(name, sizeof name, "resnet8:norm=%s", qs_norm_name_at(i));

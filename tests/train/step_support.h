@@ -12,10 +12,11 @@ typedef struct one_step {
     qs_executor *executor;
 } one_step;
 
-/* Weights and inputs are the caller's to fill. Images are side × side, of three channels and ten classes. */
+/* Weights and inputs are the caller's to fill. Images are side × side, of three channels and ten classes; side 0: the model's own
+ * samples. */
 static inline void step_open(one_step *out, bench *here, qs_comm *comm, const char *model, int side, int64_t batch) {
     const qs_model_input input = {3, side, side, 10};
-    assert_ok(qs_model_build(model, &input, &out->graph));
+    assert_ok(qs_model_build(model, side ? &input : NULL, &out->graph));
     const qs_lowering lowering = {.graph = out->graph,
                                   .batch = batch,
                                   .mode = QS_MODE_TRAIN,

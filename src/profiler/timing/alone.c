@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 4096, PAGE = 4096 };
+enum { PIECE = 4096, PAGE = 4096, STRIDE = 7919 }; /* a prime: ids lie all over their table */
 
 static bool holds_codes(qs_role role) {
     return qs_role_is_integers(role) || role == QS_MASK || role == QS_SRC_GROUP || role == QS_DIFF_DST_GROUP || role == QS_DST_GROUP;
@@ -97,7 +97,7 @@ static qs_status operands_fill(qs_queue *queue, const qs_case *one, const qs_loc
     return status;
 }
 
-/* Inputs of ordinary values, ids 0; classes in turn, spans of the first position. */
+/* Inputs of ordinary values, ids and classes in turn, as far apart as they can be, all positions kept; spans of the first position. */
 qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor) {
     const qs_target *target = &graph->samples.target;
     char piece[PIECE * sizeof(float)];
@@ -113,6 +113,9 @@ qs_status qs__inputs_fill(const qs_graph *graph, const qs_schedule *schedule, qs
             memcpy((char *)all + at, piece, bytes - at < piece_bytes ? bytes - at : piece_bytes);
         for (size_t k = 0; classes && k < count; k++)
             all[k] = (int32_t)((int64_t)k % target->classes);
+        const bool kept = !last && qs_graph_integers(graph, i) == QS_KEEP;
+        for (size_t k = 0; !last && !real && k < count; k++)
+            all[k] = kept ? 1 : (int32_t)((int64_t)k * STRIDE % graph->samples.input[i].bound);
         const qs_status status = qs_executor_write(executor, buffer, 0, bytes, all);
         free(all);
         QS_TRY(status);

@@ -29,7 +29,7 @@ QS_API qs_status qs_weights_start(const char *path, const qs_graph *graph, const
                                   float *statistics, uint64_t *hash);
 /* The same without a choice. */
 QS_API qs_status qs_weights_read(const char *path, const qs_graph *graph, float *trained, float *statistics);
-/* Model name (with options) stored in a weights file, into name[64]; QS_MISMATCH where it is not said. */
+/* Model name (with options) stored in a weights file, into name[QS_MODEL_NAME]; QS_MISMATCH where it is not said. */
 QS_API qs_status qs_weights_model(const char *path, char *name);
 
 /* ---- The state of a run ----------------------------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ typedef struct qs_parameter {
 } qs_parameter;
 
 typedef struct qs_graph {
-    char name[64]; /* "resnet8", with options: "resnet8:width=0.5" */
+    char name[QS_MODEL_NAME]; /* "resnet8", with options: "resnet8:width=0.5" */
     int nodes;
     qs_node *node;
     int parameters;
@@ -71,9 +71,10 @@ QS_API qs_status qs_graph_add(qs_graph *graph, const char *name, const char *op,
  * differ, where `table` is no operator that shares (embedding), or shares already. */
 QS_API qs_status qs_graph_add_tied(qs_graph *graph, const char *name, const char *op, const qs_attributes *attributes, int inputs,
                                    const int *input, int64_t outputs, bool bias, int table, int *node);
-/* Ends the graph with the loss of its target on `input`; fills consumers, checks that every node reaches the loss. `input` gives (batch,
- * classes) for a class, (batch, classes, positions) for classes of positions, (batch, 2, positions) for a span, (batch, numbers) for real
- * numbers; QS_USAGE else. target NULL: one of as many classes as `input` has columns. */
+/* Ends the graph with the loss of its target on `input`; fills consumers, checks that every node reaches the loss (inputs beyond the first
+ * may go unread: samples may have more than a model looks at). `input` gives (batch, classes) for a class, (batch, classes, positions) for
+ * classes of positions, (batch, 2, positions) for a span, (batch, numbers) for real numbers; QS_USAGE else. target NULL: one of as many
+ * classes as `input` has columns. */
 QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
 
 /* What training leaves as it is: parameters whose names match one of the patterns (fnmatch), with commas between them: "embeddings.*". ""
@@ -104,6 +105,8 @@ QS_API qs_status qs_graph_parse(const char *json, const char *source, qs_graph *
 /* d_o: longest path from the input to each node, counted from 1 at the input's first reader (docs/method.md §3.3), into depth[nodes];
  * input = 0. */
 QS_API void qs_graph_depths(const qs_graph *graph, int *depth);
+/* As what operators read an input of integers: QS_IDS or QS_KEEP; QS_ROLE_COUNT: it is of another type. */
+QS_API qs_role qs_graph_integers(const qs_graph *graph, int input);
 /* Shape of a node's output for a batch. */
 QS_API qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch);
 /* Index of a node by name, -1 when absent. */
@@ -228,17 +231,19 @@ typedef struct qs_model_input {
     int channels, height, width, classes;
 } qs_model_input;
 /* Builds a built-in model: "resnet8", or with options "resnet8:width=0.5,norm=l1bn": width multiplies channel counts, which become
- * multiples of 8, at least 8; norm names the normalisation in place of batch norm, see qs_norm_name_at. graph->name holds the canonical
- * name: options that change nothing are left out. input NULL: the model's own standard input (CIFAR 3×32×32, 10 classes; ImageNet
- * 3×224×224, 1000; lenet5 and mlp 1×28×28). QS_USAGE lists models for an unknown name and says which sizes a model cannot take. */
+ * multiples of 8, at least 8; norm names the normalisation, see qs_norm_name_at. Transformers (bert, gpt2, vit, ...) take
+ * sizes by name and by numbers: "bert:mini,layers=2,dropout=0", docs/models.md. graph->name holds the canonical name: options that change
+ * nothing are left out. input NULL: the model's own standard input (CIFAR 3×32×32, 10 classes; ImageNet 3×224×224, 1000; lenet5 and mlp
+ * 1×28×28; of tokens, 128 or 256 of the model's vocabulary); models of tokens take no other here. QS_USAGE lists models for an unknown name
+ * and says which sizes a model cannot take. */
 QS_API qs_status qs_model_build(const char *name, const qs_model_input *input, qs_graph **out);
 /* Names in the order of models.def; NULL past the end. */
 QS_API const char *qs_model_name_at(size_t index);
 /* Normalisations that models can be built with (norms.def), the usual one first: "l2bn" batch_norm, "l1bn" l1_batch_norm, "l1bnq"
  * l1_batch_norm_int8, "l2bnq" l2_batch_norm_int8, "l2bnq-std" l2_batch_norm_int8_std, "ln" layer_norm, "l1ln" l1_layer_norm, "l1lnq"
- * l1_layer_norm_int8; NULL past the end. */
+ * l1_layer_norm_int8, "rms" rms_norm; NULL past the end. */
 QS_API const char *qs_norm_name_at(size_t index);
-/* A model's own standard input. */
+/* A model's own standard input; QS_USAGE for a model of tokens. */
 QS_API qs_status qs_model_input_of(const char *name, qs_model_input *out);
 
 #endif

@@ -176,7 +176,7 @@ typedef struct qs_graph_parameter_row {
 } qs_graph_parameter_row;
 
 typedef struct qs_graph_record {
-    char name[QS_NAME], unit[16];
+    char name[QS_MODEL_NAME], unit[16];
     int inputs;
     qs_graph_input *input;
     qs_target target;

@@ -7,6 +7,9 @@
 
 #include "qsync/base.h"
 
+/* Bytes of a model's name with its options, the end included: "bert:mini,layers=2". */
+#define QS_MODEL_NAME 128
+
 enum { QS_SAMPLES_MOST_INPUTS = 4, QS_SAMPLES_MOST_RANK = 4 };
 
 /* How the values of an input are stored. Models take bytes as normalised fp32, the others as they are. */

@@ -9,6 +9,7 @@
 
 #include "qsync/base.h"
 #include "qsync/number.h"
+#include "qsync/samples.h"
 
 #define QS_MAX_AXES 4
 
@@ -53,8 +54,8 @@ typedef struct qs_named_tensor {
 typedef struct qs_tensor_set {
     size_t count;
     qs_named_tensor *tensors;
-    char *memory;   /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
-    char model[64]; /* metadata: model name with its options, and signature of its graph ("": not said) */
+    char *memory;              /* owns the data when read from a file; NULL when the caller's tensors are listed for writing */
+    char model[QS_MODEL_NAME]; /* metadata: model name with its options, and signature of its graph ("": not said) */
     char graph[32];
     uint64_t hash; /* read: xxHash-64 of the whole file */
 } qs_tensor_set;
