@@ -41,6 +41,11 @@ const char *optimizer_names(void); /* "sgd or adam" */
  * refuses a contradiction instead of ignoring it. */
 void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
 
+/* What an evaluation measured beside loss and accuracy, for people (", f1 0.8125"; "": nothing; until the next call); and as members of an
+ * object, their names behind `prefix`. */
+const char *measures_text(const qs_evaluation *evaluation);
+void measures_put(json_t *object, const char *prefix, const qs_evaluation *evaluation);
+
 typedef struct worker_options {
     const char *cluster, *backend;
     int threads;

@@ -1,6 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync eval: accuracy of saved weights on a data set's test part, in fp32. */
+/* qsync eval: how well saved weights do on a data set's test part, in fp32. */
+#include <stdio.h>
+#include <string.h>
+
 #include "cli.h"
+
+/* ---- Measures ---- */
+
+const char *measures_text(const qs_evaluation *evaluation) {
+    static char text[128];
+    text[0] = '\0';
+    for (int i = 0; i < evaluation->measures; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ", %s %.4f", evaluation->measure[i].name, evaluation->measure[i].value);
+        for (char *at = text + used; *at; at++)
+            if (*at == '_') *at = ' ';
+    }
+    return text;
+}
+
+void measures_put(json_t *object, const char *prefix, const qs_evaluation *evaluation) {
+    for (int i = 0; i < evaluation->measures; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s%s", prefix, evaluation->measure[i].name);
+        json_object_set_new(object, key, json_number(evaluation->measure[i].value));
+    }
+}
+
+/* ---- The verb ---- */
 
 typedef struct eval_work {
     job_options job;
@@ -16,11 +43,15 @@ static qs_status evaluated(const eval_work *work, const worker *here) {
     const int64_t limit = here->cluster.class_[here->class_index].memory_limit;
     QS_TRY(qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm, &result));
     if (!worker_is_first(here)) return QS_OK;
-    if (work->json)
-        return json_print(
-            json_pack("{s:f,s:f,s:I}", "accuracy", result.accuracy, "loss", result.loss, "samples", (json_int_t)result.samples));
-    printf("accuracy %.2f %%, loss %.4f over %lld samples\n", 100 * result.accuracy, result.loss, (long long)result.samples);
-    return QS_OK;
+    if (!work->json) {
+        printf("accuracy %.2f %%, loss %.4f%s over %lld samples\n", 100 * result.accuracy, result.loss, measures_text(&result),
+               (long long)result.samples);
+        return QS_OK;
+    }
+    json_t *root = json_pack("{s:o,s:o,s:I}", "accuracy", json_number(result.accuracy), "loss", json_number(result.loss), "samples",
+                             (json_int_t)result.samples);
+    if (root) measures_put(root, "", &result);
+    return json_print(root);
 }
 
 static const option_row option_rows[] = {
@@ -29,12 +60,14 @@ static const option_row option_rows[] = {
 };
 
 static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
-    const verb_usage usage = {.verb = "eval",
-                              .arguments = "WEIGHTS",
-                              .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32.",
-                              .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
-                              .least = 1,
-                              .most = 1};
+    const verb_usage usage = {
+        .verb = "eval",
+        .arguments = "WEIGHTS",
+        .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32; of language models the\n"
+                   "perplexity, of tags and spans F1 as well.",
+        .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
+        .least = 1,
+        .most = 1};
     int first = 0;
     option_table table = {0};
     job_options_start(&work->job);

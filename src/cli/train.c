@@ -15,17 +15,17 @@ static void progress(void *context, int epoch, int epochs, int64_t step, int64_t
                   loss, samples_per_second, unit);
 }
 
-static void epoch_done(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
+static void epoch_done(void *context, int epoch, double training_loss, const qs_evaluation *test) {
     (void)context;
     progress_end();
-    fprintf(stderr, "qsync: epoch %d: training loss %.4f, test loss %.4f, test accuracy %.2f %%\n", epoch + 1, training_loss, test_loss,
-            100 * test_accuracy);
+    fprintf(stderr, "qsync: epoch %d: training loss %.4f, test loss %.4f, test accuracy %.2f %%%s\n", epoch + 1, training_loss, test->loss,
+            100 * test->accuracy, measures_text(test));
 }
 
 static void figures_print(const qs_train_result *result) {
     const double predicted = result->audit.predicted_us;
-    printf("test accuracy %.2f %%, test loss %.4f, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
-           result->test_loss, result->training_loss, (long long)result->steps, result->seconds);
+    printf("test accuracy %.2f %%, test loss %.4f%s, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
+           result->test_loss, measures_text(&result->test), result->training_loss, (long long)result->steps, result->seconds);
     printf("iteration %s measured", time_text(result->median_step_us));
     if (predicted > 0) printf(", %s predicted (%+.1f %%)", time_text(predicted), 100 * (predicted / result->median_step_us - 1));
     printf(", %.0f %s/s\n", result->samples_per_second, result->unit);
@@ -78,6 +78,7 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
                              json_number(result->test_loss), "training_loss", json_number(result->training_loss), "steps",
                              (json_int_t)result->steps, "seconds", result->seconds, "iteration_us", result->median_step_us,
                              "samples_per_second", result->samples_per_second, "unit", result->unit, "weights_hash", hash, "ranks", ranks);
+    if (root) measures_put(root, "test_", &result->test);
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
     if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
     if (root && result->promotions + result->promotions_refused > 0) {

@@ -113,6 +113,8 @@ void qs_dataset_release(qs_dataset *dataset) {
     free(dataset->length);
     free(dataset->target);
     qs__folder_release(dataset->files);
+    if (dataset->answers) qs_answers_release(dataset->answers);
+    free(dataset->answers);
     *dataset = (qs_dataset){0};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loss and accuracy on a set, sharded over ranks. A step's samples are cut into pieces of the program's batch; the last piece is padded,
- * run->samples tells the loss to ignore the rest. */
+/* Loss, accuracy and what else is measured on a set, sharded over ranks. A step's samples are cut into pieces of the program's batch; the
+ * last piece is padded, run->samples tells the loss to ignore the rest. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@ typedef struct evaluation {
     const qs_dataset *dataset;
     qs__culprit *culprit; /* NULL: not looked for */
     qs__sums sums;
+    qs__measuring measuring;
 } evaluation;
 
 static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t count) {
@@ -21,6 +22,7 @@ static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t coun
     QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     QS_TRY(qs_executor_run(one->program->executor, &run));
     QS_TRY(qs__sums_add(&one->sums, one->program, one->dataset, indices, count));
+    QS_TRY(qs__measuring_add(&one->measuring, one->program, indices, count));
     if (!one->culprit || !was_finite || isfinite(one->sums.loss)) return QS_OK;
     QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
     return qs__culprit_find(one->program, one->graph, &run, qs__phase_end(one->program->schedule, QS_FORWARD), one->culprit);
@@ -42,12 +44,17 @@ static qs_status part_run(evaluation *one, qs_sharding *sharding, int rank) {
 qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
                              qs_comm *comm, qs__culprit *culprit, qs_evaluation *out) {
     evaluation one = {.program = program, .graph = graph, .dataset = dataset, .culprit = culprit};
-    QS_TRY(qs_comm_agree(comm, part_run(&one, sharding, qs_comm_rank(comm))));
+    qs_status status = qs__measuring_start(dataset, &one.measuring);
+    if (status == QS_OK) status = part_run(&one, sharding, qs_comm_rank(comm));
+    QS_GOTO(qs_comm_agree(comm, status));
     double all[] = {one.sums.loss, one.sums.correct, one.sums.samples};
-    QS_TRY(qs_comm_sum(comm, all, 3));
+    QS_GOTO(qs_comm_sum(comm, all, 3));
     const qs__sums sums = {all[0], all[1], all[2]};
     *out = (qs_evaluation){.loss = qs__mean(all[0], &sums), .accuracy = qs__mean(all[1], &sums), .samples = (int64_t)all[2]};
-    return QS_OK;
+    status = qs__measuring_finish(&one.measuring, comm, out);
+done:
+    qs__measuring_release(&one.measuring);
+    return status;
 }
 
 /* ---- Saved weights ----------------------------------------------------------------------------------------------------------- */

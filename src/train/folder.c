@@ -202,6 +202,11 @@ qs_status qs__metrics_epoch(const qs__setting *setting, int64_t epoch, const qs_
     if (test) {
         qs_line_number(line, "test_loss", test->loss);
         qs_line_number(line, "test_accuracy", test->accuracy);
+        for (int i = 0; i < test->measures; i++) {
+            char key[32];
+            snprintf(key, sizeof key, "test_%s", test->measure[i].name);
+            qs_line_number(line, key, test->measure[i].value);
+        }
     }
     if (counters->scale.dynamic) qs_line_integer(line, "skipped_steps", counters->skipped);
     snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)weights);

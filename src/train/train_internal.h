@@ -377,6 +377,25 @@ qs_status qs__state_save(const qs__setting *setting, const qs__present *present,
 /* From options->resume; programs are bound. */
 qs_status qs__state_load(const qs__setting *setting, const qs__present *present, qs__counters *counters, const qs__rounding *rounding);
 
+/* ---- measures.c: what is measured of predictions ---- */
+
+typedef enum qs__measured { QS__NOTHING_MORE, QS__PERPLEXITY, QS__TAGS, QS__SPANS } qs__measured;
+
+/* What predictions said so far, on this rank. */
+typedef struct qs__measuring {
+    qs__measured kind;
+    const qs_dataset *dataset;
+    double right, guessed, true_ones; /* tags: named things, of these predicted rightly, predicted, there */
+    int32_t *tag;                     /* (2 × positions) of a sample: true and predicted ones that count */
+    double *span;                     /* (samples × 3) score, first and last position; 0 for those of other ranks */
+} qs__measuring;
+qs_status qs__measuring_start(const qs_dataset *dataset, qs__measuring *out);
+void qs__measuring_release(qs__measuring *measuring);
+/* What the program's last run predicted of these samples. */
+qs_status qs__measuring_add(qs__measuring *measuring, const qs__program *program, const int64_t *indices, int64_t count);
+/* Collective. Adds to *out, whose loss is known, what was measured on all ranks. */
+qs_status qs__measuring_finish(qs__measuring *measuring, qs_comm *comm, qs_evaluation *out);
+
 /* ---- evaluate.c ---- */
 
 /* culprit: NULL, or takes the first tensor of this rank that is not finite, where a loss is not. Collective. */

@@ -162,14 +162,14 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     out->training_loss = qs__mean(training.loss, &training);
     out->test_loss = test.loss;
     out->test_accuracy = test.accuracy;
+    out->test = test;
     trainer->losses.epoch = (qs__sums){0};
     const int64_t every = options->checkpoint_every;
     if (every > 0 && options->run_folder && ((epoch + 1) % every == 0 || counters->step == setting->steps)) {
         QS_TRY(qs__promotions_judge(setting, present->plan, &trainer->rounding));
         QS_TRY(qs__state_save(setting, present, counters, &trainer->rounding));
     }
-    if (options->epoch_done && setting->rank == 0)
-        options->epoch_done(options->progress_context, (int)epoch, out->training_loss, test.loss, test.accuracy);
+    if (options->epoch_done && setting->rank == 0) options->epoch_done(options->progress_context, (int)epoch, out->training_loss, &test);
     return QS_OK;
 }
 
@@ -280,6 +280,7 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
 static qs_status run(qs__trainer *trainer, qs_train_result *out) {
     out->ranks = trainer->setting.ranks;
     out->test_accuracy = out->test_loss = out->training_loss = NAN;
+    out->test = (qs_evaluation){.loss = NAN, .accuracy = NAN};
     const qs_status status = epochs_run(trainer, out);
     if (status == QS_OK) return finish(trainer, false, out);
     if (status != QS_NUMERIC) return status;

@@ -33,10 +33,10 @@ static void step_note(void *context, int64_t step, double seconds) {
     assert_true(seconds > 0);
 }
 
-static void curve_note(void *context, int epoch, double training_loss, double test_loss, double test_accuracy) {
+static void curve_note(void *context, int epoch, double training_loss, const qs_evaluation *test) {
     curve *here = context;
     assert_int_equal(epoch, here->epochs);
-    assert_true(isfinite(test_loss) && test_accuracy >= 0 && test_accuracy <= 1);
+    assert_true(isfinite(test->loss) && test->accuracy >= 0 && test->accuracy <= 1 && test->measures == 0);
     here->loss[here->epochs++] = training_loss;
 }
 

@@ -27,11 +27,31 @@ typedef struct qs_data_description {
      * horizontal flip keeps the label. */
     float mean[QS_DATA_MOST_CHANNELS], deviation[QS_DATA_MOST_CHANNELS];
     bool flips;
+    /* (classes) Where positions are labelled with parts of named things: "O", "B-person", "I-person" for outside, beginning, inside.
+     * Constant texts that outlive the set; NULL: classes are no such tags. */
+    const char *const *tag;
 } qs_data_description;
 
 /* ---- Sets --------------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum qs_part { QS_PART_TRAINING, QS_PART_TEST } qs_part;
+
+/* Of a set of questions (QS_TARGET_SPAN): the texts that spans stand for, and the answers that are right. A question about a long text is
+ * several samples, one window of the text each, which stand one after the other. */
+typedef struct qs_answers {
+    int64_t questions;
+    int64_t *question;     /* (count) the question of each sample, ascending */
+    int32_t *begin, *end;  /* (count, positions) the bytes of the text for which a position stands; as many: none, no answer is there */
+    const char **text;     /* (questions) */
+    int64_t *first_answer; /* (questions + 1) into answer[] */
+    const char **answer;   /* those of a question: each of them is right */
+    char *texts;           /* what `text` and `answer` point into */
+} qs_answers;
+QS_API void qs_answers_release(qs_answers *answers);
+/* How right a text of so many bytes is: the best of the question's answers, `exact` 0 or 1 and `f1` each by itself, as the script of
+ * SQuAD 1.1 counts (Rajpurkar et al. 2016): capitals, punctuation and the words a, an, the do not matter; f1 is of the words in common.
+ * Letters and punctuation beyond ASCII are compared as they are written. */
+QS_API qs_status qs_answers_score(const qs_answers *answers, int64_t question, const char *text, size_t bytes, double *exact, double *f1);
 
 /* A part of a set. The arrays are the set's own; read them, do not change them. */
 typedef struct qs_dataset {
@@ -42,6 +62,7 @@ typedef struct qs_dataset {
     void *target;                        /* (count, qs_target_values) int32_t, or float for QS_TARGET_REAL */
     qs_part part;
     struct qs__image_files *files; /* of "folder:PATH" */
+    qs_answers *answers;           /* of questions; NULL: a span is right where its positions are */
 } qs_dataset;
 
 /* Names of the sets, with the options that there must be, for lists; NULL past the end. */

@@ -145,6 +145,27 @@ QS_API void qs_heap_trim(void);
 /* Twice the halvings that lead from the largest scale a run grows to down to 1. */
 #define QS_SKIP_LIMIT 48
 
+/* ---- Measures --------------------------------------------------------------------------------------------------------------- */
+
+/* How well a model does on a set. What is measured beside loss and accuracy depends on the target (docs/method.md §2.6):
+ *   a class                  nothing
+ *   a class a position       perplexity, exp(loss); or, where classes are tags (qs_data_description.tag), precision, recall and f1 of the
+ *                            named things, each right where type, beginning and end are; positions that are ignored are not there
+ *   a span                   exact_match and f1 of the best span of at most QS_LONGEST_SPAN positions, which ends where it begins or later:
+ *                            of its positions, or, where the set has answers, of its text, the best of all windows of a question
+ *   real numbers             nothing */
+enum { QS_MOST_MEASURES = 3, QS_LONGEST_SPAN = 30 };
+typedef struct qs_measure {
+    const char *name; /* "f1" */
+    double value;     /* fractions, but perplexity */
+} qs_measure;
+typedef struct qs_evaluation {
+    double loss, accuracy; /* mean a sample or counted position, fraction of them; NaN: there is none */
+    int64_t samples;       /* or counted positions */
+    int measures;
+    qs_measure measure[QS_MOST_MEASURES];
+} qs_evaluation;
+
 typedef struct qs_train_options {
     const qs_job *job;
     const qs_cluster *cluster;
@@ -176,7 +197,7 @@ typedef struct qs_train_options {
                      const char *unit);
     void *progress_context;
     /* Rank 0, with progress_context; test figures are NaN without evaluation. */
-    void (*epoch_done)(void *context, int epoch, double training_loss, double test_loss, double test_accuracy);
+    void (*epoch_done)(void *context, int epoch, double training_loss, const qs_evaluation *test);
     /* Called when a training step ended with its step number (over all epochs) and duration in seconds (every rank); NULL: none. */
     void (*step_done)(void *context, int64_t step, double seconds);
     void *step_context;
@@ -184,6 +205,7 @@ typedef struct qs_train_options {
 
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
+    qs_evaluation test;                             /* the same, and what else is measured */
     int64_t steps;
     int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
@@ -279,12 +301,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * (QS_INFEASIBLE with both figures). Numbers that fail stop it with QS_NUMERIC; the run folder is complete then, but for the weights. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
-/* Loss and accuracy of saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within
- * memory_limit (bytes; 0: no limit). */
-typedef struct qs_evaluation {
-    double loss, accuracy;
-    int64_t samples;
-} qs_evaluation;
+/* Saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within memory_limit (bytes; 0: no
+ * limit). */
 QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
                              qs_device *device, qs_comm *comm, qs_evaluation *out);
 
