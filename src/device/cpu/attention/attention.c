@@ -64,7 +64,6 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
         work.dst = qs__staged_out(chain, QS_DST);
     }
     job j = {.work = &work, .kernels = qs__attention_of(chain->cpu), .scratch = chain->scratch + chain->offset[0]};
-    work.keep = qs__cpu_has(&chain->one, QS_KEEP) ? work.keep : NULL;
     j.bytes = j.kernels->scratch(&work);
     j.threads = threads_of(&work);
     qs_parallel(j.threads, 1, share, &j);
