@@ -26,10 +26,24 @@ qs_status qs_accumulation_rule_find(const char *text, qs_accumulation_rule *out)
 
 /* ---- One GEMM ---------------------------------------------------------------------------------------------------------------- */
 
+/* Of a product of two activations: multiplications of the pass by elements of its result. */
+static int64_t activations_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch) {
+    const qs_pass *pass = qs_op_pass(graph->node[node].op, qs_gemm_name(gemm));
+    const qs_case one = qs_graph_case(graph, node, pass, batch);
+    int written = 0;
+    while (!qs_pass_writes(pass, written))
+        written++;
+    if (pass->operand[written].source == QS_TO_INPUT_GRADIENT && graph->node[node].input[pass->operand[written].of] < graph->samples.inputs)
+        return 0;
+    return (int64_t)(qs_case_flops(&one) / 2) / qs_shape_count(&one.operand[written].shape);
+}
+
 int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch) {
     const qs_node *one = &graph->node[node];
     if (!one->op || one->op->kind != QS_ADJUSTABLE) return 0;
-    const qs_shape *weights = &qs_graph_parameter(graph, node, QS_WEIGHTS)->shape; /* [O, I / groups, kernel ...] */
+    const qs_parameter *parameter = qs_graph_parameter(graph, node, QS_WEIGHTS);
+    if (!parameter) return activations_length(graph, node, gemm, batch);
+    const qs_shape *weights = &parameter->shape; /* [O, I / groups, kernel ...] */
     const qs_shape dst = qs_graph_shape(graph, node, batch);
     switch (gemm) {
     case QS_GEMM_FORWARD:

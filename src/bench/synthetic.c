@@ -145,7 +145,9 @@ qs_status synthetic_statistics_make(const qs_graph *graph, int64_t batch, int ra
         QS_TRY(qs_operator_statistics_create(ITERATIONS, one));
         snprintf(one->name, sizeof one->name, "%s", graph->node[n].name);
         tensor_fill(&one->src, qs_shape_count(&src), draw(key, SRC), key, SRC, wobble);
-        tensor_fill(&one->weights, qs_shape_count(&qs_graph_parameter(graph, n, QS_WEIGHTS)->shape), 0.01, key, WEIGHTS, wobble);
+        const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
+        const qs_shape factor = weights ? weights->shape : qs_graph_shape(graph, graph->node[n].input[1], batch);
+        tensor_fill(&one->weights, qs_shape_count(&factor), 0.01, key, WEIGHTS, wobble);
         tensor_fill(&one->diff_dst, qs_shape_count(&dst), 1e-8 * draw(key, DIFF_DST), key, DIFF_DST, wobble);
     }
     return QS_OK;

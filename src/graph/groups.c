@@ -26,11 +26,15 @@ static void leaders_find(const qs_graph *graph, int *leader) {
             first_wins(&leader[graph->node[reader].input[i]], is_gemm(graph, reader) ? reader : leader[reader]);
 }
 
-/* A multiplication that reads the same value as an earlier one leads no group; what reaches none comes last. */
+/* A multiplication that reads the same values as earlier ones leads no group; what reaches none comes last. */
 static int groups_number(const qs_graph *graph, const int *leader, int *number) {
     int groups = 0;
-    for (int n = graph->samples.inputs; n < graph->nodes; n++)
-        number[n] = is_gemm(graph, n) && leader[graph->node[n].input[0]] == n ? groups++ : -1;
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
+        bool leads = false;
+        for (int i = 0; i < graph->node[n].inputs; i++)
+            leads = leads || leader[graph->node[n].input[i]] == n;
+        number[n] = is_gemm(graph, n) && leads ? groups++ : -1;
+    }
     return groups + 1;
 }
 

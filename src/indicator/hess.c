@@ -32,6 +32,7 @@ static qs_status error_mean(const qs_question *question, const qs_operator_stati
 static qs_status node_evaluate(const qs_question *question, int node, double *omega) {
     const qs_operator_statistics *raw = NULL;
     double curvature;
+    if (!qs_graph_parameter(question->graph, node, QS_WEIGHTS)) return QS_OK; /* no weights, no curvature along them: 0 */
     QS_TRY(qs__statistics_find(question, node, &raw));
     QS_TRY(curvature_get(question, node, raw, &curvature));
     for (int r = question->recipes - 1; r >= 0; r--) {

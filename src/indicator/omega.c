@@ -52,41 +52,60 @@ static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *for
     *backward = depth == QS_DEPTH_PAPER ? rest : one->depth;
 }
 
-/* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. */
-static qs_quantizer input_form(const qs_sensitivity *one, const qs_recipe *recipe) {
-    qs_quantizer form = recipe->forward.src;
+/* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. A factor
+ * of a product of two activations has one step. */
+static qs_quantizer form_of(const qs_sensitivity *one, const qs_recipe *recipe, const qs_quantizer *quantizer, const qs_spread *input) {
+    qs_quantizer form = *quantizer;
     char name[sizeof form.format->name + 1];
     const qs_format *other;
-    if (form.format->kind != QS_KIND_INTEGER || recipe->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
+    if (one->activations) form.granularity = QS_PER_TENSOR;
+    if (!input || form.format->kind != QS_KIND_INTEGER || recipe->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
     snprintf(name, sizeof name, "u%s", form.format->name);
-    if (one->v.minimum >= 0 && qs_format_find(name, &other) == QS_OK) form.format = other;
+    if (input->minimum >= 0 && qs_format_find(name, &other) == QS_OK) form.format = other;
     return form;
 }
 
-/* σ_fp and σ_bp, eq. (3.6). */
-static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool exact, double *forward, double *backward) {
+/* Noise by the product that makes it. */
+typedef struct noise {
+    double forward, backward; /* σ_fp; σ_bp of weights, or of the second activation's gradient */
+    double first;             /* of the first one's gradient; 0: there are weights */
+} noise;
+
+static qs_status rounding(const qs_sensitivity *one, const qs_recipe *recipe, const qs_quantizer *quantizer, const qs_spread *tensor,
+                          bool input, bool exact, const char *what, double *out) {
+    const qs_quantizer form = form_of(one, recipe, quantizer, input ? tensor : NULL);
+    return qs_rounding_variance(tensor, &form, false, exact, what, out);
+}
+
+/* docs/method.md eq. (3.6), and below it the sum for products of two activations. */
+static qs_status sigmas(const qs_sensitivity *one, const qs_recipe *recipe, bool exact, noise *out) {
     double v, x, gv;
-    const qs_quantizer src = input_form(one, recipe);
-    QS_TRY(qs_rounding_variance(&one->v, &src, false, exact, "input activation", &v));
-    *forward = v;
-    *backward = 0;
+    QS_TRY(rounding(one, recipe, &recipe->forward.src, &one->v, true, exact, "input activation", &v));
+    *out = (noise){.forward = v};
     if (one->x.count == 0) return QS_OK;
-    QS_TRY(qs_rounding_variance(&one->x, &recipe->forward.weights, false, exact, "weights", &x));
-    QS_TRY(qs_rounding_variance(&one->gv, &recipe->weight_gradient.diff_dst, false, exact, "output gradient", &gv));
-    *forward = one->x.norm2 * v + one->v.norm2 * x;
-    *backward = one->gv.norm2 * v + one->v.norm2 * gv;
+    QS_TRY(rounding(one, recipe, &recipe->forward.weights, &one->x, one->activations, exact,
+                    one->activations ? "second activation" : "weights", &x));
+    QS_TRY(rounding(one, recipe, &recipe->weight_gradient.diff_dst, &one->gv, false, exact, "output gradient", &gv));
+    out->forward = one->x.norm2 * v + one->v.norm2 * x;
+    out->backward = one->gv.norm2 * v + one->v.norm2 * gv;
+    if (!one->activations) return QS_OK;
+    QS_TRY(rounding(one, recipe, &recipe->input_gradient.weights, &one->x, true, exact, "second activation", &x));
+    QS_TRY(rounding(one, recipe, &recipe->input_gradient.diff_dst, &one->gv, false, exact, "output gradient", &gv));
+    out->first = one->gv.norm2 * x + one->x.norm2 * gv;
     return QS_OK;
 }
 
-static void contract(const qs_sensitivity *one, qs_contraction contraction, double *forward, double *backward) {
+/* In a matrix product both ways of counting are the same. */
+static void contract(const qs_sensitivity *one, qs_contraction contraction, noise *to) {
+    if (contraction != QS_PLAIN && one->activations) to->first *= one->products / (one->x.count * one->gv.count);
     switch (contraction) {
     case QS_CONTRACTED:
-        *forward /= one->inner_forward;
-        *backward /= one->inner_backward;
+        to->forward /= one->inner_forward;
+        to->backward /= one->inner_backward;
         break;
     case QS_COUNTED:
-        *forward *= one->products / (one->x.count * one->v.count);
-        *backward *= one->products / (one->v.count * one->gv.count);
+        to->forward *= one->products / (one->x.count * one->v.count);
+        to->backward *= one->products / (one->v.count * one->gv.count);
         break;
     case QS_PLAIN:
         break;
@@ -95,18 +114,21 @@ static void contract(const qs_sensitivity *one, qs_contraction contraction, doub
 
 double qs_omega_accumulators(const qs_sensitivity *one, const double loss[QS_GEMMS], qs_convention convention) {
     double forward, backward;
-    double sigma_forward = loss[QS_GEMM_FORWARD] * one->x.norm2 * one->v.norm2;
-    double sigma_backward = (loss[QS_GEMM_WEIGHT_GRADIENT] + loss[QS_GEMM_INPUT_GRADIENT]) * one->v.norm2 * one->gv.norm2;
+    const double of_input = loss[QS_GEMM_INPUT_GRADIENT], of_weights = loss[QS_GEMM_WEIGHT_GRADIENT];
+    noise sigma = {.forward = loss[QS_GEMM_FORWARD] * one->x.norm2 * one->v.norm2,
+                   .backward = (of_weights + (one->activations ? 0 : of_input)) * one->v.norm2 * one->gv.norm2};
+    if (one->activations) sigma.first = of_input * one->x.norm2 * one->gv.norm2;
     depth_factors(one, convention.depth, &forward, &backward);
-    if (one->x.count > 0) contract(one, convention.contraction, &sigma_forward, &sigma_backward);
-    return forward * sigma_forward + backward * sigma_backward;
+    if (one->x.count > 0) contract(one, convention.contraction, &sigma);
+    return forward * sigma.forward + backward * (sigma.backward + sigma.first);
 }
 
 qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out) {
-    double forward, backward, sigma_forward, sigma_backward;
+    double forward, backward;
+    noise sigma;
     depth_factors(one, convention.depth, &forward, &backward);
-    QS_TRY(sigmas(one, recipe, convention.contraction != QS_PLAIN, &sigma_forward, &sigma_backward));
-    if (one->x.count > 0) contract(one, convention.contraction, &sigma_forward, &sigma_backward);
-    *out = forward * sigma_forward + backward * sigma_backward;
+    QS_TRY(sigmas(one, recipe, convention.contraction != QS_PLAIN, &sigma));
+    if (one->x.count > 0) contract(one, convention.contraction, &sigma);
+    *out = forward * sigma.forward + backward * (sigma.backward + sigma.first);
     return QS_OK;
 }

@@ -75,15 +75,23 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
     /* Profiling scaled the loss by 1/(global samples then), the job does by 1/(global samples now). */
     const double samples = (double)question->batch / (double)statistics->batch;
     const double gradient = (double)(statistics->batch * statistics->ranks) / (double)question->global_batch;
-    const qs_shape *weights = &qs_graph_parameter(graph, node, QS_WEIGHTS)->shape;
-    const double outputs = (double)weights->dim[0];
+    const qs_parameter *parameter = qs_graph_parameter(graph, node, QS_WEIGHTS);
     *out = (qs_sensitivity){.depth = depth[node],
                             .model_depth = depth[graph->nodes - 1],
                             .gamma = 1.0 / (double)question->global_batch,
                             .v = spread_at(&raw->src, iteration, samples, 1),
-                            .x = qs__weights_spread(raw, iteration),
+                            .x = parameter ? qs__weights_spread(raw, iteration) : spread_at(&raw->weights, iteration, samples, 1),
                             .gv = spread_at(&raw->diff_dst, iteration, samples, gradient),
-                            .inner_forward = (double)qs_shape_count(weights) / outputs};
+                            .activations = !parameter};
+    if (!parameter) {
+        const qs_case forward = qs_graph_case(graph, node, qs_op_pass(graph->node[node].op, "forward"), question->batch);
+        out->products = qs_case_flops(&forward) / 2;
+        out->inner_forward = out->v.count * out->x.count / out->products;
+        out->inner_backward = out->v.count * out->gv.count / out->products;
+        return QS_OK;
+    }
+    const double outputs = (double)parameter->shape.dim[0];
+    out->inner_forward = (double)qs_shape_count(&parameter->shape) / outputs;
     out->inner_backward = out->gv.count / outputs; /* batch · H_out · W_out */
     out->products = out->inner_forward * out->gv.count * inside_share(graph, node);
     return QS_OK;

@@ -87,7 +87,8 @@ static const qs__record tensor_record = {QS__FIELDS(tensor_fields),
 
 static const qs__field operator_fields[] = {
     {"src", QS__OBJECT, QS__REQUIRED, QS__AT(qs_operator_statistics, src), .of = &tensor_record, .text = "its input"},
-    {"weights", QS__OBJECT, QS__REQUIRED, QS__AT(qs_operator_statistics, weights), .of = &tensor_record, .text = "its weights"},
+    {"weights", QS__OBJECT, QS__REQUIRED, QS__AT(qs_operator_statistics, weights), .of = &tensor_record,
+     .text = "its weights; of a product of two activations the second one"},
     {"diff_dst", QS__OBJECT, QS__REQUIRED, QS__AT(qs_operator_statistics, diff_dst), .of = &tensor_record,
      .text = "the gradient of the loss by its output"},
     {"hessian_top", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_operator_statistics, hessian_top), .low = -INFINITY, .standard = NAN,

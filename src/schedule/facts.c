@@ -31,6 +31,12 @@ static const qs_quantizer *input_quantizer(const qs_schedule_draft *draft, int n
     return NULL;
 }
 
+/* The factors of both are activations: no step of a channel, no shift group and no transform of the one would fit the other, whose channels
+ * may be the positions of the first, so that each has one step. */
+static bool multiplies_activations(const qs_schedule_draft *draft, int node) {
+    return !qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
+}
+
 /* Both factors of a product take a Hadamard transform (docs/method.md §9.5) along its inner dimension: input channels forward, output
  * channels in the input gradient, samples in the weight gradient. Blocks are the transform: those of one factor must be those of the other,
  * 0 where there is none. */
@@ -41,9 +47,7 @@ qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
                                                qs__factor_quantizer(draft->recipe[node], gemm, 1)};
         const char *name = draft->graph->node[node].name;
         char first[64], second[64];
-        if (factor[0]->hadamard == 0 && factor[1]->hadamard == 0) continue;
-        if (!qs_graph_parameter(draft->graph, node, QS_WEIGHTS))
-            return qs_fail(QS_UNSUPPORTED, "operator %s: its recipe has transforms, which products of two activations do not take", name);
+        if (multiplies_activations(draft, node) || (factor[0]->hadamard == 0 && factor[1]->hadamard == 0)) continue;
         bool agree = factor[0]->hadamard == factor[1]->hadamard;
         for (int f = 0; f < 2; f++)
             agree = agree && factor[f]->channel_is_input == (gemm == QS_GEMM_FORWARD) &&
@@ -58,13 +62,16 @@ qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
 qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
     const qs_node *one = &draft->graph->node[node];
     qs_quantizer form = *quantizer;
-    if (quantizer->granularity != QS_HADAMARD) return form;
+    const bool one_step = multiplies_activations(draft, node);
+    if (quantizer->granularity != QS_HADAMARD && !one_step) return form;
     /* Of channels, within a group of the convolution: a group's sums know no other channels. */
     const int64_t channels = (quantizer->channel_is_input ? draft->graph->node[one->input[0]].shape : one->shape).dim[1];
-    form.hadamard = qs_hadamard_block(quantizer->hadamard, quantizer->over_samples ? draft->in.batch : channels / one->attributes.groups);
-    if (form.hadamard > 1) return form;
+    if (!one_step)
+        form.hadamard =
+            qs_hadamard_block(quantizer->hadamard, quantizer->over_samples ? draft->in.batch : channels / one->attributes.groups);
+    if (!one_step && form.hadamard > 1) return form;
     form.granularity = QS_PER_TENSOR;
-    form.hadamard = 0;
+    form.hadamard = form.shift_groups = 0;
     form.channel_is_input = form.over_samples = false;
     return form;
 }

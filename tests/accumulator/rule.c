@@ -64,6 +64,30 @@ TEST(by_the_formula) {
     assert_non_null(recipe.accumulator[QS_GEMM_WEIGHT_GRADIENT].adder);
 }
 
+/* Of two activations: scores sum over a head's channels, their gradients over the positions of the other factor; heads that share keys add
+ * up in the gradient of the keys. */
+TEST(lengths_of_activations) {
+    const qs_input sequence = {.name = "sequence", .type = QS_INPUT_F32, .rank = 2, .extent = {5, 12}};
+    const qs_attributes scores = {.heads = 4, .key_heads = 2, .transposed = 1};
+    qs_graph *attention = NULL;
+    int input = 0, q, k, at;
+    assert_ok(qs_graph_create("attention", "sequences", 1, &sequence, &attention));
+    assert_ok(qs_graph_add(attention, "q", "linear", NULL, 1, &input, 16, true, &q));
+    assert_ok(qs_graph_add(attention, "k", "linear", NULL, 1, &input, 8, true, &k));
+    assert_ok(qs_graph_add(attention, "scores", "matmul", &scores, 2, (int[]){q, k}, 0, false, &at));
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_FORWARD, 8), 4);
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_INPUT_GRADIENT, 8), 5);
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_WEIGHT_GRADIENT, 8), 10);
+    /* Inputs of the model have no gradient. */
+    assert_ok(qs_graph_add(attention, "keys", "linear", NULL, 1, &input, 12, true, &k));
+    assert_ok(
+        qs_graph_add(attention, "pairs", "matmul", &(qs_attributes){.heads = 2, .transposed = 1}, 2, (int[]){k, input}, 0, false, &at));
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_FORWARD, 8), 6);
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_INPUT_GRADIENT, 8), 5);
+    assert_int_equal(qs_gemm_length(attention, at, QS_GEMM_WEIGHT_GRADIENT, 8), 0);
+    qs_graph_release(attention);
+}
+
 TEST(by_the_adder) {
     qs_accumulation_rule rule = rule_of("fp(8,auto)/chunk64/toward-zero");
     const qs_accumulation sum = {5, qs_gemm_length(graph, qs_graph_find(graph, "stem.conv"), QS_GEMM_WEIGHT_GRADIENT, BATCH), 64, 1};
@@ -153,4 +177,5 @@ static int teardown(void **state) {
     return 0;
 }
 
-TEST_MAIN_WITH(setup, teardown, texts, by_the_formula, by_the_adder, of_rounded_products, zeros_narrow, losses, of_a_plan)
+TEST_MAIN_WITH(setup, teardown, texts, by_the_formula, lengths_of_activations, by_the_adder, of_rounded_products, zeros_narrow, losses,
+               of_a_plan)

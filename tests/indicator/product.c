@@ -75,6 +75,16 @@ static double variance_measured(bound *pass, const qs_role role[2], qs_role resu
     return sum;
 }
 
+static void float_stochastic(qs_quantizer *quantizer) {
+    if (quantizer->format->kind == QS_KIND_FLOAT) quantizer->rounding = QS_STOCHASTIC;
+}
+
+static void recipe_stochastic(qs_recipe *recipe) {
+    float_stochastic(&recipe->forward.src), float_stochastic(&recipe->forward.weights);
+    float_stochastic(&recipe->input_gradient.weights), float_stochastic(&recipe->input_gradient.diff_dst);
+    float_stochastic(&recipe->weight_gradient.src), float_stochastic(&recipe->weight_gradient.diff_dst);
+}
+
 /* ---- Predicting ---- */
 
 static qs_spread spread_of(int64_t count, const float *values) {
@@ -192,4 +202,70 @@ TEST(convolutions_read_elements_many_times) {
     }
 }
 
-TEST_MAIN(matrix_products, convolutions_read_elements_many_times)
+/* Scores of attention: two heads of 24 positions with 20 others, 16 channels each. Both factors are activations: what their rounding does
+ * to the gradients of both counts. Steps are of the whole factor, whatever the recipe has for channels. */
+static ratios compare_activations(const char *recipe_name, double *second_share) {
+    static const char *const shapes[] = {"[4,32,24]", "[4,32,20]", "[4,20,2,24]"};
+    bound pass[3];
+    char text[TEXT];
+    qs_recipe recipe;
+    ratios out;
+    snprintf(text, sizeof text, "matmul/forward src=fp32%s src2=fp32%s dst=fp32%s heads=2 transposed=1", shapes[0], shapes[1], shapes[2]);
+    bound_parse(&pass[0], text, 1);
+    snprintf(text, sizeof text, "matmul/weight_gradient src=fp32%s diff_dst=fp32%s diff_src2=fp32%s heads=2 transposed=1", shapes[0],
+             shapes[2], shapes[1]);
+    bound_parse(&pass[1], text, 1);
+    snprintf(text, sizeof text, "matmul/input_gradient src2=fp32%s diff_dst=fp32%s diff_src=fp32%s heads=2 transposed=1", shapes[1],
+             shapes[2], shapes[0]);
+    bound_parse(&pass[2], text, 1);
+    const int64_t count[3] = {bound_count(&pass[0], QS_SRC), bound_count(&pass[0], QS_SRC2), bound_count(&pass[0], QS_DST)};
+    float *real[3] = {normal(count[0], 1, 1, false), normal(count[1], 2, 1.2f, true), normal(count[2], 3, 1e-3f, false)};
+    assert_ok(qs_recipe_builtin(recipe_name, &recipe));
+    recipe_stochastic(&recipe);
+    const double measured[3] = {
+        variance_measured(&pass[0], (qs_role[]){QS_SRC, QS_SRC2}, QS_DST, (qs_quantizer[]){recipe.forward.src, recipe.forward.weights},
+                          (float *[]){real[0], real[1]}),
+        variance_measured(&pass[1], (qs_role[]){QS_SRC, QS_DIFF_DST}, QS_DIFF_SRC2,
+                          (qs_quantizer[]){recipe.forward.src, recipe.weight_gradient.diff_dst}, (float *[]){real[0], real[2]}),
+        variance_measured(&pass[2], (qs_role[]){QS_SRC2, QS_DIFF_DST}, QS_DIFF_SRC,
+                          (qs_quantizer[]){recipe.input_gradient.weights, recipe.input_gradient.diff_dst}, (float *[]){real[1], real[2]})};
+    const double products = qs_case_flops(&pass[0].one) / 2;
+    const qs_sensitivity sensitivity = {.model_depth = 1,
+                                        .gamma = 1,
+                                        .v = spread_of(count[0], real[0]),
+                                        .x = spread_of(count[1], real[1]),
+                                        .gv = spread_of(count[2], real[2]),
+                                        .inner_forward = (double)(count[0] * count[1]) / products,
+                                        .inner_backward = (double)(count[0] * count[2]) / products,
+                                        .products = products,
+                                        .activations = true};
+    for (int c = 0; c < 3; c++) {
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, (qs_contraction)c}, &out.forward[c]));
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_PAPER, (qs_contraction)c}, &out.backward[c]));
+        out.forward[c] /= measured[0];
+        out.backward[c] /= measured[1] + measured[2];
+    }
+    *second_share = measured[2] / (measured[1] + measured[2]);
+    for (int i = 0; i < 3; i++) {
+        free(real[i]);
+        bound_release(&pass[i]);
+    }
+    return out;
+}
+
+TEST(products_of_activations) {
+    static const char *const recipes[] = {"int8/bf16", "bf16", "int8:tensor"};
+    for (size_t r = 0; r < COUNT_OF(recipes); r++) {
+        double second_share;
+        const ratios all = compare_activations(recipes[r], &second_share);
+        for (int c = QS_CONTRACTED; c <= QS_COUNTED; c++) {
+            expect_near(all.forward[c], 1, 1.25, "output", recipes[r]);
+            expect_near(all.backward[c], 1, 1.25, "both gradients", recipes[r]);
+        }
+        assert_true(all.forward[QS_PLAIN] > 16 && all.backward[QS_PLAIN] > 16);
+        /* Rounded alike, either gradient has its share: neither could be left out unnoticed. */
+        if (r > 0) assert_true(second_share > 0.2 && second_share < 0.8);
+    }
+}
+
+TEST_MAIN(matrix_products, convolutions_read_elements_many_times, products_of_activations)

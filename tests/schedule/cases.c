@@ -62,7 +62,7 @@ static int adjustable_list(const qs_graph *graph, int *node) {
     return count;
 }
 
-/* Ids, a vector and a sequence of numbers: looked up, pooled, joined, behind products and before them. */
+/* Ids, a vector and a sequence of numbers: looked up, attended to, pooled, joined, behind products and before them. */
 static qs_graph *several_inputs(uint64_t number) {
     const qs_input input[] = {{.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {6}},
                               {.name = "vector", .type = QS_INPUT_F32, .rank = 1, .extent = {4}},
@@ -72,6 +72,13 @@ static qs_graph *several_inputs(uint64_t number) {
     int at = random_add(graph, "embedding", &(qs_attributes){.vocabulary = 20}, 1, (int[]){0}, 8, false);
     if (number & 1) at = random_add(graph, "gelu", NULL, 1, &at, 0, false);
     at = random_add(graph, "add", NULL, 2, (int[]){at, 2}, 0, false);
+    if (number & 4) { /* attention whose keys and values are the sequence itself: three readers of one value */
+        const qs_attributes pairs = {.heads = 2, .transposed = 1}, context = {.heads = 2, .merged = 1};
+        const int query = random_add(graph, "linear", NULL, 1, &at, 8, true);
+        int scores = random_add(graph, "matmul", &pairs, 2, (int[]){query, at}, 0, false);
+        scores = random_add(graph, "softmax", NULL, 1, &scores, 0, false);
+        at = random_add(graph, "matmul", &context, 2, (int[]){scores, at}, 0, false);
+    }
     at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
     at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
     const int vector = number & 2 ? random_add(graph, "linear", NULL, 1, (int[]){1}, 4, true) : 1;

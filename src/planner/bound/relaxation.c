@@ -58,14 +58,15 @@ static const qs_pass *backward_of(const qs__relaxation *one, int n) {
     return qs_op_pass(one->graph->node[n].op, "backward");
 }
 
-/* Nodes keep the value of their input where their backward part reads it. */
+/* Nodes keep the value of their input where their backward part reads it: in products of two activations the gradient of the second. */
 static qs_status keepers_find(qs__relaxation *one) {
     const qs_graph *graph = one->graph;
     int *latest = NULL; /* (nodes) keeper of a root that came last */
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *latest, &latest));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         one->saved_next[n] = graph->nodes;
-        if (!one->needed[n] || !qs_op_saves(graph->node[n].op, 0)) continue;
+        const bool activations = qs__is_adjustable(one->candidate, n) && !qs_graph_parameter(graph, n, QS_WEIGHTS);
+        if (!one->needed[n] || !qs_op_saves(graph->node[n].op, 0) || (activations && !one->needed[graph->node[n].input[1]])) continue;
         const int root = one->root[graph->node[n].input[0]], before = latest[root];
         one->saved[n] = before > 0 ? one->saved[before] + 1 : 1;
         if (before > 0) one->saved_next[before] = n;
@@ -88,7 +89,7 @@ static void adjustable_bytes(qs__relaxation *one, int n) {
         double dequantized = 0;
         if (kept->kind == QS_KIND_INTEGER && read != kept) {
             const size_t bytes = qs_tensor_bytes(&input, read);
-            if (qs_tensor_bytes(&weights->shape, recipe->input_gradient.weights.format) <= bytes) dequantized = aligned(bytes);
+            if (weights && qs_tensor_bytes(&weights->shape, recipe->input_gradient.weights.format) <= bytes) dequantized = aligned(bytes);
         }
         for (int f = 0; f < one->formats; f++) {
             one->saved_bytes[qs__relax_at(one, n, r, f)] = aligned(qs_tensor_bytes(&input, kept));

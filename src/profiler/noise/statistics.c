@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Raw statistics of what quantization would touch (docs/method.md §3.6): input, weights and output gradient of every adjustable operator in
- * the first iterations of a real fp32 training at half the local batch. Figures are means over ranks, extrema those of all ranks; the loss
- * scale is divided out of gradients. */
+/* Raw statistics of what quantization would touch (docs/method.md §3.6): input, weights (of a product of two activations: the second one)
+ * and output gradient of every adjustable operator in the first iterations of a real fp32 training at half the local batch. Figures are
+ * means over ranks, extrema those of all ranks; the loss scale is divided out of gradients. */
 #include "noise/statistics.h"
 
 #include <math.h>
@@ -111,9 +111,12 @@ static qs_status iteration_keep(const collection *one, int iteration) {
     const int tensors = one->out->operators * TENSORS;
     QS_TRY(qs_comm_sum(one->setting->comm, one->sum, tensors * SUMS));
     QS_TRY(qs_comm_max(one->setting->comm, one->extremum, tensors * EXTREMA));
-    for (int at = 0; at < tensors; at++)
-        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->setting->ranks, iteration, at % TENSORS == 1,
-                    tensor_at(&one->out->operator_[at / TENSORS], at % TENSORS));
+    for (int at = 0; at < tensors; at++) {
+        qs_operator_statistics *of = &one->out->operator_[at / TENSORS];
+        const bool weights = at % TENSORS == 1 && qs_graph_parameter(one->graph, qs_graph_find(one->graph, of->name), QS_WEIGHTS);
+        tensor_keep(one->sum + at * SUMS, one->extremum + at * EXTREMA, one->setting->ranks, iteration, weights,
+                    tensor_at(of, at % TENSORS));
+    }
     return QS_OK;
 }
 
@@ -174,7 +177,9 @@ static qs_status operators_create(collection *one) {
         snprintf(operator_->name, sizeof operator_->name, "%s", graph->node[n].name);
         const qs_shape src = qs_graph_shape(graph, graph->node[n].input[0], one->batch), dst = qs_graph_shape(graph, n, one->batch);
         operator_->src.count = qs_shape_count(&src);
-        operator_->weights.count = qs_shape_count(&qs_graph_parameter(graph, n, QS_WEIGHTS)->shape);
+        const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
+        const qs_shape factor = weights ? weights->shape : qs_graph_shape(graph, graph->node[n].input[1], one->batch);
+        operator_->weights.count = qs_shape_count(&factor);
         operator_->diff_dst.count = qs_shape_count(&dst);
     }
     const size_t tensors = (size_t)out->operators * TENSORS;
