@@ -59,7 +59,7 @@ launch train --cluster "$folder/cluster.json" --plan "$work/mine.plan" --model l
     > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train --weights"; }
 cd "$work/here" || exit 1
 
-# Two branches, added, beside a third: no built-in model has this.
+# Two branches, added, beside one that attends along the rows of the image: no built-in model has this, nor products of two activations.
 cat > branches.json << 'END'
 {"schema": "qsync/graph/2", "name": "branches", "unit": "images",
  "inputs": [{"name": "picture", "type": "u8", "extents": [32, 32, 3]}],
@@ -72,7 +72,10 @@ cat > branches.json << 'END'
   {"name": "right", "op": "conv2d", "inputs": ["relu"], "outputs": 8, "kernel": [1, 1], "bias": true},
   {"name": "sum", "op": "add", "inputs": ["left", "right"]},
   {"name": "third", "op": "conv2d", "inputs": ["relu"], "outputs": 8, "kernel": [1, 1], "bias": true},
-  {"name": "both", "op": "concat", "inputs": ["sum", "third"]},
+  {"name": "scores", "op": "matmul", "inputs": ["left", "right"], "settings": {"heads": 16, "transposed": 1}},
+  {"name": "shares", "op": "softmax", "inputs": ["scores"], "settings": {"scale": 0.25}},
+  {"name": "context", "op": "matmul", "inputs": ["shares", "third"], "settings": {"heads": 16}},
+  {"name": "both", "op": "concat", "inputs": ["sum", "context"]},
   {"name": "relu2", "op": "relu", "inputs": ["both"], "settings": {"ceiling": 6}},
   {"name": "pool", "op": "global_average_pool", "inputs": ["relu2"]},
   {"name": "flatten", "op": "flatten", "inputs": ["pool"]},
