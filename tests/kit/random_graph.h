@@ -95,6 +95,41 @@ static inline qs_graph *random_graph(uint64_t number) {
     return graph;
 }
 
+/* Values for attention: a linear layer's, or where as many channels are wanted the input itself. */
+static inline int random_projection(qs_graph *graph, dice *one, int input, int wanted, int has) {
+    return wanted == has && dice_roll(one, 3) == 0 ? input : random_add(graph, "linear", NULL, 1, &input, wanted, dice_roll(one, 2));
+}
+
+/* Layers of attention over ids, of which keep leaves some out, with heads of their own or shared ones; each beside what it reads, and
+ * normalised. */
+static inline qs_graph *random_attentive(uint64_t number) {
+    enum { WIDTH = 8, LENGTH_OF_SEQUENCES = 6 };
+    const qs_input input[2] = {{.name = "ids", .type = QS_INPUT_I32, .rank = 1, .extent = {LENGTH_OF_SEQUENCES}, .bound = 11},
+                               {.name = "keep", .type = QS_INPUT_I32, .rank = 1, .extent = {LENGTH_OF_SEQUENCES}, .bound = 2}};
+    dice one = {qs_random_key(number, 0, 0, 0), 0};
+    qs_graph *graph = NULL;
+    assert_ok(qs_graph_create("attentive", "tokens", 2, input, &graph));
+    int at = random_add(graph, "embedding", &(qs_attributes){.vocabulary = 11}, 1, (int[]){0}, WIDTH, false);
+    for (int layers = 1 + dice_roll(&one, 3), layer = 0; layer < layers; layer++) {
+        const int key_heads = 1 + dice_roll(&one, 2), keep = layer == 0 || dice_roll(&one, 2);
+        const qs_attributes with = {
+            .heads = 2, .key_heads = key_heads, .causal = dice_roll(&one, 2), .probability = dice_roll(&one, 2) ? 0.25 : 0};
+        const int from[4] = {random_projection(graph, &one, at, WIDTH, WIDTH),
+                             random_projection(graph, &one, at, WIDTH / 2 * key_heads, WIDTH),
+                             random_projection(graph, &one, at, WIDTH / 2 * key_heads, WIDTH), 1};
+        int pair[2] = {at, random_add(graph, "attention", &with, 3 + keep, from, 0, false)};
+        if (dice_roll(&one, 2)) pair[1] = random_add(graph, "linear", NULL, 1, &pair[1], WIDTH, true);
+        at = random_add(graph, "add", NULL, 2, pair, 0, false);
+        if (dice_roll(&one, 2)) at = random_add(graph, "layer_norm", NULL, 1, &at, 0, false);
+        if (dice_roll(&one, 2)) at = random_add(graph, "gelu", NULL, 1, &at, 0, false);
+    }
+    at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
+    at = random_add(graph, "flatten", NULL, 1, &at, 0, false);
+    at = random_add(graph, "linear", NULL, 1, &at, 10, true);
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    return graph;
+}
+
 /* Built-in recipes, and what a hand-written plan may add: stochastic floats, nearest integers, an output format of its own. */
 static inline void random_recipe(dice *one, qs_recipe *out) {
     static const char *const names[] = {"fp32",

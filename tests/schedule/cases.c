@@ -4,7 +4,8 @@
 #include "kit/random_graph.h"
 
 #define GRAPHS 60
-#define SEVERAL 10 /* graphs of several inputs */
+#define SEVERAL 10   /* graphs of several inputs */
+#define ATTENTIVE 12 /* graphs with attention */
 #define MOST_PLANS 1000
 #define MOST_CASES 4096
 #define RANDOM_PLANS 40
@@ -98,8 +99,10 @@ static void exactly_those_of_all_plans(void **state) {
     static case_set all, listed;
     int graphs = 0;
     (void)state;
-    for (int number = 0; number < GRAPHS + SEVERAL; number++) {
-        qs_graph *graph = number < GRAPHS ? random_graph((uint64_t)number) : several_inputs((uint64_t)number);
+    for (int number = 0; number < GRAPHS + SEVERAL + ATTENTIVE; number++) {
+        qs_graph *graph = number < GRAPHS             ? random_graph((uint64_t)number)
+                          : number < GRAPHS + SEVERAL ? several_inputs((uint64_t)number)
+                                                      : random_attentive((uint64_t)number);
         int node[64], plans = 1;
         const int adjustable = adjustable_list(graph, node);
         for (int i = 0; i < adjustable; i++)

@@ -81,7 +81,7 @@ static void twin_check(const twin *one) {
 
 static int random_adjustable(const qs_graph *graph, dice *one) {
     for (;;) {
-        const int n = 1 + dice_roll(one, graph->nodes - 1);
+        const int first = graph->samples.inputs, n = first + dice_roll(one, graph->nodes - first);
         if (graph->node[n].op->kind == QS_ADJUSTABLE) return n;
     }
 }
@@ -173,6 +173,15 @@ TEST(random_models_follow) {
         job.dynamic_loss_scaling = number % 3 == 0;
         job.clip_norm = number % 5 == 0 ? 0.5 : 0;
         job.bucket_bytes = (int64_t)(number % 4) * 2000 + 1;
+        drafts_follow(graph, &job, number % 4 ? QS_MODE_TRAIN : (qs_mode)(number / 4 % 3), number, CHANGES);
+        qs_graph_release(graph);
+    }
+}
+
+TEST(models_with_attention_follow) {
+    for (uint64_t number = 0; number < GRAPHS / 4; number++) {
+        qs_graph *graph = random_attentive(number);
+        const qs_job job = stub_job(1 + (int64_t)(number % 3));
         drafts_follow(graph, &job, number % 4 ? QS_MODE_TRAIN : (qs_mode)(number / 4 % 3), number, CHANGES);
         qs_graph_release(graph);
     }
@@ -345,5 +354,5 @@ TEST(cases_equal_as_texts) {
     qs_graph_release(graph);
 }
 
-TEST_MAIN(random_models_follow, built_in_models_follow, shared_copies_follow, changes_are_local, failure_changes_nothing,
-          impossible_changes_are_refused, cases_equal_as_texts)
+TEST_MAIN(random_models_follow, models_with_attention_follow, built_in_models_follow, shared_copies_follow, changes_are_local,
+          failure_changes_nothing, impossible_changes_are_refused, cases_equal_as_texts)
