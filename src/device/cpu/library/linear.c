@@ -61,10 +61,11 @@ static qs_status matmul_input_gradient(qs__chain *chain) {
 }
 
 /* diff_bias[o] = Σ_n diff_dst[n, o], every column from the first row to the last in double: threads take columns, so the order of a sum
- * depends on neither threads nor instruction sets. */
-enum { WIDTH = 16 };
+ * depends on neither threads nor instruction sets. Formats that our vectors do not read go WIDTH columns at a time. */
+enum { WIDTH = 16, COLUMNS = 64 };
 
 typedef struct columns_job {
+    const qs__cpu_kernels *kernels;
     const qs_format *format;
     int64_t rows, columns;
     const char *src;
@@ -73,6 +74,12 @@ typedef struct columns_job {
 
 static void sum_range(void *context, int64_t begin, int64_t end) {
     const columns_job *job = context;
+    const qs__type type = qs__cpu_type(job->format);
+    if (type == QS__FP32 || type == QS__BF16) {
+        const qs__in src = {type, job->src + (size_t)begin * qs__type_bytes(type)};
+        job->kernels->bias_sums(job->rows, job->columns, end - begin, src, job->sum + begin);
+        return;
+    }
     for (int64_t first = begin; first < end; first += WIDTH) {
         const int64_t width = end - first < WIDTH ? end - first : WIDTH;
         double total[WIDTH] = {0};
@@ -90,12 +97,13 @@ static void sum_range(void *context, int64_t begin, int64_t end) {
 static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_operand *diff = qs__cpu_operand(&chain->one, QS_DIFF_DST);
-    columns_job job = {.format = diff->format,
+    columns_job job = {.kernels = chain->cpu->kernels,
+                       .format = diff->format,
                        .rows = qs_shape_count(&diff->shape) / diff->shape.dim[1],
                        .columns = diff->shape.dim[1],
                        .src = qs__cpu_data(chain, QS_DIFF_DST),
                        .sum = qs__cpu_data(chain, QS_DIFF_BIAS)};
-    qs_parallel(job.columns, WIDTH, sum_range, &job);
+    qs_parallel(job.columns, COLUMNS, sum_range, &job);
     return QS_OK;
 }
 

@@ -123,6 +123,8 @@ typedef struct qs__cpu_kernels {
     void (*rotate)(int64_t heads, int64_t half, const float *cosine, const float *sine, qs__in src, qs__out dst);
     /* sum [rows][columns] = left [rows][inner] · right [inner][columns], each element one chain of sums; whole QS__MATMUL_COLUMNS. */
     void (*matmul_rows)(int64_t rows, int64_t inner, int64_t columns, const float *left, const float *right, float *sum);
+    /* sum[c] = Σ over the rows, `pitch` elements apart, of column c < columns: in double, from the first row to the last, rounded once. */
+    void (*bias_sums)(int64_t rows, int64_t pitch, int64_t columns, qs__in src, float *sum);
     /* A row, and its gradient; `powers` has room for it in whole vectors. */
     void (*softmax)(const qs__softmax_row *row, float *powers);
     void (*softmax_gradient)(const qs__softmax_row *row, float *powers);
