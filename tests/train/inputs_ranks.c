@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: medium
 // ranks: 2
-/* Several typed inputs on two ranks: what they learn is what one rank with twice the batch does, also where the labels that count are not
- * dealt out evenly. */
+/* Several typed inputs on two ranks: what they learn is what one rank with the global batch does, also where the labels that count are not
+ * dealt out evenly, nor the samples. */
 #include "inputs_support.h"
 
 /* fp32 sums of another order, behind that many steps of a smooth loss: a few thousand ulps. */
 static const double tolerance = 1e-3;
 
-static void compare(qs_target_kind kind) {
+static const char cluster_two[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
+                                  "\"strong\":{\"role\":\"training\",\"backend\":\"%s\",\"formats\":[\"fp32\"]},"
+                                  "\"weak\":{\"role\":\"inference\",\"backend\":\"%s\",\"formats\":[\"fp32\"]}}}";
+static const char plan_two[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"strong\":{\"batch\":25,\"operators\":{}},"
+                               "\"weak\":{\"batch\":7,\"operators\":{}}}}";
+
+static void unequal_ranks(bench *here, qs_plan *plan) {
+    char cluster[512];
+    snprintf(cluster, sizeof cluster, cluster_two, here->backend, here->backend);
+    qs_cluster_release(&here->cluster);
+    assert_ok(qs_cluster_parse(cluster, "test", &here->cluster));
+    assert_ok(qs_plan_parse(plan_two, "test", plan));
+    here->options.plan = plan;
+}
+
+/* samples: in the last batch of an epoch there may be fewer. */
+static void compare(qs_target_kind kind, bool unequal, int64_t samples) {
     double loss[2], test[2];
     for (int alone = 0; alone < 2; alone++) {
         bench here;
         two_inputs own;
+        qs_plan plan = {0};
         qs_train_result result;
         bench_open(&here, fast_backend(), alone ? "self" : NULL, "two inputs", alone ? 32 : 16);
-        two_open(&own, kind, IDS, TRAINING);
+        two_open(&own, kind, IDS, samples);
         two_job(&here, &own, 2);
+        if (unequal && !alone) unequal_ranks(&here, &plan);
         assert_ok(qs_job_optimizer_set(&here.job, "sgd"));
         here.options.hash_every = 1;
         assert_ok(qs_train(&here.options, here.device, here.comm, &result));
         loss[alone] = result.training_loss;
         test[alone] = result.test_loss;
         result_release(&result);
+        qs_plan_release(&plan);
         two_close(&own);
         bench_close(&here);
     }
@@ -32,7 +51,13 @@ static void compare(qs_target_kind kind) {
 
 TEST(two_ranks_learn_what_one_does) {
     for (int kind = 0; kind < KINDS; kind++)
-        compare((qs_target_kind)kind);
+        compare((qs_target_kind)kind, false, TRAINING);
 }
 
-TEST_MAIN_RANKS(two_ranks_learn_what_one_does)
+/* 25 samples beside 7, of lengths of their own: the loss is a mean over the positions of both that count. */
+TEST(unequal_ranks_learn_what_one_does) {
+    for (int kind = 0; kind < KINDS; kind++)
+        compare((qs_target_kind)kind, true, TRAINING - 15);
+}
+
+TEST_MAIN_RANKS(two_ranks_learn_what_one_does, unequal_ranks_learn_what_one_does)
