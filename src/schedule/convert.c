@@ -281,8 +281,10 @@ static qs_status saved_convert(qs_schedule_draft *draft, int reader, int input, 
 qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input) {
     const qs_quantizer wanted = qs__input_form(draft, reader, input, &draft->recipe[reader]->weight_gradient.src);
     const int value = draft->graph->node[reader].input[input];
+    const qs_pass *reads = qs_op_pass(draft->graph->node[reader].op, qs_gemm_name(QS_GEMM_WEIGHT_GRADIENT));
     qs_copy made;
     if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, input, &wanted)) return QS_OK;
+    if (!qs__pass_is_wanted(draft, reader, reads)) return QS_OK; /* of what is frozen */
     if (wanted.format == draft->facts[value].value) return QS_OK;
     return saved_convert(draft, reader, input, draft->facts[value].value, qs__value_number(draft, value), &wanted, &made);
 }
