@@ -213,9 +213,11 @@ static inline void memory_play(const qs_schedule *schedule, const qs_graph *grap
     memory_map map = {.schedule = schedule, .graph = graph};
     map.reducing = calloc((size_t)schedule->buckets + 1, sizeof *map.reducing);
     map.written = calloc((size_t)graph->parameters + 1, sizeof *map.written);
-    const int host[] = {schedule->masters, schedule->running, schedule->state[0], schedule->input[0], schedule->target, schedule->flag};
+    const int host[] = {schedule->masters, schedule->running, schedule->state[0], schedule->target, schedule->flag};
     for (size_t i = 0; i < COUNT_OF(host); i++)
         host_writes(&map, host[i]);
+    for (int i = 0; i < schedule->inputs; i++)
+        host_writes(&map, schedule->input[i]);
     for (int s = 0; s < schedule->steps; s++)
         step_play(&map, s);
     for (int i = 0; i < graph->parameters; i++)
