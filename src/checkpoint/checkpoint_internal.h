@@ -14,17 +14,31 @@ typedef struct qs__layout qs__layout;
 typedef struct qs__place {
     char name[96];   /* of the tensor */
     bool transposed; /* a matrix [in, out], where ours is [out, in] */
+    bool bare;       /* [1, ...], ours is [...] of two axes */
     int part, parts; /* it is so many equal pieces along the outputs, and the parameter is this one */
 } qs__place;
 
-/* The layout that files of such a graph are written in; that of the tensors of a file. NULL: one tensor a parameter. */
+/* The layout that files of such a graph are written in; the one by which a file is read for it. NULL: each parameter is a
+ * tensor, without a prefix. */
 const qs__layout *qs__layout_of_graph(const qs_graph *graph);
-const qs__layout *qs__layout_of_file(const qs_tensor_set *set);
+const qs__layout *qs__layout_of_file(const qs_tensor_set *set, const qs_graph *graph);
 qs__place qs__place_of(const qs__layout *layout, const qs_graph *graph, const qs_parameter *parameter);
 /* Shape of the tensor that holds the parameter there. */
 qs_shape qs__place_shape(const qs__place *place, const qs_parameter *parameter);
 /* A tensor that files of other programs hold beside the weights, and that is computed: masks, positions, counts. */
 bool qs__is_computed(const char *name);
+/* ---- Files of other programs ------------------------------------------------------------------------------------------------- */
+
+/* Whether a file is one of llama2.c's, by its first `bytes` and its length; by its first bytes a GGUF file. */
+bool qs__llama2c_is(const char *file, size_t bytes, size_t all_bytes);
+bool qs__gguf_is(const char *file, size_t bytes);
+/* Tensors of a file in memory under Hugging Face's names. The first one takes the memory over where it succeeds. */
+qs_status qs__llama2c_read(const char *path, char *file, size_t bytes, qs_tensor_set *out);
+qs_status qs__gguf_read(const char *path, const char *file, size_t bytes, qs_tensor_set *out);
+/* Rows of queries or keys of which each head's neighbours are rotated in pairs (llama2.c, GGUF) into the order of those whose halves are
+ * (Hugging Face): in each head rows 0, 2, 4 ..., then 1, 3, 5 ... */
+qs_status qs__rotary_halves(float *matrix, int64_t heads, int64_t rows, int64_t columns);
+
 /* ---- Values (values.c) ------------------------------------------------------------------------------------------------------ */
 
 /* From a tensor of a file, of any float format, to the parameter in memory. */

@@ -79,3 +79,17 @@ qs_status qs__values_write(const qs_graph *graph, const qs_parameter *parameter,
     free(own);
     return QS_OK;
 }
+
+qs_status qs__rotary_halves(float *matrix, int64_t heads, int64_t rows, int64_t columns) {
+    const int64_t head = rows / heads;
+    const size_t row_bytes = (size_t)columns * sizeof *matrix;
+    float *pairs = NULL;
+    QS_TRY(qs_allocate((size_t)(head * columns), sizeof *pairs, &pairs));
+    for (int64_t h = 0; h < heads; h++, matrix += head * columns) {
+        memcpy(pairs, matrix, (size_t)head * row_bytes);
+        for (int64_t row = 0; row < head; row++)
+            memcpy(matrix + row * columns, pairs + (row % (head / 2) * 2 + row / (head / 2)) * columns, row_bytes);
+    }
+    free(pairs);
+    return QS_OK;
+}

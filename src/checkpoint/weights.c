@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights files: the flat buffers of a graph as named tensors, under PyTorch's names and in its order of values. Reading finds and compares
  * everything before it copies anything, so a refused file leaves the buffers as they were. */
+#include <errno.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint_internal.h"
+
+/* Bytes above which a file is none of weights. */
+static const size_t largest_file = (size_t)1 << 36;
 
 static bool is_trained(const qs_parameter *parameter) {
     return parameter->gradient != QS_ROLE_COUNT;
@@ -104,7 +109,8 @@ static int tensor_of(const matching *match, const qs_parameter *parameter, const
     char old[96];
     const int found = tensor_find(match, place->name);
     if (found >= 0 || (parameter->role != QS_SCALE && parameter->role != QS_SHIFT)) return found;
-    snprintf(old, sizeof old, "%.80s.%s", match->graph->node[parameter->node].name, parameter->role == QS_SCALE ? "gamma" : "beta");
+    const int node = (int)(strrchr(place->name, '.') - place->name);
+    snprintf(old, sizeof old, "%.*s.%s", node < 80 ? node : 80, place->name, parameter->role == QS_SCALE ? "gamma" : "beta");
     return tensor_find(match, old);
 }
 
@@ -229,7 +235,7 @@ static qs_status model_match(const matching *match) {
     char signature[32];
     const qs_tensor_set *set = match->set;
     const bool same_graph = strcmp(set->graph, qs_graph_signature(match->graph, signature)) == 0; /* whatever it is called */
-    if (same_graph || set->model[0] == '\0' || match->choice->fresh || match->choice->unused) return QS_OK;
+    if (same_graph || set->graph[0] == '\0' || match->choice->fresh || match->choice->unused) return QS_OK;
     if (strcmp(set->model, match->graph->name) == 0) return QS_OK;
     return qs_fail(QS_MISMATCH, "these are weights of model \"%s\", not of \"%s\" (signatures %s and %s)", set->model, match->graph->name,
                    set->graph[0] ? set->graph : "not said", signature);
@@ -245,6 +251,24 @@ static qs_status match_all(matching *match) {
     return rest_match(match);
 }
 
+/* ---- Files of any kind ------------------------------------------------------------------------------------------------------------ */
+
+qs_status qs_weights_open(const char *path, qs_tensor_set *out) {
+    char head[64] = "", *file = NULL;
+    size_t bytes;
+    FILE *stream = fopen(path, "rb");
+    if (!stream) return qs_fail(QS_BAD_FILE, "%s: %s", path, strerror(errno));
+    const size_t first = fread(head, 1, sizeof head, stream);
+    const long all = fseek(stream, 0, SEEK_END) == 0 ? ftell(stream) : 0;
+    fclose(stream);
+    const bool gguf = qs__gguf_is(head, first);
+    if (!gguf && !qs__llama2c_is(head, first, (size_t)all)) return qs_tensor_set_read(path, out);
+    QS_TRY(qs_file_read(path, largest_file, &file, &bytes));
+    const qs_status status = gguf ? qs__gguf_read(path, file, bytes, out) : qs__llama2c_read(path, file, bytes, out);
+    if (gguf || status != QS_OK) free(file);
+    return status;
+}
+
 /* ---- Reading ---------------------------------------------------------------------------------------------------------------------- */
 
 qs_status qs_weights_start(const char *path, const qs_graph *graph, const qs_weights_choice *choice, float *trained, float *statistics,
@@ -253,8 +277,8 @@ qs_status qs_weights_start(const char *path, const qs_graph *graph, const qs_wei
     qs_tensor_set set = {0};
     char signature[32];
     qs_status status;
-    QS_TRY(qs_tensor_set_read(path, &set));
-    matching match = {.set = &set, .graph = graph, .choice = choice ? choice : &none, .layout = qs__layout_of_file(&set)};
+    QS_TRY(qs_weights_open(path, &set));
+    matching match = {.set = &set, .graph = graph, .choice = choice ? choice : &none, .layout = qs__layout_of_file(&set, graph)};
     QS_GOTO(qs_allocate((size_t)graph->parameters, sizeof *match.tensor, &match.tensor));
     QS_GOTO(qs_allocate(set.count, sizeof *match.used, &match.used));
     QS_GOTO(qs_fail_within(match_all(&match), "%s", path));
@@ -281,7 +305,7 @@ qs_status qs_weights_read(const char *path, const qs_graph *graph, float *traine
 
 qs_status qs_weights_model(const char *path, char *name) {
     qs_tensor_set set = {0};
-    QS_TRY(qs_tensor_set_read(path, &set));
+    QS_TRY(qs_weights_open(path, &set));
     const qs_status status =
         set.model[0] ? QS_OK : qs_fail(QS_MISMATCH, "%s does not say of which model it is: another program wrote it", path);
     if (status == QS_OK) memcpy(name, set.model, sizeof set.model);

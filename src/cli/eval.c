@@ -32,7 +32,7 @@ void measures_put(json_t *object, const char *prefix, const qs_evaluation *evalu
 typedef struct eval_work {
     job_options job;
     worker_options where;
-    const char *weights;
+    const char *weights, *named;                 /* the file; the model that --model says */
     char model[QS_MODEL_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     int64_t test_limit;
     bool json;
@@ -55,6 +55,7 @@ static qs_status evaluated(const eval_work *work, const worker *here) {
 }
 
 static const option_row option_rows[] = {
+    {OPTION(eval_work, named, "model", "NAME", "model of the weights, or a graph.json"), .usual = "what the file says"},
     {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
     {OPTION_JSON(eval_work)},
 };
@@ -77,6 +78,10 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     work->weights = argv[first];
+    if (work->named) {
+        work->job.model = work->named;
+        return job_options_finish(&work->job);
+    }
     QS_TRY(qs_weights_model(work->weights, work->model));
     snprintf(work->source, sizeof work->source, "%s", work->model);
     QS_TRY(job_model_beside(work->weights, work->source));

@@ -126,11 +126,13 @@ qs_status verb_inspect(int argc, char **argv) {
             "the bytes each\n"
             "saves for backward when computing in fp32, bf16 or int8. --memory: what the arena of a training step holds at its peak.\n"
             "--blocks: the parts that planners decide together, and which are copies of each other. --groups: the tensors between two\n"
-            "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.",
+            "matrix multiplications, which assignments of formats (plan --planner demote) change together, and their sizes at the batch.\n"
+            "Of a weights file (.safetensors, .bin of llama2.c, .gguf): its tensors.",
         .examples = "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
                     "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
                     "  qsync inspect resnet20 --groups --batch 128\n"
-                    "  qsync inspect resnet20:width=0.5 --graph mine.json\n",
+                    "  qsync inspect resnet20:width=0.5 --graph mine.json\n"
+                    "  qsync inspect run/weights.safetensors\n",
         .least = 1,
         .most = 1};
     inspection one = {0};
@@ -142,6 +144,7 @@ qs_status verb_inspect(int argc, char **argv) {
     OPTIONS_ADD(&table, option_rows, &one);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
+    if (is_weights_file(argv[first])) return weights_inspect(argv[first], one.json);
     QS_TRY(model_samples_parse(one.input, one.classes, argv[first], &shape));
     QS_TRY(qs_model_open(argv[first], &shape, &one.graph));
     if (one.file) {

@@ -20,4 +20,8 @@ qs_status memory_inspect(const memory_question *question, bool json);
 qs_status blocks_inspect(const qs_graph *graph, bool json);
 qs_status groups_inspect(const qs_graph *graph, int64_t batch, bool json);
 
+/* The tensors of a weights file (inspect_weights.c), which its name tells. */
+bool is_weights_file(const char *path);
+qs_status weights_inspect(const char *path, bool json);
+
 #endif

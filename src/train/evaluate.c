@@ -94,7 +94,7 @@ static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_j
     const qs_schedule *schedule = here->program.schedule;
     QS_TRY(qs_memory_reserve(device, schedule->arena_bytes, &here->memory));
     QS_TRY(qs_executor_create(schedule, device, comm, here->memory, &here->program.executor));
-    return qs__weights_load(&here->program, here->graph, weights);
+    return qs__weights_load(&here->program, here->graph, weights, NULL, NULL);
 }
 
 static void evaluator_release(evaluator *here) {

@@ -20,7 +20,7 @@ static qs_status text_write(const qs__setting *setting, const char *name, const 
 
 static qs_status settings_text(const qs__setting *setting, const qs__plans *plans, char **json) {
     qs_device_info info;
-    char signature[32];
+    char signature[32], hash[32];
     qs_line *line = NULL;
     qs_device_describe(setting->device, &info);
     QS_TRY(qs_line_create(&line));
@@ -37,7 +37,14 @@ static qs_status settings_text(const qs__setting *setting, const qs__plans *plan
     qs_line_text(line, "isa", info.isa);
     qs_line_text(line, "library", info.library);
     qs_line_integer(line, "threads", info.threads);
-    if (setting->options->start_weights) qs_line_text(line, "start_weights", setting->options->start_weights);
+    if (setting->options->start_weights) {
+        const qs_weights_choice *choice = &setting->options->start_choice;
+        snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)setting->start_hash);
+        qs_line_text(line, "start_weights", setting->options->start_weights);
+        qs_line_text(line, "start_weights_hash", hash);
+        if (choice->fresh) qs_line_text(line, "start_new", choice->fresh);
+        if (choice->unused) qs_line_text(line, "start_unused", choice->unused);
+    }
     if (setting->options->resume) {
         qs_line_text(line, "resume", setting->options->resume);
         qs_line_integer(line, "resumed_after_step", setting->resumed);

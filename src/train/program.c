@@ -88,13 +88,14 @@ void qs__program_release(qs__program *program) {
     *program = (qs__program){0};
 }
 
-qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path) {
+qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path, const qs_weights_choice *choice,
+                           uint64_t *hash) {
     const qs_schedule *schedule = program->schedule;
     float *trained = NULL, *statistics = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs__executor_copy(program->executor, schedule->masters, &trained));
     QS_GOTO(qs__executor_copy(program->executor, schedule->running, &statistics));
-    QS_GOTO(qs_weights_read(path, graph, trained, statistics));
+    QS_GOTO(qs_weights_start(path, graph, choice, trained, statistics, hash));
     QS_GOTO(qs_executor_write(program->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, trained));
     QS_GOTO(qs_executor_write(program->executor, schedule->running, 0, schedule->buffer[schedule->running].bytes, statistics));
 done:

@@ -66,7 +66,8 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
                             const qs__kernels *kernels, qs__program *out);
 void qs__program_release(qs__program *program);
 /* Weights and running statistics from a file. */
-qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path);
+qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path, const qs_weights_choice *choice,
+                           uint64_t *hash);
 /* QS_FAILED when masters, optimiser states, running statistics, residuals or gradients of two schedules of a model lie elsewhere. */
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 /* Signatures, job and class of a plan against what is at hand; then `live`, lowered from this device's kernels, against the plan's rows and
@@ -136,6 +137,7 @@ typedef struct qs__setting {
     int64_t data_bytes; /* that the process grew by when it read its sample sets */
     int64_t global_batch;
     int64_t steps_per_epoch, steps; /* steps: of the whole run, max_steps respected */
+    uint64_t start_hash;            /* of the file of the first weights */
     int64_t resumed;                /* steps done in the run that this one goes on with */
     FILE *metrics;                  /* metrics.jsonl; NULL: this rank writes no run folder */
 } qs__setting;

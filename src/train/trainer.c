@@ -67,7 +67,8 @@ static qs_status create_alone(qs__trainer *trainer) {
     setting->data_bytes = grown > 0 ? grown : 0;
     QS_TRY(qs__plans_start(setting, plans));
     QS_TRY(qs_executor_initialize(main->executor, setting->graph, setting->job->seed));
-    if (options->start_weights) QS_TRY(qs__weights_load(main, setting->graph, options->start_weights));
+    if (options->start_weights)
+        QS_TRY(qs__weights_load(main, setting->graph, options->start_weights, &options->start_choice, &setting->start_hash));
     counters->scale = qs_loss_scale_start(setting->job);
     counters->scale.growth_steps = options->scale_growth > 0 ? options->scale_growth : setting->steps_per_epoch;
     trainer->failure.step = -1;

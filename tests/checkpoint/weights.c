@@ -45,7 +45,7 @@ static void round_trip(void **state) {
     assert_ok(qs_weights_read(here->path, here->graph, trained, statistics));
     assert_memory_equal(trained, here->trained, trained_bytes);
     assert_memory_equal(statistics, here->statistics, statistics_bytes);
-    char name[64];
+    char name[QS_MODEL_NAME];
     assert_ok(qs_weights_model(here->path, name));
     assert_string_equal(name, here->graph->name);
     free(trained);
@@ -176,13 +176,13 @@ static void behind_a_flatten(void **state) {
 enum { D = 3, FF = 4 };
 
 /* Linear layers under these names, one behind the other, on vectors of D features, with a layer norm first. */
-static qs_graph *chain(int count, const char *const *name, const int *outputs) {
+static qs_graph *chain(int count, const char *const *name, const int *outputs, bool last_bias) {
     qs_graph *graph;
     int node;
     assert_ok(qs_graph_of_images("chain", D, 0, 0, &graph));
     assert_ok(qs_graph_add(graph, "ln", "layer_norm", NULL, 1, (int[]){0}, 0, false, &node));
     for (int i = 0; i < count; i++)
-        assert_ok(qs_graph_add(graph, name[i], "linear", NULL, 1, &node, outputs[i], true, &node));
+        assert_ok(qs_graph_add(graph, name[i], "linear", NULL, 1, &node, outputs[i], i < count - 1 || last_bias, &node));
     assert_ok(qs_graph_finish(graph, node, NULL));
     return graph;
 }
@@ -197,7 +197,7 @@ static const float *parameter_of(const qs_graph *graph, const float *trained, co
 /* c_attn is [in, 3 out] and holds queries, keys and values side by side; the other matrices are transposed, too; biases are not. */
 static void gpt2_layout(void **state) {
     fixture *here = *state;
-    qs_graph *graph = chain(6, gpt2_names, gpt2_outputs);
+    qs_graph *graph = chain(6, gpt2_names, gpt2_outputs, true);
     const int64_t elements = graph->trained_elements;
     float *trained = calloc((size_t)elements, sizeof *trained), *back = calloc((size_t)elements, sizeof *back);
     qs_graph_initialize(graph, 3, trained, NULL);
@@ -208,8 +208,9 @@ static void gpt2_layout(void **state) {
     qs_tensor_set set;
     assert_ok(qs_tensor_set_read(here->path, &set));
     assert_int_equal(set.count, 2 + 8);
-    const qs_tensor *packed = qs_tensor_set_find(&set, "h.0.attn.c_attn.weight"), *bias = qs_tensor_set_find(&set, "h.0.attn.c_attn.bias"),
-                    *wide = qs_tensor_set_find(&set, "h.0.mlp.c_fc.weight");
+    const qs_tensor *packed = qs_tensor_set_find(&set, "transformer.h.0.attn.c_attn.weight"),
+                    *bias = qs_tensor_set_find(&set, "transformer.h.0.attn.c_attn.bias"),
+                    *wide = qs_tensor_set_find(&set, "transformer.h.0.mlp.c_fc.weight");
     const qs_shape packed_shape = qs_shape_of(2, D, 3 * D), bias_shape = qs_shape_of(1, 3 * D), wide_shape = qs_shape_of(2, D, FF);
     assert_true(packed && qs_shape_equal(&packed->shape, &packed_shape));
     assert_true(bias && qs_shape_equal(&bias->shape, &bias_shape));
@@ -224,32 +225,80 @@ static void gpt2_layout(void **state) {
     for (int o = 0; o < FF; o++)
         for (int i = 0; i < D; i++)
             assert_true(((const float *)wide->data)[i * FF + o] == parameter_of(graph, trained, "h.0.mlp.c_fc", QS_WEIGHTS)[o * D + i]);
-    /* minGPT's file is the same with matrices as linear layers have them, here behind a prefix. */
+    /* minGPT's file is the same with matrices as linear layers have them, here without the prefix. */
     float plain[3 * D * D], c_fc[FF * D], c_proj[2][FF * D];
     for (int i = 0; i < 3 * D * D; i++)
         plain[i] = ((const float *)packed->data)[i % D * 3 * D + i / D];
-    named(&set, "h.0.attn.c_attn.weight")->tensor = (qs_tensor){qs_shape_of(2, 3 * D, D), qs_format_of("fp32"), plain};
+    named(&set, "transformer.h.0.attn.c_attn.weight")->tensor = (qs_tensor){qs_shape_of(2, 3 * D, D), qs_format_of("fp32"), plain};
     memcpy(c_fc, parameter_of(graph, trained, "h.0.mlp.c_fc", QS_WEIGHTS), sizeof c_fc);
-    named(&set, "h.0.mlp.c_fc.weight")->tensor = (qs_tensor){qs_shape_of(2, FF, D), qs_format_of("fp32"), c_fc};
+    named(&set, "transformer.h.0.mlp.c_fc.weight")->tensor = (qs_tensor){qs_shape_of(2, FF, D), qs_format_of("fp32"), c_fc};
     memcpy(c_proj[0], parameter_of(graph, trained, "h.0.attn.c_proj", QS_WEIGHTS), D * D * sizeof(float));
-    named(&set, "h.0.attn.c_proj.weight")->tensor.data = c_proj[0];
+    named(&set, "transformer.h.0.attn.c_proj.weight")->tensor.data = c_proj[0];
     memcpy(c_proj[1], parameter_of(graph, trained, "h.0.mlp.c_proj", QS_WEIGHTS), FF * D * sizeof(float));
-    named(&set, "h.0.mlp.c_proj.weight")->tensor = (qs_tensor){qs_shape_of(2, D, FF), qs_format_of("fp32"), c_proj[1]};
+    named(&set, "transformer.h.0.mlp.c_proj.weight")->tensor = (qs_tensor){qs_shape_of(2, D, FF), qs_format_of("fp32"), c_proj[1]};
     assert_ok(qs_weights_read(here->path, graph, back, NULL));
     assert_memory_equal(back, trained, (size_t)elements * sizeof(float));
-    for (size_t i = 0; i < set.count; i++) {
-        char name[96];
-        memcpy(name, set.tensors[i].name, sizeof name);
-        snprintf(set.tensors[i].name, sizeof name, "transformer.%.80s", name);
-    }
+    for (size_t i = 0; i < set.count; i++)
+        memmove(set.tensors[i].name, set.tensors[i].name + 12, sizeof set.tensors[i].name - 12);
+    assert_string_equal(set.tensors[0].name, "ln.weight");
     assert_ok(qs_tensor_set_write(here->path, &set));
     memset(back, 0, (size_t)elements * sizeof(float));
     assert_ok(qs_weights_read(here->path, graph, back, NULL));
     assert_memory_equal(back, trained, (size_t)elements * sizeof(float));
     qs_tensor_set_release(&set);
+    /* A tensor for each is as good. */
+    qs_tensor_set apart = {0};
+    qs_named_tensor tensors[14];
+    for (int i = 0; i < graph->parameters; i++) {
+        static const char *const kinds[2] = {"weight", "bias"};
+        const qs_parameter *one = &graph->parameter[i];
+        tensors[apart.count] = (qs_named_tensor){.tensor = {one->shape, qs_format_of("fp32"), trained + one->offset}};
+        snprintf(tensors[apart.count++].name, 96, "%s.%s", graph->node[one->node].name, kinds[i % 2]);
+    }
+    apart.tensors = tensors;
+    assert_ok(qs_tensor_set_write(here->path, &apart));
+    memset(back, 0, (size_t)elements * sizeof(float));
+    assert_ok(qs_weights_read(here->path, graph, back, NULL));
+    assert_memory_equal(back, trained, (size_t)elements * sizeof(float));
     qs_graph_release(graph);
     free(trained);
     free(back);
+}
+
+/* Prefixes as Hugging Face's classes with heads have them; a vision transformer's class token and positions. */
+static void families(void **state) {
+    fixture *here = *state;
+    static const char *const bert[] = {"encoder.layer.0.attention.self.query", "classifier"};
+    static const char *const vit[] = {"encoder.layer.0.attention.attention.query", "embeddings.cls_token"};
+    static const struct {
+        int count;
+        const char *const *name;
+        int outputs[3];
+        int tensors;
+        const char *in_file[3];
+    } families[] = {
+        {2, bert, {D, 2}, 6, {"bert.encoder.layer.0.attention.self.query.weight", "classifier.weight", "bert.ln.bias"}},
+        {2, vit, {D, D}, 5, {"vit.encoder.layer.0.attention.attention.query.bias", "vit.embeddings.cls_token", "vit.ln.weight"}},
+    };
+    for (int i = 0; i < 2; i++) {
+        qs_tensor_set set;
+        qs_graph *graph = chain(families[i].count, families[i].name, families[i].outputs, i == 0);
+        const size_t bytes = (size_t)graph->trained_elements * sizeof(float);
+        float *trained = calloc(1, bytes), *back = calloc(1, bytes);
+        qs_graph_initialize(graph, 3, trained, NULL);
+        assert_ok(qs_weights_write(here->path, graph, trained, NULL));
+        assert_ok(qs_tensor_set_read(here->path, &set));
+        assert_int_equal(set.count, families[i].tensors);
+        for (int k = 0; k < 3; k++)
+            (void)named(&set, families[i].in_file[k]);
+        if (i == 1) assert_int_equal(named(&set, "vit.embeddings.cls_token")->tensor.shape.axes, 3);
+        assert_ok(qs_weights_read(here->path, graph, back, NULL));
+        assert_memory_equal(back, trained, bytes);
+        qs_tensor_set_release(&set);
+        qs_graph_release(graph);
+        free(trained);
+        free(back);
+    }
 }
 
 static const char *const head_names[] = {"bert.encoder.dense", "classifier"};
@@ -258,7 +307,7 @@ static const int head_outputs[] = {FF, 2};
 /* Half types widen; a prefix is put before names or taken away; old names of norms; what starts fresh keeps its values. */
 static void choices(void **state) {
     fixture *here = *state;
-    qs_graph *graph = chain(2, head_names, head_outputs);
+    qs_graph *graph = chain(2, head_names, head_outputs, true);
     uint16_t dense[FF * D], half[FF];
     float scale[D] = {1, 2, 3}, trained[128], classifier[2 * 5] = {0};
     for (int i = 0; i < FF * D; i++)
@@ -300,7 +349,7 @@ static void choices(void **state) {
     assert_memory_equal(parameter_of(graph, trained, "ln", QS_SHIFT), scale, sizeof scale);
     for (int i = 0; i < 2 * FF; i++)
         assert_true(parameter_of(graph, trained, "classifier", QS_WEIGHTS)[i] == -7);
-    char name[64];
+    char name[QS_MODEL_NAME];
     assert_ok(qs_tensor_set_write(here->path, &set));
     assert_refused(qs_weights_model(here->path, name), QS_MISMATCH, "does not say of which model");
     qs_graph_release(graph);
@@ -341,7 +390,7 @@ static void tied_tables(void **state) {
 
 static void no_file(void **state) {
     fixture *here = *state;
-    char name[64];
+    char name[QS_MODEL_NAME];
     assert_int_not_equal(qs_weights_read(here->path, here->graph, here->trained, here->statistics), QS_OK);
     assert_int_not_equal(qs_weights_model(here->path, name), QS_OK);
 }
@@ -354,6 +403,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(as_pytorch_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(behind_a_flatten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpt2_layout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(families, set_up, tear_down),
         cmocka_unit_test_setup_teardown(choices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tied_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_file, set_up, tear_down),

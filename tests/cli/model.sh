@@ -90,4 +90,17 @@ goes branches
 sed 's/"outputs": 8, "kernel": \[1, 1\]/"outputs": 8, "kernel": [3, 3], "padding": [1, 1]/' branches.json > other.json
 refuse 1 'the profile is of model branches.json (xxh64:' plan --cluster "$folder/cluster.json" --profile "$work/branches.profile" --model other.json $job
 refuse 1 'these are weights of model "branches"' train --model mine.json $job --weights "$work/branches.run/weights.safetensors" --train-limit 32 --test-limit 16
+
+# Fine-tuning: what has another shape starts anew where that is said, and only then; the run says what it started from.
+tune="--model other.json $job --weights $work/branches.run/weights.safetensors --train-limit 32 --test-limit 16 --epochs 1"
+refuse 1 "tensor right.weight has shape [8,8,1,1], the model's is [8,8,3,3]" train $tune --weights-new 'third.*'
+refuse 2 '"thrid.*" fits no parameter' train $tune --weights-new 'thrid.*,right.*'
+# shellcheck disable=SC2086
+"$QSYNC" train $tune --weights-new 'third.*,right.weight' --out "$work/tuned" > "$work/out" 2> "$work/err" || fail "fine-tuning: $(cat "$work/err")"
+jq -e '.settings | .start_new == "third.*,right.weight" and (.start_weights_hash | test("^xxh64:[0-9a-f]{16}$")) and (has("start_unused") | not)' \
+    "$work/tuned/config.json" > /dev/null || fail "config.json does not say what the run started from: $(cat "$work/tuned/config.json")"
+"$QSYNC" eval "$work/tuned/weights.safetensors" --model other.json --dataset shapes --test-limit 16 --json > "$work/out" 2> "$work/err" ||
+    fail "eval --model: $(cat "$work/err")"
+[ "$("$QSYNC" inspect "$work/tuned/weights.safetensors" --json | jq -r '.tensors[] | select(.name == "right.weight") | .shape | join(",")')" = 8,8,3,3 ] ||
+    fail "inspect of weights"
 finish

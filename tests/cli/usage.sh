@@ -27,7 +27,7 @@ refuse 2 '--optimizer relu is no optimiser: there are sgd, adam' train --optimiz
 refuse 2 '--wire int4: there are fp32, bf16, int8' train --wire int4
 refuse 2 '--wire int8: all-reduce ring passes on partial sums' train --all-reduce ring --wire int8
 refuse 2 '--epochs 4294967297: must be at most 2147483647' train --epochs 4294967297
-refuse 2 'unknown option --model' eval --model mlp weights.safetensors
+refuse 2 '--weights-new needs --weights FILE' train --weights-new 'fc.*'
 refuse 2 'inspect needs MODEL' inspect
 refuse 2 'vgg16' inspect vgg17
 refuse 2 '--input 3x32: channels, height and width' inspect resnet8 --input 3x32

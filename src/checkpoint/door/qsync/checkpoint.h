@@ -13,23 +13,30 @@
  * names are written with its packed and transposed matrices. */
 QS_API qs_status qs_weights_write(const char *path, const qs_graph *graph, const float *trained, const float *statistics);
 
+/* Reads the tensors of any weights file, told by what is in it: safetensors; llama2.c's first format, and GGUF 2 and 3 of the architecture
+ * llama (F32, F16, BF16, Q8_0, Q4_0, Q4_1), whose tensors become fp32 under the names that Hugging Face gives them, and whose rows of
+ * queries and keys are put into its order (halves of a head are rotated, not neighbours). QS_BAD_FILE says what is wrong with a file.
+ * Release with qs_tensor_set_release. */
+QS_API qs_status qs_weights_open(const char *path, qs_tensor_set *out);
+
 /* Where a file and a model may differ: comma-separated shell patterns (fnmatch) of names. */
 typedef struct qs_weights_choice {
     const char *fresh;  /* parameters, by their names here or in the file, that keep the values they have; NULL: none */
     const char *unused; /* tensors of the file, by their names there, that the model lacks; NULL: none */
 } qs_weights_choice;
-/* Fills the flat buffers from a file whose tensors are F32, BF16 or F16. Names are compared as they are; where more are found by a prefix
- * ("bert.", "transformer.") that one side's names have and the other's lack, that is put before them or taken away. GPT-2's layout, and
- * that of minGPT, is told by the file. A second copy of a tied table may be there, and must be one; so may what is computed (position_ids,
- * masks, inv_freq, num_batches_tracked). choice NULL: a file of ours must be of this graph by its signature, or of one of the same name for
- * samples of another size. hash: xxHash-64 of the file, NULL: not wanted.
+/* Fills the flat buffers from a file (qs_weights_open) whose tensors are F32, BF16 or F16. Names are compared as they are; where more are
+ * found by a prefix ("bert.", "transformer.") that one side's names have and the other's lack, that is put before them or taken away.
+ * GPT-2's layout, and that of minGPT, is told by the file. A second copy of a tied table may be there, and must be one; so may what is
+ * computed (position_ids, masks, inv_freq, num_batches_tracked). Without patterns a file of ours must be of this graph by its signature, or
+ * of one of the same name for samples of another size. choice NULL: no patterns. hash: xxHash-64 of the file, NULL: not wanted.
  * QS_MISMATCH, with nothing touched, names the first tensor that is missing, superfluous, of another shape or of another type; QS_USAGE a
  * pattern that fits nothing. */
 QS_API qs_status qs_weights_start(const char *path, const qs_graph *graph, const qs_weights_choice *choice, float *trained,
                                   float *statistics, uint64_t *hash);
 /* The same without a choice. */
 QS_API qs_status qs_weights_read(const char *path, const qs_graph *graph, float *trained, float *statistics);
-/* Model name (with options) stored in a weights file, into name[QS_MODEL_NAME]; QS_MISMATCH where it is not said. */
+/* Model name (with options) stored in a weights file, or that the numbers of one of llama2.c's describe, into name[QS_MODEL_NAME];
+ * QS_MISMATCH where it is not said. */
 QS_API qs_status qs_weights_model(const char *path, char *name);
 
 /* ---- The state of a run ----------------------------------------------------------------------------------------------------- */

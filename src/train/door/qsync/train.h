@@ -176,6 +176,7 @@ typedef struct qs_train_options {
     int64_t training_limit, test_limit; /* 0: all samples; test_limit below 0: no evaluation */
     const char *run_folder;             /* see "Run folder"; NULL: nothing is written */
     const char *start_weights;          /* weights file to start from, or NULL */
+    qs_weights_choice start_choice;     /* which parameters start anew all the same, and what of the file is not used */
     const char *resume;                 /* state.qsync of a run to go on with, see "Going on"; NULL: from the beginning */
     int64_t checkpoint_every;           /* write state.qsync after every N epochs and at the end; 0: never */
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
