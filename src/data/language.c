@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-#define QS_LANGUAGE \
-    .unit = "sequences", .target = {.kind = QS_TARGET_CLASS_PER_POSITION, .ignored = -1}, .length = 256, .choices = 1, .language = true
+#define QS_LANGUAGE .unit = "sequences", .target = {.kind = QS_TARGET_CLASS_PER_POSITION, .ignored = -1}, .length = 256, .language = true
 
 /* The samples of a text; what is left at its end and does not fill one is dropped. */
 static qs_status blocks_add(qs__texts *texts, const char *text, size_t bytes) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sets of sentences and their classes: SST-2, AG News, MR, Banking77, CLINC150. */
+/* Sets of sentences and their classes: SST-2, AG News, MR, Banking77, CLINC150, PIQA. */
 #include "texts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define QS_SENTENCES(count) \
-    .unit = "sentences", .target = {.kind = QS_TARGET_CLASS, .classes = (count), .extent = 1}, .length = 128, .choices = 1
+#define QS_SENTENCES(count) .unit = "sentences", .target = {.kind = QS_TARGET_CLASS, .classes = (count), .extent = 1}, .length = 128
 
 /* ---- SST-2: a header, then "label<tab>sentence" ------------------------------------------------------------------------------------ */
 
@@ -263,4 +262,87 @@ const qs__source qs__source_clinc150 = {
     .describe = qs__texts_describe,
     .load = qs__texts_load,
     .text = &(const qs__text_facts){QS_SENTENCES(clinc_count), .read = clinc150_read},
+};
+
+/* ---- PIQA: a line is a JSON object of a goal and two solutions; another file has 0 or 1 a line, the better one ---------------------- */
+
+/* Shortens the longest of the parts until all fit `room`. */
+static bool parts_shorten(size_t count[3], size_t room) {
+    bool cut = false;
+    while (count[0] + count[1] + count[2] > room) {
+        const int longest = count[0] > count[1] ? (count[0] > count[2] ? 0 : 2) : (count[1] > count[2] ? 1 : 2);
+        count[longest]--;
+        cut = true;
+    }
+    return cut;
+}
+
+/* goal SEPARATOR sol1 SEPARATOR sol2, with the roles around. */
+static qs_status piqa_add(qs__texts *texts, const char *const part[3], int32_t class) {
+    const int32_t separator = qs_tokenizer_special(texts->tokenizer, QS_SPECIAL_SEPARATOR);
+    qs_tokens *first = &texts->first, *second = &texts->second;
+    qs_tokens_clear(first);
+    qs_tokens_clear(second);
+    size_t begin[3] = {0}, count[3];
+    for (int i = 0; i < 3; i++) {
+        qs_tokens *tokens = i == 0 ? first : second;
+        begin[i] = tokens->count;
+        QS_TRY(qs_tokenizer_encode(texts->tokenizer, part[i], strlen(part[i]), tokens));
+        count[i] = tokens->count - begin[i];
+    }
+    texts->invalid += first->invalid + second->invalid;
+    const size_t extra = qs_tokenizer_frame_extra(texts->tokenizer, true) + (separator >= 0);
+    texts->truncated += parts_shorten(count, (size_t)texts->length - extra);
+    size_t whole = qs_tokenizer_frame(texts->tokenizer, first->id, count[0], NULL, 0, texts->id, texts->type);
+    for (int i = 1; i < 3; i++) {
+        memcpy(texts->id + whole, second->id + begin[i], count[i] * sizeof *texts->id);
+        whole += count[i];
+        if (separator >= 0) texts->id[whole++] = separator;
+    }
+    for (size_t i = qs_tokenizer_second(texts->tokenizer, count[0]); i < whole; i++)
+        texts->type[i] = 1;
+    return qs__texts_add(texts, texts->id, texts->type, (int64_t)whole, &class);
+}
+
+static qs_status piqa_read(qs__texts *texts) {
+    enum { most_lines = 1 << 20 };
+    qs__text_file file = {0}, labels = {0};
+    json_t *row = NULL;
+    json_error_t error;
+    bool *member = NULL;
+    char *line, *label;
+    size_t bytes, label_bytes;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(most_lines, sizeof *member, &member));
+    qs__texts_split(texts, most_lines, member);
+    QS_GOTO(qs__text_file_open(texts->source, texts->folder, "valid.jsonl", &file));
+    QS_GOTO(qs__text_file_open(texts->source, texts->folder, "valid-labels.lst", &labels));
+    for (int64_t i = 0; qs__text_line(&file, &line, &bytes); i++) {
+        if (i == most_lines) QS_GOTO(qs__text_fail(&file, "more than %d lines", most_lines));
+        if (!qs__text_line(&labels, &label, &label_bytes) || label_bytes != 1 || (*label != '0' && *label != '1'))
+            QS_GOTO(qs__text_fail(&labels, "must be 0 or 1, for line %lld of %s", (long long)i + 1, file.path));
+        json_decref(row);
+        row = json_loadb(line, bytes, 0, &error);
+        const char *const part[] = {json_string_value(json_object_get(row, "goal")), json_string_value(json_object_get(row, "sol1")),
+                                    json_string_value(json_object_get(row, "sol2"))};
+        if (!part[0] || !part[1] || !part[2]) QS_GOTO(qs__text_fail(&file, "%s", row ? "must have texts goal, sol1, sol2" : error.text));
+        if (member[i] && !qs__texts_full(texts)) QS_GOTO(piqa_add(texts, part, *label - '0'));
+    }
+    if (qs__text_line(&labels, &label, &label_bytes)) status = qs__text_fail(&labels, "behind the last line of %s", file.path);
+done:
+    json_decref(row);
+    free(member);
+    qs__text_file_close(&file);
+    qs__text_file_close(&labels);
+    return status;
+}
+
+const qs__source qs__source_piqa = {
+    .name = "piqa",
+    .form = "piqa",
+    .folders = "piqa|text/piqa",
+    .takes_options = true,
+    .describe = qs__texts_describe,
+    .load = qs__texts_load,
+    .text = &(const qs__text_facts){QS_SENTENCES(2), .read = piqa_read},
 };

@@ -77,15 +77,15 @@ static void description_fill(const qs__source *source, const qs__request *reques
                              qs_data_description *out) {
     const qs__text_facts *facts = source->text;
     static const char *const names[] = {"ids", "types", "keep"};
-    *out = (qs_data_description){.samples = {.inputs = facts->language ? 1 : 3, .target = facts->target}};
+    *out = (qs_data_description){.samples = {.inputs = facts->language ? 1 : 3, .target = facts->target}, .tag = facts->tag};
     snprintf(out->name, sizeof out->name, "%s", request->name);
     snprintf(out->samples.unit, sizeof out->samples.unit, "%s", facts->unit);
     for (int i = 0; i < out->samples.inputs; i++) {
         qs_input *input = &out->samples.input[i];
         *input = (qs_input){.type = QS_INPUT_I32,
-                            .rank = facts->choices > 1 ? 2 : 1,
-                            .extent = {facts->choices > 1 ? facts->choices : length, facts->choices > 1 ? length : 0},
-                            .varies = !facts->language && facts->choices == 1,
+                            .rank = 1,
+                            .extent = {length},
+                            .varies = !facts->language,
                             .padding = i == 0 ? padding : 0,
                             .bound = i == 0 ? size : 2};
         snprintf(input->name, sizeof input->name, "%s", names[i]);

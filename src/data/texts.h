@@ -29,13 +29,13 @@ typedef struct qs__texts {
 
 typedef struct qs__text_facts {
     const char *unit;
-    qs_target target;    /* classes 0: the vocabulary's; extent: 1, or 0 for `length` positions */
-    int64_t length;      /* where no option says it */
-    int choices;         /* texts of a sample that are told apart; 1 but for sets of choices */
-    bool language;       /* ids alone, by GPT-2's vocabulary; else ids, types and keep, by BERT's */
-    bool named;          /* options begin with a file */
-    bool strides;        /* takes the option stride */
-    const char *file[2]; /* by part: names as qs__file_find takes them */
+    qs_target target;       /* classes 0: the vocabulary's; extent: 1, or 0 for `length` positions */
+    int64_t length;         /* where no option says it */
+    const char *const *tag; /* by class, where classes are tags; else NULL */
+    bool language;          /* ids alone, by GPT-2's vocabulary; else ids, types and keep, by BERT's */
+    bool named;             /* options begin with a file */
+    bool strides;           /* takes the option stride */
+    const char *file[2];    /* by part: names as qs__file_find takes them */
     qs_status (*read)(qs__texts *texts);
 } qs__text_facts;
 

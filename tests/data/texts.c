@@ -3,34 +3,7 @@
 // covers: sst2 ag_news mr banking77 clinc150 tinyshakespeare wikitext2 text
 /* Sets of texts: what samples are, without and with their files; options; samples of small files by hand; files that break the rules; and
  * the published sets, where they are at hand. */
-#include "files.h"
-
-#include "qsync/text.h"
-
-enum { length = 12 };
-
-/* Ids by line: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, good 4, bad 5, film 6, a 7 .. */
-static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ngood\nbad\nfilm\na\n,\n\"\n\xC3\xA9\n";
-enum { PAD, UNK, CLS, SEP, GOOD, BAD, FILM, A, COMMA, QUOTE };
-static char small[700]; /* ",vocab=..." */
-
-static void write_text(const char *name, const char *text) {
-    file_write(name, (bytes){(unsigned char *)text, strlen(text)});
-}
-
-static int setup(void **state) {
-    folder_setup(state);
-    write_text("vocab.txt", vocabulary);
-    snprintf(small, sizeof small, "vocab=%s/vocab.txt,length=%d", test_folder, length);
-    return 0;
-}
-
-/* The set `name` with the small vocabulary. */
-static qs_status load_small(const char *name, qs_part part, qs_dataset *out) {
-    char whole[800];
-    snprintf(whole, sizeof whole, "%s:%s", name, small);
-    return qs_dataset_load(whole, test_folder, part, 0, out);
-}
+#include "texts.h"
 
 static void expect_sample(const qs_dataset *set, int64_t sample, int32_t class, int count, const int32_t *ids) {
     const int32_t *id = (const int32_t *)set->input[0] + sample * length, *type = (const int32_t *)set->input[1] + sample * length,
@@ -46,11 +19,6 @@ static void expect_sample(const qs_dataset *set, int64_t sample, int32_t class, 
 
 #define expect_ids(set, sample, class, ...) \
     expect_sample(set, sample, class, (int)(sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), (const int32_t[]){__VA_ARGS__})
-
-static void refused(const char *name, qs_part part, const char *rule) {
-    qs_dataset set;
-    assert_refused(load_small(name, part, &set), QS_BAD_FILE, rule);
-}
 
 /* ---- What samples are ---- */
 
@@ -286,5 +254,5 @@ TEST(published_sets) {
     }
 }
 
-TEST_MAIN_WITH(setup, folder_teardown, is_described_without_files, options_are_checked, sst2_by_hand, ag_news_by_hand, mr_by_hand,
+TEST_MAIN_WITH(texts_setup, folder_teardown, is_described_without_files, options_are_checked, sst2_by_hand, ag_news_by_hand, mr_by_hand,
                banking77_by_hand, clinc150_by_hand, running_text_by_hand, published_sets)
