@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products of two activations by our own kernels, in fp32 sums whatever the float formats: where the library has none, or heads share keys
- * and values. Every matrix of the result is a unit: its right factor is read into rows of fp32, whole tiles wide; the left one and the
- * sums go a block of rows at a time. An element is one chain of sums in the order of the inner dimension, for any instruction set and
+ * and values. Every matrix of the result is a unit: its right factor is read into rows of fp32, whole tiles wide; the left one goes a
+ * block of rows at a time. An element is one chain of sums in the order of the inner dimension, for any instruction set and
  * number of threads. */
 #include <string.h>
 
@@ -23,8 +23,7 @@ typedef struct job {
 /* Of a slot, fp32. */
 typedef struct room {
     float *right; /* [summed · inner][width] */
-    float *left;  /* [ROWS][summed · inner] */
-    float *sum;   /* [ROWS][width] */
+    float *left;  /* [ROWS][summed · inner], or the other way round where rows of the left factor lie side by side */
     float *line;  /* [inner] */
 } room;
 
@@ -33,10 +32,9 @@ static int64_t width_of(const qs_matmul *of) {
 }
 
 static room room_of(const qs_matmul *of, qs__pieces *pieces) {
-    const int64_t length = of->summed * of->inner, width = width_of(of), bytes = (int64_t)sizeof(float);
-    room out = {.right = qs__piece(pieces, length * width * bytes)};
+    const int64_t length = of->summed * of->inner, bytes = (int64_t)sizeof(float);
+    room out = {.right = qs__piece(pieces, length * width_of(of) * bytes)};
     out.left = qs__piece(pieces, ROWS * length * bytes);
-    out.sum = qs__piece(pieces, ROWS * width * bytes);
     out.line = qs__piece(pieces, of->inner * bytes);
     return out;
 }
@@ -45,21 +43,17 @@ static int64_t matrix_at(const qs_matrices *of, int64_t sample, int64_t head) {
     return sample * of->sample + head / of->shared * of->head;
 }
 
-static void read_line(qs__in from, int64_t first, int64_t count, float *to) {
-    qs_convert_to_fp32(qs_format_of(from.type == QS__BF16 ? "bf16" : "fp32"), count, qs__in_at(from, first).at, to);
-}
-
 static void read_right(const job *j, int64_t sample, int64_t head, const room *to) {
     const qs_matmul *of = &j->of;
     for (int64_t g = 0; g < of->summed; g++) {
-        const int64_t from = matrix_at(&of->right, sample, head * of->summed + g);
+        const qs__in from = qs__in_at(j->right, matrix_at(&of->right, sample, head * of->summed + g));
         float *rows = to->right + g * of->inner * j->width;
         for (int64_t k = 0; k < of->inner; k++) {
-            if (of->right.column == 1) read_line(j->right, from + k * of->right.row, of->columns, rows + k * j->width);
+            if (of->right.column == 1) j->kernels->matmul_read(of->columns, qs__in_at(from, k * of->right.row), rows + k * j->width);
             memset(rows + k * j->width + of->columns, 0, (size_t)(j->width - of->columns) * sizeof *rows);
         }
         for (int64_t c = 0; of->right.column != 1 && c < of->columns; c++) {
-            read_line(j->right, from + c * of->right.column, of->inner, to->line);
+            j->kernels->matmul_read(of->inner, qs__in_at(from, c * of->right.column), to->line);
             for (int64_t k = 0; k < of->inner; k++)
                 rows[k * j->width + c] = to->line[k];
         }
@@ -70,32 +64,30 @@ static void read_left(const job *j, int64_t sample, int64_t head, int64_t first,
     const qs_matmul *of = &j->of;
     const int64_t length = of->summed * of->inner;
     for (int64_t g = 0; g < of->summed; g++) {
-        const int64_t from = matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row;
-        float *at = to->left + g * of->inner;
-        for (int64_t r = 0; of->left.column == 1 && r < rows; r++)
-            read_line(j->left, from + r * of->left.row, of->inner, at + r * length);
-        for (int64_t k = 0; of->left.column != 1 && k < of->inner; k++) {
-            float line[ROWS];
-            read_line(j->left, from + k * of->left.column, rows, line);
+        const qs__in from = qs__in_at(j->left, matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row);
+        if (of->left.column == 1)
             for (int64_t r = 0; r < rows; r++)
-                at[r * length + k] = line[r];
-        }
+                j->kernels->matmul_read(of->inner, qs__in_at(from, r * of->left.row), to->left + r * length + g * of->inner);
+        else
+            for (int64_t k = 0; k < of->inner; k++)
+                j->kernels->matmul_read(rows, qs__in_at(from, k * of->left.column), to->left + (g * of->inner + k) * ROWS);
     }
 }
 
 static void unit_multiply(const job *j, int64_t unit, const room *at) {
     const qs_matmul *of = &j->of;
-    const int64_t sample = unit / of->heads, head = unit % of->heads;
+    const int64_t sample = unit / of->heads, head = unit % of->heads, length = of->summed * of->inner;
     const qs__out result = qs__out_at(j->result, matrix_at(&of->result, sample, head));
+    const bool side_by_side = of->left.column != 1;
+    qs__matmul_block block = {
+        .inner = length, .columns = of->columns, .width = j->width, .left = at->left, .right = at->right, .dst_row = of->result.row};
+    block.left_row = side_by_side ? 1 : length, block.left_column = side_by_side ? ROWS : 1;
     read_right(j, sample, head, at);
     for (int64_t first = 0; first < of->rows; first += ROWS) {
-        const int64_t rows = of->rows - first < ROWS ? of->rows - first : ROWS;
-        read_left(j, sample, head, first, rows, at);
-        j->kernels->matmul_rows(rows, of->summed * of->inner, j->width, at->left, at->right, at->sum);
-        for (int64_t r = 0; r < rows; r++)
-            qs_convert_from_fp32(qs_format_of(result.type == QS__BF16 ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT,
-                                 (qs_random_stream){0}, of->columns, at->sum + r * j->width,
-                                 qs__out_at(result, (first + r) * of->result.row).at);
+        block.rows = of->rows - first < ROWS ? of->rows - first : ROWS;
+        block.dst = qs__out_at(result, first * of->result.row);
+        read_left(j, sample, head, first, block.rows, at);
+        j->kernels->matmul_rows(&block);
     }
 }
 

@@ -54,7 +54,16 @@ typedef struct qs__layer_terms {
     const float *unit;          /* (rows): inverse times what a unit of src is worth */
 } qs__layer_terms;
 
+/* Rows of a product of matrices. Element (r, k) of the left factor lies at r · left_row + k · left_column, the rows of the right one are
+ * `width` long, whole QS__MATMUL_COLUMNS. */
 enum { QS__MATMUL_COLUMNS = 32 };
+typedef struct qs__matmul_block {
+    int64_t rows, inner, columns, width;
+    const float *left, *right;
+    int64_t left_row, left_column;
+    qs__out dst;
+    int64_t dst_row;
+} qs__matmul_block;
 
 /* A row of a softmax: of its channels those below `seen` count whose word in `kept` (NULL: all) is not 0. */
 typedef struct qs__softmax_row {
@@ -121,8 +130,9 @@ typedef struct qs__cpu_kernels {
     /* One position of a sequence: in each head the channels i and i + half, i < half, become (x cosine[i] - y sine[i], y cosine[i] + x
      * sine[i]). */
     void (*rotate)(int64_t heads, int64_t half, const float *cosine, const float *sine, qs__in src, qs__out dst);
-    /* sum [rows][columns] = left [rows][inner] · right [inner][columns], each element one chain of sums; whole QS__MATMUL_COLUMNS. */
-    void (*matmul_rows)(int64_t rows, int64_t inner, int64_t columns, const float *left, const float *right, float *sum);
+    /* dst = left · right, each element one chain of sums in fp32, rounded once; and the factors' values to fp32. */
+    void (*matmul_rows)(const qs__matmul_block *block);
+    void (*matmul_read)(int64_t count, qs__in src, float *dst);
     /* sum[c] = Σ over the rows, `pitch` elements apart, of column c < columns: in double, from the first row to the last, rounded once. */
     void (*bias_sums)(int64_t rows, int64_t pitch, int64_t columns, qs__in src, float *sum);
     /* A row, and its gradient; `powers` has room for it in whole vectors. */
