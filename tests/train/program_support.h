@@ -20,7 +20,7 @@ typedef struct program {
 static inline const qs_recipe **recipe_everywhere(const qs_graph *graph, const qs_recipe *recipe) {
     const qs_recipe **all = calloc((size_t)graph->nodes, sizeof *all);
     assert_non_null(all);
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) all[n] = recipe;
     return all;
 }
