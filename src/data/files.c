@@ -88,6 +88,9 @@ qs_status qs__path_below(const char *path, const char *folder, char **out) {
 }
 
 qs_status qs__file_missing(const qs__source *source, const char *folder, const char *names) {
+    if (source->text)
+        return qs_fail(QS_BAD_FILE, "%s: no file %.*s[.gz] in %s/%s or %s; name the folder of sets that has it (--data DIR or QSYNC_DATA)",
+                       source->name, (int)alternative_length(names), names, folder, source->name, folder);
     return qs_fail(QS_BAD_FILE,
                    "%s: no file %.*s[.gz] in %s/%s or %s; fetch it with tools/fetch-data.sh, or name the folder that has it "
                    "(--data DIR or QSYNC_DATA)",
