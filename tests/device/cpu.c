@@ -123,6 +123,10 @@ static const char *const extra[] = {
     "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] momentum=0.9 weight_decay=0.0005",
     "softmax_cross_entropy/forward src=bf16[37,11] labels=fp32[37] loss=fp32[2]",
     "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",
+    "softmax_cross_entropy/forward src=fp32[9,5003] labels=fp32[9] loss=fp32[2]",
+    "softmax_cross_entropy/forward src=bf16[3,30522,5] labels=fp32[3,5] loss=fp32[2]",
+    "softmax_cross_entropy/backward src=fp32[3,5003,5] labels=fp32[3,5] diff_src=fp32[3,5003,5]",
+    "softmax_cross_entropy/backward src=bf16[9,4098] labels=fp32[9] diff_src=bf16[9,4098]",
     "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] bias=fp32[16] dst=bf16[2,16,8,8] kernel=3x3 padding=1x1",
     "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] dst=fp16[2,16,8,8] kernel=3x3 padding=1x1",
     "conv2d/forward src=int8[2,6,8,8] src_step=fp32[1] weights=int8[9,2,3,3] weights_step=fp32[9] bias=fp32[9] dst=bf16[2,9,8,8] "

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own losses over classes: rows are independent, their losses are added in order. */
+/* Our own losses over classes: rows are independent, their losses are added in order. Rows of a vocabulary's length, whose classes lie side
+ * by side, go through lanes in fp32, once through memory: what a row is read for again comes from a cache. Shorter rows cost little: their
+ * arithmetic is double. */
 #include "cpu/staging.h"
 
 #include <math.h>
 #include <string.h>
 
+enum { WIDE = 2048 }; /* classes of a row for lanes */
+
 typedef struct job {
+    const qs__cpu_kernels *kernels;
     qs_logits logits;
     int64_t counted; /* rows; those behind are padding */
     qs__in src;
@@ -57,6 +62,23 @@ static void loss_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
+static void wide_loss_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t at = row_begin(&j->logits, row), label = j->labels[row];
+        qs__logits_sums sums;
+        j->loss[row] = j->correct[row] = 0;
+        if (label < 0) continue;
+        j->kernels->logits_sums(j->logits.classes, qs__in_at(j->src, at), &sums);
+        const double maximum = (double)sums.largest, distance = value_at(j->src, at + label) - maximum;
+        j->loss[row] = log(sums.exponentials) - distance;
+        bool first = distance == 0;
+        for (int64_t c = 0; first && c < label; c++)
+            first = value_at(j->src, at + c) < maximum;
+        j->correct[row] = first;
+    }
+}
+
 static void put(qs__out array, int64_t i, float value) {
     if (array.type == QS__FP32) {
         ((float *)array.at)[i] = value;
@@ -80,10 +102,30 @@ static void gradient_rows(void *context, int64_t begin, int64_t end) {
     }
 }
 
+/* The label's own element is a difference, which is taken in double. */
+static void wide_gradient_rows(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t at = row_begin(&j->logits, row), label = j->labels[row];
+        const qs__out dst = qs__out_at(j->dst, at);
+        if (row >= j->counted || label < 0) {
+            memset(dst.at, 0, (size_t)j->logits.classes * qs__type_bytes(dst.type));
+            continue;
+        }
+        const qs__in src = qs__in_at(j->src, at);
+        qs__logits_sums sums;
+        j->kernels->logits_sums(j->logits.classes, src, &sums);
+        const double probability = exp(value_at(src, label) - (double)sums.largest) / sums.exponentials;
+        j->kernels->logits_gradient(j->logits.classes, src, sums.largest, (float)(j->factor / sums.exponentials), 0, dst);
+        put(dst, label, (float)((probability - 1) * j->factor));
+    }
+}
+
 static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
     const qs_logits logits = qs_case_logits(&chain->one);
     const int64_t samples = run->samples < logits.samples ? run->samples : logits.samples;
-    *j = (job){.logits = logits,
+    *j = (job){.kernels = chain->cpu->kernels,
+               .logits = logits,
                .counted = samples * logits.rows,
                .src = qs__staged_in(chain, QS_SRC),
                .labels = qs__cpu_data(chain, QS_LABELS),
@@ -93,13 +135,17 @@ static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
     return qs_logits_check(&logits, j->labels, samples);
 }
 
+static bool is_wide(const job *j) {
+    return j->logits.classes >= WIDE && j->logits.next_class == 1;
+}
+
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     job j;
     float *loss = qs__cpu_data(chain, QS_LOSS);
     double sum = 0, correct = 0;
     QS_TRY(start(chain, run, &j));
     const int64_t rows = j.logits.rows;
-    qs_parallel(j.counted, 8, loss_rows, &j);
+    qs_parallel(j.counted, is_wide(&j) ? 1 : 8, is_wide(&j) ? wide_loss_rows : loss_rows, &j);
     for (int64_t first = 0; first < j.counted; first += rows) {
         double right = 0;
         for (int64_t row = first; row < first + rows; row++) {
@@ -117,7 +163,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
     job j;
     QS_TRY(start(chain, run, &j));
     j.dst = qs__staged_out(chain, QS_DIFF_SRC);
-    qs_parallel(j.logits.samples * j.logits.rows, 8, gradient_rows, &j);
+    qs_parallel(j.logits.samples * j.logits.rows, is_wide(&j) ? 1 : 8, is_wide(&j) ? wide_gradient_rows : gradient_rows, &j);
     return QS_OK;
 }
 

@@ -36,6 +36,12 @@ enum {
 /* Smooth activation functions: x Φ(x) and its approximation by tanh, x sigmoid(x), tanh(x). */
 typedef enum qs__activation { QS__GELU, QS__GELU_BY_TANH, QS__SILU, QS__TANH } qs__activation;
 
+/* Of a row of logits x: the largest, Σ exp(x - largest) and Σ x. */
+typedef struct qs__logits_sums {
+    float largest;
+    double exponentials, total;
+} qs__logits_sums;
+
 /* Rows of a normalisation, and of its backward pass: diff is the gradient of its output, 0 where `mask` (NULL: none) has no bit. Bit
  * first + i of the mask's bytes is element i. */
 typedef struct qs__norm_block {
@@ -88,6 +94,9 @@ typedef struct qs__cpu_kernels {
     /* dst = f(src), and dst = diff f'(src). */
     void (*activation)(qs__activation which, int64_t count, qs__in src, qs__out dst, uint32_t *largest);
     void (*activation_gradient)(qs__activation which, int64_t count, qs__in src, qs__in diff, qs__out dst, uint32_t *largest);
+    /* Of a row of logits, read once from memory; and dst = exp(x - largest) scale - offset. */
+    void (*logits_sums)(int64_t classes, qs__in src, qs__logits_sums *out);
+    void (*logits_gradient)(int64_t classes, qs__in src, float largest, float scale, float offset, qs__out dst);
     /* Element i is kept when draw counter + i of the key is at least threshold, and scaled. */
     void (*dropout)(int64_t count, uint64_t key, uint32_t counter, float threshold, double scale, qs__in src, qs__out dst);
 
