@@ -95,7 +95,7 @@ static qs_status measure(block *one, const qs_hessian_options *options, qs_devic
     QS_TRY(qs__probe_program(&one->probe));
     memset(top, 0, (size_t)one->probe.graph->nodes * sizeof *top);
     const qs_graph *graph = one->probe.graph;
-    for (int n = 1, adjustable = 0; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs, adjustable = 0; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE || adjustable++ % options->parts != options->part) continue;
         if (!qs_graph_parameter(graph, n, QS_WEIGHTS)) continue; /* no block of its own: 0 */
         if (options->progress) options->progress(options->progress_context, graph->node[n].name, (double)n / graph->nodes);

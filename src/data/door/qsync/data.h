@@ -4,9 +4,9 @@
  * A sample has one or more inputs and one target; a set says in its description what they are (samples.h). Sets are found by name
  * (datasets.def): mnist, fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is
  * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; sst2, ag_news, mr, banking77 and
- * clinc150 are sentences with classes, tinyshakespeare, wikitext2 and "text:FILE" running text (docs/data.md says which files train and
- * which test); and a program makes a set of arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place
- * and rule; nothing is ever half loaded.
+ * clinc150 are sentences with classes, piqa questions with two answers, wnut17 words with tags, squad questions whose answer is a span,
+ * tinyshakespeare, wikitext2 and "text:FILE" running text (docs/data.md says which files train and which test); and a program makes a set
+ * of arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place and rule; nothing is ever half loaded.
  *
  * `shapes` has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier
  * (about 14 %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
