@@ -101,6 +101,7 @@ static const option_row step_rows[] = {
     {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},
     {OPTION(job_options, loss_scaling, "loss-scaling", "WHAT", NULL), .field = "loss_scaling", .standard = "off"},
     {OPTION(job_options, job.clip_norm, "clip-norm", "X", NULL), .field = "clip_norm"},
+    {OPTION(job_options, job.label_smoothing, "label-smoothing", "X", NULL), .field = "label_smoothing"},
     {OPTION(job_options, job.rate.layer_decay, "layer-decay", "X", NULL), .field = "rate.layer_decay"},
     {OPTION(job_options, decay, "decay", "WHAT", NULL), .field = "decay", .standard = "all"},
     {OPTION(job_options, freeze, "freeze", "PATTERNS", NULL), .field = "freeze"},
@@ -307,6 +308,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "schedule")) job->rate.schedule = from->rate.schedule;
     if (!option_given(table, "no-augmentation")) job->augmentation = from->augmentation;
     if (!option_given(table, "clip-norm")) job->clip_norm = from->clip_norm;
+    if (!option_given(table, "label-smoothing")) job->label_smoothing = from->label_smoothing;
     if (!option_given(table, "layer-decay")) job->rate.layer_decay = from->rate.layer_decay;
     if (!option_given(table, "decay")) job->decay_matrices = from->decay_matrices;
     if (!option_given(table, "freeze")) memcpy(job->freeze, from->freeze, sizeof job->freeze);

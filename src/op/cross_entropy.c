@@ -37,6 +37,16 @@ qs_status qs_logits_check(const qs_logits *logits, const int32_t *labels, int64_
     return QS_OK;
 }
 
+/* -Σ target log p of a row with its first maximum m at `best` and Σ exp(x - m). */
+static double row_loss(const qs_logits *logits, const float *row, int64_t best, double exponentials, int32_t label, double smoothing) {
+    const double maximum = (double)row[best * logits->next_class], distance = (double)row[label * logits->next_class] - maximum;
+    double sum = 0;
+    if (smoothing == 0) return log(exponentials) - distance;
+    for (int64_t c = 0; c < logits->classes; c++)
+        sum += (double)row[c * logits->next_class] - maximum;
+    return log(exponentials) - ((1 - smoothing) * distance + smoothing * (sum / (double)logits->classes));
+}
+
 /* A row of logits at `row`: place of the first maximum m; *sum = Σ exp(x - m), so that p = exp(x - m) / sum without overflow or
  * cancellation. */
 static int64_t row_maximum(const qs_logits *logits, const float *row, double *sum) {
@@ -80,7 +90,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
             if (label < 0) continue;
             const int64_t best = row_maximum(&logits, row, &exponentials);
             right += best == label;
-            sum += logits.weight * (log(exponentials) - ((double)row[label * logits.next_class] - (double)row[best * logits.next_class]));
+            sum += logits.weight * row_loss(&logits, row, best, exponentials, label, run->label_smoothing);
         }
         correct += (double)(logits.all ? right == logits.rows : right);
     }
@@ -95,6 +105,7 @@ done:
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     const qs_logits logits = qs_case_logits(one);
     const double factor = logits.weight * run->loss_scale / (double)run->global_samples;
+    const double alike = run->label_smoothing / (double)logits.classes, own = 1 - run->label_smoothing;
     float *values = NULL;
     int32_t *labels = NULL;
     int64_t samples;
@@ -107,7 +118,8 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
         if (counts) maximum = (double)row[row_maximum(&logits, row, &exponentials) * logits.next_class];
         for (int64_t c = 0; c < logits.classes; c++) {
             float *x = &row[c * logits.next_class];
-            *x = counts ? (float)((exp((double)*x - maximum) / exponentials - (c == labels[i] ? 1 : 0)) * factor) : 0;
+            const double target = (c == labels[i] ? own : 0) + alike;
+            *x = counts ? (float)((exp((double)*x - maximum) / exponentials - target) * factor) : 0;
         }
     }
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);

@@ -168,6 +168,9 @@ static const qs__field job_fields[] = {
     {"clip_norm", QS__NUMBER, QS__OPTIONAL, QS__AT(qs_job, clip_norm), .null_is_standard = true, .values = "null, or ≥ 0",
      .absent = "null: off", .text = "largest L2 norm of the whole gradient",
      .more = ", the loss scale divided out ([optimizers.md](optimizers.md#clipping))"},
+    {"label_smoothing", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_job, label_smoothing), .high = 1,
+     .text = "share of a training target that all classes have alike; evaluation has none",
+     .more = " ([optimizers.md](optimizers.md#label-smoothing))"},
     {"decay", QS__CHOICE, QS__LEFT_OUT, QS__AT(qs_job, decay_matrices), .names = decays, .noun = "decay", .left_out = decays_alike,
      .text = "which parameters weight_decay is of: all, or matrices: not biases, nor scales and shifts of norms"},
     {"freeze", QS__TEXT, QS__LEFT_OUT, QS__AT(qs_job, freeze), .values = "`\"PATTERN,PATTERN...\"`", .absent = "`\"\"`: nothing",
@@ -222,6 +225,8 @@ qs_status qs_job_check(const qs_job *job) {
     }
     if (!(job->clip_norm >= 0 && isfinite(job->clip_norm)))
         return qs_fail(QS_USAGE, "clip_norm %g: must be a finite number, at least 0 (0: off)", job->clip_norm);
+    if (!(job->label_smoothing >= 0 && job->label_smoothing <= 1))
+        return qs_fail(QS_USAGE, "label-smoothing %g: must lie in 0 .. 1 (0: none)", job->label_smoothing);
     if (!(job->rate.layer_decay > 0 && job->rate.layer_decay <= 1))
         return qs_fail(QS_USAGE, "layer-decay %g: must lie above 0 and be at most 1 (all layers learn alike)", job->rate.layer_decay);
     return QS_OK;

@@ -153,6 +153,10 @@ static qs_status segments_emit(qs_schedule_draft *draft) {
 static qs_status job_check(const qs_lowering *in) {
     if (in->batch < 1 || in->batch > MOST_BATCH) return qs_fail(QS_USAGE, "batch %lld: must be 1 to %d", (long long)in->batch, MOST_BATCH);
     if (in->job->bucket_bytes < 1) return qs_fail(QS_USAGE, "bucket bytes %lld: must be at least 1", (long long)in->job->bucket_bytes);
+    const qs_op *last = in->graph->node[in->graph->nodes - 1].op;
+    if (in->job->label_smoothing > 0 && last && last->kind == QS_FIXED && last->class_axis == 0)
+        return qs_fail(QS_USAGE, "label smoothing %g: the loss of the model, %s, is not over classes; leave it out",
+                       in->job->label_smoothing, last->name);
     return qs_job_check(in->job);
 }
 

@@ -26,6 +26,7 @@ qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, con
                         .samples = count,
                         .global_samples = counted > 0 ? counted : 1,
                         .loss_scale = counters->scale.value,
+                        .label_smoothing = setting->job->label_smoothing,
                         .learning_rate = qs_learning_rate(setting->job, counters->step, setting->steps_per_epoch),
                         .updates = counters->step - counters->skipped};
     return QS_OK;

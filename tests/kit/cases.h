@@ -476,11 +476,12 @@ static inline void check_direction(bound *forward, qs_role output, const float *
     free(direction);
 }
 
-static inline void check_one_gradient(const char *text) {
+static inline void check_gradient_with(const char *text, double label_smoothing) {
     bound backward, forward;
     bound_parse(&backward, text, 7);
     qs_case one = forward_of(&backward.one);
     bound_make(&forward, &one, 8);
+    forward.run.label_smoothing = backward.run.label_smoothing = label_smoothing;
     bool loss = qs_case_position(&one, QS_LOSS) >= 0;
     qs_role output = loss ? QS_LOSS : QS_DST;
     if (loss) backward.run.global_samples = 1; /* the pass then gives the gradient of the sum */
@@ -508,6 +509,13 @@ static inline void check_one_gradient(const char *text) {
     }
     bound_release(&backward);
     bound_release(&forward);
+}
+
+static inline void check_one_gradient(const char *text) {
+    qs_case one;
+    assert_ok(qs_case_parse(text, &one));
+    check_gradient_with(text, 0);
+    if (one.op->class_axis > 0) check_gradient_with(text, 0.3);
 }
 
 /* Every backward case in fp32 against central differences of its forward. */

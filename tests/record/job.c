@@ -29,6 +29,7 @@ TEST(defaults) {
     assert_ok(qs_job_text(&read, &text));
     assert_non_null(strstr(text, "\"loss_scaling\": \"off\""));
     assert_non_null(strstr(text, "\"clip_norm\": null"));
+    assert_null(strstr(text, "label_smoothing"));
     assert_null(strstr(text, "layer_decay"));
     assert_null(strstr(text, "\"decay\""));
     assert_null(strstr(text, "freeze"));
@@ -89,9 +90,10 @@ TEST(refusals) {
     refuse("\"sgd\"", "\"relu\"", "optimizer.name: relu is no optimiser: there are sgd, adam");
     refuse("\"sgd\"", "7", "optimizer.name: must be a text, is an integer");
     refuse("0.75", "1.5", "rate.layer_decay: 1.5 is outside 1e-06 .. 1");
+    refuse("0.125", "1.25", "label_smoothing: 1.25 is outside 0 .. 1");
     refuse("\"matrices\"", "\"none\"", "decay: \"none\" is no decay: all, matrices");
     refuse("2.5", "-1", "clip_norm: -1 must be at least 0");
-    refuse("9223372036854775807", "9223372036854775808", "job.json:14:");
+    refuse("9223372036854775807", "9223372036854775808", "job.json:15:");
     refuse("9223372036854775807", "-1", "seed: -1 must be at least 0");
     refuse("\"batch\": 96", "\"batch\": \"96\"", "batch: must be an integer, is a text");
     refuse("false", "0", "augmentation: must be true or false, is an integer");

@@ -49,8 +49,8 @@ static const char cluster_sample[] = "{\n"
         "\"model\": \"resnet8\",\n" indent "\"dataset\": \"fashion-mnist\",\n" indent "\"batch\": 96,\n" indent                            \
         "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n" indent                                       \
         "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"warmup_steps\": 30, \"schedule\": \"step\", \"layer_decay\": 0.75},\n" indent \
-        "\"loss_scaling\": {\"dynamic\": 1024},\n" indent "\"clip_norm\": 2.5,\n" indent "\"decay\": \"matrices\",\n" indent               \
-        "\"freeze\": \"conv1.*,stage1.*\",\n" indent                                                                                       \
+        "\"loss_scaling\": {\"dynamic\": 1024},\n" indent "\"clip_norm\": 2.5,\n" indent "\"label_smoothing\": 0.125,\n" indent            \
+        "\"decay\": \"matrices\",\n" indent "\"freeze\": \"conv1.*,stage1.*\",\n" indent                                                   \
         "\"buckets\": {\"bytes\": 4194304, \"wire\": \"fp32\", \"algorithm\": \"library\"},\n" indent "\"epochs\": 7,\n" indent            \
         "\"seed\": 9223372036854775807,\n" indent "\"augmentation\": false\n"
 

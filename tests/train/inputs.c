@@ -46,6 +46,28 @@ TEST(a_thousand_classes) {
     learns(fast_backend(), QS_TARGET_CLASS, 1000, 8000, 10, log(1000));
 }
 
+/* With smoothing the training loss has a floor, the entropy of its targets; evaluation has none: a model that has learnt lies between. */
+TEST(labels_are_smoothed_in_training_alone) {
+    const double smoothing = 0.3, all = smoothing / IDS, own = 1 - smoothing + all;
+    const double floor_ = -own * log(own) - (IDS - 1) * all * log(all);
+    bench here;
+    two_inputs set;
+    bench_open(&here, fast_backend(), "self", "two inputs", 32);
+    two_open(&set, QS_TARGET_CLASS, IDS, TRAINING);
+    two_job(&here, &set, 12);
+    here.job.label_smoothing = smoothing;
+    qs_train_result result = train(&here);
+    assert_true(result.training_loss > floor_ && result.training_loss < 1.2 * floor_);
+    assert_true(result.test_loss < 0.8 * floor_);
+    result_release(&result);
+    two_close(&set);
+    two_open(&set, QS_TARGET_REAL, IDS, TRAINING);
+    two_job(&here, &set, 1);
+    assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_USAGE, "squared_loss, is not over classes");
+    two_close(&set);
+    bench_close(&here);
+}
+
 /* ---- A schedule of one batch ---- */
 
 typedef struct one_batch {
@@ -250,5 +272,5 @@ TEST(profile_plan_train_audit) {
     bench_close(&here);
 }
 
-TEST_MAIN(every_kind_of_target_is_learnt, a_thousand_classes, buffers_follow_the_samples, gradients_of_the_table_are_sparse,
-          sets_that_do_not_fit_are_refused, the_model_comes_back_from_its_file, profile_plan_train_audit)
+TEST_MAIN(every_kind_of_target_is_learnt, a_thousand_classes, labels_are_smoothed_in_training_alone, buffers_follow_the_samples,
+          gradients_of_the_table_are_sparse, sets_that_do_not_fit_are_refused, the_model_comes_back_from_its_file, profile_plan_train_audit)

@@ -31,6 +31,7 @@ static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double 
                         .samples = probe->batch,
                         .global_samples = probe->batch,
                         .loss_scale = probe->job.loss_scale,
+                        .label_smoothing = probe->job.label_smoothing,
                         .learning_rate = rate,
                         .updates = step};
     float loss;

@@ -145,6 +145,7 @@ static qs_status iteration_run(collection *one, int iteration) {
                         .first_sample = setting->rank * one->batch,
                         .global_samples = setting->ranks * one->batch,
                         .loss_scale = one->scale.value,
+                        .label_smoothing = setting->job->label_smoothing,
                         .learning_rate = qs_learning_rate(setting->job, iteration, one->steps_per_epoch),
                         .updates = one->updates};
     qs_status status = qs__batch_fill(setting, one->executor, iteration, one->batch);

@@ -102,7 +102,8 @@ static qs_status step_run(campaign *all, plan_run *run, bool timed) {
                         .samples = setting->job->batch,
                         .first_sample = setting->rank * setting->job->batch,
                         .global_samples = setting->ranks * setting->job->batch,
-                        .loss_scale = qs_loss_scale_start(setting->job).value};
+                        .loss_scale = qs_loss_scale_start(setting->job).value,
+                        .label_smoothing = setting->job->label_smoothing};
     run->recording = timed && !all->again && run->timed < run->capacity;
     const double begin = qs_clock();
     QS_TRY(qs__batch_fill(setting, run->executor, all->steps++, setting->job->batch));

@@ -17,7 +17,7 @@ typedef struct job {
     qs__out dst;
     const int32_t *labels;
     double *loss, *correct; /* per row */
-    double factor;
+    double factor, smoothing;
 } job;
 
 static double value_at(qs__in array, int64_t i) {
@@ -31,6 +31,12 @@ static double value_at(qs__in array, int64_t i) {
 /* Of row `row` the element at which its logits begin. */
 static int64_t row_begin(const qs_logits *logits, int64_t row) {
     return row / logits->rows * logits->rows * logits->classes + row % logits->rows * logits->next_row;
+}
+
+/* -Σ target log p: `logarithm` is that of Σ exp(x - maximum), `distance` the label's from the maximum, `mean` that of all classes. */
+static double target_loss(const job *j, double logarithm, double distance, double mean) {
+    if (j->smoothing == 0) return logarithm - distance;
+    return logarithm - ((1 - j->smoothing) * distance + j->smoothing * mean);
 }
 
 /* First maximum of a row that begins at `at`; *sum = Σ exp(x - maximum). */
@@ -58,7 +64,11 @@ static void loss_rows(void *context, int64_t begin, int64_t end) {
         if (label < 0) continue;
         const int64_t best = row_maximum(j, at, &sum);
         j->correct[row] = best == label;
-        j->loss[row] = log(sum) - (value_at(j->src, at + label * step) - value_at(j->src, at + best * step));
+        const double maximum = value_at(j->src, at + best * step);
+        double mean = 0;
+        for (int64_t c = 0; j->smoothing > 0 && c < j->logits.classes; c++)
+            mean += (value_at(j->src, at + c * step) - maximum) / (double)j->logits.classes;
+        j->loss[row] = target_loss(j, log(sum), value_at(j->src, at + label * step) - maximum, mean);
     }
 }
 
@@ -71,7 +81,7 @@ static void wide_loss_rows(void *context, int64_t begin, int64_t end) {
         if (label < 0) continue;
         j->kernels->logits_sums(j->logits.classes, qs__in_at(j->src, at), &sums);
         const double maximum = (double)sums.largest, distance = value_at(j->src, at + label) - maximum;
-        j->loss[row] = log(sums.exponentials) - distance;
+        j->loss[row] = target_loss(j, log(sums.exponentials), distance, sums.total / (double)j->logits.classes - maximum);
         bool first = distance == 0;
         for (int64_t c = 0; first && c < label; c++)
             first = value_at(j->src, at + c) < maximum;
@@ -91,12 +101,14 @@ static void put(qs__out array, int64_t i, float value) {
 static void gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const int64_t step = j->logits.next_class;
+    const double alike = j->smoothing / (double)j->logits.classes, own = 1 - j->smoothing;
     for (int64_t row = begin; row < end; row++) {
         const int64_t at = row_begin(&j->logits, row);
         const bool counts = row < j->counted && j->labels[row] >= 0;
         double sum, maximum = counts ? value_at(j->src, at + row_maximum(j, at, &sum) * step) : 0;
         for (int64_t c = 0; c < j->logits.classes; c++) {
-            double gradient = counts ? exp(value_at(j->src, at + c * step) - maximum) / sum - (c == j->labels[row] ? 1 : 0) : 0;
+            const double target = (c == j->labels[row] ? own : 0) + alike;
+            double gradient = counts ? exp(value_at(j->src, at + c * step) - maximum) / sum - target : 0;
             put(j->dst, at + c * step, (float)(gradient * j->factor));
         }
     }
@@ -105,6 +117,7 @@ static void gradient_rows(void *context, int64_t begin, int64_t end) {
 /* The label's own element is a difference, which is taken in double. */
 static void wide_gradient_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
+    const double alike = j->smoothing / (double)j->logits.classes, own = 1 - j->smoothing;
     for (int64_t row = begin; row < end; row++) {
         const int64_t at = row_begin(&j->logits, row), label = j->labels[row];
         const qs__out dst = qs__out_at(j->dst, at);
@@ -116,8 +129,9 @@ static void wide_gradient_rows(void *context, int64_t begin, int64_t end) {
         qs__logits_sums sums;
         j->kernels->logits_sums(j->logits.classes, src, &sums);
         const double probability = exp(value_at(src, label) - (double)sums.largest) / sums.exponentials;
-        j->kernels->logits_gradient(j->logits.classes, src, sums.largest, (float)(j->factor / sums.exponentials), 0, dst);
-        put(dst, label, (float)((probability - 1) * j->factor));
+        j->kernels->logits_gradient(j->logits.classes, src, sums.largest, (float)(j->factor / sums.exponentials),
+                                    (float)(j->factor * alike), dst);
+        put(dst, label, (float)((probability - (own + alike)) * j->factor));
     }
 }
 
@@ -130,7 +144,8 @@ static qs_status start(const qs__chain *chain, const qs_run *run, job *j) {
                .src = qs__staged_in(chain, QS_SRC),
                .labels = qs__cpu_data(chain, QS_LABELS),
                .loss = (double *)(chain->scratch + chain->offset[0]),
-               .factor = logits.weight * run->loss_scale / (double)run->global_samples};
+               .factor = logits.weight * run->loss_scale / (double)run->global_samples,
+               .smoothing = run->label_smoothing};
     j->correct = j->loss + logits.samples * logits.rows;
     return qs_logits_check(&logits, j->labels, samples);
 }

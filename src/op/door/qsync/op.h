@@ -130,6 +130,7 @@ typedef struct qs_run {
     int64_t global_samples; /* of all ranks, what the loss is the mean of: samples, or the labels that count where positions have them;
                              * its gradient is scaled by loss_scale / global_samples */
     double loss_scale;      /* 1 when loss scaling is off; optimisers divide it out */
+    double label_smoothing; /* ε of losses over classes, 0 ... 1: the share of targets that all classes have alike; 0 in evaluation */
     double learning_rate;
     int64_t updates; /* that the weights have had before this step; those that loss scaling skipped do not count */
 } qs_run;
@@ -426,9 +427,8 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   global_average_pool  dst [N,C,1,1], or [N,C,1] of [N,C,L]
  *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)probability; kept ones are scaled by
  *                        1/(1 - probability); key and first from qs_op_random_rows
- *   softmax_cross_entropy loss[0] = Σ -log p(label), loss[1] = number of rows whose first maximum is the label, both over the first
- *                        run->samples samples; diff_src = (p - onehot) · loss_scale / global_samples, 0 in the rows behind. A row is a
- *                        sample, or a position of one
+ *   softmax_cross_entropy loss[0] = -Σ t_c log p_c, loss[1] = rows whose first maximum is the label, of run->samples samples; diff_src =
+ *                        (p - t) · loss_scale / global_samples, else 0. Rows (samples or positions) have t_c = ε/C, the label 1 - ε more
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
  *   absmax (operand)     beside dst or diff_src: what absmax of that operand gives, of the values as they are stored
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed

@@ -110,6 +110,7 @@ typedef struct qs_job {
     bool dynamic_loss_scaling; /* loss_scaling: "off", "dynamic" or a number */
     double loss_scale;         /* start or fixed value; 1 when off */
     double clip_norm;          /* 0: off */
+    double label_smoothing;    /* of losses over classes, 0 ... 1 (qs_run); 0: none */
     char freeze[256];          /* patterns of parameters that are not trained, with commas between them (qs_graph_freeze) */
     bool decay_matrices;       /* decay: "all", or "matrices": weight decay is of parameters of two axes or more alone */
     int64_t bucket_bytes;
