@@ -23,5 +23,5 @@ holds 'shares' '.models.lenet5[] | . as $f
 
 
 refuse 2 "'x' is no batch" quantization --batches x --backend ref
-refuse 2 'unknown benchmark quantisation: there are accum, formats' quantisation
+refuse 2 'unknown benchmark quantisation: there are accum, attention' quantisation
 finish

@@ -22,7 +22,7 @@ static size_t arena_of(const qs_graph *graph, qs_device *device, int64_t batch, 
     qs_job_default(&job);
     job.batch = batch;
     assert_ok(qs_recipe_builtin(name, &recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) bound[n] = &recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = batch,
