@@ -8,10 +8,10 @@ bench_commit() {
     git rev-parse --short HEAD 2> /dev/null || { echo unknown; return; }
     git diff --quiet HEAD -- . ':!bench/results' ':!experiments' ':!*.md' || echo -dirty
 }
-# The line that was given, with the settings in it that change figures; not where runs are kept.
+# The line that was given, with the settings in it that change figures; not where runs are kept, nor where the peer is.
 bench_command() {
     jq -nr --arg name "$bench_name" '[$ENV | to_entries | sort_by(.key)[]
-        | select((.key | test("^(BENCH|DEMO|KERNEL|PREDICTION|TRANSFORMER)_") and (endswith("_OUT") | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
+        | select((.key | test("^(BENCH|DEMO|KERNEL|PREDICTION|TRANSFORMER)_") and ((endswith("_OUT") or endswith("_PEER")) | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
         | "\(.key)=" + (.value | if test("^[\\w.,:/=+-]+$") then . else @sh end)] + ["make bench-\($name)"] | join(" ")'
 }
 case ${QSYNC:=build/release/qsync} in
