@@ -30,25 +30,9 @@ static int64_t place_of(const qs_attributes *with, const qs_shape *src, const qs
     return i - c + c % with->groups * (channels / with->groups) + c / with->groups;
 }
 
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__take(one, operands, QS_SRC, QS_DST, place_of);
-}
+QS__MOVING_KERNELS(place_of)
 
-static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of);
-}
-
-static const qs_pass passes[] = {
-    {.name = "forward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
-     .reference = forward,
-     .check = check_forward},
-    {.name = "backward",
-     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
-     .reference = backward,
-     .check = check_backward}};
+static const qs_pass passes[] = {QS__MOVING_PASSES(NULL, check_forward, check_backward)};
 
 #define EVERY(F, S, G) \
     "channel_shuffle/forward src=" F S " dst=" F S " groups=" G, "channel_shuffle/backward diff_dst=" F S " diff_src=" F S " groups=" G

@@ -92,6 +92,16 @@ qs_status qs__activation_forward(const qs_case *one, const qs_tensor *operands, 
 qs_status qs__activation_backward(const qs_case *one, const qs_tensor *operands, qs__curve derivative);
 qs_status qs__activation_check(const qs_case *one);
 double qs__activation_flops(const qs_case *one);
+/* The reference kernels `forward` and `backward` of a file, from its function and its derivative. */
+#define QS__ACTIVATION_KERNELS(function, derivative)                                              \
+    static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {  \
+        (void)run;                                                                                \
+        return qs__activation_forward(one, operands, function);                                   \
+    }                                                                                             \
+    static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) { \
+        (void)run;                                                                                \
+        return qs__activation_backward(one, operands, derivative);                                \
+    }
 /* Their passes, by the function of the operator's file that runs each, and by its rule. */
 #define QS__ACTIVATION_FORWARD(run, rule)                                                                \
     {                                                                                                    \
@@ -150,6 +160,45 @@ typedef int64_t (*qs__place)(const qs_attributes *with, const qs_shape *whole, c
 qs_status qs__take(const qs_case *one, const qs_tensor *operands, qs_role whole, qs_role part, qs__place place);
 /* whole[place(i)] = part[i], 0 elsewhere. */
 qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, qs_role whole, qs__place place);
+
+/* The reference kernels `forward` and `backward` of an operator that moves values, and their passes. flops: forward's, NULL: one an element
+ * of src. */
+#define QS__MOVING_KERNELS(place)                                                                 \
+    static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {  \
+        (void)run;                                                                                \
+        return qs__take(one, operands, QS_SRC, QS_DST, place);                                    \
+    }                                                                                             \
+    static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) { \
+        (void)run;                                                                                \
+        return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place);                           \
+    }
+#define QS__MOVING_PASSES(flops_of_forward, rule_forward, rule_backward)                                                       \
+    {.name = "forward",                                                                                                        \
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),                         \
+     .reference = forward,                                                                                                     \
+     .flops = (flops_of_forward),                                                                                              \
+     .check = (rule_forward)},                                                                                                 \
+    {                                                                                                                          \
+        .name = "backward",                                                                                                    \
+        QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}), \
+        .reference = backward, .check = (rule_backward)                                                                        \
+    }
+
+/* ---- What is learned for each position, or in front of all (positions.c, class_token.c) ---- */
+
+/* The passes of a file's `forward` and `backward`, by its rules. */
+#define QS__LEARNED_PASSES(rule_forward, rule_backward)                                                                       \
+    {.name = "forward",                                                                                                       \
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER},                \
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                                   \
+     .reference = forward,                                                                                                    \
+     .check = (rule_forward)},                                                                                                \
+    {                                                                                                                         \
+        .name = "backward",                                                                                                   \
+        QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}, \
+                    {.role = QS_DIFF_WEIGHTS, .source = QS_TO_PARAMETER_GRADIENT}),                                           \
+        .reference = backward, .check = (rule_backward)                                                                       \
+    }
 
 /* Operands of an optimiser's pass before what it keeps: src and weights. */
 enum { QS__FIRST_STATE = 2 };

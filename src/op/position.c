@@ -33,31 +33,13 @@ static int64_t place_of(const qs_attributes *with, const qs_shape *whole, const 
     return (i / channels * whole->dim[2] + taken(with, whole)) * channels + i % channels;
 }
 
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__take(one, operands, QS_SRC, QS_DST, place_of);
-}
-
-static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__put(one, operands, QS_DIFF_DST, QS_DIFF_SRC, place_of);
-}
+QS__MOVING_KERNELS(place_of)
 
 static double flops_forward(const qs_case *one) {
     return (double)qs_shape_count(qs__shape(one, QS_DST));
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_DST, .source = QS_TO_OUTPUT}),
-     .reference = forward,
-     .flops = flops_forward,
-     .check = check_forward},
-    {.name = "backward",
-     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),
-     .reference = backward,
-     .check = check_backward},
-};
+static const qs_pass passes[] = {QS__MOVING_PASSES(flops_forward, check_forward, check_backward)};
 
 #define EVERY(F, S, D, P) "position/forward src=" F S " dst=" F D P, "position/backward diff_dst=" F D " diff_src=" F S P
 

@@ -15,15 +15,7 @@ static double derivative(const qs_attributes *with, double x) {
     return inverse * inverse;
 }
 
-static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__activation_forward(one, operands, function);
-}
-
-static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
-    (void)run;
-    return qs__activation_backward(one, operands, derivative);
-}
+QS__ACTIVATION_KERNELS(function, derivative)
 
 static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_check),
                                  QS__ACTIVATION_BACKWARD(backward, qs__activation_check)};
