@@ -89,6 +89,18 @@ static void rank_print(const json_t *rank, size_t index, double predicted_iterat
     errors_print(predicted, measured);
 }
 
+/* Of several lengths: each one's iteration. */
+static void length_print(const json_t *row) {
+    const json_t *iteration = json_object_get(row, "iteration_us");
+    const double measured = number_at(iteration, "measured"), predicted = number_at(iteration, "predicted");
+    printf("length %lld: %lld full-size steps", (long long)json_integer_value(json_object_get(row, "length")),
+           (long long)json_integer_value(json_object_get(row, "steps")));
+    if (measured > 0) printf(", iteration %s measured", time_text(measured));
+    if (isfinite(predicted)) printf(", %s predicted", time_text(predicted));
+    if (measured > 0 && isfinite(predicted)) printf(" (%+.1f %%)", number_at(iteration, "error_percent"));
+    printf("\n");
+}
+
 static void memory_print(const json_t *rank, size_t index) {
     const json_t *memory = json_object_get(rank, "memory"), *rss = json_object_get(memory, "rss"),
                  *arena = json_object_get(memory, "arena");
@@ -113,6 +125,8 @@ void audit_print(const json_t *audit) {
     printf("\n");
     for (size_t r = 0; r < json_array_size(ranks); r++)
         rank_print(json_array_get(ranks, r), r, number_at(json_object_get(audit, "iteration_us"), "predicted"));
+    for (size_t k = 0; k < json_array_size(json_object_get(audit, "lengths")); k++)
+        length_print(json_array_get(json_object_get(audit, "lengths"), k));
     for (size_t r = 0; r < json_array_size(ranks); r++)
         memory_print(json_array_get(ranks, r), r);
     if (warning) printf("warning: %s\n", warning);

@@ -15,7 +15,7 @@ enum { MOST_SETTINGS = 12 }; /* of all optimisers, equal names once */
 typedef struct job_options {
     qs_job job;
     const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *all_reduce, *wire, *data_folder, *decay;
-    const char *freeze;                  /* NULL: nothing */
+    const char *freeze, *lengths;        /* NULL: nothing */
     double rate, setting[MOST_SETTINGS]; /* NaN: not said */
     int64_t seed;
     bool no_augmentation;

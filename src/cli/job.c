@@ -117,6 +117,12 @@ static const option_row batch_rows[] = {
 static const option_row profiled_batch_rows[] = {
     {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .usual = "the profile's", .minimum = 1},
 };
+static const option_row lengths_rows[] = {
+    {OPTION(job_options, lengths, "lengths", "LIST", NULL), .field = "lengths"},
+};
+static const option_row profiled_lengths_rows[] = {
+    {OPTION(job_options, lengths, "lengths", "LIST", NULL), .field = "lengths", .usual = "the profile's"},
+};
 static const option_row folder_rows[] = {
     {OPTION(job_options, data_folder, "data", "FOLDER", "where the data sets are"), .usual = "$QSYNC_DATA"},
 };
@@ -150,6 +156,8 @@ void job_options_add(job_options *o, option_table *table, unsigned groups) {
     if (groups & JOB_SET) OPTIONS_ADD(table, dataset_rows, o);
     if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_batch_rows, o);
     if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, batch_rows, o);
+    if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_lengths_rows, o);
+    if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, lengths_rows, o);
     if (groups & JOB_FOLDER) OPTIONS_ADD(table, folder_rows, o);
     if (groups & JOB_EPOCHS) OPTIONS_ADD(table, epochs_rows, o);
 }
@@ -227,6 +235,24 @@ static qs_status wire_set(job_options *o) {
     return QS_OK;
 }
 
+/* "32,64,128" */
+static qs_status lengths_set(job_options *o) {
+    qs_lengths *out = &o->job.lengths;
+    if (!o->lengths) return QS_OK;
+    out->count = 0;
+    for (const char *at = o->lengths;; at++) {
+        char *end = NULL;
+        const long long length = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != 0) || length < 1 || length > INT32_MAX)
+            return qs_fail(QS_USAGE, "--lengths %s: must be positive numbers with commas, ascending, like 32,64,128", o->lengths);
+        if (out->count == QS_MOST_LENGTHS) return qs_fail(QS_USAGE, "--lengths %s: at most %d", o->lengths, QS_MOST_LENGTHS);
+        out->at[out->count++] = length;
+        at = end;
+        if (*at == 0) break;
+    }
+    return qs_fail_within(qs_lengths_check(out), "--lengths %s", o->lengths);
+}
+
 /* The ranges of the job record: what is trained can be written down and read again. */
 static qs_status ranges_check(const qs_job *job) {
     if (job->batch > INT32_MAX) return qs_fail(QS_USAGE, "--batch %lld: must be at most %d", (long long)job->batch, INT32_MAX);
@@ -237,6 +263,17 @@ qs_status job_model_open(const qs_job *job, qs_graph **out) {
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
     return qs_model_open_frozen(job->model, job->freeze, &set.samples, out);
+}
+
+/* The model, and that it runs at the job's lengths. */
+static qs_status model_check(const qs_job *job) {
+    qs_graph *graph = NULL;
+    qs_graph_lengths lengths = {0};
+    QS_TRY(job_model_open(job, &graph));
+    const qs_status status = qs_graph_lengths_make(graph, &job->lengths, &lengths);
+    qs_graph_lengths_release(&lengths);
+    qs_graph_release(graph);
+    return status == QS_OK ? QS_OK : qs_fail(status, "--%s", qs_message());
 }
 
 qs_status job_model_beside(const char *file, char *model) {
@@ -250,11 +287,11 @@ qs_status job_model_beside(const char *file, char *model) {
 }
 
 qs_status job_options_finish(job_options *o) {
-    qs_graph *graph = NULL;
     QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
     if (o->freeze) QS_TRY(name_set("freeze", o->freeze, o->job.freeze, sizeof o->job.freeze));
+    QS_TRY(lengths_set(o));
     QS_TRY(decay_set(o));
     QS_TRY(optimizer_options_finish(o));
     QS_TRY(schedule_set(o));
@@ -268,9 +305,7 @@ qs_status job_options_finish(job_options *o) {
     if (qs_model_is_file(o->job.model)) return QS_OK; /* of several ranks only the first needs the file */
     qs_job whole = o->job;                            /* what is frozen may be of a plan's model */
     whole.freeze[0] = '\0';
-    QS_TRY(job_model_open(&whole, &graph));
-    qs_graph_release(graph);
-    return QS_OK;
+    return model_check(&whole);
 }
 
 /* ---- A plan's job ---- */
@@ -294,6 +329,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
     if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
     if (!option_given(table, "batch")) job->batch = from->batch;
+    if (!option_given(table, "lengths")) job->lengths = from->lengths;
     optimizer_from_plan(from, table, job);
     if (!option_given(table, "bucket-bytes")) job->bucket_bytes = from->bucket_bytes;
     if (!option_given(table, "loss-scaling")) {

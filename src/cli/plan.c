@@ -33,6 +33,8 @@ static void work_release(plan_work *work) {
 static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
     if (!option_given(table, "model")) job->model = profile->model;
     if (!option_given(table, "batch")) job->job.batch = profile->batch;
+    for (int i = 0; !option_given(table, "lengths") && i < profile->lengths; i++)
+        job->job.lengths.at[job->job.lengths.count++] = profile->length_row[i].length;
     for (int i = profile->collectives - 1; i >= 0; i--) {
         const qs_collective_cost *row = &profile->collective[i];
         if (row->ranks > 1 && !option_given(table, "all-reduce")) job->all_reduce = row->algorithm;

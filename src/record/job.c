@@ -157,6 +157,10 @@ static const qs__field job_fields[] = {
      .text = "data set", .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},
     {"batch", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, batch), .low = 1, .high = INT32_MAX, .standard = 64, .unit = "samples",
      .text = "local batch of every rank"},
+    {"lengths", QS__INTEGER, QS__LEFT_OUT, QS__IN(qs_job, lengths.at, lengths.count), .least = 1, .most = QS_MOST_LENGTHS, .low = 1,
+     .high = INT32_MAX, .values = "1 to 8 lengths, ascending", .absent = "none: all to one length",
+     .text = "to which sequences are padded, each to the smallest that holds it; a step has one length",
+     .more = " ([data.md](data.md#lengths))"},
     {"optimizer", QS__OBJECT, QS__OPTIONAL, QS__OWN, .hook = &optimizer_hook, .absent = "sgd", .text = "how weights are updated",
      .more =
          ": the `name` of an optimiser, and beside it settings of that one, which follow with its name in brackets. Settings of another "
@@ -182,7 +186,14 @@ static const qs__field job_fields[] = {
     {"augmentation", QS__FLAG, QS__OPTIONAL, QS__AT(qs_job, augmentation), .standard = 1, .text = "random crops and flips"},
 };
 
-const qs__record qs__job_record = {QS__FIELDS(job_fields), .kind = "job", .size = sizeof(qs_job)};
+static qs_status lengths_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs__place lengths = qs__member(place, "lengths");
+    const qs_status status = qs_lengths_check(&((const qs_job *)object)->lengths);
+    return status == QS_OK ? QS_OK : qs__refuse_value(&lengths, "%s", qs_message());
+}
+
+const qs__record qs__job_record = {QS__FIELDS(job_fields), .kind = "job", .size = sizeof(qs_job), .check = lengths_check};
 
 qs_status qs_job_parse(const char *json, const char *source, qs_job *out) {
     return qs__record_parse(&qs__job_record, json, strlen(json), source, out);
@@ -223,6 +234,7 @@ qs_status qs_job_check(const qs_job *job) {
         if (!(value >= one->least && value <= one->most))
             return qs_fail(QS_USAGE, "%s %g: must lie in %g .. %.9g", one->name, value, one->least, one->most);
     }
+    QS_TRY(qs_lengths_check(&job->lengths));
     if (!(job->clip_norm >= 0 && isfinite(job->clip_norm)))
         return qs_fail(QS_USAGE, "clip_norm %g: must be a finite number, at least 0 (0: off)", job->clip_norm);
     if (!(job->label_smoothing >= 0 && job->label_smoothing <= 1))

@@ -217,6 +217,27 @@ static const qs__field reason_fields[] = {
 static const qs__record reason_record = {QS__FIELDS(reason_fields), .title = "A reason: `classes.*.why.*`", .key = QS_NAME,
                                          .layout = QS__ONE_LINE};
 
+/* ---- A length ------------------------------------------------------------------------------------------------------------------ */
+
+static const qs__field length_fields[] = {
+    {"length", QS__INTEGER, QS__REQUIRED, QS__AT(qs_length_plan, length), .low = 1, .high = INT32_MAX, .unit = "values",
+     .text = "one of the job's `lengths`, in their order"},
+    {"schedule", QS__NAME, QS__LEFT_OUT, QS__AT(qs_length_plan, schedule), .values = "hash", .absent = "not checked",
+     .text = "of the schedule lowered at this length; training refuses another"},
+    {"share", QS__NUMBER, QS__REQUIRED, QS__AT(qs_length_plan, share), .high = 1,
+     .text = "of the training samples, by which `predicted` of the class is a mean over lengths"},
+    {"iteration_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_length_plan, iteration_us), .unit = "µs", .text = "time of one iteration"},
+    {"compute_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_length_plan, compute_us), .unit = "µs", .text = "part of it spent computing"},
+    {"waiting_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_length_plan, waiting_us), .low = -INFINITY, .unit = "µs",
+     .text = "part of it spent waiting for other ranks"},
+    {"arena", QS__INTEGER, QS__REQUIRED, QS__AT(qs_length_plan, arena_bytes), .unit = "bytes", .text = "memory that its schedule needs"},
+    {"program", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_length_plan, program_bytes), .unit = "bytes", .absent = "not known",
+     .text = "memory that its kernels hold; once more for a smaller step"},
+    {"phases", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_length_plan, phases), .of = &phases_record, .absent = "not known",
+     .text = "an iteration of a rank by what its compute thread does"},
+};
+static const qs__record length_record = {QS__FIELDS(length_fields), .title = "A length: `classes.*.lengths[]`", .layout = QS__ONE_LINE};
+
 /* ---- A class --------------------------------------------------------------------------------------------------------------- */
 
 static const qs__field class_fields[] = {
@@ -235,6 +256,10 @@ static const qs__field class_fields[] = {
      .text = "training runs these, whatever a cache of kernels says by then; cases that are not named take the first kernel of the lists"},
     {"schedule", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class_plan, schedule), .values = "hash", .absent = "not checked",
      .text = "of the lowered schedule; training refuses another"},
+    {"lengths", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_class_plan, length, lengths), .least = 1, .of = &length_record, .values = "rows",
+     .absent = "samples have one length",
+     .text = "what the class runs at each of the job's lengths; `schedule` is that of the last, `predicted` holds means of times, the most "
+             "memory, and the kernels of all"},
     {"predicted", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &predicted_record, .absent = "not known",
      .text = "what the plan is predicted to come to"},
     {"why", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, reason, reasons), .of = &reason_record,
@@ -354,9 +379,16 @@ void qs_plan_release(qs_plan *plan) {
 void qs_plan_forget(qs_plan *plan) {
     for (int i = 0; i < plan->classes; i++) {
         qs_class_plan *one = &plan->class_[i];
-        qs_class_plan said = {.kernels = one->kernels, .kernel = one->kernel, .reasons = one->reasons, .reason = one->reason};
+        qs_class_plan said = {.kernels = one->kernels,
+                              .kernel = one->kernel,
+                              .reasons = one->reasons,
+                              .reason = one->reason,
+                              .lengths = one->lengths,
+                              .length = one->length};
         qs__record_release(&class_record, &said);
         one->kernel = NULL;
+        one->length = NULL;
+        one->lengths = 0;
         one->reason = NULL;
         one->kernels = one->reasons = 0;
         one->schedule[0] = '\0';

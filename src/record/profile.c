@@ -287,6 +287,26 @@ static qs_status batch_check(const qs__place *place, void *object, void *root) {
 static const qs__record batch_record = {QS__FIELDS(batch_fields), .title = "A batch: `batches[]`", .layout = QS__ONE_LINE,
                                         .check = batch_check};
 
+static const qs__field length_fields[] = {
+    {"length", QS__INTEGER, QS__REQUIRED, QS__AT(qs_profile_length, length), .low = 1, .high = INT32_MAX, .unit = "values",
+     .text = "ascending; the last is that of `samples`"},
+    {"samples", QS__INTEGER, QS__REQUIRED, QS__AT(qs_profile_length, samples), .unit = "samples",
+     .text = "of the training part that are padded to it: its share of the steps"},
+};
+
+static qs_status length_check(const qs__place *place, void *object, void *root) {
+    (void)root;
+    const qs_profile_length *row = object;
+    const qs__place length = qs__member(place, "length");
+    if (place->index >= QS_MOST_LENGTHS) return qs__refuse_value(&length, "more than %d lengths", QS_MOST_LENGTHS);
+    if (place->index == 0 || row[-1].length < row->length) return QS_OK;
+    return qs__refuse_value(&length, "%lld does not follow %lld: lengths stand in ascending order", (long long)row->length,
+                            (long long)row[-1].length);
+}
+
+static const qs__record length_record = {QS__FIELDS(length_fields), .title = "A length: `lengths[]`", .layout = QS__ONE_LINE,
+                                         .check = length_check};
+
 static const qs__field check_fields[] = {
     {"plan", QS__TEXT, QS__REQUIRED, QS__AT(qs_profile_check, plan), .text = "the file, as it was named"},
     {"steps", QS__COUNT, QS__REQUIRED, QS__AT(qs_profile_check, steps), .text = "timed steps"},
@@ -313,6 +333,8 @@ static const qs__field profile_fields[] = {
      .text = "local batch at which kernels were timed"},
     {"batches", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_profile, batch_row, batches), .least = 1, .of = &batch_record, .values = "rows",
      .absent = "only `batch`", .text = "local batches that kernels have rows for, the batch being part of the case"},
+    {"lengths", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_profile, length_row, lengths), .least = 1, .of = &length_record, .values = "rows",
+     .absent = "samples have one length", .text = "lengths that kernels have rows for, and how often each occurs"},
     {"classes", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_profile, class_, classes), .of = &class_record,
      .values = "object: class name → profile of the class", .text = "what was measured on each class"},
     {"collectives", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_profile, collective, collectives), .of = &collective_record,

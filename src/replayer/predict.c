@@ -287,6 +287,7 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
                               const qs_cost_options *options, qs_predictor **out) {
     qs_predictor *one = NULL;
     qs_status status = QS_OK;
+    if (job->lengths.count > 1) return qs_fail(QS_UNSUPPORTED, "%d lengths: plans are made for one", job->lengths.count);
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     *one = (qs_predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .ranks = qs_cluster_ranks(cluster)};
     if (options) one->options = *options;

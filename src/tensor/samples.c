@@ -14,6 +14,71 @@ bool qs_input_is_image(const qs_input *input) {
     return input->type == QS_INPUT_U8 && input->rank == 3;
 }
 
+/* ---- Lengths ---- */
+
+qs_status qs_lengths_check(const qs_lengths *lengths) {
+    if (lengths->count < 0 || lengths->count > QS_MOST_LENGTHS)
+        return qs_fail(QS_USAGE, "%d lengths: at most %d", lengths->count, QS_MOST_LENGTHS);
+    for (int i = 0; i < lengths->count; i++) {
+        if (lengths->at[i] < 1) return qs_fail(QS_USAGE, "length %lld: at least 1", (long long)lengths->at[i]);
+        if (i > 0 && lengths->at[i] <= lengths->at[i - 1])
+            return qs_fail(QS_USAGE, "length %lld stands behind %lld: each must be larger than the one before it",
+                           (long long)lengths->at[i], (long long)lengths->at[i - 1]);
+    }
+    return QS_OK;
+}
+
+int qs_lengths_find(const qs_lengths *lengths, int64_t values) {
+    int place = 0;
+    while (place + 1 < lengths->count && lengths->at[place] < values)
+        place++;
+    return place;
+}
+
+const char *qs_lengths_text(const qs_lengths *lengths, char text[QS_LENGTHS_TEXT]) {
+    int used = 0;
+    *text = '\0';
+    for (int i = 0; i < lengths->count && i < QS_MOST_LENGTHS; i++)
+        used += snprintf(text + used, (size_t)(QS_LENGTHS_TEXT - used), "%s%lld", i ? "," : "", (long long)lengths->at[i]);
+    return text;
+}
+
+bool qs_lengths_equal(const qs_lengths *a, const qs_lengths *b) {
+    for (int i = 0; i < a->count && a->count == b->count; i++)
+        if (a->at[i] != b->at[i]) return false;
+    return a->count == b->count;
+}
+
+int64_t qs_samples_length(const qs_samples *samples) {
+    for (int i = 0; i < samples->inputs; i++)
+        if (samples->input[i].varies) return samples->input[i].extent[0];
+    return 0;
+}
+
+qs_status qs_samples_of_length(const qs_samples *samples, int64_t length, qs_samples *out) {
+    const int64_t whole = qs_samples_length(samples);
+    qs_samples is = *samples;
+    if (whole == 0) return qs_fail(QS_USAGE, "length %lld: the samples have no input of a length that varies", (long long)length);
+    if (length < 1 || length > whole)
+        return qs_fail(QS_USAGE, "length %lld: samples have 1 to %lld values", (long long)length, (long long)whole);
+    for (int i = 0; i < is.inputs; i++) {
+        qs_input *input = &is.input[i];
+        if (input->varies && input->extent[0] != whole)
+            return qs_fail(QS_USAGE, "length %lld: the input %s varies up to %lld values, another one up to %lld", (long long)length,
+                           input->name, (long long)input->extent[0], (long long)whole);
+        if (input->varies) input->extent[0] = length;
+    }
+    const bool positions = is.target.kind == QS_TARGET_CLASS_PER_POSITION || is.target.kind == QS_TARGET_SPAN;
+    if (positions && is.target.extent != whole)
+        return qs_fail(QS_USAGE, "length %lld: the target has %lld positions, samples up to %lld values", (long long)length,
+                       (long long)is.target.extent, (long long)whole);
+    if (positions) is.target.extent = length;
+    *out = is;
+    return QS_OK;
+}
+
+/* ---- Does a set fit a model? ---- */
+
 static qs_status input_fit(const char *set, const qs_input *has, const qs_input *model) {
     static const char *const type_names[] = {"bytes", "32-bit integers", "32-bit floats"};
     if (has->type != model->type || has->rank != model->rank)

@@ -8,8 +8,8 @@
 qs_status qs__statistics_average(const qs__setting *setting, const qs__present *present) {
     const int64_t elements = setting->graph->statistics_elements;
     const float share = (float)present->batch[setting->rank] / (float)setting->global_batch;
-    qs_executor *executor = present->main.executor;
-    const int buffer = present->main.schedule->running;
+    qs_executor *executor = qs__main(present)->executor;
+    const int buffer = qs__main(present)->schedule->running;
     float *running = NULL;
     if (elements == 0 || setting->ranks == 1) return QS_OK;
     QS_TRY(qs_comm_agree(setting->comm, qs__executor_copy(executor, buffer, &running)));
@@ -23,7 +23,7 @@ qs_status qs__statistics_average(const qs__setting *setting, const qs__present *
 
 qs_status qs__weights_hash(const qs__present *present, uint64_t *hash) {
     *hash = 0;
-    return qs__executor_hash(present->main.executor, present->main.schedule->masters, hash);
+    return qs__executor_hash(qs__main(present)->executor, qs__main(present)->schedule->masters, hash);
 }
 
 /* Rank 0's hash goes to all; whoever holds another one says so. */
@@ -72,12 +72,12 @@ qs_status qs_model_share(const qs_job *job, const qs_dataset *own, qs_comm *comm
 
 /* What the optimiser keeps, and how far the run is: a rank that goes on from another file has another hash. */
 static qs_status state_hash(const qs__present *present, const qs__counters *counters, const qs__rounding *rounding, uint64_t *hash) {
-    const qs_schedule *schedule = present->main.schedule;
+    const qs_schedule *schedule = qs__main(present)->schedule;
     const int64_t counts[] = {counters->step, counters->skipped, counters->scale.good_steps, counters->scale.skipped};
     *hash = qs_hash(counts, sizeof counts, 0);
     *hash = qs_hash(rounding->rise, (size_t)rounding->values * sizeof *rounding->rise, *hash);
     for (int i = 0; i < schedule->states; i++)
-        QS_TRY(qs__executor_hash(present->main.executor, schedule->state[i], hash));
+        QS_TRY(qs__executor_hash(qs__main(present)->executor, schedule->state[i], hash));
     return QS_OK;
 }
 

@@ -29,9 +29,9 @@ void qs_audit_release(qs_audit *audit) {
 /* ---- What every rank knows ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rank_figures {
-    double medians[QS_PHASE_TIMES + 1];
-    int64_t steps, arena_bytes, data_bytes, resident_bytes;
-    int64_t programs; /* of training: a smaller last step has one of its own */
+    double medians[QS_MOST_LENGTHS][QS_PHASE_TIMES + 1];
+    int64_t steps[QS_MOST_LENGTHS], arena_bytes, data_bytes, resident_bytes;
+    int64_t programs[QS_MOST_LENGTHS]; /* of training: a smaller step has one of its own */
 } rank_figures;
 
 /* Readings of the clock in an iteration × what one costs. */
@@ -45,21 +45,44 @@ static double observing_us(int steps) {
 
 /* ---- Put together --------------------------------------------------------------------------------------------------------------- */
 
-static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const rank_figures *from, int64_t predicted_arena,
-                      qs_audit_rank *out) {
-    const double *m = from->medians;
-    *out = (qs_audit_rank){.measured = {m[0], m[1], m[2], m[3], m[4], m[5], m[6]},
-                           .iteration_us = m[QS_PHASE_TIMES],
-                           .predicted_arena = predicted_arena,
+/* Medians of all phases and the whole, each length as often as it occurred. */
+static void measured_fill(const rank_figures *from, const qs_train_result *result, qs_audit_rank *out) {
+    double m[QS_PHASE_TIMES + 1] = {0};
+    for (int k = 0; k < result->lengths; k++)
+        for (int i = 0; i <= QS_PHASE_TIMES; i++)
+            m[i] += qs__length_share(result->length, result->lengths, k) * from->medians[k][i];
+    out->measured = (qs_phase_times){m[0], m[1], m[2], m[3], m[4], m[5], m[6]};
+    out->iteration_us = m[QS_PHASE_TIMES];
+}
+
+/* The same mean of what the plan says of each length. */
+static void predicted_fill(const qs_class_plan *plan, const rank_figures *from, const qs_train_result *result, qs_audit_rank *out) {
+    double p[QS_PHASE_TIMES] = {0};
+    if (plan->lengths == 0) {
+        out->predicted = plan->predicted.phases;
+        out->program_bytes = plan->predicted.program_bytes * from->programs[0];
+        return;
+    }
+    for (int k = 0; k < plan->lengths; k++) {
+        out->program_bytes += plan->length[k].program_bytes * from->programs[k];
+        for (int i = 0; i < QS_PHASE_TIMES; i++)
+            p[i] += qs__length_share(result->length, result->lengths, k) * qs_phase_times_at(&plan->length[k].phases, i);
+    }
+    out->predicted = (qs_phase_times){p[0], p[1], p[2], p[3], p[4], p[5], p[6]};
+}
+
+static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const rank_figures *from, const qs_train_result *result,
+                      int64_t predicted_arena, qs_audit_rank *out) {
+    *out = (qs_audit_rank){.predicted_arena = predicted_arena,
                            .reserved_arena = from->arena_bytes,
                            .data_bytes = from->data_bytes,
                            .predicted_rss = -1,
                            .measured_rss = from->resident_bytes};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
+    measured_fill(from, result, out);
     if (!plan) return;
-    out->predicted = plan->predicted.phases;
+    predicted_fill(plan, from, result, out);
     out->base_bytes = plan->predicted.base_bytes;
-    out->program_bytes = plan->predicted.program_bytes * from->programs;
     out->communication_bytes = plan->predicted.communication_bytes;
     if (out->base_bytes > 0 && out->predicted_arena >= 0)
         out->predicted_rss = out->base_bytes + out->program_bytes + out->data_bytes + out->communication_bytes + out->predicted_arena;
@@ -121,17 +144,20 @@ static void warning_write(qs_audit *audit) {
 static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, const rank_figures *all, const qs_train_result *result,
                             qs_audit *out) {
     const double bound = setting->options->audit_bound;
-    const qs_class_plan *plan = qs__class_plan_of(setting, &plans->present, 0);
     QS_TRY(qs_allocate((size_t)setting->ranks, sizeof *out->rank, &out->rank));
     out->ranks = setting->ranks;
     for (int r = 0; r < setting->ranks; r++)
-        rank_fill(qs__class_of(setting->options->cluster, r), qs__class_plan_of(setting, &plans->present, r), &all[r],
+        rank_fill(qs__class_of(setting->options->cluster, r), qs__class_plan_of(setting, &plans->present, r), &all[r], result,
                   result->predicted_bytes[r], &out->rank[r]);
-    out->steps = all[0].steps;
+    out->lengths = result->lengths;
+    memcpy(out->length, result->length, sizeof out->length);
+    for (int k = 0; k < out->lengths; k++) {
+        out->steps += all[0].steps[k];
+        out->predicted_us += qs__length_share(out->length, out->lengths, k) * out->length[k].predicted_us;
+        out->observing_us += qs__length_share(out->length, out->lengths, k) * observing_us(plans->watch[k].schedule->steps);
+    }
     out->first_step = plans->present.first_step;
-    out->predicted_us = plan ? plan->predicted.iteration_us : 0;
     out->measured_us = result->median_step_us;
-    out->observing_us = observing_us(plans->watch.schedule->steps);
     out->bound_percent = bound > 0 ? bound : default_bound;
     warning_write(out);
     return QS_OK;
@@ -140,15 +166,17 @@ static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, 
 qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, const qs_train_result *result, int64_t resident_bytes,
                          qs_audit *out) {
     qs_comm *comm = setting->comm;
-    rank_figures mine = {.arena_bytes = (int64_t)qs_memory_bytes(plans->memory),
-                         .data_bytes = setting->data_bytes,
-                         .resident_bytes = resident_bytes,
-                         .programs = plans->present.partial.schedule ? 2 : 1};
+    rank_figures mine = {
+        .arena_bytes = (int64_t)qs_memory_bytes(plans->memory), .data_bytes = setting->data_bytes, .resident_bytes = resident_bytes};
     rank_figures *all = NULL;
     char *data = NULL;
     int64_t *sizes = NULL;
     qs_status status = QS_OK;
-    QS_GOTO(qs_comm_agree(comm, qs__watch_medians(&plans->watch, mine.medians, &mine.steps)));
+    for (int k = 0; k < plans->present.lengths && status == QS_OK; k++) {
+        mine.programs[k] = plans->present.at[k].partial.schedule ? 2 : 1;
+        status = qs__watch_medians(&plans->watch[k], mine.medians[k], &mine.steps[k]);
+    }
+    QS_GOTO(qs_comm_agree(comm, status));
     QS_GOTO(qs_comm_gather(comm, &mine, (int64_t)sizeof mine, &data, &sizes));
     if (setting->rank == 0) {
         status = qs_allocate((size_t)setting->ranks, sizeof *all, &all);
@@ -231,6 +259,21 @@ static void rank_put(qs__text *text, int rank, const qs_audit_rank *one) {
     putc('}', text->stream);
 }
 
+static void lengths_put(qs__text *text, const qs_audit *audit) {
+    fputs("\"lengths\": [", text->stream);
+    for (int k = 0; k < audit->lengths; k++) {
+        const qs_length_time *one = &audit->length[k];
+        fputs(k ? ",\n             {" : "{", text->stream);
+        integer_put(text, "length", one->length);
+        fputs(", ", text->stream);
+        integer_put(text, "steps", one->steps);
+        fputs(", ", text->stream);
+        time_put(text, "iteration_us", one->predicted_us > 0, one->predicted_us, one->measured_us);
+        putc('}', text->stream);
+    }
+    fputs("],\n ", text->stream);
+}
+
 qs_status qs_audit_text(const qs_audit *audit, char **json) {
     qs__text text;
     QS_TRY(qs__text_start(&text));
@@ -241,6 +284,7 @@ qs_status qs_audit_text(const qs_audit *audit, char **json) {
     fputs(",\n ", text.stream);
     time_put(&text, "iteration_us", audit->predicted_us > 0, audit->predicted_us, audit->measured_us);
     fputs(",\n ", text.stream);
+    if (audit->length[0].length > 0) lengths_put(&text, audit);
     number_put(&text, "observing_us", audit->observing_us);
     fputs(",\n ", text.stream);
     number_put(&text, "bound_percent", audit->bound_percent);

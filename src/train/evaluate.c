@@ -8,42 +8,45 @@
 
 /* What a set is evaluated by. */
 typedef struct evaluation {
-    const qs__program *program;
-    const qs_graph *graph;
+    const qs__length_programs *at;
     const qs_dataset *dataset;
     qs__culprit *culprit; /* NULL: not looked for */
     qs__sums sums;
     qs__measuring measuring;
 } evaluation;
 
-static qs_status piece_run(evaluation *one, const int64_t *indices, int64_t count) {
+static qs_status piece_run(evaluation *one, const qs__program *program, const int64_t *indices, int64_t count) {
     const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1};
     const bool was_finite = isfinite(one->sums.loss);
-    QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
-    QS_TRY(qs_executor_run(one->program->executor, &run));
-    QS_TRY(qs__sums_add(&one->sums, one->program, one->dataset, indices, count));
-    QS_TRY(qs__measuring_add(&one->measuring, one->program, indices, count));
+    QS_TRY(qs_executor_load(program->executor, program->graph, one->dataset, NULL, indices, count));
+    QS_TRY(qs_executor_run(program->executor, &run));
+    QS_TRY(qs__sums_add(&one->sums, program, one->dataset, indices, count));
+    QS_TRY(qs__measuring_add(&one->measuring, program, indices, count));
     if (!one->culprit || !was_finite || isfinite(one->sums.loss)) return QS_OK;
-    QS_TRY(qs_executor_load(one->program->executor, one->graph, one->dataset, NULL, indices, count));
-    return qs__culprit_find(one->program, one->graph, &run, qs__phase_end(one->program->schedule, QS_FORWARD), one->culprit);
+    QS_TRY(qs_executor_load(program->executor, program->graph, one->dataset, NULL, indices, count));
+    return qs__culprit_find(program, program->graph, &run, qs__phase_end(program->schedule, QS_FORWARD), one->culprit);
 }
 
 static qs_status part_run(evaluation *one, qs_sharding *sharding, int rank) {
-    const int64_t steps = qs_sharding_steps(sharding), batch = one->program->schedule->batch;
+    const int64_t steps = qs_sharding_steps(sharding);
     for (int64_t step = 0; step < steps; step++) {
         const int64_t *indices;
         int64_t count, first, global;
+        int length;
+        QS_TRY(qs_sharding_size(sharding, 0, step, &length, &global));
         QS_TRY(qs_sharding_step(sharding, 0, step, rank, &indices, &count, &first, &global));
+        const qs__program *program = &one->at[length].evaluation;
+        const int64_t batch = program->schedule->batch;
         for (int64_t at = 0; at < count; at += batch) {
-            QS_TRY(piece_run(one, indices + at, count - at < batch ? count - at : batch));
+            QS_TRY(piece_run(one, program, indices + at, count - at < batch ? count - at : batch));
         }
     }
     return QS_OK;
 }
 
-qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
-                             qs_comm *comm, qs__culprit *culprit, qs_evaluation *out) {
-    evaluation one = {.program = program, .graph = graph, .dataset = dataset, .culprit = culprit};
+qs_status qs__evaluation_run(const qs__length_programs *at, const qs_dataset *dataset, qs_sharding *sharding, qs_comm *comm,
+                             qs__culprit *culprit, qs_evaluation *out) {
+    evaluation one = {.at = at, .dataset = dataset, .culprit = culprit};
     qs_status status = qs__measuring_start(dataset, &one.measuring);
     if (status == QS_OK) status = part_run(&one, sharding, qs_comm_rank(comm));
     QS_GOTO(qs_comm_agree(comm, status));
@@ -61,22 +64,23 @@ done:
 
 typedef struct evaluator {
     qs_graph *graph;
+    qs_graph_lengths lengths;
     qs_dataset test;
     qs_sharding sharding;
-    int64_t *batch; /* (ranks) */
-    qs__program program;
+    int64_t *batch;                          /* (ranks) */
+    qs__length_programs at[QS_MOST_LENGTHS]; /* their evaluation alone */
     qs_memory *memory;
 } evaluator;
 
 /* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
-static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_limit, qs_device *device) {
+static qs_status program_fit(const qs_graph *graph, const qs_job *job, int64_t memory_limit, qs_device *device, qs__program *out) {
     const qs__formats plain = {.half = qs_format_of("fp32")};
     const qs__kernels kernels = {.device = device};
     qs_status status = QS_OK;
     for (int64_t batch = job->batch; batch > 0; batch /= 2) {
-        qs__program_release(&here->program);
-        QS_TRY(qs__program_lower(here->graph, job, &plain, QS_MODE_EVALUATION, batch, &kernels, &here->program));
-        status = qs_schedule_fits(here->program.schedule, memory_limit, "evaluation");
+        qs__program_release(out);
+        QS_TRY(qs__program_lower(graph, job, &plain, QS_MODE_EVALUATION, batch, &kernels, out));
+        status = qs_schedule_fits(out->schedule, memory_limit, "evaluation");
         if (status != QS_INFEASIBLE) return status;
     }
     return status;
@@ -85,23 +89,32 @@ static qs_status program_fit(evaluator *here, const qs_job *job, int64_t memory_
 static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
                                 int64_t memory_limit, qs_device *device, qs_comm *comm) {
     const int ranks = qs_comm_size(comm);
+    size_t bytes = 0;
+    QS_TRY(qs_graph_lengths_make(here->graph, &job->lengths, &here->lengths));
     QS_TRY(qs_job_samples(job, here->graph, data_folder, QS_PART_TEST, limit, &here->test));
     QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
     for (int i = 0; i < ranks; i++)
         here->batch[i] = job->batch;
     QS_TRY(qs_sharding_create(here->test.count, ranks, here->batch, job->seed, false, &here->sharding));
-    QS_TRY(program_fit(here, job, memory_limit, device));
-    const qs_schedule *schedule = here->program.schedule;
-    QS_TRY(qs_memory_reserve(device, schedule->arena_bytes, &here->memory));
-    QS_TRY(qs_executor_create(schedule, device, comm, here->memory, &here->program.executor));
-    return qs__weights_load(&here->program, here->graph, weights, NULL, NULL);
+    QS_TRY(qs_sharding_lengths(&here->sharding, &job->lengths, here->test.length));
+    for (int k = 0; k < here->lengths.count; k++) {
+        qs__program *program = &here->at[k].evaluation;
+        QS_TRY(program_fit(here->lengths.graph[k], job, memory_limit, device, program));
+        if (program->schedule->arena_bytes > bytes) bytes = program->schedule->arena_bytes;
+    }
+    QS_TRY(qs_memory_reserve(device, bytes, &here->memory));
+    for (int k = 0; k < here->lengths.count; k++)
+        QS_TRY(qs_executor_create(here->at[k].evaluation.schedule, device, comm, here->memory, &here->at[k].evaluation.executor));
+    return qs__weights_load(&here->at[0].evaluation, here->graph, weights, NULL, NULL);
 }
 
 static void evaluator_release(evaluator *here) {
-    qs__program_release(&here->program);
+    for (int k = 0; k < here->lengths.count; k++)
+        qs__program_release(&here->at[k].evaluation);
     qs_memory_release(here->memory);
     qs_sharding_release(&here->sharding);
     qs_dataset_release(&here->test);
+    qs_graph_lengths_release(&here->lengths);
     qs_graph_release(here->graph);
     free(here->batch);
 }
@@ -111,7 +124,7 @@ qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_f
     evaluator here = {0};
     QS_TRY(qs_model_share(job, NULL, comm, &here.graph));
     qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, memory_limit, device, comm));
-    if (status == QS_OK) status = qs__evaluation_run(&here.program, here.graph, &here.test, &here.sharding, comm, NULL, out);
+    if (status == QS_OK) status = qs__evaluation_run(here.at, &here.test, &here.sharding, comm, NULL, out);
     evaluator_release(&here);
     return status;
 }

@@ -338,6 +338,12 @@ static qs_status timing_write(const qs__setting *setting, const qs__plans *plans
     qs_line_number(line, "median_step_us", result->median_step_us);
     qs_line_number(line, "samples_per_second", result->samples_per_second);
     qs_line_text(line, "unit", result->unit);
+    for (int k = 0; k < result->lengths && result->length[k].length > 0; k++) {
+        snprintf(key, sizeof key, "steps.length%lld", (long long)result->length[k].length);
+        qs_line_integer(line, key, result->length[k].steps);
+        snprintf(key, sizeof key, "median_step_us.length%lld", (long long)result->length[k].length);
+        qs_line_number(line, key, result->length[k].measured_us);
+    }
     for (int rank = 0; rank < result->ranks; rank++) {
         snprintf(key, sizeof key, "reserved_bytes.%d", rank);
         qs_line_integer(line, key, result->reserved_bytes[rank]);

@@ -55,7 +55,7 @@ static int64_t elements_of(const qs_graph *graph) {
 }
 
 static qs_status weights_set(const slice *one, double alpha) {
-    const qs__program *program = &one->trainer->plans.present.main;
+    const qs__program *program = qs__main(&one->trainer->plans.present);
     const int64_t elements = elements_of(one->trainer->setting.graph);
     for (int64_t i = 0; i < elements; i++)
         one->moved[i] = (float)((double)one->weights[i] + alpha * (double)one->direction[i]);
@@ -103,8 +103,9 @@ static qs_status slice_make(const slice *one) {
     if (one->options->batches > trainer->setting.steps_per_epoch)
         return qs_fail(QS_USAGE, "%lld batches: the training part has %lld of %lld samples", (long long)one->options->batches,
                        (long long)trainer->setting.steps_per_epoch, (long long)trainer->setting.global_batch);
-    QS_TRY(qs_executor_read(trainer->plans.present.main.executor, trainer->plans.present.main.schedule->masters, 0,
-                            (size_t)elements_of(trainer->setting.graph) * sizeof *one->weights, one->weights));
+    const qs__program *main = qs__main(&trainer->plans.present);
+    QS_TRY(qs_executor_read(main->executor, main->schedule->masters, 0, (size_t)elements_of(trainer->setting.graph) * sizeof *one->weights,
+                            one->weights));
     qs_landscape_direction(trainer->setting.graph, trainer->setting.job->seed, one->options->direction, one->weights, one->direction);
     return QS_OK;
 }

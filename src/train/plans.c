@@ -69,67 +69,100 @@ qs_status qs__plan_own(qs__present *present) {
 
 /* ---- Programs over one arena ------------------------------------------------------------------------------------------------------ */
 
-static qs_status training_lower(const qs__setting *setting, const qs__present *present, int64_t batch, qs__program *out) {
-    const qs__formats formats = {present->recipe, qs_class_half(setting->class_), &present->tensors};
-    const qs__kernels kernels = {setting->device, present->class_plan};
-    QS_TRY(qs__program_lower(setting->graph, setting->job, &formats, QS_MODE_TRAIN, batch, &kernels, out));
-    if (batch != present->batch[setting->rank] || !present->class_plan) return QS_OK;
-    return qs__plan_check_schedule(present->class_plan, setting->graph, setting->job, &formats, out->schedule);
+const qs__program *qs__main(const qs__present *present) {
+    return &present->at[present->lengths - 1].main;
 }
 
-/* The last step of every epoch deals the same, smaller number of samples, whatever the epoch. */
-static qs_status partial_lower(const qs__setting *setting, const qs_sharding *sharding, qs__present *present) {
+static qs_status training_lower(const qs__setting *setting, const qs__present *present, int length, int64_t batch, qs__program *out) {
+    const qs__formats formats = {present->recipe, qs_class_half(setting->class_), &present->tensors};
+    const qs__kernels kernels = {setting->device, present->class_plan};
+    QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, &formats, QS_MODE_TRAIN, batch, &kernels, out));
+    if (batch != present->batch[setting->rank] || !present->class_plan) return QS_OK;
+    return qs__plan_check_schedule(present->class_plan, length, setting->job, &formats, out);
+}
+
+/* This rank's samples of the smaller step that every epoch has of a length, whatever the epoch; 0: there is none, or not for this rank. */
+static qs_status partial_count(const qs__setting *setting, const qs_sharding *sharding, const qs__present *present, int length,
+                               int64_t *count) {
     qs_sharding dealt = *sharding;
     const int64_t *indices, epoch = sharding->epoch < 0 ? 0 : sharding->epoch; /* the order of samples at hand stays */
-    int64_t count, first, global;
+    int64_t first, global;
     dealt.batch = present->batch;
-    QS_TRY(qs_sharding_step(&dealt, epoch, setting->steps_per_epoch - 1, setting->rank, &indices, &count, &first, &global));
+    *count = 0;
+    for (int64_t step = setting->steps_per_epoch - 1; step >= 0; step--) {
+        int of;
+        QS_TRY(qs_sharding_size(&dealt, epoch, step, &of, &global));
+        if (of == length && global < setting->global_batch)
+            return qs_sharding_step(&dealt, epoch, step, setting->rank, &indices, count, &first, &global);
+        if (sharding->lengths.count == 0) return QS_OK; /* it would be the last */
+    }
+    return QS_OK;
+}
+
+static qs_status partial_lower(const qs__setting *setting, const qs_sharding *sharding, qs__present *present, int length) {
+    qs__program *partial = &present->at[length].partial;
+    int64_t count;
+    QS_TRY(partial_count(setting, sharding, present, length, &count));
     if (count == 0 || count == present->batch[setting->rank]) return QS_OK;
-    QS_TRY(training_lower(setting, present, count, &present->partial));
-    const size_t wanted = present->partial.schedule->arena_bytes, reserved = present->main.schedule->arena_bytes;
-    if (wanted > reserved) {
+    QS_TRY(training_lower(setting, present, length, count, partial));
+    const size_t wanted = partial->schedule->arena_bytes;
+    if (wanted > present->arena_bytes) {
         return qs_fail(QS_INFEASIBLE,
                        "class %s: the last step of an epoch has %lld samples and needs %zu bytes, the full batch reserves %zu; limit the "
                        "training samples to whole batches",
-                       setting->class_->name, (long long)count, wanted, reserved);
+                       setting->class_->name, (long long)count, wanted, present->arena_bytes);
     }
-    return qs__persistent_compare(present->main.schedule, present->partial.schedule);
+    return qs__persistent_compare(qs__main(present)->schedule, partial->schedule);
 }
 
 /* Evaluation is fp32 whatever the plan; it works in smaller pieces where fp32 activations would not fit in the plan's memory. */
-static qs_status evaluation_lower(const qs__setting *setting, qs__present *present) {
-    const size_t reserved = present->main.schedule->arena_bytes;
+static qs_status evaluation_lower(const qs__setting *setting, qs__present *present, int length) {
     const qs__formats plain = {.half = qs_format_of("fp32")};
     const qs__kernels kernels = {setting->device, present->class_plan};
+    const qs_graph *graph = setting->lengths.graph[length];
+    qs__program *out = &present->at[length].evaluation;
     for (int64_t batch = present->batch[setting->rank]; batch > 0; batch /= 2) {
-        QS_TRY(qs__program_lower(setting->graph, setting->job, &plain, QS_MODE_EVALUATION, batch, &kernels, &present->evaluation));
-        QS_TRY(qs__persistent_compare(present->main.schedule, present->evaluation.schedule));
-        if (present->evaluation.schedule->arena_bytes <= reserved) return QS_OK;
-        qs__program_release(&present->evaluation);
+        QS_TRY(qs__program_lower(graph, setting->job, &plain, QS_MODE_EVALUATION, batch, &kernels, out));
+        QS_TRY(qs__persistent_compare(qs__main(present)->schedule, out->schedule));
+        if (out->schedule->arena_bytes <= present->arena_bytes) return QS_OK;
+        qs__program_release(out);
     }
     return qs_fail(QS_INFEASIBLE, "class %s: not even one sample can be evaluated in fp32 within the %zu bytes of training",
-                   setting->class_->name, reserved);
+                   setting->class_->name, present->arena_bytes);
 }
 
 static qs_status present_lower(const qs__setting *setting, const qs_sharding *sharding, qs__present *present) {
-    QS_TRY(training_lower(setting, present, present->batch[setting->rank], &present->main));
-    QS_TRY(qs_schedule_fits(present->main.schedule, setting->class_->memory_limit, setting->class_->name));
-    QS_TRY(partial_lower(setting, sharding, present));
-    return setting->options->test_limit >= 0 ? evaluation_lower(setting, present) : QS_OK;
+    present->lengths = setting->lengths.count;
+    for (int k = 0; k < present->lengths; k++) {
+        const qs__program *main = &present->at[k].main;
+        QS_TRY(training_lower(setting, present, k, present->batch[setting->rank], &present->at[k].main));
+        QS_TRY(qs_schedule_fits(main->schedule, setting->class_->memory_limit, setting->class_->name));
+        if (k > 0) QS_TRY(qs__persistent_compare(present->at[0].main.schedule, main->schedule));
+        if (main->schedule->arena_bytes > present->arena_bytes) present->arena_bytes = main->schedule->arena_bytes;
+    }
+    for (int k = 0; k < present->lengths; k++) {
+        QS_TRY(partial_lower(setting, sharding, present, k));
+        if (setting->options->test_limit >= 0) QS_TRY(evaluation_lower(setting, present, k));
+    }
+    return QS_OK;
 }
 
 static qs_status present_bind(const qs__setting *setting, qs_memory *memory, qs__present *present) {
-    qs__program *programs[] = {&present->main, &present->partial, &present->evaluation};
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-        if (programs[i]->schedule)
-            QS_TRY(qs_executor_create(programs[i]->schedule, setting->device, setting->comm, memory, &programs[i]->executor));
+    for (int k = 0; k < present->lengths; k++) {
+        qs__program *programs[] = {&present->at[k].main, &present->at[k].partial, &present->at[k].evaluation};
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            if (programs[i]->schedule)
+                QS_TRY(qs_executor_create(programs[i]->schedule, setting->device, setting->comm, memory, &programs[i]->executor));
+    }
     return QS_OK;
 }
 
 static void present_release(qs__present *present) {
-    qs__program_release(&present->evaluation);
-    qs__program_release(&present->partial);
-    qs__program_release(&present->main);
+    for (int k = 0; k < present->lengths; k++) {
+        qs__program_release(&present->at[k].evaluation);
+        qs__program_release(&present->at[k].partial);
+        qs__program_release(&present->at[k].main);
+    }
     free(present->recipe);
     qs_tensor_table_release(&present->tensors);
     free(present->batch);
@@ -138,28 +171,38 @@ static void present_release(qs__present *present) {
     *present = (qs__present){0};
 }
 
-/* Full-size steps among the first `steps`: the last step of an epoch may be a smaller one. */
-static int64_t full_steps(const qs__setting *setting, int64_t steps) {
-    const int64_t an_epoch = setting->training.count / setting->global_batch, rest = steps % setting->steps_per_epoch;
-    return steps / setting->steps_per_epoch * an_epoch + (rest < an_epoch ? rest : an_epoch);
+/* A clock for each length beside the full-size steps from `step` on; only a step of the longest one becomes a trace. */
+static qs_status watches_create(const qs__setting *setting, qs_sharding *sharding, const qs__present *present, int64_t step,
+                                qs__watch *out) {
+    int64_t full[QS_MOST_LENGTHS] = {0};
+    for (; step < setting->steps; step++) {
+        int length;
+        int64_t samples;
+        QS_TRY(qs_sharding_size(sharding, step / setting->steps_per_epoch, step % setting->steps_per_epoch, &length, &samples));
+        full[length] += samples == setting->global_batch;
+    }
+    for (int k = 0; k < present->lengths; k++)
+        QS_TRY(qs__watch_create(&present->at[k].main, full[k], setting->options->trace && k + 1 == present->lengths, &out[k]));
+    return QS_OK;
 }
 
-static qs_status watch_create(const qs__setting *setting, const qs__program *main, int64_t step, qs__watch *out) {
-    return qs__watch_create(main, full_steps(setting, setting->steps) - full_steps(setting, step), setting->options->trace, out);
+static void watches_release(qs__watch *watch) {
+    for (int k = 0; k < QS_MOST_LENGTHS; k++)
+        qs__watch_release(&watch[k]);
 }
 
 qs_status qs__plans_start(const qs__setting *setting, qs__plans *plans) {
     QS_TRY(present_lower(setting, &plans->sharding, &plans->present));
-    QS_TRY(qs_memory_reserve(setting->device, plans->present.main.schedule->arena_bytes, &plans->memory));
+    QS_TRY(qs_memory_reserve(setting->device, plans->present.arena_bytes, &plans->memory));
     return present_bind(setting, plans->memory, &plans->present);
 }
 
 qs_status qs__plans_watch(const qs__setting *setting, qs__plans *plans, int64_t step) {
-    return watch_create(setting, &plans->present.main, step, &plans->watch);
+    return watches_create(setting, &plans->sharding, &plans->present, step, plans->watch);
 }
 
 void qs__plans_release(qs__plans *plans) {
-    qs__watch_release(&plans->watch);
+    watches_release(plans->watch);
     present_release(&plans->present);
     qs_memory_release(plans->memory);
     qs_sharding_release(&plans->test_sharding);
@@ -177,11 +220,10 @@ static qs_status next_prepare(const qs__setting *setting, qs__plans *plans, int6
     QS_TRY(qs__plan_choose(setting, next));
     QS_TRY(qs__plan_deal(setting, next, &global_batch));
     QS_TRY(present_lower(setting, &plans->sharding, next));
-    QS_TRY(qs__persistent_compare(plans->present.main.schedule, next->main.schedule));
-    const size_t wanted = next->main.schedule->arena_bytes;
-    if (wanted > qs_memory_bytes(plans->memory)) QS_TRY(qs_memory_resize(plans->memory, wanted));
+    QS_TRY(qs__persistent_compare(qs__main(&plans->present)->schedule, qs__main(next)->schedule));
+    if (next->arena_bytes > qs_memory_bytes(plans->memory)) QS_TRY(qs_memory_resize(plans->memory, next->arena_bytes));
     QS_TRY(present_bind(setting, plans->memory, next));
-    return watch_create(setting, &next->main, step, watch);
+    return watches_create(setting, &plans->sharding, next, step, watch);
 }
 
 /* What the present schedule does not need goes back to the system. */
@@ -195,23 +237,23 @@ qs_status qs__plan_take(const qs__setting *setting, qs__plans *plans, int64_t st
     const double begin = qs_clock();
     const size_t arena_before = qs_memory_bytes(plans->memory);
     qs__present next = {.plan = plan, .own = plan, .first_step = step};
-    qs__watch watch = {0};
-    const qs_status status = qs_comm_agree(setting->comm, next_prepare(setting, plans, step, &next, &watch));
+    qs__watch watch[QS_MOST_LENGTHS] = {{0}};
+    const qs_status status = qs_comm_agree(setting->comm, next_prepare(setting, plans, step, &next, watch));
     if (status != QS_OK) {
-        qs__watch_release(&watch);
+        watches_release(watch);
         present_release(&next);
         memory_return(setting, plans, arena_before);
         return status;
     }
     *figures = (qs__replan_figures){.arena_before = (int64_t)arena_before};
-    qs_schedule_hash(plans->present.main.schedule, figures->schedule_before);
-    qs_schedule_hash(next.main.schedule, figures->schedule);
-    qs__watch_release(&plans->watch);
+    qs_schedule_hash(qs__main(&plans->present)->schedule, figures->schedule_before);
+    qs_schedule_hash(qs__main(&next)->schedule, figures->schedule);
+    watches_release(plans->watch);
     present_release(&plans->present);
     plans->present = next;
-    plans->watch = watch;
+    memcpy(plans->watch, watch, sizeof plans->watch);
     plans->sharding.batch = plans->test_sharding.batch = next.batch;
-    memory_return(setting, plans, next.main.schedule->arena_bytes);
+    memory_return(setting, plans, next.arena_bytes);
     figures->arena = (int64_t)qs_memory_bytes(plans->memory);
     qs__switch *one = &plans->taken[plans->count++];
     *one = (qs__switch){.step = step, .us = 1e6 * (qs_clock() - begin)};

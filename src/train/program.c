@@ -68,6 +68,7 @@ static qs_status lookup_planned(void *context, const qs_case *one, const char *c
 qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__formats *formats, qs_mode mode, int64_t batch,
                             const qs__kernels *kernels, qs__program *out) {
     qs__kernels pass = *kernels;
+    out->graph = graph;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = batch,
                                   .mode = mode,
@@ -172,6 +173,9 @@ static qs_status job_check(const qs_job *planned, const qs_job *job, bool same_m
     QS_TRY(text_check("decay of", planned->decay_matrices ? "matrices" : "all", job->decay_matrices ? "matrices" : "all"));
     QS_TRY(text_check("freeze", planned->freeze[0] ? planned->freeze : "nothing", job->freeze[0] ? job->freeze : "nothing"));
     QS_TRY(number_check("bucket bytes", (double)planned->bucket_bytes, (double)job->bucket_bytes));
+    char lengths[2][QS_LENGTHS_TEXT];
+    QS_TRY(text_check("lengths", planned->lengths.count ? qs_lengths_text(&planned->lengths, lengths[0]) : "none",
+                      job->lengths.count ? qs_lengths_text(&job->lengths, lengths[1]) : "none"));
     QS_TRY(text_check("wire format", planned->wire, job->wire));
     return text_check("all-reduce algorithm", planned->algorithm, job->algorithm);
 }
@@ -214,14 +218,22 @@ static qs_status class_check(const qs_plan *plan, const qs_class *one) {
 }
 
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph) {
-    char signature[32];
+    char signature[32], lengths[QS_LENGTHS_TEXT];
     /* The same graph by whatever name, or the same name, wherever it came from. */
     const bool same_model = strcmp(plan->graph, qs_graph_signature(graph, signature)) == 0 || strcmp(plan->job.model, graph->name) == 0;
     if (!plan->without_job) QS_TRY(job_check(&plan->job, job, same_model));
     QS_TRY(signature_check("model", plan->graph, signature));
     QS_TRY(signature_check("cluster", plan->cluster, qs_cluster_signature(cluster, signature)));
-    for (int i = 0; i < cluster->classes; i++)
+    for (int i = 0; i < cluster->classes; i++) {
+        const qs_class_plan *one = qs_plan_class(plan, cluster->class_[i].name);
         QS_TRY(class_check(plan, &cluster->class_[i]));
+        bool same = one->lengths == 0 || one->lengths == job->lengths.count;
+        for (int k = 0; same && k < one->lengths; k++)
+            same = one->length[k].length == job->lengths.at[k];
+        if (!same)
+            return qs_fail(QS_MISMATCH, "class %s: what the plan says of lengths is not of the job's %s; %s", one->class_name,
+                           job->lengths.count ? qs_lengths_text(&job->lengths, lengths) : "single one", way_out);
+    }
     return QS_OK;
 }
 
@@ -235,17 +247,25 @@ static qs_status lookup_plan(void *context, const qs_case *one, const char *case
     return QS_OK;
 }
 
-qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
-                                  const qs_schedule *live) {
-    char hash[32];
-    if (plan->schedule[0] == '\0' || strcmp(plan->schedule, qs_schedule_hash(live, hash)) == 0) return QS_OK;
+const qs_length_plan *qs__length_plan(const qs_class_plan *plan, int length) {
+    return length < plan->lengths ? &plan->length[length] : NULL;
+}
+
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, int length, const qs_job *job, const qs__formats *formats,
+                                  const qs__program *program) {
+    const qs_length_plan *at = qs__length_plan(plan, length);
+    const char *wanted = at ? at->schedule : job->lengths.count > 1 && length + 1 < job->lengths.count ? "" : plan->schedule;
+    char hash[32], where[QS_NAME + 32];
+    if (wanted[0] == '\0' || strcmp(wanted, qs_schedule_hash(program->schedule, hash)) == 0) return QS_OK;
+    snprintf(where, sizeof where, "class %s", plan->class_name);
+    if (at) snprintf(where, sizeof where, "class %s, length %lld", plan->class_name, (long long)at->length);
     union {
         const qs_class_plan *plan;
         void *context;
     } pass = {.plan = plan}; /* the lookup only reads it */
-    const qs_lowering lowering = {.graph = graph,
-                                  .batch = live->batch,
-                                  .mode = live->mode,
+    const qs_lowering lowering = {.graph = program->graph,
+                                  .batch = program->schedule->batch,
+                                  .mode = program->schedule->mode,
                                   .job = job,
                                   .recipe = formats->recipe,
                                   .half = formats->half,
@@ -253,11 +273,10 @@ qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *gra
                                   .lookup = lookup_plan,
                                   .context = pass.context};
     qs_schedule *planned = NULL;
-    QS_TRY(qs_fail_within(qs_schedule_lower(&lowering, &planned), "class %s", plan->class_name));
-    qs_status status = qs_schedule_compare(planned, live);
+    QS_TRY(qs_fail_within(qs_schedule_lower(&lowering, &planned), "%s", where));
+    qs_status status = qs_schedule_compare(planned, program->schedule);
     qs_schedule_release(planned);
-    if (status != QS_OK)
-        return qs_fail_within(status, "class %s: this device does not run what was planned; %s", plan->class_name, way_out);
-    return qs_fail(QS_MISMATCH, "class %s: the plan's schedule is %s, lowering gives %s: the plan is of another version or was changed; %s",
-                   plan->class_name, plan->schedule, hash, way_out);
+    if (status != QS_OK) return qs_fail_within(status, "%s: this device does not run what was planned; %s", where, way_out);
+    return qs_fail(QS_MISMATCH, "%s: the plan's schedule is %s, lowering gives %s: the plan is of another version or was changed; %s",
+                   where, wanted, hash, way_out);
 }

@@ -34,6 +34,9 @@ static void plan_raise(const qs_graph *graph, const bool *raise, qs_plan *plan) 
         }
         if (!raised) continue;
         one->schedule[0] = '\0';
+        free(one->length);
+        one->length = NULL;
+        one->lengths = 0;
         memset(&one->predicted, 0, sizeof one->predicted);
         plan->samples_per_second = 0;
     }

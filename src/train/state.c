@@ -85,10 +85,10 @@ qs_status qs__state_save(const qs__setting *setting, const qs__present *present,
                                   .bad_steps = counters->scale.skipped};
     parts all = {0};
     char *path = NULL, *residuals = NULL;
-    qs_status status = residuals_gather(setting->comm, &present->main, &residuals);
+    qs_status status = residuals_gather(setting->comm, qs__main(present), &residuals);
     if (status != QS_OK || setting->rank != 0) goto done;
     QS_GOTO(qs_path_join(setting->options->run_folder, "state.qsync", &path));
-    QS_GOTO(parts_make(setting, &present->main, rounding, (float *)(void *)residuals, &all)); /* from the heap: aligned for anything */
+    QS_GOTO(parts_make(setting, qs__main(present), rounding, (float *)(void *)residuals, &all)); /* from the heap: aligned for anything */
     status = qs_state_write(path, setting->graph, &progress, all.count, all.part);
 done:
     parts_release(&all);
@@ -126,11 +126,11 @@ qs_status qs__state_load(const qs__setting *setting, const qs__present *present,
     parts all = {0};
     qs_status status = QS_OK;
     QS_GOTO(folder_check(setting->options));
-    QS_GOTO(parts_make(setting, &present->main, rounding, NULL, &all));
+    QS_GOTO(parts_make(setting, qs__main(present), rounding, NULL, &all));
     QS_GOTO(qs_state_read(path, setting->graph, all.count, all.part, &progress));
     for (int i = 0; i < all.count; i++) {
         const size_t bytes = (size_t)all.part[i].elements * sizeof(float);
-        if (all.buffer[i] >= 0) QS_GOTO(qs_executor_write(present->main.executor, all.buffer[i], 0, bytes, all.part[i].data));
+        if (all.buffer[i] >= 0) QS_GOTO(qs_executor_write(qs__main(present)->executor, all.buffer[i], 0, bytes, all.part[i].data));
     }
     QS_GOTO(progress_check(setting, &progress));
     counters->step = progress.step;

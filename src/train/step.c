@@ -12,17 +12,20 @@ enum { REPORT_EVERY = 10 };
 qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, const qs__counters *counters, int64_t epoch,
                                int64_t step_in_epoch, qs__sample_step *out) {
     const qs__present *present = &plans->present;
-    int64_t count, first, counted = 0;
+    int64_t count, first, begin = 0, counted = 0;
+    QS_TRY(qs_sharding_size(&plans->sharding, epoch, step_in_epoch, &out->length, &out->samples));
     for (int rank = 0; rank < setting->ranks; rank++) {
         QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, rank, &out->indices, &count, &first, &out->samples));
+        if (rank == 0) begin = first;
         counted += qs_dataset_counted(&setting->training, out->indices, count);
     }
     QS_TRY(qs_sharding_step(&plans->sharding, epoch, step_in_epoch, setting->rank, &out->indices, &count, &first, &out->samples));
-    out->program = count == present->batch[setting->rank] || count == 0 ? &present->main : &present->partial;
+    const qs__length_programs *at = &present->at[out->length];
+    out->program = count == present->batch[setting->rank] || count == 0 ? &at->main : &at->partial;
     out->epoch = epoch;
     out->run = (qs_run){.seed = setting->job->seed,
                         .step = (uint64_t)counters->step,
-                        .first_sample = first - step_in_epoch * setting->global_batch,
+                        .first_sample = first - begin,
                         .samples = count,
                         .global_samples = counted > 0 ? counted : 1,
                         .loss_scale = counters->scale.value,
@@ -35,7 +38,7 @@ qs_status qs__sample_step_find(const qs__setting *setting, qs__plans *plans, con
 qs_status qs__sample_step_load(const qs__setting *setting, const qs__sample_step *one) {
     const qs_augmentation augmentation =
         qs_augmentation_standard(&setting->training, setting->job->augmentation, setting->job->seed, one->epoch);
-    return qs_executor_load(one->program->executor, setting->graph, &setting->training, &augmentation, one->indices, one->run.samples);
+    return qs_executor_load(one->program->executor, one->program->graph, &setting->training, &augmentation, one->indices, one->run.samples);
 }
 
 /* ---- The schedule ------------------------------------------------------------------------------------------------------------------ */
@@ -115,14 +118,15 @@ static qs_status scale_update(qs__trainer *trainer, const qs__sample_step *one) 
     if (one->run.samples > 0 && trainer->failure.step < 0)
         status = failure_note(&trainer->setting, one, QS__SKIPPING, qs__phase_end(schedule, QS_BACKWARD), &trainer->failure);
     QS_TRY(qs_comm_agree(trainer->setting.comm, status));
-    return qs__failure_tell(&trainer->setting, &trainer->plans.present.main, &trainer->failure, one->epoch, counters->step, QS__SKIPPING);
+    return qs__failure_tell(&trainer->setting, qs__main(&trainer->plans.present), &trainer->failure, one->epoch, counters->step,
+                            QS__SKIPPING);
 }
 
 /* One small all-reduce for loss, accuracy and the finite check of all steps since the last report: a NaN survives every sum. That a rank's
  * gradients were not finite, and that rank 0 found a new plan, travel with it. */
 static qs_status sums_report(qs__trainer *trainer, int64_t epoch) {
     const qs__setting *setting = &trainer->setting;
-    const qs__program *main = &trainer->plans.present.main;
+    const qs__program *main = qs__main(&trainer->plans.present);
     qs__losses *losses = &trainer->losses;
     const int64_t step = trainer->counters.step;
     double all[] = {losses->interval.loss,
@@ -176,7 +180,8 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     const double end = qs_clock(), seconds = end - begin;
     const bool full = one.samples == setting->global_batch;
     trainer->seconds[*step] = full ? seconds : -seconds;
-    if (full) qs__watch_step(&trainer->plans.watch, *step, begin, end);
+    trainer->length[*step] = (unsigned char)one.length;
+    if (full) qs__watch_step(&trainer->plans.watch[one.length], *step, begin, end);
     if (options->step_done) options->step_done(options->step_context, *step, seconds);
     if (options->progress && setting->rank == 0) {
         /* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */

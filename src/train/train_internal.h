@@ -46,6 +46,7 @@ double qs__timeline_start_of(const qs_timeline *timeline, int step);
 /* ---- program.c: a schedule with its executor; may this plan run here? ------------------------------------------------------------ */
 
 typedef struct qs__program {
+    const qs_graph *graph; /* of its length */
     qs_schedule *schedule; /* NULL: not there */
     qs_executor *executor;
 } qs__program;
@@ -70,11 +71,13 @@ qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, co
                            uint64_t *hash);
 /* QS_FAILED when masters, optimiser states, running statistics, residuals or gradients of two schedules of a model lie elsewhere. */
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
-/* Signatures, job and class of a plan against what is at hand; then `live`, lowered from this device's kernels, against the plan's rows and
- * hash. QS_MISMATCH names the first difference. */
+/* Signatures, job and class of a plan against what is at hand; then a program, lowered from this device's kernels, against the plan's rows
+ * and a hash of it: of the job's `length`-th length. QS_MISMATCH names the first difference. */
 qs_status qs__plan_check(const qs_plan *plan, const qs_job *job, const qs_cluster *cluster, const qs_graph *graph);
-qs_status qs__plan_check_schedule(const qs_class_plan *plan, const qs_graph *graph, const qs_job *job, const qs__formats *formats,
-                                  const qs_schedule *live);
+qs_status qs__plan_check_schedule(const qs_class_plan *plan, int length, const qs_job *job, const qs__formats *formats,
+                                  const qs__program *program);
+/* What a plan says of one of the job's lengths; NULL: nothing, or there is one length. */
+const qs_length_plan *qs__length_plan(const qs_class_plan *plan, int length);
 
 /* Sums over samples, or over the labels that count where positions have them; of one rank until they are added up. */
 typedef struct qs__sums {
@@ -116,6 +119,8 @@ void qs__watch_release(qs__watch *watch);
 void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end);
 /* Median of a list, which it sorts; 0 of an empty one. */
 double qs__median(double *value, int64_t count);
+/* The share of a length among the full-size steps by which figures of several lengths are put together: of those that were measured. */
+double qs__length_share(const qs_length_time *length, int lengths, int index);
 /* Medians of all columns; 0 when no step was seen. */
 qs_status qs__watch_medians(const qs__watch *watch, double *medians, int64_t *steps);
 /* Text of trace.json; collective, NULL but on rank 0. */
@@ -132,7 +137,8 @@ typedef struct qs__setting {
     int rank, ranks;
     const qs_class *class_; /* of this rank */
     const qs_graph *graph;
-    qs_graph *opened; /* the same, where it is the run's own to release */
+    qs_graph *opened;         /* the same, where it is the run's own to release */
+    qs_graph_lengths lengths; /* the same at every length of the job */
     qs_dataset training, test;
     int64_t data_bytes; /* that the process grew by when it read its sample sets */
     int64_t global_batch;
@@ -153,6 +159,12 @@ typedef struct qs__counters {
 
 /* ---- plans.c: the present plan, and how another one takes its place --------------------------------------------------------------- */
 
+/* The programs of one length. */
+typedef struct qs__length_programs {
+    qs__program main, partial; /* partial: of the smaller step; NULL schedule when there is none */
+    qs__program evaluation;    /* NULL schedule: there is none */
+} qs__length_programs;
+
 /* What a plan makes of a run. */
 typedef struct qs__present {
     const qs_plan *plan;             /* NULL: fp32 everywhere */
@@ -160,11 +172,14 @@ typedef struct qs__present {
     const qs_class_plan *class_plan; /* NULL: fp32 everywhere */
     const qs_recipe **recipe;
     qs_tensor_table tensors;
-    int64_t *batch;            /* (ranks) */
-    qs__program main, partial; /* partial: of the last, smaller step; NULL schedule when there is none */
-    qs__program evaluation;    /* NULL schedule: there is none */
-    int64_t first_step;        /* first one under this plan */
+    int64_t *batch;                          /* (ranks) */
+    int lengths;                             /* at least 1 */
+    qs__length_programs at[QS_MOST_LENGTHS]; /* (lengths) shorter ones first; they share the arena, and what lasts in it */
+    size_t arena_bytes;                      /* of the one that needs most */
+    int64_t first_step;                      /* first one under this plan */
 } qs__present;
+/* The training program of the longest length, through which all that lasts is read and written. */
+const qs__program *qs__main(const qs__present *present);
 
 /* A plan that was taken in a running job. */
 typedef struct qs__switch {
@@ -175,7 +190,7 @@ typedef struct qs__switch {
 typedef struct qs__plans {
     qs__present present;
     qs_memory *memory;                   /* of the present programs */
-    qs__watch watch;                     /* of its main program */
+    qs__watch watch[QS_MOST_LENGTHS];    /* of its main programs */
     qs_sharding sharding, test_sharding; /* by its batches */
     qs__switch *taken;                   /* (count) promotions among them */
     size_t count, room;
@@ -400,9 +415,10 @@ qs_status qs__measuring_finish(qs__measuring *measuring, qs_comm *comm, qs_evalu
 
 /* ---- evaluate.c ---- */
 
-/* culprit: NULL, or takes the first tensor of this rank that is not finite, where a loss is not. Collective. */
-qs_status qs__evaluation_run(const qs__program *program, const qs_graph *graph, const qs_dataset *dataset, qs_sharding *sharding,
-                             qs_comm *comm, qs__culprit *culprit, qs_evaluation *out);
+/* at: the programs of every length of the sharding. culprit: NULL, or takes the first tensor of this rank that is not finite, where a loss
+ * is not. Collective. */
+qs_status qs__evaluation_run(const qs__length_programs *at, const qs_dataset *dataset, qs_sharding *sharding, qs_comm *comm,
+                             qs__culprit *culprit, qs_evaluation *out);
 
 /* ---- step.c: one training step ---- */
 
@@ -418,8 +434,9 @@ typedef struct qs__trainer {
     qs__counters counters;
     qs__losses losses;
     qs__rounding rounding;
-    qs__failure failure; /* what this rank found first */
-    double *seconds;     /* (steps) of this rank; negative for partial steps */
+    qs__failure failure;   /* what this rank found first */
+    double *seconds;       /* (steps) of this rank; negative for partial steps */
+    unsigned char *length; /* (steps) which of the job's */
 } qs__trainer;
 
 /* The samples of this rank in a step, and the program that runs them; valid until the next call. */
@@ -427,6 +444,7 @@ typedef struct qs__sample_step {
     const qs__program *program;
     const int64_t *indices; /* (run.samples) */
     int64_t epoch;
+    int length;      /* which of the job's */
     int64_t samples; /* of all ranks; run.global_samples is what the loss is the mean of */
     qs_run run;
 } qs__sample_step;

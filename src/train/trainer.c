@@ -19,6 +19,7 @@ static qs_status model_choose(qs__setting *setting, qs__present *present, qs__ro
     QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
     QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
     setting->graph = options->graph ? options->graph : setting->opened;
+    QS_TRY(qs_graph_lengths_make(setting->graph, &setting->job->lengths, &setting->lengths));
     if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
     setting->class_ = qs__class_of(options->cluster, setting->rank);
     present->plan = options->plan;
@@ -45,12 +46,14 @@ static qs_status sets_load(qs__setting *setting, qs__plans *plans) {
     QS_TRY(qs__plan_deal(setting, &plans->present, &setting->global_batch));
     batch = plans->present.batch;
     QS_TRY(qs_sharding_create(setting->training.count, setting->ranks, batch, seed, true, &plans->sharding));
+    QS_TRY(qs_sharding_lengths(&plans->sharding, &setting->job->lengths, setting->training.length));
     setting->steps_per_epoch = qs_sharding_steps(&plans->sharding);
     setting->steps = setting->steps_per_epoch * setting->job->epochs;
     if (options->max_steps > 0 && options->max_steps < setting->steps) setting->steps = options->max_steps;
     if (options->test_limit < 0) return QS_OK;
     QS_TRY(part_load(setting, QS_PART_TEST, options->test_limit, &setting->test));
-    return qs_sharding_create(setting->test.count, setting->ranks, batch, seed, false, &plans->test_sharding);
+    QS_TRY(qs_sharding_create(setting->test.count, setting->ranks, batch, seed, false, &plans->test_sharding));
+    return qs_sharding_lengths(&plans->test_sharding, &setting->job->lengths, setting->test.length);
 }
 
 static qs_status create_alone(qs__trainer *trainer) {
@@ -58,7 +61,6 @@ static qs_status create_alone(qs__trainer *trainer) {
     const qs_train_options *options = setting->options;
     qs__plans *plans = &trainer->plans;
     qs__counters *counters = &trainer->counters;
-    const qs__program *main = &plans->present.main;
     QS_TRY(model_choose(setting, &plans->present, &trainer->rounding));
     const int64_t before = qs_resident_bytes();
     QS_TRY(sets_load(setting, plans));
@@ -66,6 +68,7 @@ static qs_status create_alone(qs__trainer *trainer) {
     const int64_t grown = qs_resident_bytes() - before;
     setting->data_bytes = grown > 0 ? grown : 0;
     QS_TRY(qs__plans_start(setting, plans));
+    const qs__program *main = qs__main(&plans->present);
     QS_TRY(qs_executor_initialize(main->executor, setting->graph, setting->job->seed));
     if (options->start_weights)
         QS_TRY(qs__weights_load(main, setting->graph, options->start_weights, &options->start_choice, &setting->start_hash));
@@ -77,6 +80,7 @@ static qs_status create_alone(qs__trainer *trainer) {
         setting->resumed = plans->present.first_step = counters->step;
     }
     QS_TRY(qs__plans_watch(setting, plans, counters->step));
+    QS_TRY(qs_allocate((size_t)setting->steps, sizeof *trainer->length, &trainer->length));
     return qs_allocate((size_t)setting->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 
@@ -102,7 +106,9 @@ void qs__trainer_release(qs__trainer *trainer) {
     qs__plans_release(&trainer->plans);
     if (!options->test) qs_dataset_release(&setting->test);
     if (!options->training) qs_dataset_release(&setting->training);
+    qs_graph_lengths_release(&setting->lengths);
     qs_graph_release(setting->opened);
+    free(trainer->length);
     free(trainer->seconds);
     qs__rounding_release(&trainer->rounding);
     if (setting->metrics) fclose(setting->metrics);
@@ -133,15 +139,14 @@ static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluati
     const qs__setting *setting = &trainer->setting;
     const qs__present *present = &trainer->plans.present;
     *out = (qs_evaluation){.loss = NAN, .accuracy = NAN};
-    if (!present->evaluation.schedule) return QS_OK;
+    if (setting->options->test_limit < 0) return QS_OK;
     qs__failure failure = {.step = trainer->counters.step - 1, .reason = QS__TEST_LOSS};
-    qs_status status = qs__evaluation_run(&present->evaluation, setting->graph, &setting->test, &trainer->plans.test_sharding,
-                                          setting->comm, &failure.culprit, out);
+    qs_status status = qs__evaluation_run(present->at, &setting->test, &trainer->plans.test_sharding, setting->comm, &failure.culprit, out);
     /* Evaluation worked over the gradients, and no step writes the gaps that alignment leaves between them. */
-    if (status == QS_OK) status = qs_executor_clear(present->main.executor, present->main.schedule->gradients);
+    if (status == QS_OK) status = qs_executor_clear(qs__main(present)->executor, qs__main(present)->schedule->gradients);
     if (status != QS_OK || isfinite(out->loss)) return status;
     if (failure.culprit.tensor[0]) trainer->failure = failure;
-    return qs__failure_tell(setting, &present->main, &trainer->failure, epoch, trainer->counters.step, QS__TEST_LOSS);
+    return qs__failure_tell(setting, qs__main(present), &trainer->failure, epoch, trainer->counters.step, QS__TEST_LOSS);
 }
 
 static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result *out) {
@@ -158,7 +163,7 @@ static qs_status epoch_end(qs__trainer *trainer, int64_t epoch, qs_train_result 
     qs__rounding_epoch_end(&trainer->rounding);
     uint64_t hash = 0;
     qs_status status = qs__weights_hash(present, &hash);
-    if (status == QS_OK) status = qs__metrics_epoch(setting, epoch, counters, &training, present->evaluation.schedule ? &test : NULL, hash);
+    if (status == QS_OK) status = qs__metrics_epoch(setting, epoch, counters, &training, options->test_limit >= 0 ? &test : NULL, hash);
     QS_TRY(qs_comm_agree(setting->comm, status));
     out->training_loss = qs__mean(training.loss, &training);
     out->test_loss = test.loss;
@@ -191,22 +196,37 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
 
 /* ---- Figures ---- */
 
-/* Of all full-size steps under the last plan, warm-up left out, on the slowest rank. Partial steps are marked by a minus sign, on all ranks
- * alike. */
+/* Full-size steps of one length under the last plan: the median of their seconds, warm-up left out. scratch: (steps) */
+static void length_measure(const qs__trainer *trainer, int length, double *scratch, qs_length_time *out) {
+    const qs__present *present = &trainer->plans.present;
+    const qs_length_plan *planned = present->class_plan ? qs__length_plan(present->class_plan, length) : NULL;
+    const qs_lengths *lengths = &trainer->setting.job->lengths;
+    int64_t full = 0;
+    for (int64_t i = present->first_step; i < trainer->counters.step; i++)
+        if (trainer->seconds[i] >= 0 && trainer->length[i] == length) scratch[full++] = trainer->seconds[i];
+    const int64_t skip = qs__warm_up(full);
+    *out = (qs_length_time){.length = lengths->count > 0 ? lengths->at[length] : 0,
+                            .steps = full,
+                            .measured_us = 1e6 * qs__median(scratch + skip, full - skip)};
+    if (planned) out->predicted_us = planned->iteration_us;
+    if (lengths->count == 0 && present->class_plan) out->predicted_us = present->class_plan->predicted.iteration_us;
+}
+
+/* Of the slowest rank, length by length. Partial steps are marked by a minus sign, on all ranks alike. */
 static qs_status durations_fill(const qs__trainer *trainer, qs_train_result *out) {
     const int64_t steps = trainer->counters.step;
-    double *seconds = trainer->seconds;
-    int64_t full = 0;
+    double *seconds = trainer->seconds, *scratch = NULL;
     for (int64_t i = 0; i < steps; i++)
         out->seconds += fabs(seconds[i]);
     QS_TRY(qs_comm_max(trainer->setting.comm, seconds, steps));
-    double *last = seconds + trainer->plans.present.first_step;
-    for (int64_t i = trainer->plans.present.first_step; i < steps; i++)
-        if (seconds[i] >= 0) last[full++] = seconds[i];
-    const int64_t skip = qs__warm_up(full);
-    const double median = qs__median(last + skip, full - skip);
-    out->median_step_us = median * 1e6;
-    out->samples_per_second = median > 0 ? (double)trainer->setting.global_batch / median : 0;
+    QS_TRY(qs_comm_agree(trainer->setting.comm, qs_allocate((size_t)steps, sizeof *scratch, &scratch)));
+    out->lengths = trainer->plans.present.lengths;
+    for (int k = 0; k < out->lengths; k++)
+        length_measure(trainer, k, scratch, &out->length[k]);
+    free(scratch);
+    for (int k = 0; k < out->lengths; k++)
+        out->median_step_us += qs__length_share(out->length, out->lengths, k) * out->length[k].measured_us;
+    out->samples_per_second = out->median_step_us > 0 ? (double)trainer->setting.global_batch / out->median_step_us * 1e6 : 0;
     snprintf(out->unit, sizeof out->unit, "%s", trainer->setting.training.description.samples.unit);
     return QS_OK;
 }
@@ -270,9 +290,9 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
     QS_TRY(memory_gather(setting, plans, out));
     QS_TRY(qs__audit_make(setting, plans, out, resident_bytes, &out->audit));
     if (setting->options->trace && !failed)
-        QS_TRY(qs__trace_text(&plans->watch, setting->comm, setting->class_->name, setting->graph, &trace));
+        QS_TRY(qs__trace_text(&plans->watch[plans->present.lengths - 1], setting->comm, setting->class_->name, setting->graph, &trace));
     const qs_status status =
-        qs_comm_agree(setting->comm, qs__folder_finish(setting, plans, out, trace, failed ? NULL : &plans->present.main));
+        qs_comm_agree(setting->comm, qs__folder_finish(setting, plans, out, trace, failed ? NULL : qs__main(&plans->present)));
     free(trace);
     return status;
 }

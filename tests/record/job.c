@@ -93,9 +93,13 @@ TEST(refusals) {
     refuse("0.125", "1.25", "label_smoothing: 1.25 is outside 0 .. 1");
     refuse("\"matrices\"", "\"none\"", "decay: \"none\" is no decay: all, matrices");
     refuse("2.5", "-1", "clip_norm: -1 must be at least 0");
-    refuse("9223372036854775807", "9223372036854775808", "job.json:15:");
+    refuse("9223372036854775807", "9223372036854775808", "job.json:16:");
     refuse("9223372036854775807", "-1", "seed: -1 must be at least 0");
     refuse("\"batch\": 96", "\"batch\": \"96\"", "batch: must be an integer, is a text");
+    refuse("[16, 48]", "[16, 16]", "lengths: length 16 stands behind 16: each must be larger than the one before it");
+    refuse("[16, 48]", "[0, 48]", "lengths[0]: 0 is outside 1 ..");
+    refuse("[16, 48]", "[]", "lengths: ");
+    refuse("[16, 48]", "[1,2,3,4,5,6,7,8,9]", "lengths: ");
     refuse("false", "0", "augmentation: must be true or false, is an integer");
 }
 

@@ -47,7 +47,7 @@ static const char cluster_sample[] = "{\n"
 #define JOB_FIELDS(indent)                                                                                                                 \
     indent                                                                                                                                 \
         "\"model\": \"resnet8\",\n" indent "\"dataset\": \"fashion-mnist\",\n" indent "\"batch\": 96,\n" indent                            \
-        "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n" indent                                       \
+        "\"lengths\": [16, 48],\n" indent "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n" indent     \
         "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"warmup_steps\": 30, \"schedule\": \"step\", \"layer_decay\": 0.75},\n" indent \
         "\"loss_scaling\": {\"dynamic\": 1024},\n" indent "\"clip_norm\": 2.5,\n" indent "\"label_smoothing\": 0.125,\n" indent            \
         "\"decay\": \"matrices\",\n" indent "\"freeze\": \"conv1.*,stage1.*\",\n" indent                                                   \
@@ -72,6 +72,10 @@ static const char profile_sample[] =
     "    {\"samples\": 32, \"measured\": true},\n"
     "    {\"samples\": 48, \"measured\": false},\n"
     "    {\"samples\": 64, \"measured\": true}\n"
+    "  ],\n"
+    "  \"lengths\": [\n"
+    "    {\"length\": 3, \"samples\": 90},\n"
+    "    {\"length\": 7, \"samples\": 10}\n"
     "  ],\n"
     "  \"classes\": {\n"
     "    \"weak\": {\n"
@@ -222,6 +226,14 @@ static const char plan_pattern[] =
                             "\"scratch_bytes\": 512, \"allocates\": false}\n"
                             "      },\n"
                             "      \"schedule\": \"xxh64:04\",\n"
+                            "      \"lengths\": [\n"
+                            "        {\"length\": 16, \"schedule\": \"xxh64:05\", \"share\": 0.75, \"iteration_us\": 4000, "
+                            "\"compute_us\": 3000, \"waiting_us\": 10, \"arena\": 4096, \"program\": 512, \"phases\": "
+                            "{\"forward_us\": 1, \"backward_us\": 2, \"cast_us\": 3, \"communication_us\": 4, \"waiting_us\": 5, "
+                            "\"optimizer_us\": 6, \"data_us\": 7}},\n"
+                            "        {\"length\": 48, \"share\": 0.25, \"iteration_us\": 9000, \"compute_us\": 8000, "
+                            "\"waiting_us\": 20, \"arena\": 8192}\n"
+                            "      ],\n"
                             "      \"predicted\": {\n"
                             "        \"iteration_us\": 41200.5,\n"
                             "        \"compute_us\": 40000,\n"

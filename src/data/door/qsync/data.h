@@ -105,21 +105,35 @@ QS_API uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed);
 /* One epoch is one permutation of the set (keyed by seed and epoch), cut into global steps of Σ batch[rank] samples; in each step the ranks
  * take consecutive pieces in rank order. Every sample is used exactly once an epoch; the last step may be smaller: its samples are dealt so
  * that ranks differ from their share by less than one sample. */
+/* Samples of several lengths (qs_sharding_lengths): each global step has samples of one length on all ranks. Samples go in the order of the
+ * permutation to the step of their length; steps that are full are dealt, what is left of each length at the end makes a smaller step, and
+ * all steps of the epoch are mixed, keyed by seed and epoch (unshuffled: shorter lengths first). How many steps an epoch has, and of how
+ * many samples, does not depend on the epoch. */
 typedef struct qs_sharding {
     int64_t count; /* samples of the set */
     int ranks;
     const int64_t *batch; /* (ranks) local batch sizes; caller keeps it alive */
     uint64_t seed;
-    bool shuffle;   /* false: the set's own order */
-    int64_t epoch;  /* the epoch `order` belongs to, -1 before the first */
-    int64_t *order; /* (count) owned */
+    bool shuffle;                     /* false: the set's own order */
+    int64_t epoch;                    /* the epoch `order` belongs to, -1 before the first */
+    int64_t *order;                   /* (count) owned */
+    qs_lengths lengths;               /* none: all samples are alike */
+    int64_t samples[QS_MOST_LENGTHS]; /* of each length */
+    const int32_t *length;            /* (count) of each sample; the set's, which outlives the sharding */
+    int64_t *drawn, *slot;            /* (count) the permutation; (steps) which of the unmixed steps stands where: owned */
 } qs_sharding;
 QS_API qs_status qs_sharding_create(int64_t count, int ranks, const int64_t *batch, uint64_t seed, bool shuffle, qs_sharding *out);
 QS_API void qs_sharding_release(qs_sharding *sharding);
+/* Makes every step one of a single length, before the first question. length[count]: of each sample; it outlives the sharding. QS_USAGE
+ * when it is NULL: the samples all have one length. Nothing changes where there are no lengths. */
+QS_API qs_status qs_sharding_lengths(qs_sharding *sharding, const qs_lengths *lengths, const int32_t *length);
 /* Steps of one epoch. */
 QS_API int64_t qs_sharding_steps(const qs_sharding *sharding);
+/* What a step is on all ranks: the place of its length in the list (0 without), and its samples. */
+QS_API qs_status qs_sharding_size(qs_sharding *sharding, int64_t epoch, int64_t step, int *length, int64_t *samples);
 /* The samples of (epoch, step, rank): *indices points into the sharding (valid until another epoch is asked for), *count of them;
- * *first is the global position of the first one within the epoch, *global_count the samples of all ranks in this step. */
+ * *first is the global position of the first one within the epoch (with lengths: within its length's part of it, shorter ones before),
+ * *global_count the samples of all ranks in this step. */
 QS_API qs_status qs_sharding_step(qs_sharding *sharding, int64_t epoch, int64_t step, int rank, const int64_t **indices, int64_t *count,
                                   int64_t *first, int64_t *global_count);
 

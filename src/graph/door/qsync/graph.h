@@ -88,6 +88,23 @@ QS_API qs_status qs_graph_freeze(qs_graph *graph, const char *patterns);
  * Attention and feed-forward of a transformer's layer so are two. */
 QS_API qs_status qs_graph_layers(const qs_graph *graph, int *layer);
 
+/* ---- Lengths --------------------------------------------------------------------------------------------------------------- */
+
+/* The same model for samples of another length: names, parameters, their places and what is frozen are the graph's own, shapes follow from
+ * the length; learned positions read the first rows of their table. So weights, gradients and all that lasts of the one are the other's.
+ * QS_USAGE names the node whose parameters depend on the length, and says so where no input varies. Release with qs_graph_release. */
+QS_API qs_status qs_graph_of_length(const qs_graph *graph, int64_t length, qs_graph **out);
+/* A model at each of some lengths. */
+typedef struct qs_graph_lengths {
+    int count;                              /* at least 1 */
+    const qs_graph *graph[QS_MOST_LENGTHS]; /* the last is the model itself */
+    qs_graph *made[QS_MOST_LENGTHS];        /* those that are to be released */
+} qs_graph_lengths;
+/* Lengths as a job has them; none: the model alone. QS_USAGE unless the longest is the length of the model's samples. The graph outlives
+ * them. Release with qs_graph_lengths_release, also after a failure. */
+QS_API qs_status qs_graph_lengths_make(const qs_graph *graph, const qs_lengths *lengths, qs_graph_lengths *out);
+QS_API void qs_graph_lengths_release(qs_graph_lengths *one);
+
 /* ---- Files --------------------------------------------------------------------------------------------------------------- */
 
 /* graph.json (docs/records.md): canonical text (caller frees), and a file, written whole or not at all. A graph that was written and read

@@ -97,6 +97,7 @@ typedef struct qs_job {
     char model[QS_MODEL];
     char dataset[QS_MODEL]; /* with options, which may name files */
     int64_t batch;          /* local batch of every rank */
+    qs_lengths lengths;     /* to which samples are padded, each global batch to one; none: all to the extents of the data set */
     struct {
         char name[16];                    /* of an operator that is one (op.h): "sgd" */
         double setting[QS_MOST_SETTINGS]; /* in the operator's order; 0 behind its last */
@@ -129,7 +130,7 @@ QS_API void qs_job_default(qs_job *out);
 QS_API qs_status qs_job_optimizer_set(qs_job *job, const char *name);
 /* The job's value of a setting of its optimiser; NULL: it has no such setting. */
 QS_API double *qs_job_setting(qs_job *job, const char *name);
-/* QS_USAGE unless the optimiser exists and its settings are in their ranges. */
+/* QS_USAGE unless the optimiser exists and its settings are in their ranges, and lengths ascend. */
 QS_API qs_status qs_job_check(const qs_job *job);
 QS_API const char *qs_job_signature(const qs_job *job, char *buffer);
 /* A job as a record of its own ("qsync/job/2": the job part of run/config.json); every field may be left out. Seeds end at 2^63 - 1. */
@@ -369,6 +370,11 @@ typedef struct qs_profile_batch {
     bool measured; /* false: by straight lines between measured batches */
 } qs_profile_batch;
 
+/* One of the lengths that kernels have rows for, and how many samples of the training part are padded to it. */
+typedef struct qs_profile_length {
+    int64_t length, samples;
+} qs_profile_length;
+
 /* A plan whose steps were timed in turn with those that kernels have their times from, while no figure was taken from them: what this
  * profile's predictions are worth. A step is that of the slowest rank, its batch of data included. */
 typedef struct qs_profile_check {
@@ -382,9 +388,11 @@ typedef struct qs_profile {
     char graph[32]; /* signature */
     char model[QS_MODEL];
     int64_t batch;
-    int batches;                 /* 0: only `batch` */
-    qs_profile_batch *batch_row; /* (batches) ascending, `batch` among them */
-    qs_samples samples;          /* what the model takes and learns, as it was profiled */
+    int batches;                   /* 0: only `batch` */
+    qs_profile_batch *batch_row;   /* (batches) ascending, `batch` among them */
+    qs_samples samples;            /* what the model takes and learns, as it was profiled */
+    int lengths;                   /* 0: samples have one length */
+    qs_profile_length *length_row; /* (lengths) ascending, the last that of `samples` */
     int classes;
     qs_class_profile *class_;
     int collectives;
@@ -460,6 +468,16 @@ typedef struct qs_phase_times {
     double forward_us, backward_us, cast_us, communication_us, waiting_us, optimizer_us, data_us;
 } qs_phase_times;
 
+/* What a class runs at one of the job's lengths. Times are predicted of a step of that length. */
+typedef struct qs_length_plan {
+    int64_t length;
+    char schedule[32]; /* "": not checked */
+    double share;      /* of the samples, so of the full-size steps */
+    double iteration_us, compute_us, waiting_us;
+    int64_t arena_bytes, program_bytes;
+    qs_phase_times phases;
+} qs_length_plan;
+
 typedef struct qs_class_plan {
     char class_name[QS_NAME];
     int64_t batch; /* local batch; 0 in a hand-written plan: the job's */
@@ -470,8 +488,10 @@ typedef struct qs_class_plan {
     qs_assignment assignment; /* all 0: none was made, or by hand */
     int kernels;
     qs_plan_kernel *kernel;
-    char schedule[32]; /* hash of the lowered schedule; "" in a hand-written plan: not checked */
-    struct {
+    char schedule[32];      /* hash of the lowered schedule, at the longest length; "" in a hand-written plan: not checked */
+    int lengths;            /* 0: samples have one length, or nothing is known of several */
+    qs_length_plan *length; /* (lengths) ascending */
+    struct { /* of several lengths: times are means over steps, memory is that of the length that needs most, programs are all of them */
         double iteration_us, compute_us, waiting_us;
         int64_t arena_bytes, communication_bytes, base_bytes, program_bytes; /* program_bytes 0: not known */
         double sum_omega, lower_bound;                                       /* lower_bound 0: not known */

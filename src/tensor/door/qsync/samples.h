@@ -10,7 +10,7 @@
 /* Bytes of a model's name with its options, the end included: "bert:mini,layers=2". */
 #define QS_MODEL_NAME 128
 
-enum { QS_SAMPLES_MOST_INPUTS = 4, QS_SAMPLES_MOST_RANK = 4 };
+enum { QS_SAMPLES_MOST_INPUTS = 4, QS_SAMPLES_MOST_RANK = 4, QS_MOST_LENGTHS = 8 };
 
 /* How the values of an input are stored. Models take bytes as normalised fp32, the others as they are. */
 typedef enum qs_input_type { QS_INPUT_U8, QS_INPUT_I32, QS_INPUT_F32 } qs_input_type;
@@ -47,6 +47,26 @@ typedef struct qs_samples {
     qs_input input[QS_SAMPLES_MOST_INPUTS];
     qs_target target;
 } qs_samples;
+
+/* Lengths to which samples that vary are padded: each to the smallest one that holds it. Ascending; none: all samples have the extents that
+ * their inputs say. */
+typedef struct qs_lengths {
+    int count;
+    int64_t at[QS_MOST_LENGTHS];
+} qs_lengths;
+/* QS_USAGE unless each is at least 1 and larger than the one before it. */
+QS_API qs_status qs_lengths_check(const qs_lengths *lengths);
+/* The place in the list of the smallest length that holds so many values; the last one's where none does. */
+QS_API int qs_lengths_find(const qs_lengths *lengths, int64_t values);
+/* "32,64,128"; "" of none. */
+#define QS_LENGTHS_TEXT 168
+QS_API const char *qs_lengths_text(const qs_lengths *lengths, char text[QS_LENGTHS_TEXT]);
+QS_API bool qs_lengths_equal(const qs_lengths *a, const qs_lengths *b);
+/* The extent by which samples vary, the same for every input that varies; 0: none does. */
+QS_API int64_t qs_samples_length(const qs_samples *samples);
+/* The same samples at another extent of the inputs that vary, and of targets with a class for each position or a span of as many. QS_USAGE
+ * where no input varies, where those that do have different extents, and for a length that is not 1 to that extent. */
+QS_API qs_status qs_samples_of_length(const qs_samples *samples, int64_t length, qs_samples *out);
 
 /* A name that stands for one sort of input: images of one size, channels last. */
 QS_API qs_input qs_input_image(int64_t height, int64_t width, int64_t channels);

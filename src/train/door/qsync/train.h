@@ -118,9 +118,21 @@ typedef struct qs_audit_rank {
     int64_t predicted_rss, measured_rss; /* predicted: all of these and the arena; -1 where the plan does not say */
 } qs_audit_rank;
 
+/* Full-size steps of one length, under the plan that ran last. */
+typedef struct qs_length_time {
+    int64_t length; /* 0: samples have one length */
+    int64_t steps;
+    double predicted_us; /* of the iteration; 0: the plan does not say */
+    double measured_us;  /* median of the slowest rank, warm-up left out; 0: there was no step */
+} qs_length_time;
+
+/* Where a job has lengths, figures of a step are means over them, each as often as its full-size steps occurred: of medians, and of what
+ * was predicted. */
 typedef struct qs_audit {
     int ranks;
     qs_audit_rank *rank;
+    int lengths; /* at least 1 */
+    qs_length_time length[QS_MOST_LENGTHS];
     int64_t steps;        /* that the medians are over */
     int64_t first_step;   /* from 0, under the plan that ran last: what is predicted is that plan's, and no earlier step is in here */
     double predicted_us;  /* of the iteration; 0: the plan does not say */
@@ -211,10 +223,12 @@ typedef struct qs_train_result {
     int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
     int64_t promotions_refused;
-    int64_t promotion_bytes;   /* by which the arena grew through promotions, on the rank where most */
-    double promotion_share;    /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
-    double seconds;            /* of training steps, without evaluation */
-    double median_step_us;     /* of the slowest rank per step, over full-size steps after warm-up */
+    int64_t promotion_bytes; /* by which the arena grew through promotions, on the rank where most */
+    double promotion_share;  /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
+    double seconds;          /* of training steps, without evaluation */
+    double median_step_us; /* of the slowest rank per step, over full-size steps after warm-up; of several lengths their mean (qs_audit) */
+    int lengths;           /* at least 1 */
+    qs_length_time length[QS_MOST_LENGTHS];
     double samples_per_second; /* global batch / median step */
     char unit[16];             /* what people call the samples: the data set's */
     int ranks;
@@ -241,8 +255,8 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   {"type":"promotion", ...} or {"type":"promotion-refused", ...}. Behind a numeric failure {"type":"failure", ...} is the last.
  * - timing.json: durations, speed and memory of the run
  * - audit.json: phases and memory of every rank, predicted and measured
- * - trace.json, when asked for: one full-size step after warm-up, the one of 32 consecutive ones whose slowest rank is nearest their
- * median,   as a Chrome trace with a process a rank
+ * - trace.json, when asked for: one full-size step of the longest length after warm-up, the one of 32 consecutive ones whose slowest rank
+ *   is nearest their median, as a Chrome trace with a process a rank
  * These last, and result.json which the program adds, are removed at the start: they tell that a run has ended.
  *
  * Running statistics of batch norm follow each rank's own batches; before evaluation and saving they are replaced by their mean over
@@ -265,6 +279,11 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
  * the last, smaller step included; draws are keyed by sample, not by rank. The loss gradient is scaled by 1/(samples of the global step),
  * so that the plain sum over ranks is the mean over samples whoever computed how many. */
+
+/* Several lengths. With job->lengths each global batch has samples of one length (data.h), and each length programs of its own, lowered
+ * from the model at that length, over one arena, of the size of the length that needs most. What lasts lies at the same place for all of
+ * them. Each length's schedule is held against its hash in the plan. The loss is scaled by 1/(counted positions of all ranks), as without
+ * lengths; evaluation goes by lengths, too. QS_USAGE for a model or a set that has no lengths, or whose length is not the longest. */
 
 /* Another plan on the way. With `watch_plan` rank 0 looks for that file (one stat) every 10 steps and when an epoch ends; its word travels
  * with the loss figures, so that watching costs no message. A plan that is not the present one takes effect before the next step, on all
