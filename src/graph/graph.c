@@ -21,7 +21,8 @@ static qs_status check_name(const qs_graph *graph, const char *name) {
     return QS_OK;
 }
 
-/* Extents are those of memory, channels last; axes are logical, channels behind the batch. */
+/* Extents are those of memory, channels last; axes are logical, channels behind the batch. Integers of rank 2 are sequences one behind the
+ * other. */
 static qs_status add_input(qs_graph *graph, const qs_input *input) {
     qs_node node = {0};
     QS_TRY(check_name(graph, input->name));
@@ -30,6 +31,7 @@ static qs_status add_input(qs_graph *graph, const qs_input *input) {
     node.shape = (qs_shape){.axes = 1 + input->rank, .dim = {1, input->extent[input->rank - 1]}};
     for (int i = 0; i + 1 < input->rank; i++)
         node.shape.dim[2 + i] = input->extent[i];
+    if (input->type == QS_INPUT_I32 && input->rank == 2) node.shape = qs_shape_of(2, (int64_t)1, input->extent[0] * input->extent[1]);
     QS_TRY(qs_fail_within(qs_shape_check(&node.shape, input->name), "the model's input"));
     strcpy(node.name, input->name);
     graph->samples.input[graph->samples.inputs++] = *input;
@@ -105,9 +107,12 @@ qs_role qs_graph_integers(const qs_graph *graph, int input) {
     return QS_ROLE_COUNT;
 }
 
-/* How many values such integers may have: rows of a table, or 0 and 1. */
-static double integers_bound(const qs_node *node, qs_role role) {
-    return role == QS_KEEP ? 2 : node->attributes.vocabulary;
+/* How many values such integers may have: rows of a table, positions of a sequence, or 0 and 1. */
+static double integers_bound(const qs_graph *graph, const qs_node *node, qs_role role) {
+    if (role == QS_KEEP) return 2;
+    if (qs_op_setting(node->op, "vocabulary") >= 0) return node->attributes.vocabulary;
+    const qs_shape *sequence = &graph->node[node->input[0]].shape;
+    return sequence->axes == 3 ? (double)sequence->dim[2] : 0;
 }
 
 /* Integers go from an input of the model to who reads integers, and nowhere else: each is the number of a row, or says whether a position
@@ -122,9 +127,9 @@ static qs_status check_integers(const qs_graph *graph, const qs_node *node) {
             return qs_fail(QS_USAGE,
                            integers ? "%s does not read integers, and \"%s\" holds some" : "%s reads integers, and \"%s\" holds none",
                            node->op->name, from->name);
-        if (integers && (double)input->bound > integers_bound(node, role))
+        if (integers && (double)input->bound > integers_bound(graph, node, role))
             return qs_fail(QS_USAGE, "%s %s %.0f %s, and the integers of \"%s\" are 0 to %lld", node->op->name,
-                           role == QS_KEEP ? "tells" : "has", integers_bound(node, role), role == QS_KEEP ? "values apart" : "rows",
+                           role == QS_KEEP ? "tells" : "has", integers_bound(graph, node, role), role == QS_KEEP ? "values apart" : "rows",
                            from->name, (long long)input->bound - 1);
     }
     return QS_OK;
@@ -215,7 +220,7 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     for (int i = 0; i < node->inputs; i++) {
         const qs_role role = integers_read(node->op, i);
         if (role != QS_ROLE_COUNT && graph->samples.input[input[i]].bound == 0)
-            graph->samples.input[input[i]].bound = (int64_t)integers_bound(node, role);
+            graph->samples.input[input[i]].bound = (int64_t)integers_bound(graph, node, role);
     }
     return QS_OK;
 }

@@ -6,11 +6,15 @@
  * al., 2023). dst [N, heads·e, M]. Passes: forward and inference src src2 src3 keep? dst; backward src src2 src3 keep? diff_dst diff_src
  * diff_src2 diff_src3, which forms the probabilities anew and reads nothing else that forward made.
  *
- * Position m of the queries sees the keys that keep does not leave out and, where causal, those up to m + K - M. One that sees none gives
- * 0, and no gradient to anything. Keys and values that nobody sees must be finite numbers: devices may multiply them by 0.
+ * Position m of the queries stands at m + K - M among the keys. It sees those that keep does not leave out, where causal up to its own
+ * place, and with a `window` w those less than w away from it. One that sees none gives 0, and no gradient to anything. Keys and values
+ * that nobody sees must be finite numbers: devices may multiply them by 0.
+ *
+ * With `sequences` S a sample is S sequences of equal length, one behind the other, and each attends to itself alone: the same as S
+ * samples.
  *
  * In training a probability is dropped with the setting `probability` and otherwise divided by 1 - probability, after it was normalised.
- * Key k of row r = (global sample · heads + head) · M + m draws with counter 2^32 r + k: draws depend on no ranks, threads or blocks. */
+ * Key k of row r = (global sequence · heads + head) · M + m draws with counter 2^32 r + k: draws depend on no ranks, threads or blocks. */
 #include "internal.h"
 
 #include <math.h>
@@ -26,12 +30,16 @@ static qs_status extents(const qs_attributes *with, const qs_shape *src, qs_atte
     if (heads != floor(heads) || key_heads != floor(key_heads) || !(heads >= 1 && key_heads >= 1) || fmod(heads, key_heads) != 0)
         return qs_fail(QS_USAGE, "attention: %g heads read %g key heads: whole numbers, the second of which divides the first", heads,
                        key_heads);
+    if (with->window != floor(with->window) || with->sequences != floor(with->sequences) || !(with->window >= 0 && with->sequences >= 0))
+        return qs_fail(QS_USAGE, "attention: a window of %g and %g sequences: whole numbers", with->window, with->sequences);
     qs_attention all = {.samples = queries->dim[0],
                         .heads = (int64_t)heads,
                         .key_heads = (int64_t)key_heads,
                         .queries = queries->dim[2],
                         .keys = keys->dim[2],
-                        .causal = with->causal != 0};
+                        .sequences = with->sequences > 0 ? (int64_t)with->sequences : 1,
+                        .causal = with->causal != 0,
+                        .window = (int64_t)with->window};
     all.width = queries->dim[1] / all.heads;
     all.value_width = values->dim[1] / all.key_heads;
     for (int i = 0; i < 3; i++) {
@@ -50,6 +58,9 @@ static qs_status extents(const qs_attributes *with, const qs_shape *src, qs_atte
     if (keep->axes && (keep->axes != 2 || keep->dim[0] != all.samples || keep->dim[1] != all.keys))
         return qs_fail(QS_USAGE, "attention: keep is %s, the keys need [%lld,%lld]", qs_shape_text(keep, text), (long long)all.samples,
                        (long long)all.keys);
+    if (all.queries % all.sequences != 0 || all.keys % all.sequences != 0)
+        return qs_fail(QS_USAGE, "attention: %lld sequences do not divide %lld queries and %lld keys", (long long)all.sequences,
+                       (long long)all.queries, (long long)all.keys);
     *out = all;
     return QS_OK;
 }
@@ -70,20 +81,30 @@ static qs_status case_extents(const qs_case *one, qs_attention *out) {
 
 qs_attention qs_case_attention(const qs_case *one) {
     qs_attention all = {0};
-    (void)case_extents(one, &all); /* the case was checked */
+    (void)case_extents(one, &all);                                                         /* the case was checked */
+    all.samples *= all.sequences, all.queries /= all.sequences, all.keys /= all.sequences; /* they lie in memory as samples do */
     all.probability = one->pass == qs_op_pass(one->op, "inference") ? 0 : one->attributes.probability;
     return all;
 }
 
+static int64_t among_keys(const qs_attention *all, int64_t key) {
+    return key < 0 ? 0 : key < all->keys ? key : all->keys;
+}
+
 int64_t qs_attention_seen(const qs_attention *all, int64_t query) {
-    if (!all->causal) return all->keys;
-    const int64_t seen = query + 1 + all->keys - all->queries;
-    return seen < 0 ? 0 : seen < all->keys ? seen : all->keys;
+    const int64_t place = query + all->keys - all->queries;
+    if (all->causal) return among_keys(all, place + 1);
+    return all->window == 0 ? all->keys : among_keys(all, place + all->window);
+}
+
+int64_t qs_attention_unseen(const qs_attention *all, int64_t query) {
+    return all->window == 0 ? 0 : among_keys(all, query + all->keys - all->queries - all->window + 1);
 }
 
 qs_random_stream qs_attention_draws(const qs_attention *all, const qs_run *run, int64_t sample, int64_t head, int64_t query) {
     const uint64_t row =
-        ((uint64_t)(run->first_sample + sample) * (uint64_t)all->heads + (uint64_t)head) * (uint64_t)all->queries + (uint64_t)query;
+        ((uint64_t)(run->first_sample * all->sequences + sample) * (uint64_t)all->heads + (uint64_t)head) * (uint64_t)all->queries +
+        (uint64_t)query;
     return (qs_random_stream){.key = qs_random_key(run->seed, run->step, run->operator_id, run->stream), .first = row << 32};
 }
 
@@ -161,11 +182,11 @@ static const float *value_of(const inputs *in, const row *r, int64_t k) {
 /* softmax of the row's scores into in->row, 0 where a key is not seen; and the factors of dropout. */
 static void probabilities(const inputs *in, const row *r) {
     const qs_attention *all = &in->all;
-    const int64_t seen = qs_attention_seen(all, r->query);
+    const int64_t seen = qs_attention_seen(all, r->query), unseen = qs_attention_unseen(all, r->query);
     const qs_random_stream draws = qs_attention_draws(all, in->run, r->sample, r->head, r->query);
     double largest = -HUGE_VAL, sum = 0;
     for (int64_t k = 0; k < all->keys; k++) {
-        const bool sees = k < seen && (!in->keep || in->keep[r->sample * all->keys + k] != 0);
+        const bool sees = k >= unseen && k < seen && (!in->keep || in->keep[r->sample * all->keys + k] != 0);
         const float *query = in->queries + r->at, *key = key_of(in, r, k);
         double score = 0;
         for (int64_t i = 0; i < all->width; i++)
@@ -273,7 +294,7 @@ done:
 static double pairs(const qs_attention *all) {
     double seen = 0;
     for (int64_t m = 0; m < all->queries; m++)
-        seen += (double)qs_attention_seen(all, m);
+        seen += fmax((double)(qs_attention_seen(all, m) - qs_attention_unseen(all, m)), 0);
     return seen * (double)(all->samples * all->heads);
 }
 
@@ -334,6 +355,11 @@ static const char *const cases[] = {
     FORWARD("inference", "fp32", "[2,8,6]", "[2,8,6]", "[2,8,6]", " keep=fp32[2,6]", "[2,8,6]", " heads=2 probability=0.5"),
     FORWARD("inference", "fp32", "[3,4,7]", "[3,2,9]", "[3,2,9]", " keep=fp32[3,9]", "[3,4,7]", " heads=2 key_heads=1 causal=1"),
     FORWARD("inference", "bf16", "[2,32,70]", "[2,32,150]", "[2,32,150]", "", "[2,32,70]", " heads=1 causal=1"),
+    EVERY("fp32", "[2,8,15]", "[2,8,18]", "[2,8,18]", " keep=fp32[2,18]", "[2,8,15]", " heads=2 sequences=3"),
+    EVERY("bf16", "[2,16,24]", "[2,16,24]", "[2,16,24]", "", "[2,16,24]", " heads=2 probability=0.25 sequences=2"),
+    EVERY("fp32", "[2,8,50]", "[2,4,50]", "[2,4,50]", "", "[2,8,50]", " heads=2 key_heads=1 causal=1 window=3"),
+    EVERY("fp32", "[1,8,40]", "[1,8,170]", "[1,8,170]", " keep=fp32[1,170]", "[1,8,40]", " heads=2 probability=0.5 window=7"),
+    EVERY("bf16", "[1,16,300]", "[1,16,300]", "[1,16,300]", "", "[1,16,300]", " heads=1 causal=1 window=40 sequences=2"),
     NULL};
 
 const qs_op qs__op_attention = {
@@ -345,7 +371,9 @@ const qs_op qs__op_attention = {
     .setting = {QS_SETTING(heads, 1, 1, 65536, "that lie side by side in the channels of the queries"),
                 QS_SETTING(key_heads, 0, 0, 65536, "of keys and values, each read by heads / key_heads of the others; 0: as many"),
                 QS_SETTING(causal, 0, 0, 1, "1: position m sees the positions up to m"),
-                QS_SETTING(probability, 0, 0, 0.9999999, "of a probability to be dropped in training")},
+                QS_SETTING(probability, 0, 0, 0.9999999, "of a probability to be dropped in training"),
+                QS_SETTING(window, 0, 0, 2147483647, "position m sees those less than so many away; 0: all"),
+                QS_SETTING(sequences, 0, 0, 65536, "one behind the other in the positions, each attending to itself alone; 0: one")},
     .passes = 3,
     .pass = passes,
     .cases = cases};

@@ -41,9 +41,10 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->beta2 != other->beta2 || with->weight_decay != other->weight_decay || with->clip_norm != other->clip_norm ||
         with->vocabulary != other->vocabulary || with->heads != other->heads || with->key_heads != other->key_heads ||
         with->causal != other->causal || with->transposed != other->transposed || with->merged != other->merged ||
-        with->scale != other->scale || with->base != other->base || with->position != other->position ||
-        with->approximate != other->approximate || with->rounding != other->rounding || with->overflow != other->overflow ||
-        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
+        with->scale != other->scale || with->base != other->base || with->position != other->position || with->window != other->window ||
+        with->sequences != other->sequences || with->along != other->along || with->approximate != other->approximate ||
+        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
+        with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
         with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
@@ -72,7 +73,8 @@ uint64_t qs_case_hash(const qs_case *one) {
         {with->groups, (int)with->rounding << 4 | with->accumulate << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
     const double number[] = {with->epsilon,      with->momentum,  with->probability, with->ceiling, with->beta1,     with->beta2,
                              with->weight_decay, with->clip_norm, with->vocabulary,  with->heads,   with->key_heads, with->causal,
-                             with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate};
+                             with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate,
+                             with->window,       with->sequences, with->along};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);

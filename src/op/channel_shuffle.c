@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* channel_shuffle: Zhang et al. 2018. Channels stand in `groups` equal groups; the result takes the first of every group, then the second
- * of every group, and so on: seen as a groups × members matrix, the transpose. */
+ * of every group, and so on: seen as a groups × members matrix, the transpose. Passes: forward src dst; backward diff_dst diff_src; values
+ * are moved as they are. */
 #include "internal.h"
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
@@ -13,16 +14,6 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     return QS_OK;
 }
 
-static qs_status check_forward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_DST));
-    return qs__need_one_format(one);
-}
-
-static qs_status check_backward(const qs_case *one) {
-    QS_TRY(qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST));
-    return qs__need_one_format(one);
-}
-
 /* Where the result's element i lies in the input: its channel c is the input's c mod g · C/g + c div g. */
 static int64_t place_of(const qs_attributes *with, const qs_shape *src, const qs_shape *dst, int64_t i) {
     (void)dst;
@@ -32,7 +23,7 @@ static int64_t place_of(const qs_attributes *with, const qs_shape *src, const qs
 
 QS__MOVING_KERNELS(place_of)
 
-static const qs_pass passes[] = {QS__MOVING_PASSES(NULL, check_forward, check_backward)};
+static const qs_pass passes[] = {QS__MOVING_PASSES(NULL, qs__moving_forward_check, qs__moving_backward_check)};
 
 #define EVERY(F, S, G) \
     "channel_shuffle/forward src=" F S " dst=" F S " groups=" G, "channel_shuffle/backward diff_dst=" F S " diff_src=" F S " groups=" G

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* concat: two activations side by side along the channels. Channels are last in memory, so a position of the result is a position of each
- * input, one behind the other. */
+/* concat: two activations side by side along the channels: those of src, then those of src2. Channels are last in memory, so a position of
+ * the result is a position of each input, one behind the other. With the setting `along` two sequences [N,C,L], one behind the other.
+ * Passes: forward src src2 dst; backward diff_dst diff_src diff_src2; values are moved as they are. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-static bool joinable(const qs_shape *left, const qs_shape *right) {
-    if (left->axes < 2 || left->axes != right->axes) return false;
+static bool joinable(const qs_shape *left, const qs_shape *right, int along) {
+    if (left->axes <= along || left->axes != right->axes || (along == 2 && left->axes != 3)) return false;
     for (int axis = 0; axis < left->axes; axis++) {
-        if (axis != 1 && left->dim[axis] != right->dim[axis]) return false;
+        if (axis != along && left->dim[axis] != right->dim[axis]) return false;
     }
     return true;
 }
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
-    (void)with, (void)outputs;
+    (void)outputs;
+    const int along = qs__along(with);
     char first[96], second[96];
-    if (!joinable(&src[0], &src[1])) {
-        return qs_fail(QS_USAGE, "concat: inputs %s and %s may differ in their channels only", qs_shape_text(&src[0], first),
-                       qs_shape_text(&src[1], second));
+    if (!joinable(&src[0], &src[1], along)) {
+        return qs_fail(QS_USAGE, "concat: inputs %s and %s %s only", qs_shape_text(&src[0], first), qs_shape_text(&src[1], second),
+                       along == 2 ? "must be sequences that differ in their positions" : "may differ in their channels");
     }
     *dst = src[0];
-    dst->dim[1] += src[1].dim[1];
+    dst->dim[along] += src[1].dim[along];
     return QS_OK;
 }
 
@@ -42,7 +44,8 @@ static qs_status check_backward(const qs_case *one) {
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    const int64_t left = qs__shape(one, QS_SRC)->dim[1], right = qs__shape(one, QS_SRC2)->dim[1], both = left + right;
+    const int64_t left = qs__moved_run(&one->attributes, qs__shape(one, QS_SRC)),
+                  right = qs__moved_run(&one->attributes, qs__shape(one, QS_SRC2)), both = left + right;
     const int64_t count = qs_shape_count(qs__shape(one, QS_DST));
     float *first = NULL, *second = NULL, *values = NULL;
     qs_status status;
@@ -62,12 +65,12 @@ done:
 }
 
 static int64_t place_of_first(const qs_attributes *with, const qs_shape *joined, const qs_shape *part, int64_t i) {
-    (void)with;
-    return i / part->dim[1] * joined->dim[1] + i % part->dim[1];
+    const int64_t run = qs__moved_run(with, part);
+    return i / run * qs__moved_run(with, joined) + i % run;
 }
 
 static int64_t place_of_second(const qs_attributes *with, const qs_shape *joined, const qs_shape *part, int64_t i) {
-    return place_of_first(with, joined, part, i) + joined->dim[1] - part->dim[1];
+    return place_of_first(with, joined, part, i) + qs__moved_run(with, joined) - qs__moved_run(with, part);
 }
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
@@ -93,8 +96,9 @@ static const qs_pass passes[] = {
      .reference = backward,
      .check = check_backward}};
 
-#define EVERY(F, A, B, D) \
-    "concat/forward src=" F A " src2=" F B " dst=" F D, "concat/backward diff_dst=" F D " diff_src=" F A " diff_src2=" F B
+#define EVERY(F, A, B, D) SETTING(F, A, B, D, "")
+#define SETTING(F, A, B, D, S) \
+    "concat/forward src=" F A " src2=" F B " dst=" F D S, "concat/backward diff_dst=" F D " diff_src=" F A " diff_src2=" F B S
 
 static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "[4,16,8,8]", "[4,32,8,8]"),
                                     EVERY("fp32", "[2,3,5,7]", "[2,10,5,7]", "[2,13,5,7]"),
@@ -102,7 +106,16 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "[4,16,8,8]", "[
                                     EVERY("bf16", "[4,16,8,8]", "[4,8,8,8]", "[4,24,8,8]"),
                                     EVERY("bf16", "[1,3,5,7]", "[1,58,5,7]", "[1,61,5,7]"),
                                     EVERY("fp16", "[2,8,4,4]", "[2,4,4,4]", "[2,12,4,4]"),
+                                    SETTING("fp32", "[3,7,5]", "[3,7,1]", "[3,7,6]", " along=1"),
+                                    SETTING("bf16", "[2,33,9]", "[2,33,40]", "[2,33,49]", " along=1"),
                                     NULL};
 
-const qs_op qs__op_concat = {
-    .name = "concat", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 2, .infer = infer, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_concat = {.name = "concat",
+                             .kind = QS_DEPENDENT,
+                             .sign = QS_SIGN_KEPT,
+                             .inputs = 2,
+                             .infer = infer,
+                             .setting = {QS__ALONG},
+                             .passes = 2,
+                             .pass = passes,
+                             .cases = cases};

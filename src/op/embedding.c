@@ -47,17 +47,21 @@ static qs_status check_backward(const qs_case *one) {
 
 qs_status qs_ids_check(const qs_case *one, const int32_t *ids) {
     const qs_shape *shape = qs__shape(one, QS_IDS);
-    const int64_t count = qs_shape_count(shape), rows = (int64_t)one->attributes.vocabulary;
+    const bool table = qs_op_setting(one->op, "vocabulary") >= 0;
+    const int64_t count = qs_shape_count(shape),
+                  rows = table ? (int64_t)one->attributes.vocabulary
+                               : qs__shape(one, qs_case_position(one, QS_SRC) >= 0 ? QS_SRC : QS_DIFF_SRC)->dim[2];
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= rows)
-            return qs_fail(QS_USAGE, "id %d of sample %lld, position %lld: the table has rows 0 to %lld", ids[i],
-                           (long long)(i / shape->dim[1]), (long long)(i % shape->dim[1]), (long long)rows - 1);
+            return qs_fail(QS_USAGE, "id %d of sample %lld, position %lld: the %s 0 to %lld", ids[i], (long long)(i / shape->dim[1]),
+                           (long long)(i % shape->dim[1]), table ? "table has rows" : "sequence has positions", (long long)rows - 1);
     return QS_OK;
 }
 
-static qs_status ids_read(const qs_case *one, const qs_tensor *operands, int64_t count, int32_t **out) {
-    QS_TRY(qs_allocate((size_t)count, sizeof **out, out));
-    memcpy(*out, qs__operand(one, operands, QS_IDS)->data, (size_t)count * sizeof **out);
+qs_status qs__ids_read(const qs_case *one, const qs_tensor *operands, int32_t **out) {
+    const size_t count = (size_t)qs_shape_count(qs__shape(one, QS_IDS));
+    QS_TRY(qs_allocate(count, sizeof **out, out));
+    memcpy(*out, qs__operand(one, operands, QS_IDS)->data, count * sizeof **out);
     return qs_ids_check(one, *out);
 }
 
@@ -67,7 +71,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     int32_t *ids = NULL;
     float *table = NULL, *values = NULL;
     qs_status status;
-    QS_GOTO(ids_read(one, operands, count, &ids));
+    QS_GOTO(qs__ids_read(one, operands, &ids));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_WEIGHTS), &table));
     QS_GOTO(qs_allocate((size_t)(count * features), sizeof *values, &values));
     for (int64_t i = 0; i < count; i++)
@@ -87,7 +91,7 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     float *table = qs__fp32(one, operands, QS_DIFF_WEIGHTS), *gradient = NULL;
     int32_t *ids = NULL;
     qs_status status;
-    QS_GOTO(ids_read(one, operands, count, &ids));
+    QS_GOTO(qs__ids_read(one, operands, &ids));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &gradient));
     if (!one->attributes.accumulate) memset(table, 0, (size_t)qs_shape_count(shape) * sizeof *table);
     for (int64_t i = 0; i < count; i++)

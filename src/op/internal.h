@@ -83,6 +83,11 @@ qs_status qs__pool_check_backward(const qs_case *one);
 enum { QS__CROSS_ENTROPY_PASSES = 2 };
 extern const qs_pass qs__cross_entropy_passes[QS__CROSS_ENTROPY_PASSES];
 
+/* ---- Rows by their number (embedding.c) ---- */
+
+/* A copy of a case's ids, checked; caller frees it, also after a failure. */
+qs_status qs__ids_read(const qs_case *one, const qs_tensor *operands, int32_t **out);
+
 /* ---- Smooth activation functions: gelu, silu, tanh (activation.c) ---- */
 
 /* A function of one number, or its derivative. */
@@ -161,6 +166,18 @@ qs_status qs__take(const qs_case *one, const qs_tensor *operands, qs_role whole,
 /* whole[place(i)] = part[i], 0 elsewhere. */
 qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, qs_role whole, qs__place place);
 
+/* concat and slice go along channels, or with their setting along positions: the axis, and so many elements of a tensor that lie behind
+ * each other are of one channel row, or one sample. */
+#define QS__ALONG QS_SETTING(along, 0, 0, 1, "1: along positions, not channels")
+static inline int qs__along(const qs_attributes *with) {
+    return with->along != 0 ? 2 : 1;
+}
+static inline int64_t qs__moved_run(const qs_attributes *with, const qs_shape *shape) {
+    return with->along != 0 ? shape->dim[1] * shape->dim[2] : shape->dim[1];
+}
+/* The rules of such passes where the shape of the part follows from that of the whole: that, and one format. */
+qs_status qs__moving_forward_check(const qs_case *one);
+qs_status qs__moving_backward_check(const qs_case *one);
 /* The reference kernels `forward` and `backward` of an operator that moves values, and their passes. flops: forward's, NULL: one an element
  * of src. */
 #define QS__MOVING_KERNELS(place)                                                                 \
@@ -183,6 +200,13 @@ qs_status qs__put(const qs_case *one, const qs_tensor *operands, qs_role part, q
         QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}), \
         .reference = backward, .check = (rule_backward)                                                                        \
     }
+
+/* How many sequences lie one behind the other in the positions of a sample. */
+static inline int64_t qs__sequences(const qs_attributes *with) {
+    return with->sequences > 0 ? (int64_t)with->sequences : 1;
+}
+/* The setting `sequences` of a sequence [N,C,L] is a whole number that divides L; QS_USAGE in the name of the operator. */
+qs_status qs__need_sequences(const qs_attributes *with, const qs_shape *src, const char *name);
 
 /* ---- What is learned for each position, or in front of all (positions.c, class_token.c) ---- */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* positions: learned positions. src [N,C,L], weights [V,C]: dst = src + row l of the table at position l, a sum in fp32 rounded to dst. V
- * is the setting `vocabulary`, 0: L. A table of V > L rows serves sequences of several lengths. Passes: forward src weights dst; backward
+ * is the setting `vocabulary`, 0: L. A table of V > L rows serves sequences of several lengths. With `sequences` S a sample is S sequences
+ * of equal length L, one behind the other, and each begins at row 0: the same as S samples. Passes: forward src weights dst; backward
  * diff_dst diff_src diff_weights.
  *
  * diff_src is diff_dst as it is. The gradient of row l is the sum of diff_dst over the samples, in fp32, from 0, in their order: the same
@@ -10,8 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int64_t length_of(const qs_attributes *with, const qs_shape *src) {
+    return src->dim[2] / qs__sequences(with);
+}
+
 static int64_t rows_of(const qs_attributes *with, const qs_shape *src) {
-    return with->vocabulary > 0 ? (int64_t)with->vocabulary : src->dim[2];
+    return with->vocabulary > 0 ? (int64_t)with->vocabulary : length_of(with, src);
 }
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
@@ -20,7 +25,8 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     if (src->axes != 3) return qs_fail(QS_USAGE, "positions: input %s needs the axes N,C,L", qs_shape_text(src, text));
     if (with->vocabulary != (double)(int64_t)with->vocabulary)
         return qs_fail(QS_USAGE, "positions: a table of %.17g rows, must be a whole number", with->vocabulary);
-    if (rows_of(with, src) < src->dim[2])
+    QS_TRY(qs__need_sequences(with, src, "positions"));
+    if (rows_of(with, src) < length_of(with, src))
         return qs_fail(QS_USAGE,
                        "positions: input %s has more positions than the table has rows (%lld): cut the sequences or take a larger "
                        "vocabulary",
@@ -56,7 +62,7 @@ static qs_status check_backward(const qs_case *one) {
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_SRC);
-    const int64_t sample = shape->dim[1] * shape->dim[2], count = qs_shape_count(shape);
+    const int64_t sample = shape->dim[1] * length_of(&one->attributes, shape), count = qs_shape_count(shape);
     float *table = NULL, *values = NULL;
     qs_status status;
     QS_GOTO(qs__read(qs__operand(one, operands, QS_WEIGHTS), &table));
@@ -73,7 +79,7 @@ done:
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_DIFF_DST), *rows = qs__shape(one, QS_DIFF_WEIGHTS);
-    const int64_t sample = shape->dim[1] * shape->dim[2], count = qs_shape_count(shape);
+    const int64_t sample = shape->dim[1] * length_of(&one->attributes, shape), count = qs_shape_count(shape);
     float *table = qs__fp32(one, operands, QS_DIFF_WEIGHTS), *values;
     QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
     memset(table, 0, (size_t)qs_shape_count(rows) * sizeof *table);
@@ -95,6 +101,8 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8]", "[8,16]", ""),
                                     EVERY("fp32", "[1,1,1]", "[1,1]", ""),
                                     EVERY("bf16", "[9,24,31]", "[64,24]", " vocabulary=64"),
                                     EVERY("fp16", "[2,8,5]", "[5,8]", ""),
+                                    EVERY("fp32", "[3,7,12]", "[9,7]", " vocabulary=9 sequences=4"),
+                                    EVERY("bf16", "[2,24,62]", "[31,24]", " sequences=2"),
                                     "positions/forward src=bf16[3,12,5] weights=bf16[5,12] dst=fp32[3,12,5]",
                                     NULL};
 
@@ -103,7 +111,8 @@ const qs_op qs__op_positions = {.name = "positions",
                                 .inputs = 1,
                                 .infer = infer,
                                 .parameters = parameters,
-                                .setting = {QS_SETTING(vocabulary, 0, 0, 2147483647, "rows of the table; 0: as many as positions")},
+                                .setting = {QS_SETTING(vocabulary, 0, 0, 2147483647, "rows of the table; 0: as many as positions"),
+                                            QS_SETTING(sequences, 0, 0, 65536, "one behind the other, each from the first row on; 0: one")},
                                 .passes = 2,
                                 .pass = passes,
                                 .cases = cases};

@@ -53,6 +53,12 @@ qs_status qs__need_same(const qs_case *one, qs_role role, qs_role as) {
     return qs__need_shape(one, role, *qs__shape(one, as));
 }
 
+qs_status qs__need_sequences(const qs_attributes *with, const qs_shape *src, const char *name) {
+    char text[96];
+    if (with->sequences >= 0 && with->sequences == floor(with->sequences) && src->dim[2] % qs__sequences(with) == 0) return QS_OK;
+    return qs_fail(QS_USAGE, "%s: %g sequences do not divide the positions of %s", name, with->sequences, qs_shape_text(src, text));
+}
+
 qs_status qs__infer_alike(const char *name, const qs_shape *src, qs_shape *dst) {
     char first[96], second[96];
     if (!qs_shape_equal(&src[0], &src[1])) {
@@ -77,6 +83,16 @@ qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs
     qs_shape inferred;
     QS_TRY(one->op->infer(&one->attributes, qs__shape(one, src), outputs, &inferred));
     return qs__need_shape(one, dst, inferred);
+}
+
+qs_status qs__moving_forward_check(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_SRC, 0, QS_DST));
+    return qs__need_one_format(one);
+}
+
+qs_status qs__moving_backward_check(const qs_case *one) {
+    QS_TRY(qs__need_inferred(one, QS_DIFF_SRC, 0, QS_DIFF_DST));
+    return qs__need_one_format(one);
 }
 
 qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values) {

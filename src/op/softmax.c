@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* softmax over the channels of every position: dst[k] = exp(scale · src[k] - m) / Σ exp(scale · src[l] - m), m their maximum. Of scores
  * [N,K,H,M] these are the keys of every query. With `causal` the position m of the last axis, which is as long as there are channels, has
- * the channels up to m only; keep [N,C] says by 0 which channels of a sample are left out. What is left out is 0, and so are positions of
- * which all is left out.
+ * the channels up to m only; with a `window` w, those less than w away from m; keep [N,C] says by 0 which channels of a sample are left
+ * out. What is left out is 0, and so are positions of which all is left out.
  *
  * Passes: forward src keep? dst; backward src keep? diff_dst diff_src, diff_src[k] = scale · y[k] (diff_dst[k] - Σ y[l] diff_dst[l]) where
  * y is the result, not rounded to its format. */
@@ -14,8 +14,7 @@
 static qs_status check(const qs_case *one, qs_role src) {
     QS_TRY(qs__need_axes(one, src, 2, 4));
     const qs_shape *shape = qs__shape(one, src);
-    if (one->attributes.causal != 0 && (shape->axes == 2 || shape->dim[shape->axes - 1] != shape->dim[1]))
-        return qs__refuse(one, "causal: as many positions along the last axis as there are channels");
+    QS_TRY(one->op->infer(&one->attributes, shape, 0, &(qs_shape){0}));
     return qs__need_shape(one, QS_KEEP, qs_shape_of(2, shape->dim[0], shape->dim[1]));
 }
 
@@ -23,9 +22,10 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     (void)outputs;
     char text[96];
     if (src->axes < 2) return qs_fail(QS_USAGE, "softmax: input %s has no channels", qs_shape_text(src, text));
-    if (with->causal != 0 && (src->axes == 2 || src->dim[src->axes - 1] != src->dim[1]))
-        return qs_fail(QS_USAGE, "softmax: input %s: causal needs as many positions along the last axis as there are channels",
-                       qs_shape_text(src, text));
+    if (with->window != floor(with->window)) return qs_fail(QS_USAGE, "softmax: a window of %g: a whole number", with->window);
+    if ((with->causal != 0 || with->window != 0) && (src->axes == 2 || src->dim[src->axes - 1] != src->dim[1]))
+        return qs_fail(QS_USAGE, "softmax: input %s: %s needs as many positions along the last axis as there are channels",
+                       qs_shape_text(src, text), with->causal != 0 ? "causal" : "a window");
     *dst = src[0];
     return QS_OK;
 }
@@ -52,14 +52,16 @@ typedef struct rows {
 /* exp(scale · x - maximum) of the channels that row r keeps, 0 of the others; their sum. */
 static double row_powers(const rows *w, int64_t r, double *to) {
     const double scale = w->one->attributes.scale;
-    const int64_t last = w->one->attributes.causal != 0 ? r % w->positions : w->channels - 1;
+    const int64_t place = r % w->positions, window = w->one->attributes.window > 0 ? (int64_t)w->one->attributes.window : INT64_MAX / 2;
+    const int64_t first = place - window < 0 ? 0 : place - window + 1;
+    const int64_t last = w->one->attributes.causal != 0 ? place : place + window < w->channels ? place + window - 1 : w->channels - 1;
     const int32_t *keep = w->keep ? w->keep + r / w->of_sample * w->channels : NULL;
     const float *x = w->src + r * w->channels;
     double maximum = -HUGE_VAL, sum = 0;
-    for (int64_t c = 0; c <= last; c++)
+    for (int64_t c = first; c <= last; c++)
         if ((!keep || keep[c] != 0) && !(scale * (double)x[c] <= maximum)) maximum = scale * (double)x[c];
     for (int64_t c = 0; c < w->channels; c++) {
-        to[c] = c <= last && (!keep || keep[c] != 0) ? exp(scale * (double)x[c] - maximum) : 0;
+        to[c] = c >= first && c <= last && (!keep || keep[c] != 0) ? exp(scale * (double)x[c] - maximum) : 0;
         sum += to[c];
     }
     return sum;
@@ -117,19 +119,22 @@ static const qs_pass passes[] = {
 #define SHAPES(F)                                                                                                                 \
     EVERY(F, "[2,9,4,7]", "", " scale=0.25"), EVERY(F, "[2,9,4,7]", " keep=fp32[2,9]", " scale=0.125"),                           \
         EVERY(F, "[2,19,3,19]", "", " scale=0.5 causal=1"), EVERY(F, "[1,40,2,40]", " keep=fp32[1,40]", " scale=0.125 causal=1"), \
-        EVERY(F, "[5,33]", "", " scale=1")
+        EVERY(F, "[5,33]", "", " scale=1"), EVERY(F, "[2,19,3,19]", " keep=fp32[2,19]", " scale=0.5 window=4"),                   \
+        EVERY(F, "[1,40,2,40]", "", " scale=0.125 causal=1 window=18")
 
 static const char *const cases[] = {SHAPES("fp32"), SHAPES("bf16"), EVERY("fp16", "[2,9,4,7]", "", " scale=0.25"),
                                     EVERY("fp32", "[3,1,2]", "", " scale=1"), NULL};
 
-const qs_op qs__op_softmax = {.name = "softmax",
-                              .kind = QS_DEPENDENT,
-                              .sign = QS_SIGN_NEVER_NEGATIVE,
-                              .inputs = 2,
-                              .optional = 1,
-                              .infer = infer,
-                              .setting = {QS_SETTING(scale, 1, 1e-30, 1e30, "what values are multiplied by before"),
-                                          QS_SETTING(causal, 0, 0, 1, "1: position m has the channels up to m only")},
-                              .passes = 2,
-                              .pass = passes,
-                              .cases = cases};
+const qs_op qs__op_softmax = {
+    .name = "softmax",
+    .kind = QS_DEPENDENT,
+    .sign = QS_SIGN_NEVER_NEGATIVE,
+    .inputs = 2,
+    .optional = 1,
+    .infer = infer,
+    .setting = {QS_SETTING(scale, 1, 1e-30, 1e30, "what values are multiplied by before"),
+                QS_SETTING(causal, 0, 0, 1, "1: position m has the channels up to m only"),
+                QS_SETTING(window, 0, 0, 2147483647, "position m has the channels less than so many away; 0: all")},
+    .passes = 2,
+    .pass = passes,
+    .cases = cases};

@@ -140,9 +140,12 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
         }
         return;
     }
-    if (operand->role == QS_IDS) {
+    if (operand->role == QS_IDS) { /* rows of a table, or positions of a sequence */
+        const double table = b->one.attributes.vocabulary;
+        const int whole = qs_case_position(&b->one, qs_case_position(&b->one, QS_SRC) >= 0 ? QS_SRC : QS_DIFF_SRC);
+        const int64_t rows = table > 0 ? (int64_t)table : b->one.operand[whole].shape.dim[2];
         for (int64_t i = 0; i < count; i++)
-            ((int32_t *)tensor->data)[i] = (int32_t)(qs_random_bits(key, (uint64_t)i) % (uint32_t)b->one.attributes.vocabulary);
+            ((int32_t *)tensor->data)[i] = (int32_t)(qs_random_bits(key, (uint64_t)i) % (uint32_t)rows);
         return;
     }
     if (operand->role == QS_KEEP) { /* most positions; of a third sample none */

@@ -105,7 +105,53 @@ TEST(dropout) {
     assert_within(kept, 400 * 64 * 0.75, 5 * sqrt(400 * 64 * 0.75 * 0.25));
 }
 
+/* Sequences one behind the other are samples: the same bits, draws of dropout included, on whatever rank. */
+TEST(sequences_are_as_samples) {
+    const char *const keep[] = {" keep=fp32[2,10]", " keep=fp32[4,5]"};
+    bound b[2];
+    for (int i = 0; i < 2; i++) {
+        char text[QS_CASE_TEXT];
+        const char *shape = i == 0 ? "[2,4,10]" : "[4,4,5]";
+        snprintf(text, sizeof text, "attention/forward src=fp32%s src2=fp32%s src3=fp32%s%s dst=fp32%s heads=2 probability=0.3%s", shape,
+                 shape, shape, keep[i], shape, i == 0 ? " sequences=2" : "");
+        bound_parse(&b[i], text, 56);
+        b[i].run.first_sample = i == 0 ? 3 : 6;
+        if (i == 0) continue;
+        for (qs_role role = QS_SRC; role <= QS_SRC3; role++)
+            memcpy(bound_fp32(&b[1], role), bound_fp32(&b[0], role), 80 * sizeof(float));
+        memcpy(bound_tensor(&b[1], QS_KEEP)->data, bound_tensor(&b[0], QS_KEEP)->data, 20 * sizeof(int32_t));
+    }
+    for (int i = 0; i < 2; i++)
+        bound_run(&b[i]);
+    assert_memory_equal(bound_fp32(&b[0], QS_DST), bound_fp32(&b[1], QS_DST), 80 * sizeof(float));
+    for (int i = 0; i < 2; i++)
+        bound_release(&b[i]);
+}
+
+/* Values that name their positions, and queries of 0: a result is the mean of the positions that are seen. */
+TEST(windows) {
+    static const float causal[] = {0, 0.5f, 1, 2, 3}, both[] = {1, 1.5f, 2, 2.5f, 3};
+    static const char *const setting[] = {"causal=1 window=3", "window=3"};
+    for (int i = 0; i < 2; i++) {
+        char text[QS_CASE_TEXT];
+        bound b;
+        snprintf(text, sizeof text, "attention/forward src=fp32[1,1,5] src2=fp32[1,1,5] src3=fp32[1,1,5] dst=fp32[1,1,5] heads=1 %s",
+                 setting[i]);
+        bound_parse(&b, text, 57);
+        memset(bound_fp32(&b, QS_SRC), 0, 5 * sizeof(float));
+        for (int k = 0; k < 5; k++)
+            bound_fp32(&b, QS_SRC3)[k] = (float)k;
+        bound_run(&b);
+        for (int k = 0; k < 5; k++)
+            assert_within((double)bound_fp32(&b, QS_DST)[k], (double)(i == 0 ? causal : both)[k], 4 * 0x1p-23);
+        bound_release(&b);
+    }
+}
+
 TEST(refusals) {
+    expect_refused("attention/forward src=fp32[1,8,3] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] sequences=2",
+                   "2 sequences do not divide 3 queries");
+    expect_refused("attention/forward src=fp32[1,8,3] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] window=1.5", "whole numbers");
     expect_refused("attention/forward src=fp32[1,8,3] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] heads=3", "do not divide");
     expect_refused("attention/forward src=fp32[1,8,3] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] heads=4 key_heads=3",
                    "which divides the first");
@@ -117,4 +163,4 @@ TEST(refusals) {
     expect_refused("attention/forward src=fp32[1,8] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] heads=2", "need the axes N,C,L");
 }
 
-TEST_MAIN(cases, gradients, by_hand, what_is_not_seen, grouped_heads, dropout, refusals)
+TEST_MAIN(cases, gradients, by_hand, what_is_not_seen, grouped_heads, dropout, sequences_are_as_samples, windows, refusals)

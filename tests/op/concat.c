@@ -48,4 +48,23 @@ TEST(rules) {
     refused("concat/forward src=int8[2,3,4,4] src2=int8[2,3,4,4] dst=int8[2,6,4,4]", "float format");
 }
 
-TEST_MAIN(cases, gradients, channels, rules)
+/* Of each sample the positions of one sequence, then those of the other. */
+TEST(positions) {
+    static const float first[] = {1, 2, 3, 4}, second[] = {5, 6, 7, 8, 9, 10, 11, 12}, both[] = {1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11, 12};
+    bound b;
+    bound_parse(&b, "concat/forward src=fp32[2,2,1] src2=fp32[2,2,2] dst=fp32[2,2,3] along=1", 31);
+    memcpy(bound_fp32(&b, QS_SRC), first, sizeof first);
+    memcpy(bound_fp32(&b, QS_SRC2), second, sizeof second);
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, QS_DST), both, sizeof both);
+    bound_release(&b);
+    bound_parse(&b, "concat/backward diff_dst=fp32[2,2,3] diff_src=fp32[2,2,1] diff_src2=fp32[2,2,2] along=1", 32);
+    memcpy(bound_fp32(&b, QS_DIFF_DST), both, sizeof both);
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC), first, sizeof first);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_SRC2), second, sizeof second);
+    bound_release(&b);
+    expect_refused("concat/forward src=fp32[2,3,1] src2=fp32[2,2,2] dst=fp32[2,2,3] along=1", "differ in their positions only");
+}
+
+TEST_MAIN(cases, positions, gradients, channels, rules)

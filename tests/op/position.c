@@ -22,6 +22,15 @@ TEST(others_have_no_gradient) {
                   (float[12]){0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0});
 }
 
+/* Of three sequences of two, the last position of each. */
+TEST(of_each_sequence) {
+    static const float src[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    check_by_hand("position/forward src=fp32[1,2,6] dst=fp32[1,2,3] position=-1 sequences=3", QS_SRC, src, QS_DST,
+                  (float[6]){2, 3, 6, 7, 10, 11});
+    expect_refused("position/forward src=fp32[1,2,6] dst=fp32[1,2,3] position=2 sequences=3", "no position 2: 0 to 1");
+    expect_refused("position/forward src=fp32[1,2,6] dst=fp32[1,2,4] sequences=4", "4 sequences do not divide the positions of [1,2,6]");
+}
+
 TEST(refusals) {
     expect_refused("position/forward src=fp32[2,2,3] dst=fp32[2,2] position=3", "no position 3: 0 to 2");
     expect_refused("position/forward src=fp32[2,2,3] dst=fp32[2,2] position=-4", "no position -4");
@@ -29,4 +38,4 @@ TEST(refusals) {
     expect_refused("position/forward src=fp32[2,2,3] dst=bf16[2,2]", "moved as they are");
 }
 
-TEST_MAIN(cases, gradients, first_and_last, others_have_no_gradient, refusals)
+TEST_MAIN(cases, gradients, first_and_last, others_have_no_gradient, of_each_sequence, refusals)

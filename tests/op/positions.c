@@ -35,7 +35,30 @@ TEST(sums_have_an_order) {
     bound_release(&b);
 }
 
+/* What S sequences of a sample get is what S samples get: bits of results and of the table's gradient. */
+TEST(sequences_are_as_samples) {
+    bound one, other;
+    bound_parse(&one, "positions/forward src=fp32[2,3,8] weights=fp32[5,3] dst=fp32[2,3,8] vocabulary=5 sequences=2", 133);
+    bound_parse(&other, "positions/forward src=fp32[4,3,4] weights=fp32[5,3] dst=fp32[4,3,4] vocabulary=5", 134);
+    memcpy(bound_fp32(&other, QS_SRC), bound_fp32(&one, QS_SRC), 48 * sizeof(float));
+    memcpy(bound_fp32(&other, QS_WEIGHTS), bound_fp32(&one, QS_WEIGHTS), 15 * sizeof(float));
+    bound_run(&one);
+    bound_run(&other);
+    assert_memory_equal(bound_fp32(&one, QS_DST), bound_fp32(&other, QS_DST), 48 * sizeof(float));
+    bound_release(&one);
+    bound_release(&other);
+    bound_parse(&one, "positions/backward diff_dst=fp32[2,3,8] diff_src=fp32[2,3,8] diff_weights=fp32[5,3] vocabulary=5 sequences=2", 135);
+    bound_parse(&other, "positions/backward diff_dst=fp32[4,3,4] diff_src=fp32[4,3,4] diff_weights=fp32[5,3] vocabulary=5", 136);
+    memcpy(bound_fp32(&other, QS_DIFF_DST), bound_fp32(&one, QS_DIFF_DST), 48 * sizeof(float));
+    bound_run(&one);
+    bound_run(&other);
+    assert_memory_equal(bound_fp32(&one, QS_DIFF_WEIGHTS), bound_fp32(&other, QS_DIFF_WEIGHTS), 15 * sizeof(float));
+    bound_release(&one);
+    bound_release(&other);
+}
+
 TEST(refusals) {
+    expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[3,2] dst=fp32[2,2,3] sequences=2", "do not divide");
     expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[2,2] dst=fp32[2,2,3] vocabulary=2",
                    "more positions than the table has rows (2)");
     expect_refused("positions/forward src=fp32[2,2] weights=fp32[2,2] dst=fp32[2,2]", "N,C,L");
@@ -44,4 +67,4 @@ TEST(refusals) {
     expect_refused("positions/backward diff_dst=bf16[2,2,3] diff_src=fp32[2,2,3] diff_weights=fp32[3,2]", "handed on as it is");
 }
 
-TEST_MAIN(cases, gradients, rows, sums_have_an_order, refusals)
+TEST_MAIN(cases, gradients, rows, sums_have_an_order, sequences_are_as_samples, refusals)

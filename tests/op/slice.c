@@ -18,6 +18,16 @@ TEST(channels) {
     check_by_hand("slice/backward diff_dst=fp32[1,2,1,2] diff_src=fp32[1,4,1,2] offset=1", QS_DIFF_DST, taken, QS_DIFF_SRC, back);
 }
 
+/* Positions 1 and 2 of three of two channels, as x[:, :, 1:3] of [N,C,L]. */
+TEST(positions) {
+    static const float whole[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, taken[] = {3, 4, 5, 6, 9, 10, 11, 12},
+                       back[] = {0, 0, 3, 4, 5, 6, 0, 0, 9, 10, 11, 12};
+    check_by_hand("slice/forward src=fp32[2,2,3] dst=fp32[2,2,2] offset=1 along=1", QS_SRC, whole, QS_DST, taken);
+    check_by_hand("slice/backward diff_dst=fp32[2,2,2] diff_src=fp32[2,2,3] offset=1 along=1", QS_DIFF_DST, taken, QS_DIFF_SRC, back);
+    expect_refused("slice/forward src=fp32[2,2,3] dst=fp32[2,2,2] offset=2 along=1", "no 2 positions from position 2 on");
+    expect_refused("slice/forward src=fp32[2,2,3,3] dst=fp32[2,2,2,3] along=1", "has no axes N,C,L");
+}
+
 TEST(rules) {
     const qs_shape src = qs_shape_of(4, 4, 10, 3, 3), vector = qs_shape_of(1, 4);
     qs_shape dst;
@@ -35,4 +45,4 @@ TEST(rules) {
     assert_int_equal(qs_case_check(&one), QS_USAGE);
 }
 
-TEST_MAIN(cases, gradients, channels, rules)
+TEST_MAIN(cases, gradients, channels, positions, rules)

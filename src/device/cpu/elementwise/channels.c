@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own kernels that move channels: concat, slice, channel_shuffle. Codes are moved as they are, whatever their format, as long as they
+/* Our own kernels that move channels: concat, slice, channel_shuffle; the first two move positions as well, which only makes their rows
+ * longer. Codes are moved as they are, whatever their format, as long as they
  * are of 1, 2 or 4 bytes. */
 #include "cpu/staging.h"
 
@@ -7,12 +8,12 @@
 
 typedef struct part {
     char *at;
-    int64_t bytes; /* of one position */
+    int64_t bytes; /* of one row: a position, or along positions a sample */
 } part;
 
 typedef struct job {
     part whole, first, second;
-    int64_t offset; /* slice: bytes of a position in front of the part */
+    int64_t offset; /* slice: bytes of a row in front of the part */
     int64_t groups; /* channel_shuffle, with the members of a group and the bytes of a code */
     int64_t members, width;
 } job;
@@ -95,11 +96,17 @@ static void shuffle_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static part part_of(const qs__chain *chain, qs_role role) {
-    return (part){qs__cpu_data(chain, role), qs__rows_of(&chain->one, role).channels * (qs__cpu_format(&chain->one, role)->bits / 8)};
+static qs__rows rows_of(const qs_case *one, qs_role role) {
+    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
+    if (one->attributes.along != 0) return (qs__rows){.rows = shape->dim[0], .channels = qs_shape_count(shape) / shape->dim[0]};
+    return qs__rows_of(one, role);
 }
 
-/* Positions that one thread takes at least. */
+static part part_of(const qs__chain *chain, qs_role role) {
+    return (part){qs__cpu_data(chain, role), rows_of(&chain->one, role).channels * (qs__cpu_format(&chain->one, role)->bits / 8)};
+}
+
+/* Rows that one thread takes at least. */
 static int64_t grain_of(int64_t bytes) {
     return bytes < QS__GRAIN ? QS__GRAIN / bytes : 1;
 }
@@ -107,14 +114,14 @@ static int64_t grain_of(int64_t bytes) {
 static qs_status run_concat(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.whole = part_of(chain, QS_DST), .first = part_of(chain, QS_SRC), .second = part_of(chain, QS_SRC2)};
-    qs_parallel(qs__rows_of(&chain->one, QS_DST).rows, grain_of(j.whole.bytes), join_range, &j);
+    qs_parallel(rows_of(&chain->one, QS_DST).rows, grain_of(j.whole.bytes), join_range, &j);
     return QS_OK;
 }
 
 static qs_status run_concat_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     job j = {.whole = part_of(chain, QS_DIFF_DST), .first = part_of(chain, QS_DIFF_SRC), .second = part_of(chain, QS_DIFF_SRC2)};
-    qs_parallel(qs__rows_of(&chain->one, QS_DIFF_DST).rows, grain_of(j.whole.bytes), part_range, &j);
+    qs_parallel(rows_of(&chain->one, QS_DIFF_DST).rows, grain_of(j.whole.bytes), part_range, &j);
     return QS_OK;
 }
 
@@ -123,7 +130,8 @@ static qs_status run_slice(const qs__chain *chain, const qs_run *run) {
     const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
     job j = {.whole = part_of(chain, forward ? QS_SRC : QS_DIFF_SRC), .first = part_of(chain, forward ? QS_DST : QS_DIFF_DST)};
     j.offset = chain->one.attributes.offset * (chain->one.operand[0].format->bits / 8);
-    const int64_t rows = qs__rows_of(&chain->one, forward ? QS_DST : QS_DIFF_DST).rows;
+    if (chain->one.attributes.along != 0) j.offset *= chain->one.operand[0].shape.dim[1];
+    const int64_t rows = rows_of(&chain->one, forward ? QS_DST : QS_DIFF_DST).rows;
     qs_parallel(rows, grain_of(j.whole.bytes), forward ? take_range : put_range, &j);
     return QS_OK;
 }

@@ -8,6 +8,7 @@ typedef struct job {
     const qs__chain *chain;
     qs__rows size;
     int64_t of_sample, positions, room, slots;
+    int64_t window; /* as wide as the row where there is none */
     bool causal;
     qs__in src, diff;
     qs__out dst;
@@ -23,7 +24,10 @@ static void slot_rows(void *context, int64_t begin, int64_t end) {
         for (int64_t row = j->size.rows * slot / j->slots; row < j->size.rows * (slot + 1) / j->slots; row++) {
             const int64_t at = row * j->size.channels;
             qs__softmax_row one = {.channels = j->size.channels, .room = j->room, .seen = j->size.channels};
-            if (j->causal) one.seen = row % j->positions + 1;
+            const int64_t place = row % j->positions;
+            if (place + j->window < one.seen) one.seen = place + j->window;
+            if (place >= j->window) one.unseen = place - j->window + 1;
+            if (j->causal) one.seen = place + 1;
             if (j->keep) one.kept = j->keep + row / j->of_sample * j->size.channels;
             one.scale = (float)j->chain->one.attributes.scale;
             one.src = qs__in_at(j->src, at);
@@ -48,6 +52,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     const bool backward = qs_case_position(&chain->one, QS_DIFF_DST) >= 0;
     job j = {.chain = chain, .size = qs__rows_of(&chain->one, QS_SRC), .causal = chain->one.attributes.causal != 0};
     j.of_sample = j.size.rows / shape->dim[0], j.positions = shape->dim[shape->axes - 1];
+    j.window = chain->one.attributes.window > 0 ? (int64_t)chain->one.attributes.window : INT64_MAX / 2;
     j.room = room_of(&j.size), j.slots = slots_of(&j.size);
     j.src = qs__staged_in(chain, QS_SRC);
     j.dst = qs__staged_out(chain, backward ? QS_DIFF_SRC : QS_DST);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own kernels for the positions of sequences: learned ones that are added, rotary ones, one that is taken, one that is put in front.
+/* Our own kernels for the positions of sequences: learned ones that are added, rotary ones, one or several that are taken, one that is put
+ * in front.
  * Gradients of tables are sums over samples in their order, whatever the threads, which take pieces of a sample. */
 #include "cpu/staging.h"
 
@@ -15,6 +16,11 @@ typedef struct job {
     qs__out dst;
     float *sums; /* of the table's gradient */
 } job;
+
+/* Of a sample: each lies where a sample of its length would. */
+static int64_t sequences_of(const qs__chain *chain) {
+    return chain->one.attributes.sequences > 0 ? (int64_t)chain->one.attributes.sequences : 1;
+}
 
 /* ---- positions ---- */
 
@@ -47,8 +53,8 @@ static qs_status run_positions(const qs__chain *chain, const qs_run *run) {
     const bool forward = qs_case_position(&chain->one, QS_DST) >= 0;
     const qs_shape *shape = &qs__cpu_operand(&chain->one, forward ? QS_SRC : QS_DIFF_DST)->shape;
     job j = {.kernels = chain->cpu->kernels,
-             .samples = shape->dim[0],
-             .sample = shape->dim[1] * shape->dim[2],
+             .samples = shape->dim[0] * sequences_of(chain),
+             .sample = shape->dim[1] * shape->dim[2] / sequences_of(chain),
              .src = qs__staged_in(chain, forward ? QS_SRC : QS_DIFF_DST),
              .dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC)};
     if (forward) {
@@ -134,6 +140,67 @@ qs_status qs__build_rotary(qs__chain *chain) {
     return qs__staged_build(chain, "rotary", run_rotary);
 }
 
+/* ---- gather: backward, threads take samples, whose positions get their sums in order ---- */
+
+typedef struct gathering {
+    const qs__cpu_kernels *kernels;
+    const int32_t *ids;
+    int64_t channels, positions, taken; /* of a sample: of src, and of dst */
+    const char *from;
+    char *to;
+    size_t row; /* bytes of a position */
+    qs__in diff;
+    qs__out dst;
+    float *sums; /* [samples][positions][channels] */
+} gathering;
+
+static void gather_range(void *context, int64_t begin, int64_t end) {
+    const gathering *g = context;
+    for (int64_t i = begin; i < end; i++)
+        memcpy(g->to + (size_t)i * g->row, g->from + (size_t)(i / g->taken * g->positions + g->ids[i]) * g->row, g->row);
+}
+
+static void scatter_range(void *context, int64_t begin, int64_t end) {
+    const gathering *g = context;
+    const int64_t sample = g->positions * g->channels;
+    for (int64_t n = begin; n < end; n++) {
+        float *sums = g->sums + n * sample;
+        memset(sums, 0, (size_t)sample * sizeof *sums);
+        for (int64_t i = n * g->taken; i < (n + 1) * g->taken; i++) {
+            float *sum = sums + g->ids[i] * g->channels;
+            g->kernels->add(g->channels, (qs__in){QS__FP32, sum}, qs__in_at(g->diff, i * g->channels), (qs__out){QS__FP32, sum}, NULL);
+        }
+        for (int64_t i = 0; i < sample; i += PIECE) {
+            const int64_t count = sample - i < PIECE ? sample - i : PIECE;
+            qs_convert_from_fp32(qs_format_of(g->dst.type == QS__BF16 ? "bf16" : "fp32"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT,
+                                 (qs_random_stream){0}, count, sums + i, qs__out_at(g->dst, n * sample + i).at);
+        }
+    }
+}
+
+static qs_status run_gather(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const qs_case *one = &chain->one;
+    const bool forward = qs_case_position(one, QS_SRC) >= 0;
+    const qs_shape *whole = &qs__cpu_operand(one, forward ? QS_SRC : QS_DIFF_SRC)->shape;
+    gathering g = {.kernels = chain->cpu->kernels,
+                   .ids = qs__cpu_data(chain, QS_IDS),
+                   .channels = whole->dim[1],
+                   .positions = whole->dim[2],
+                   .taken = qs__cpu_operand(one, QS_IDS)->shape.dim[1]};
+    QS_TRY(qs_ids_check(one, g.ids));
+    if (forward) {
+        g.from = qs__cpu_data(chain, QS_SRC), g.to = qs__cpu_data(chain, QS_DST);
+        g.row = (size_t)g.channels * (size_t)qs__cpu_format(one, QS_SRC)->bits / 8;
+        qs_parallel(whole->dim[0] * g.taken, 1 + QS__GRAIN / g.channels, gather_range, &g);
+        return QS_OK;
+    }
+    g.sums = (float *)(chain->scratch + chain->offset[0]);
+    g.diff = qs__staged_in(chain, QS_DIFF_DST), g.dst = qs__staged_out(chain, QS_DIFF_SRC);
+    qs_parallel(whole->dim[0], 1 + QS__GRAIN / (g.channels * g.positions), scatter_range, &g);
+    return QS_OK;
+}
+
 /* ---- position, class_token: codes are moved as they are, whatever their format ---- */
 
 typedef struct moving {
@@ -172,9 +239,11 @@ static qs_status run_position(const qs__chain *chain, const qs_run *run) {
     const qs_shape *shape = &qs__cpu_operand(&chain->one, whole)->shape;
     const double wanted = chain->one.attributes.position;
     moving m = moving_of(chain, whole, forward ? QS_DST : QS_DIFF_DST);
-    m.before = (size_t)((int64_t)wanted + (wanted < 0 ? shape->dim[2] : 0)) * m.row;
+    const int64_t sequences = sequences_of(chain);
+    m.whole_sample /= (size_t)sequences;
+    m.before = (size_t)((int64_t)wanted + (wanted < 0 ? shape->dim[2] / sequences : 0)) * m.row;
     m.taking = forward;
-    qs_parallel(shape->dim[0], 1 + QS__GRAIN / (int64_t)m.whole_sample, position_range, &m);
+    qs_parallel(shape->dim[0] * sequences, 1 + QS__GRAIN / (int64_t)m.whole_sample, position_range, &m);
     return QS_OK;
 }
 
@@ -240,6 +309,12 @@ static qs_status moving_build(qs__chain *chain, qs__call call) {
 
 qs_status qs__build_position(qs__chain *chain) {
     return moving_build(chain, run_position);
+}
+
+qs_status qs__build_gather(qs__chain *chain) {
+    if (qs_case_position(&chain->one, QS_SRC) >= 0) return moving_build(chain, run_gather);
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__cpu_count(&chain->one, QS_DIFF_SRC) * sizeof(float));
+    return qs__staged_build(chain, "gather", run_gather);
 }
 
 qs_status qs__build_class_token(qs__chain *chain) {

@@ -71,9 +71,9 @@ typedef struct qs__matmul_block {
     int64_t dst_row;
 } qs__matmul_block;
 
-/* A row of a softmax: of its channels those below `seen` count whose word in `kept` (NULL: all) is not 0. */
+/* A row of a softmax: of its channels those from `unseen` on and below `seen` count whose word in `kept` (NULL: all) is not 0. */
 typedef struct qs__softmax_row {
-    int64_t channels, room, seen; /* room: of powers */
+    int64_t channels, room, unseen, seen; /* room: of powers */
     const int32_t *kept;
     float scale;
     qs__in src, diff; /* diff: backward only */

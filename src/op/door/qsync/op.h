@@ -87,7 +87,7 @@ typedef struct qs_attributes {
     int stride[2];         /* 0 means 1 */
     int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
     int groups;            /* 0 means 1; conv2d, channel_shuffle */
-    int offset;            /* slice: the first channel taken */
+    int offset;            /* slice: the first channel or position taken */
     int axis;              /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
                             * values are transformed, with hadamard */
     int hadamard;          /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
@@ -104,6 +104,9 @@ typedef struct qs_attributes {
     double heads;          /* attention, matmul, rotary: matrices that lie side by side in the channels of a sequence */
     double key_heads;      /* attention, matmul: those of keys and values, each read by heads / key_heads of the others; 0: as many */
     double causal;         /* attention, softmax: 1: position m sees the positions up to m */
+    double window;         /* the same two: 1 or more: position m sees k where |m - k| is below it; 0: none */
+    double sequences;      /* attention, positions, position: so many, of equal lengths, one behind the other in the positions; 0: 1 */
+    double along;          /* concat, slice: 1: along positions, not channels */
     double transposed;     /* matmul: 1: the second factor is taken transposed */
     double merged;         /* matmul: 1: the results of heads lie side by side in the channels of a sequence */
     double scale;          /* softmax: what values are multiplied by before; 0: 1 */
@@ -359,9 +362,6 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   relu                 forward src mask? dst absmax?;  backward mask diff_dst diff_src absmax?
  *   add                  forward src src2 dst absmax?    (dst may be src's memory; its backward needs no kernel; gradients of shared
  *                        values are summed with it)
- *   concat               forward src src2 dst;  backward diff_dst diff_src diff_src2
- *   slice                forward src dst;  backward diff_dst diff_src
- *   channel_shuffle      forward src dst;  backward diff_dst diff_src
  *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
  *   average_pool, global_average_pool
  *                        forward src dst;  backward diff_dst diff_src
@@ -418,10 +418,6 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
  *   relu                 positive part, ceiling where x >= ceiling > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is
  *                        element i in memory order: 1 where 0 < x < ceiling
- *   concat               along the channels: those of src, then those of src2
- *   slice                channels offset, offset + 1, ... of src; the gradient of the others is 0
- *   channel_shuffle      with C channels in g groups, dst[c] = src[(c mod g) · C/g + c div g]. These three move values as they are, so all
- *                        operands of a pass have one format
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
  *   global_average_pool  dst [N,C,1,1], or [N,C,1] of [N,C,L]
@@ -530,7 +526,7 @@ typedef struct qs_norm_gap {
  * that its codes were made from. */
 QS_API qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum);
 
-/* The ids of an embedding's case are rows of its table; QS_USAGE names the first that is none. */
+/* The ids of a case are rows of its table, or positions of its sequence (gather); QS_USAGE names the first that is none. */
 QS_API qs_status qs_ids_check(const qs_case *one, const int32_t *ids);
 
 /* How the logits of a cross-entropy lie in src: row r of sample n begins at element n · rows · classes + r · next_row. */
@@ -551,12 +547,15 @@ typedef struct qs_attention {
     int64_t samples, heads, key_heads;
     int64_t queries, keys;      /* positions */
     int64_t width, value_width; /* channels of a head: of queries and keys; of values and results */
+    int64_t sequences;          /* of a sample of the batch: `samples` counts each */
     bool causal;
+    int64_t window;     /* 0: none */
     double probability; /* of dropout in this pass */
 } qs_attention;
 QS_API qs_attention qs_case_attention(const qs_case *one);
-/* So many keys, the first ones, a query sees as far as `causal` goes. */
+/* As far as `causal` and `window` go a query sees the keys from the second number on, up to the first, which it does not. */
 QS_API int64_t qs_attention_seen(const qs_attention *all, int64_t query);
+QS_API int64_t qs_attention_unseen(const qs_attention *all, int64_t query);
 /* Where the draws of a row begin: key k draws with first + k, which leaves the upper half of the counter as it is. A probability is
  * kept where qs_random_uniform is at least (float)probability. */
 QS_API qs_random_stream qs_attention_draws(const qs_attention *all, const qs_run *run, int64_t sample, int64_t head, int64_t query);
