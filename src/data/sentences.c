@@ -266,42 +266,28 @@ const qs__source qs__source_clinc150 = {
 
 /* ---- PIQA: a line is a JSON object of a goal and two solutions; another file has 0 or 1 a line, the better one ---------------------- */
 
-/* Shortens the longest of the parts until all fit `room`. */
-static bool parts_shorten(size_t count[3], size_t room) {
-    bool cut = false;
-    while (count[0] + count[1] + count[2] > room) {
-        const int longest = count[0] > count[1] ? (count[0] > count[2] ? 0 : 2) : (count[1] > count[2] ? 1 : 2);
-        count[longest]--;
-        cut = true;
-    }
-    return cut;
-}
-
-/* goal SEPARATOR sol1 SEPARATOR sol2, with the roles around. */
+/* The goal with each solution: [CLS] goal [SEP] solution [SEP]. The longer part of a pair is cut, its end first. */
 static qs_status piqa_add(qs__texts *texts, const char *const part[3], int32_t class) {
-    const int32_t separator = qs_tokenizer_special(texts->tokenizer, QS_SPECIAL_SEPARATOR);
-    qs_tokens *first = &texts->first, *second = &texts->second;
-    qs_tokens_clear(first);
-    qs_tokens_clear(second);
-    size_t begin[3] = {0}, count[3];
-    for (int i = 0; i < 3; i++) {
-        qs_tokens *tokens = i == 0 ? first : second;
-        begin[i] = tokens->count;
-        QS_TRY(qs_tokenizer_encode(texts->tokenizer, part[i], strlen(part[i]), tokens));
-        count[i] = tokens->count - begin[i];
+    const size_t room = (size_t)texts->length - qs_tokenizer_frame_extra(texts->tokenizer, true);
+    qs_tokens *goal = &texts->first, *solution = &texts->second;
+    int64_t count[2];
+    bool cut = false;
+    qs_tokens_clear(goal);
+    QS_TRY(qs_tokenizer_encode(texts->tokenizer, part[0], strlen(part[0]), goal));
+    texts->invalid += goal->invalid;
+    for (int i = 0; i < 2; i++) {
+        const size_t at = (size_t)(i * texts->length);
+        qs_tokens_clear(solution);
+        QS_TRY(qs_tokenizer_encode(texts->tokenizer, part[1 + i], strlen(part[1 + i]), solution));
+        texts->invalid += solution->invalid;
+        size_t first = goal->count, second = solution->count;
+        for (; first + second > room; cut = true)
+            *(first > second ? &first : &second) -= 1;
+        count[i] = (int64_t)qs_tokenizer_frame(texts->tokenizer, goal->id, first, second > 0 ? solution->id : texts->id, second,
+                                               texts->id + at, texts->type + at);
     }
-    texts->invalid += first->invalid + second->invalid;
-    const size_t extra = qs_tokenizer_frame_extra(texts->tokenizer, true) + (separator >= 0);
-    texts->truncated += parts_shorten(count, (size_t)texts->length - extra);
-    size_t whole = qs_tokenizer_frame(texts->tokenizer, first->id, count[0], NULL, 0, texts->id, texts->type);
-    for (int i = 1; i < 3; i++) {
-        memcpy(texts->id + whole, second->id + begin[i], count[i] * sizeof *texts->id);
-        whole += count[i];
-        if (separator >= 0) texts->id[whole++] = separator;
-    }
-    for (size_t i = qs_tokenizer_second(texts->tokenizer, count[0]); i < whole; i++)
-        texts->type[i] = 1;
-    return qs__texts_add(texts, texts->id, texts->type, (int64_t)whole, &class);
+    texts->truncated += cut;
+    return qs__texts_add_sequences(texts, count, &class);
 }
 
 static qs_status piqa_read(qs__texts *texts) {
@@ -344,5 +330,9 @@ const qs__source qs__source_piqa = {
     .takes_options = true,
     .describe = qs__texts_describe,
     .load = qs__texts_load,
-    .text = &(const qs__text_facts){QS_SENTENCES(2), .read = piqa_read},
+    .text = &(const qs__text_facts){.unit = "questions",
+                                    .target = {.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1},
+                                    .length = 128,
+                                    .sequences = 2,
+                                    .read = piqa_read},
 };

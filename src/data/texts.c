@@ -85,10 +85,11 @@ static void description_fill(const qs__source *source, const qs__request *reques
         *input = (qs_input){.type = QS_INPUT_I32,
                             .rank = 1,
                             .extent = {length},
-                            .varies = !facts->language,
+                            .varies = !facts->language && facts->sequences == 0,
                             .padding = i == 0 ? padding : 0,
                             .bound = i == 0 ? size : 2};
         snprintf(input->name, sizeof input->name, "%s", names[i]);
+        if (facts->sequences > 0) input->rank = 2, input->extent[0] = facts->sequences, input->extent[1] = length;
     }
     if (out->samples.target.extent == 0) out->samples.target.extent = length;
     if (facts->language) out->samples.target.classes = size;
@@ -159,8 +160,9 @@ qs_status qs__texts_load(const qs__source *source, const qs__request *request, q
     QS_GOTO(vocabulary_open(source, request, &options, &texts.tokenizer));
     description_fill(source, request, options.length, qs_tokenizer_size(texts.tokenizer),
                      qs_tokenizer_special(texts.tokenizer, QS_SPECIAL_PADDING), &out->description);
-    QS_GOTO(qs_allocate((size_t)options.length + 3, sizeof *texts.id, &texts.id));
-    QS_GOTO(qs_allocate((size_t)options.length + 3, sizeof *texts.type, &texts.type));
+    const size_t scratch = (size_t)((source->text->sequences + 1) * options.length) + 3;
+    QS_GOTO(qs_allocate(scratch, sizeof *texts.id, &texts.id));
+    QS_GOTO(qs_allocate(scratch, sizeof *texts.type, &texts.type));
     QS_GOTO(source->text->read(&texts));
     if (out->count == 0) QS_GOTO(qs_fail(QS_BAD_FILE, "%s: no %s in the part's files", request->name, source->text->unit));
     counts_log(&texts);
@@ -180,26 +182,51 @@ bool qs__texts_full(const qs__texts *texts) {
     return texts->out->count >= texts->limit;
 }
 
-qs_status qs__texts_add(qs__texts *texts, const int32_t *id, const int32_t *type, int64_t count, const int32_t *target) {
+/* Room for one more sample of so many numbers an input, and its target. New room is zeros. */
+static qs_status room_make(qs__texts *texts, size_t row, const int32_t *target) {
     qs_dataset *out = texts->out;
-    const qs_samples *samples = &out->description.samples;
-    const size_t at = (size_t)out->count, needed = at + 1, row = (size_t)texts->length, values = (size_t)qs_target_values(&samples->target);
-    for (int i = 0; i < samples->inputs; i++)
-        QS_TRY(qs_grow(&out->input[i], &texts->room[i], needed, row * sizeof(int32_t)));
-    QS_TRY(qs_grow(&out->target, &texts->target_room, needed, values * sizeof(int32_t)));
+    const size_t at = (size_t)out->count, values = (size_t)qs_target_values(&out->description.samples.target);
+    for (int i = 0; i < out->description.samples.inputs; i++)
+        QS_TRY(qs_grow(&out->input[i], &texts->room[i], at + 1, row * sizeof(int32_t)));
+    QS_TRY(qs_grow(&out->target, &texts->target_room, at + 1, values * sizeof(int32_t)));
     memcpy((int32_t *)out->target + at * values, target, values * sizeof *target);
-    int32_t *ids = (int32_t *)out->input[0] + at * row;
+    return QS_OK;
+}
+
+/* One sequence, padded, `place` numbers from the beginning of the inputs. */
+static void sequence_write(qs__texts *texts, size_t place, const int32_t *id, const int32_t *type, int64_t count) {
+    const qs_dataset *out = texts->out;
+    const qs_samples *samples = &out->description.samples;
+    int32_t *ids = (int32_t *)out->input[0] + place;
     memcpy(ids, id, (size_t)count * sizeof *id);
     for (int64_t i = count; i < texts->length; i++)
         ids[i] = samples->input[0].padding;
-    if (samples->inputs == 3) {
-        QS_TRY(qs_grow(&out->length, &texts->length_room, needed, sizeof *out->length));
+    if (samples->inputs != 3) return;
+    if (type) memcpy((int32_t *)out->input[1] + place, type, (size_t)count * sizeof *type);
+    for (int64_t i = 0; i < count; i++)
+        ((int32_t *)out->input[2] + place)[i] = 1;
+}
+
+qs_status qs__texts_add(qs__texts *texts, const int32_t *id, const int32_t *type, int64_t count, const int32_t *target) {
+    qs_dataset *out = texts->out;
+    const size_t at = (size_t)out->count, row = (size_t)texts->length;
+    QS_TRY(room_make(texts, row, target));
+    if (out->description.samples.inputs == 3) {
+        QS_TRY(qs_grow(&out->length, &texts->length_room, at + 1, sizeof *out->length));
         out->length[at] = (int32_t)count;
-        if (type) memcpy((int32_t *)out->input[1] + at * row, type, (size_t)count * sizeof *type);
-        for (int64_t i = 0; i < count; i++)
-            ((int32_t *)out->input[2] + at * row)[i] = 1;
     }
+    sequence_write(texts, at * row, id, type, count);
     out->count++;
+    return QS_OK;
+}
+
+qs_status qs__texts_add_sequences(qs__texts *texts, const int64_t *count, const int32_t *target) {
+    const size_t sequences = (size_t)texts->source->text->sequences, length = (size_t)texts->length;
+    QS_TRY(room_make(texts, sequences * length, target));
+    for (size_t s = 0; s < sequences; s++)
+        sequence_write(texts, ((size_t)texts->out->count * sequences + s) * length, texts->id + s * length, texts->type + s * length,
+                       count[s]);
+    texts->out->count++;
     return QS_OK;
 }
 

@@ -23,7 +23,7 @@ typedef struct qs__texts {
     qs_dataset *out;
     size_t room[QS_SAMPLES_MOST_INPUTS], length_room, target_room;
     qs_tokens first, second; /* scratch */
-    int32_t *id, *type;      /* scratch, (length) */
+    int32_t *id, *type;      /* scratch, (sequences, length) */
     int64_t truncated, empty, invalid;
 } qs__texts;
 
@@ -31,6 +31,7 @@ typedef struct qs__text_facts {
     const char *unit;
     qs_target target;       /* classes 0: the vocabulary's; extent: 1, or 0 for `length` positions */
     int64_t length;         /* where no option says it */
+    int64_t sequences;      /* of a sample, among which the target's class is one; 0: a sample is one */
     const char *const *tag; /* by class, where classes are tags; else NULL */
     bool language;          /* ids alone, by GPT-2's vocabulary; else ids, types and keep, by BERT's */
     bool named;             /* options begin with a file */
@@ -47,6 +48,8 @@ qs_status qs__texts_load(const qs__source *source, const qs__request *request, q
 bool qs__texts_full(const qs__texts *texts);
 /* A sample of `count` ids, at most `length`; types NULL: 0. `target` has as many values as the set's targets. */
 qs_status qs__texts_add(qs__texts *texts, const int32_t *id, const int32_t *type, int64_t count, const int32_t *target);
+/* A sample of several sequences that stand in the scratch, sequence s from s · length on, of count[s] ids. */
+qs_status qs__texts_add_sequences(qs__texts *texts, const int64_t *count, const int32_t *target);
 /* A sample of one text and its class. A text without pieces is counted and left out, a longer one is cut and counted. */
 qs_status qs__texts_add_sentence(qs__texts *texts, const char *text, size_t bytes, int32_t class);
 /* Which of `count` samples are the part's where a set comes in one piece: one in ten, drawn by a fixed key, is for testing. */

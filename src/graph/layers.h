@@ -11,7 +11,7 @@
 typedef struct qs__transformer_size {
     int layers, hidden, heads, key_heads, inner; /* inner: width of the feed-forward part; key_heads 0: as heads */
     int vocabulary, positions;                   /* rows of the tables of tokens and of learned positions */
-    int length;                                  /* of samples, where nothing else says it */
+    int length, choices;                         /* of samples, where nothing else says it; choices 0: a sample is one sequence */
     int patch;                                   /* of images, in pixels; 0: by their size */
     int tied;                                    /* the output layer of a language model reads the table of tokens */
     double dropout, epsilon, rotary_base;
@@ -21,6 +21,7 @@ typedef struct qs__builder {
     qs_graph *graph;
     qs_model_input input; /* of models of images */
     qs_target target;     /* what is learnt */
+    int sequences;        /* of a sample of tokens, one behind the other, among which one is chosen; 0: it is one */
     qs__transformer_size size;
     const char *model; /* canonical name, for messages */
     int depth;         /* of the model's line in models.def */

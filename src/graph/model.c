@@ -106,6 +106,7 @@ static const struct number {
     WHOLE("vocab", vocabulary, 2, 16777216),
     WHOLE("positions", positions, 1, 1048576),
     WHOLE("length", length, 1, 1048576),
+    WHOLE("choices", choices, 0, 64),
     WHOLE("patch", patch, 0, 1024),
     WHOLE("tied", tied, 0, 1),
 #undef WHOLE
@@ -277,12 +278,25 @@ static qs_samples samples_standard(const model *chosen, const qs__transformer_si
     qs_samples out = {.unit = "sequences", .inputs = language ? 1 : 3};
     for (int i = 0; i < out.inputs; i++) {
         out.input[i] = (qs_input){.type = QS_INPUT_I32, .rank = 1, .extent = {size->length}, .bound = i ? 2 : size->vocabulary};
+        if (size->choices > 0) out.input[i].rank = 2, out.input[i].extent[0] = size->choices, out.input[i].extent[1] = size->length;
         snprintf(out.input[i].name, sizeof out.input[i].name, "%s", names[i]);
     }
-    out.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1};
+    out.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = size->choices > 0 ? size->choices : 2, .extent = 1};
     if (language)
         out.target = (qs_target){.kind = QS_TARGET_CLASS_PER_POSITION, .classes = size->vocabulary, .extent = size->length, .ignored = -1};
     return out;
+}
+
+/* Of samples that are several sequences the model scores each, and the target is which one it is. */
+static qs_status sequences_find(const model *chosen, const qs_samples *is, const qs_input *ids, qs__builder *builder) {
+    if (ids->rank == 1) return QS_OK;
+    if (ids->rank != 2 || is->target.kind != QS_TARGET_CLASS || is->target.classes != ids->extent[0] || ids->extent[0] > 65536)
+        return qs_fail(QS_MISMATCH, "the ids of a sample are one sequence, or as many as there are classes, of which one is chosen");
+    if (chosen->size.tied)
+        return qs_fail(QS_MISMATCH, "it reads one sequence a sample, the samples are %lld; encoders (bert) choose among several",
+                       (long long)ids->extent[0]);
+    builder->sequences = (int)ids->extent[0];
+    return QS_OK;
 }
 
 /* What the graph takes: the samples, with the bound of the model's own table; language models tell all of its tokens apart. */
@@ -297,9 +311,11 @@ static qs_status tokens_start(const model *chosen, const qs_samples *samples, qs
         if (is.input[i].bound > size->vocabulary)
             return qs_fail(QS_MISMATCH, "it has a vocabulary of %d, ids of the samples go up to %lld: vocab=%lld makes it larger",
                            size->vocabulary, (long long)is.input[i].bound - 1, (long long)is.input[i].bound);
-        if (size->positions && is.input[i].extent[0] > size->positions)
+        const int64_t length = is.input[i].extent[is.input[i].rank - 1];
+        if (size->positions && length > size->positions)
             return qs_fail(QS_MISMATCH, "it has %d positions, the samples %lld: shorter samples, or positions=%lld", size->positions,
-                           (long long)is.input[i].extent[0], (long long)is.input[i].extent[0]);
+                           (long long)length, (long long)length);
+        QS_TRY(sequences_find(chosen, &is, &is.input[i], builder));
         is.input[i].bound = size->vocabulary;
     }
     if (is.target.kind == QS_TARGET_CLASS_PER_POSITION) {

@@ -24,11 +24,13 @@ int qs__tokens(qs__builder *builder, const char *name) {
 }
 
 void qs__positions(qs__builder *builder, const char *name) {
-    qs__append(builder, name, "positions", &(qs_attributes){.vocabulary = builder->size.positions}, 1, &builder->at, 0, false);
+    const qs_attributes with = {.vocabulary = builder->size.positions, .sequences = builder->sequences};
+    qs__append(builder, name, "positions", &with, 1, &builder->at, 0, false);
 }
 
 void qs__position(qs__builder *builder, const char *name, int position) {
-    qs__append(builder, name, "position", &(qs_attributes){.position = position}, 1, &builder->at, 0, false);
+    qs__append(builder, name, "position", &(qs_attributes){.position = position, .sequences = builder->sequences}, 1, &builder->at, 0,
+               false);
 }
 
 void qs__language_head(qs__builder *builder, const char *name, int table) {
@@ -78,7 +80,8 @@ static void attention(qs__builder *builder, const qs__block_style *style, int ke
     const qs_attributes with = {.heads = size->heads,
                                 .key_heads = size->key_heads == size->heads ? 0 : size->key_heads,
                                 .causal = style->causal,
-                                .probability = size->dropout};
+                                .probability = size->dropout,
+                                .sequences = builder->sequences};
     qs__append(builder, style->attention, "attention", &with, keep < 0 ? 3 : 4, read, 0, false);
     qs__linear_of(builder, style->projection, size->hidden, style->bias);
 }

@@ -85,8 +85,9 @@ static qs_status input_fit(const char *set, const qs_input *has, const qs_input 
         return qs_fail(QS_MISMATCH, "the model's input %s takes %s of rank %d, %s has %s of rank %d", model->name, type_names[model->type],
                        model->rank, set, type_names[has->type], has->rank);
     if (!qs_input_is_image(has)) {
+        const bool bound = has->rank == 1 || has->type != QS_INPUT_I32; /* sequences side by side do not end early */
         for (int i = 0; i < has->rank; i++)
-            if (i == 0 ? model->extent[0] < has->extent[0] : model->extent[i] != has->extent[i])
+            if (i == 0 && bound ? model->extent[0] < has->extent[0] : model->extent[i] != has->extent[i])
                 return qs_fail(QS_MISMATCH, "the model's input %s takes %lld values along axis %d, samples of %s have %lld", model->name,
                                (long long)model->extent[i], i, set, (long long)has->extent[i]);
         if (model->bound == 0 || (has->bound > 0 && has->bound <= model->bound)) return QS_OK;

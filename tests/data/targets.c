@@ -127,13 +127,14 @@ TEST(broken_answers_are_refused) {
 
 /* ---- Choices ---- */
 
+/* Each solution stands in a sequence of its own, behind the goal. */
 TEST(choices_stand_side_by_side) {
     enum { lines = 60 };
     qs_dataset set[2];
-    char text[lines * 80] = "", label[2 * lines + 1] = "";
+    char text[lines * 90] = "", label[2 * lines + 1] = "";
     subfolder_make("piqa");
     for (int i = 0; i < lines; i++) {
-        strcat(text, "{\"goal\": \"a film\", \"sol1\": \"good\", \"sol2\": \"bad a a a a a a\"}\n");
+        strcat(text, "{\"goal\": \"a film\", \"sol1\": \"good\", \"sol2\": \"bad a a a a a a film film\"}\n");
         strcat(label, i % 2 ? "1\n" : "0\n");
     }
     write_text("piqa/valid.jsonl", text);
@@ -142,8 +143,14 @@ TEST(choices_stand_side_by_side) {
         assert_ok(load_small("piqa", (qs_part)part, &set[part]));
     assert_int_equal(set[0].count + set[1].count, lines);
     assert_true(set[1].count > 0 && set[1].count < lines / 3);
-    expect(ids_at(&set[0], 0), CLS, A, FILM, SEP, GOOD, SEP, BAD, A, A, A, A, SEP); /* the longest part is cut */
-    expect((const int32_t *)set[0].input[1], 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    for (int i = 0; i < 3; i++) {
+        const qs_input *input = &set[0].description.samples.input[i];
+        assert_true(input->rank == 2 && input->extent[0] == 2 && input->extent[1] == length && !input->varies);
+    }
+    expect((const int32_t *)set[0].input[0], CLS, A, FILM, SEP, GOOD, SEP, PAD, PAD, PAD, PAD, PAD, PAD, CLS, A, FILM, SEP, BAD, A, A, A, A,
+           A, A, SEP, CLS); /* the longer part is cut; the next sample */
+    expect((const int32_t *)set[0].input[1], 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    expect((const int32_t *)set[0].input[2], 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
     for (int part = 0; part < 2; part++)
         qs_dataset_release(&set[part]);
     write_text("piqa/valid-labels.lst", "0\n2\n");

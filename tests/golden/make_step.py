@@ -231,7 +231,7 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def bert(v, ids, types, keep):
+def bert(v, ids, types, keep, classes=2):
     def table(name, rows):
         return v.weights(name + ".weights", rows, HIDDEN)
 
@@ -243,7 +243,7 @@ def bert(v, ids, types, keep):
         x = layer_norm(v, x + y, p + "attention.output.LayerNorm", 1e-12)
         y = v.linear(F.gelu(v.linear(x, p + "intermediate.dense", 64)), p + "output.dense", HIDDEN)
         x = layer_norm(v, x + y, p + "output.LayerNorm", 1e-12)
-    return v.linear(torch.tanh(v.linear(x[:, 0], "pooler.dense", HIDDEN)), "classifier", 2)
+    return v.linear(torch.tanh(v.linear(x[:, 0], "pooler.dense", HIDDEN)), "classifier", classes)
 
 
 def gpt2(v, ids):
@@ -287,7 +287,7 @@ def vit(v, x):
     return v.linear(layer_norm(v, x, "layernorm", 1e-6)[:, 0], "classifier", CLASSES)
 
 
-TOKENS = {"bert": bert, "gpt2": gpt2, "llama": llama}
+TOKENS = {"bert": bert, "bert_choice": bert, "gpt2": gpt2, "llama": llama}
 MODELS = {
     "resnet8": resnet8,
     "resnet8_ln": resnet8_ln,
@@ -303,17 +303,20 @@ SIZES = {"resnet8_ln": 16, "mobilenet_v2": 16, "squeezenet": 16, "shufflenet_v2"
 
 # ---- A step ---------------------------------------------------------------------------------------------------------------------
 def tokens_step(model, seed, dtype):
-    """bert: samples end at unlike places, one of two classes. The others: the next token, of which every fifth does not count."""
+    """bert: samples end at unlike places, one of two classes; as a choice the model reads two sequences a sample, each by itself, and gives
+    each one number. The others: the next token, of which every fifth does not count."""
 
     def draw(name, count, below):
         return torch.from_numpy((bits(seed, name, count) % below).astype(np.int64))
 
-    ids = draw("ids", BATCH * LENGTH, VOCABULARY).view(BATCH, LENGTH)
+    rows = BATCH * (2 if model == "bert_choice" else 1)
+    ids = draw("ids", rows * LENGTH, VOCABULARY).view(rows, LENGTH)
     values = Values(seed, dtype)
-    if model == "bert":
-        types = draw("types", BATCH * LENGTH, 2).view(BATCH, LENGTH)
-        keep = (torch.arange(LENGTH)[None, :] < LENGTH - 2 * torch.arange(BATCH)[:, None]).long()
-        loss = F.cross_entropy(bert(values, ids, types, keep), draw("labels", BATCH, 2))
+    if model in ("bert", "bert_choice"):
+        types = draw("types", rows * LENGTH, 2).view(rows, LENGTH)
+        keep = (torch.arange(LENGTH)[None, :] < LENGTH - 2 * (torch.arange(rows) % BATCH)[:, None]).long()
+        logits = bert(values, ids, types, keep, 2 * BATCH // rows).view(BATCH, 2)
+        loss = F.cross_entropy(logits, draw("labels", BATCH, 2))
     else:
         labels = draw("labels", BATCH * LENGTH, VOCABULARY)
         labels[torch.arange(BATCH * LENGTH) % 5 == 4] = IGNORED

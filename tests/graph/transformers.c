@@ -94,6 +94,42 @@ static qs_samples tokens(int64_t length, int64_t bound, qs_target_kind kind, int
     return out;
 }
 
+/* Samples of several sequences: the encoder reads each, the head gives each one number (BertForMultipleChoice). */
+TEST(choices) {
+    qs_samples samples = tokens(48, 9000, QS_TARGET_CLASS, 4);
+    qs_graph *graph = NULL;
+    for (int i = 0; i < 3; i++)
+        samples.input[i].rank = 2, samples.input[i].extent[0] = 4, samples.input[i].extent[1] = 48;
+    static const char *const encoders[] = {"bert:tiny", "minilm:layers=1", "roberta:mini"};
+    for (size_t i = 0; i < COUNT_OF(encoders); i++) {
+        assert_ok(qs_model_open(encoders[i], &samples, &graph));
+        assert_ok(qs_samples_fit("the set", &samples, &graph->samples));
+        const qs_node *loss = &graph->node[graph->nodes - 1];
+        assert_true(qs_shape_equal(&graph->node[loss->input[0]].shape, &(qs_shape){2, {1, 4}}));
+        const qs_parameter *classifier = qs_graph_parameter(graph, qs_graph_find(graph, "classifier"), QS_WEIGHTS);
+        assert_string_equal(classifier->name, "classifier.weights");
+        assert_int_equal(classifier->shape.dim[0], 1);
+        assert_true(qs_graph_find(graph, "pooler.dense") > 0);
+        char *text = NULL;
+        qs_graph *again = NULL;
+        char first[32], second[32];
+        assert_ok(qs_graph_text(graph, &text));
+        assert_ok(qs_graph_parse(text, "here", &again));
+        assert_string_equal(qs_graph_signature(graph, first), qs_graph_signature(again, second));
+        free(text);
+        qs_graph_release(again);
+        qs_graph_release(graph);
+    }
+    assert_refused(qs_model_open("gpt2:mini", &samples, &graph), QS_MISMATCH, "reads one sequence a sample, the samples are 4");
+    samples.target.classes = 3;
+    assert_refused(qs_model_open("bert:tiny", &samples, &graph), QS_MISMATCH, "as many as there are classes");
+    samples.target.classes = 4;
+    assert_refused(qs_model_open("bert:tiny,positions=32", &samples, &graph), QS_MISMATCH, "has 32 positions, the samples 48");
+    assert_ok(qs_model_build("bert:tiny,choices=2", NULL, &graph));
+    assert_refused(qs_samples_fit("the set", &samples, &graph->samples), QS_MISMATCH, "");
+    qs_graph_release(graph);
+}
+
 /* The head follows from what is learnt; the length from the samples; the vocabulary is the model's. */
 TEST(heads_follow_the_target) {
     static const struct {
@@ -219,5 +255,5 @@ TEST(refusals) {
     assert_refused(qs_model_build("vit:patch=16", &small, &graph), QS_USAGE, "images of 8x8 are too small");
 }
 
-TEST_MAIN(parameters_are_as_published, parameters_have_the_names_of_published_weights, heads_follow_the_target, images_are_cut_into_patches,
-          files_and_names_come_back, start_values, refusals)
+TEST_MAIN(parameters_are_as_published, parameters_have_the_names_of_published_weights, choices, heads_follow_the_target,
+          images_are_cut_into_patches, files_and_names_come_back, start_values, refusals)

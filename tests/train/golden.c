@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
 /* One whole training step against PyTorch: loss and every gradient of resnet8 (with batch norms and with layer norms), vgg11, lenet5,
- * mobilenet_v2, squeezenet, shufflenet_v2, vit, bert, gpt2 and llama on every backend. Results are stored (tests/golden/, made by
- * make_step.py there); weights, images or tokens and labels come from the hash that both sides compute. */
+ * mobilenet_v2, squeezenet, shufflenet_v2, vit, bert (a class, a choice), gpt2 and llama on every backend. Results are stored
+ * (tests/golden/, made by make_step.py there); weights, images or tokens and labels come from the hash that both sides compute. */
 #include "step_support.h"
 
 #define BATCH 4
@@ -69,17 +69,19 @@ static int64_t tokens_fill(one_step *here, uint32_t seed) {
     const qs_schedule *schedule = here->schedule;
     const qs_samples *samples = &here->graph->samples;
     float *masters = buffer_read(here->executor, schedule, schedule->masters);
-    int32_t values[BATCH * LENGTH];
+    const int rows = samples->input[0].rank == 2 ? (int)samples->input[0].extent[0] * BATCH : BATCH; /* sequences */
+    int32_t values[2 * BATCH * LENGTH];
     int64_t counted = 0;
+    assert_true(rows <= 2 * BATCH);
     for (int i = 0; i < here->graph->parameters; i++)
         parameter_fill(seed, &here->graph->parameter[i], masters + here->graph->parameter[i].offset);
     assert_ok(qs_executor_write(here->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, masters));
     for (int k = 0; k < samples->inputs; k++) {
         const bool keep = qs_graph_integers(here->graph, k) == QS_KEEP;
-        for (int i = 0; i < BATCH * LENGTH; i++)
-            values[i] =
-                keep ? i % LENGTH < LENGTH - 2 * (i / LENGTH) : (int32_t)(bits(seed, samples->input[k].name, "", i) % (k ? 2 : VOCABULARY));
-        assert_ok(qs_executor_write(here->executor, schedule->input[k], 0, sizeof values, values));
+        for (int i = 0; i < rows * LENGTH; i++)
+            values[i] = keep ? i % LENGTH < LENGTH - 2 * (i / LENGTH % BATCH)
+                             : (int32_t)(bits(seed, samples->input[k].name, "", i) % (k ? 2 : VOCABULARY));
+        assert_ok(qs_executor_write(here->executor, schedule->input[k], 0, (size_t)(rows * LENGTH) * sizeof *values, values));
     }
     const bool positions = samples->target.kind == QS_TARGET_CLASS_PER_POSITION;
     const int labels = positions ? BATCH * LENGTH : BATCH;
@@ -243,7 +245,8 @@ EVERY(vit, "vit:layers=2,hidden=32,heads=4,inner=64", 32)
 /* The others take tokens: size 0. */
 #define SMALL "layers=2,hidden=32,heads=4,vocab=50,length=12,"
 EVERY(bert, "bert:" SMALL "inner=64,positions=20,dropout=0", 0)
+EVERY(bert_choice, "bert:" SMALL "inner=64,positions=20,choices=2,dropout=0", 0)
 EVERY(gpt2, "gpt2:" SMALL "inner=64,positions=20,dropout=0", 0)
 EVERY(llama, "llama:" SMALL "kv=2,inner=48", 0)
 
-TEST_MAIN(resnet8, resnet8_ln, vgg11, lenet5, mobilenet_v2, squeezenet, shufflenet_v2, vit, bert, gpt2, llama)
+TEST_MAIN(resnet8, resnet8_ln, vgg11, lenet5, mobilenet_v2, squeezenet, shufflenet_v2, vit, bert, bert_choice, gpt2, llama)

@@ -55,7 +55,8 @@ typedef struct qs_graph {
 
 /* Starts a graph with its inputs, called `unit` in texts ("images"): nodes 0 .. inputs - 1, of the inputs' names. Extents (height, width,
  * channels) make a node of shape (1, channels, height, width), (length, features) one of (1, features, length), (length) one of
- * (1, length). A first extent that varies is bound to its maximum. QS_USAGE names an input that no node can be. */
+ * (1, length); integers of extents (sequences, length) one of (1, sequences · length), one behind the other. A first extent that varies is
+ * bound to its maximum. QS_USAGE names an input that no node can be. */
 QS_API qs_status qs_graph_create(const char *name, const char *unit, int inputs, const qs_input *input, qs_graph **out);
 /* The same for one image, or vector of `channels` fp32 features where height and width are 0, called "input". */
 QS_API qs_status qs_graph_of_images(const char *name, int channels, int height, int width, qs_graph **out);
