@@ -15,19 +15,21 @@
 # Gradients are summed as PREDICTION_ALL_REDUCE says (shared).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
-# PREDICTION_MODELS (model:batch ...), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_LATER (plans to train),
+# Transformers learn sentences (sst2), decoders bytes (tinyshakespeare), with Adam; a slash stands for the colon in their names.
+# PREDICTION_NAME (prediction): of the results; PREDICTION_CONTEXTS (yes): also kernels timed by themselves.
+# PREDICTION_MODELS (model:batch ...), PREDICTION_LENGTH (of texts, 128), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_LATER (plans to train),
 # PREDICTION_REPETITIONS (18: 9 to 18 rounds of visits), PREDICTION_OUT: a run goes on with what is there; remove the folder to start anew.
 set -eu
 cd "$(dirname "$0")/.."
-bench_name=prediction
+bench_name=${PREDICTION_NAME:-prediction}
 . bench/common.sh
 . tools/launch.sh
 : "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
     "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_LATER=fp32 half int8 mix0}" "${PREDICTION_REPETITIONS:=18}" \
-    "${PREDICTION_OUT:=run/prediction}"
+    "${PREDICTION_OUT:=run/$bench_name}" "${PREDICTION_CONTEXTS:=yes}" "${PREDICTION_LENGTH:=128}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
-dataset=shapes
-[ -d "${QSYNC_DATA:-}/cifar10" ] && dataset=cifar10
+images=shapes
+[ -d "${QSYNC_DATA:-}/cifar10" ] && images=cifar10
 out=$PREDICTION_OUT
 mkdir -p "$out"
 rows=$out/rows.jsonl
@@ -50,6 +52,15 @@ cluster() { # group
     esac
     echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {$classes}, \"links\": []}"
 }
+# What a model learns, and how: `dataset` and `optimizer`.
+task_of() { # model
+    dataset=$images optimizer=sgd
+    case $1 in
+    bert* | minilm* | roberta*) dataset=sst2:length=$PREDICTION_LENGTH optimizer=adam ;;
+    gpt2* | llama*) dataset=tinyshakespeare:vocab=bytes,length=$PREDICTION_LENGTH optimizer=adam ;;
+    vit*) optimizer=adam ;;
+    esac
+}
 ranks_of() {
     case $1 in two) echo 2 ;; four) echo 4 ;; *) echo 1 ;; esac
 }
@@ -60,8 +71,8 @@ simulate() { # folder plan profile
 }
 train_later() { # group folder plan
     must "$2/log" "$QSYNC" plan --cluster "$2/cluster.json" --profile "$2/profile.json" --planner qsync --pins "$2/$3.pins" --all-reduce "$PREDICTION_ALL_REDUCE" \
-        --out "$2/plan.json"
-    must "$2/log" launch "$(ranks_of "$1")" train --cluster "$2/cluster.json" --plan "$2/plan.json" --dataset $dataset --all-reduce "$PREDICTION_ALL_REDUCE" \
+        --dataset "$dataset" --optimizer "$optimizer" --out "$2/plan.json"
+    must "$2/log" launch "$(ranks_of "$1")" train --cluster "$2/cluster.json" --plan "$2/plan.json" --dataset "$dataset" --all-reduce "$PREDICTION_ALL_REDUCE" \
         --max-steps 56 --test-limit 64 --out "$2/run"
     jq -nc --slurpfile timing "$2/run/timing.json" --slurpfile audit "$2/run/audit.json" '{measured_us: $timing[0].median_step_us,
         rss: [$audit[0].ranks[].memory.rss.error_percent], arena: [$audit[0].ranks[].memory.arena]}'
@@ -82,8 +93,8 @@ cell() { # round group model folder plan
 profile() { # group model batch folder name options...
     group=$1 model=$2 batch=$3 folder=$4 name=$5
     shift 5
-    must "$folder/log" launch "$(ranks_of "$group")" profile --cluster "$folder/cluster.json" --model "$model" --dataset $dataset --batch "$batch" \
-        --all-reduce "$PREDICTION_ALL_REDUCE" --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
+    must "$folder/log" launch "$(ranks_of "$group")" profile --cluster "$folder/cluster.json" --model "$model" --dataset "$dataset" --batch "$batch" \
+        --optimizer "$optimizer" --all-reduce "$PREDICTION_ALL_REDUCE" --conversion-seconds 3 --statistics-iterations 2 --fresh --out "$folder/$name.json" "$@"
 }
 
 rows_of() { # round group model
@@ -91,18 +102,19 @@ rows_of() { # round group model
 }
 
 group_run() { # round group model batch mixes
-    folder=$out/$2-$3
+    folder=$out/$2-$(echo "$3" | tr ':=,' '---')
+    task_of "$3"
     if [ ! -d "$folder" ]; then
         mkdir -p "$folder"
         cluster "$2" > "$folder/cluster.json"
         "$QSYNC" inspect --json "$3" | jq --argjson mixes "$5" --argjson cluster "$(cat "$folder/cluster.json")" -f bench/prediction_plans.jq \
             > "$folder/plans.json"
         for plan in $(jq -r 'keys_unsorted[]' "$folder/plans.json"); do
-            jq --arg model "$3" --arg dataset $dataset --argjson batch "$4" \
-                ".[\"$plan\"] + {job: {model: \$model, dataset: \$dataset, batch: \$batch,
+            jq --arg model "$3" --arg dataset "$dataset" --argjson batch "$4" --arg optimizer "$optimizer" \
+                ".[\"$plan\"] + {job: {model: \$model, dataset: \$dataset, batch: \$batch, optimizer: {name: \$optimizer},
                 buckets: {bytes: 1048576, wire: \"fp32\", algorithm: \"$PREDICTION_ALL_REDUCE\"}}}" "$folder/plans.json" > "$folder/$plan.pins"
         done
-        if [ "$2" = native ]; then
+        if [ "$2" = native ] && [ "$PREDICTION_CONTEXTS" = yes ]; then
             profile "$2" "$3" "$4" "$folder" hot --kernels hot --repetitions 4
             profile "$2" "$3" "$4" "$folder" cold --kernels cold --repetitions 4
         fi
@@ -125,7 +137,7 @@ group_run() { # round group model batch mixes
 for round in $(seq "$PREDICTION_ROUNDS"); do
     for entry in $PREDICTION_MODELS; do
         for group in $PREDICTION_GROUPS; do
-            group_run "$round" "${group%%:*}" "${entry%%:*}" "${entry##*:}" "${group##*:}"
+            group_run "$round" "${group%%:*}" "$(echo "${entry%%:*}" | tr / :)" "${entry##*:}" "${group##*:}"
         done
     done
 done

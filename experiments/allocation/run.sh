@@ -10,14 +10,15 @@
 #
 # ALLOCATION_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; ALLOCATION_EPOCHS: instead of theirs; ALLOCATION_PLANNERS;
 # ALLOCATION_LIMITS; ALLOCATION_SEEDS; ALLOCATION_ROUNDS, ALLOCATION_STEPS: of speed; ALLOCATION_PARTS; ALLOCATION_OUT: profiles and the last run
-# (run/allocation); ALLOCATION_PROFILE_OPTIONS, ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280).
+# (run/allocation); ALLOCATION_JOB_OPTIONS: how the job is trained, for profile and plan (--optimizer adam); ALLOCATION_PROFILE_OPTIONS,
+# ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280); ALLOCATION_EIGHTHS: other batches that a profile measures.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
 : "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/1/0.1 resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/2/0.05 vgg11/cifar10/64/2/0.02}" \
     "${ALLOCATION_PLANNERS:=fp32 uniform dbs qsync}" "${ALLOCATION_LIMITS:=ample tight}" "${ALLOCATION_SEEDS:=1 2 3}" "${ALLOCATION_EPOCHS:=}" \
     "${ALLOCATION_ROUNDS:=5}" "${ALLOCATION_STEPS:=60}" "${ALLOCATION_PARTS:=plans accuracy speed}" "${ALLOCATION_OUT:=run/allocation}" \
-    "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}"
+    "${ALLOCATION_JOB_OPTIONS:=}" "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}" "${ALLOCATION_EIGHTHS:=2 4 12 14}"
 plans=$EXPERIMENT_RESULTS/plans
 mkdir -p "$plans" "$ALLOCATION_OUT"
 
@@ -26,7 +27,7 @@ entry_set() { # MODEL/DATASET/BATCH/EPOCHS/RATE
     set -- $(echo "$1" | tr / ' ')
     [ $# -eq 5 ] || { echo "allocation: ALLOCATION_MODELS: an entry is MODEL/DATASET/BATCH/EPOCHS/RATE" >&2; exit 2; }
     model=$1 dataset=$2 batch=$3 epochs=${ALLOCATION_EPOCHS:-$4} rate=$5
-    name=$(echo "$model-$dataset-$batch" | tr ':=' '--') folder=$ALLOCATION_OUT/$name
+    name=$(echo "$model-$dataset-$batch" | tr ':=,' '---') folder=$ALLOCATION_OUT/$name
 }
 every() { # FUNCTION ARGUMENTS...: for every model, limit and planner
     for entry in $ALLOCATION_MODELS; do
@@ -45,14 +46,20 @@ every() { # FUNCTION ARGUMENTS...: for every model, limit and planner
 # Planners that change batch shares need to know costs at other batches: under the tight limit fp32 fits at less than half a batch only.
 batches() {
     case " $ALLOCATION_PLANNERS " in
-    *" dbs "* | *" joint "*) echo --batches $((batch / 4)),$((batch / 2)),$((batch * 3 / 2)),$((batch * 7 / 4)) ;;
+    *" dbs "* | *" joint "*) echo --batches "$(for eighths in $ALLOCATION_EIGHTHS; do echo $((batch * eighths / 8)); done | paste -sd, -)" ;;
     esac
 }
 two_ranks() { # limit of weak
     cluster "$(class big training 1 1 100% '"fp32"'), $(class weak inference 1 0.8 "$1" "$all_formats")"
 }
+plan_by() { # CLUSTER PLANNER: its plan in $folder/plan.json; the program's exit code
+    # shellcheck disable=SC2086
+    "$QSYNC" plan --cluster "$1" --profile "$folder/profile.json" --planner "$2" --dataset "$dataset" $ALLOCATION_JOB_OPTIONS \
+        --out "$folder/plan.json" > "$folder/log" 2>&1
+}
 peak() { # recipe: predicted bytes of weak's arena when all its operators run in it
-    hand_plan "$folder/cluster.json" "$model" "$dataset" "$batch" "\"$1\"" > "$folder/hand.json"
+    hand_plan "$folder/cluster.json" "$model" "$dataset" "$batch" "\"$1\"" |
+        jq --slurpfile plan "$folder/plan.json" '.job = $plan[0].job' > "$folder/hand.json"
     "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/profile.json" --plan "$folder/hand.json" > "$folder/hand.out"
     jq '.classes[] | select(.class == "weak") | .arena_bytes' "$folder/hand.out"
 }
@@ -60,9 +67,10 @@ prepare() {
     mkdir -p "$folder"
     [ -f "$folder/cluster.json" ] || two_ranks 100% > "$folder/cluster.json"
     # shellcheck disable=SC2046,SC2086
-    profile_once 2 "$folder" "$model" "$dataset" "$batch" $(batches) $ALLOCATION_PROFILE_OPTIONS
+    profile_once 2 "$folder" "$model" "$dataset" "$batch" $(batches) $ALLOCATION_JOB_OPTIONS $ALLOCATION_PROFILE_OPTIONS
     [ -f "$plans/$name-ample.cluster" ] || cp "$folder/cluster.json" "$plans/$name-ample.cluster"
     if [ ! -f "$plans/$name-tight.cluster" ]; then
+        plan_by "$folder/cluster.json" fp32 || { cat "$folder/log" >&2; exit 1; }
         half=$(peak bf16) low=$(peak int8/bf16)
         two_ranks $(((half + low) / 2))B > "$plans/$name-tight.cluster"
     fi
@@ -72,8 +80,7 @@ plan_make() {
     [ ! -f "$plan" ] || return 0
     prepare
     code=0
-    "$QSYNC" plan --cluster "$plans/$name-$limit.cluster" --profile "$folder/profile.json" --planner "$planner" --dataset "$dataset" \
-        --out "$folder/plan.json" > "$folder/log" 2>&1 || code=$?
+    plan_by "$plans/$name-$limit.cluster" "$planner" || code=$?
     case $code in
     0) jq -c 'del(.signature, .job.epochs, .job.rate, .job.seed) | .classes |= map_values(del(.kernels, .schedule, .why))' "$folder/plan.json" > "$plan.new"
         mv "$plan.new" "$plan" ;;
@@ -106,7 +113,9 @@ train() { # SEED OPTIONS...
         --out "$folder/run" "$@" $ALLOCATION_TRAIN_OPTIONS
 }
 from_run() { # PROGRAM (jq) over the run's result, audit and plan
-    jq -nr --argjson batch "$batch" --slurpfile result "$folder/run/result.json" --slurpfile audit "$folder/run/audit.json" --slurpfile plan "$plan" '
+    jq -nr --argjson batch "$batch" --slurpfile result "$folder/run/result.json" --slurpfile audit "$folder/run/audit.json" --slurpfile plan "$plan" \
+        --slurpfile lines "$folder/run/metrics.jsonl" '
+        ($lines | map(select(.type == "epoch"))) as $epochs |
         def class($name): $plan[0].classes[$name];
         def rank($name): $audit[0].ranks[] | select(.class == $name);
         def counts: class("weak").operators | [.[] | if type == "object" then .recipe else . end] | group_by(.) | map("\(length) \(.[0])") | join("; ");
@@ -129,7 +138,7 @@ twin() { # SEED: figures of a run of an equal plan, by another planner or under 
     return 1
 }
 accuracy_once() { # SEED
-    columns=seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes
+    columns=seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes,test_f1
     mkdir -p "$folder"
     done_before accuracy.csv "$1" && return 0
     [ -s "$plan" ] || return 0
@@ -142,7 +151,7 @@ accuracy_once() { # SEED
     # shellcheck disable=SC2016
     add accuracy.csv $columns "$1" "$(from_run '
         [$result[0].test_accuracy, ([$plan[0].classes[].predicted.sum_omega] | add), (class("big").batch // $batch), (class("weak").batch // $batch),
-         (class("weak") | counts), rank("weak").memory.arena.reserved]' | sed 's/^,//')"
+         (class("weak") | counts), rank("weak").memory.arena.reserved, ($epochs | last | .test_f1 // "")]' | sed 's/^,//')"
     table_make
 }
 speed_once() { # ROUND
@@ -182,8 +191,9 @@ for part in $ALLOCATION_PARTS; do
     case $part in
     plans) every plan_make ;;
     accuracy) for seed in $ALLOCATION_SEEDS; do every accuracy_once "$seed"; done ;;
+    tables) ;;
     speed) for round in $(seq "$ALLOCATION_ROUNDS"); do every speed_once "$round"; done ;;
-    *) echo "allocation: no part $part; parts: plans accuracy speed" >&2; exit 2 ;;
+    *) echo "allocation: no part $part; parts: plans accuracy speed tables" >&2; exit 2 ;;
     esac
 done
 table_make

@@ -15,7 +15,7 @@ def paired($uniform): map(. as $one | $uniform[] | select(.seed == $one.seed) | 
 def line($runs; $rounds; $uniform): .planner as $planner | if .fits == "false" then [$planner, "does not fit", "", "", "", "", "", "", "", ""]
     else $runs as $all | ($runs | map(select(.planner == $planner))) as $runs | ($rounds | map(select(.planner == $planner))) as $rounds | $runs[0] as $one
       | [$planner, ($one.weak_operators // ""), (if $one then "\($one.big_batch) + \($one.weak_batch)" else "" end),
-         ($runs | numbers("test_accuracy") | spread(100; 2)), ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("samples_per_second") | median | if . == null then "" else fixed(0) end),
+         ($runs | numbers("test_accuracy") | spread(100; 2)) + ($runs | map(select(.test_f1)) | numbers("test_f1") | if . == [] then "" else "; F1 " + spread(100; 2) end), ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("samples_per_second") | median | if . == null then "" else fixed(0) end),
          ($rounds | against($uniform)), ($runs | numbers("sum_omega") | mean | brief),
          (if $rounds == [] then "" else "\($rounds | numbers("big_waiting_us") | median / 1000 | fixed(1)) / \($rounds | numbers("weak_waiting_us") | median / 1000 | fixed(1))" end),
          ($runs | numbers("weak_arena_bytes") | mean | if . == null then "" else . / 1048576 | fixed(1) end)] end | row;
@@ -23,7 +23,7 @@ def line($runs; $rounds; $uniform): .planner as $planner | if .fits == "false" t
 def table($runs; $rounds): .[0] as $one | ($runs | map(same($one))) as $runs | ($rounds | map(same($one))) as $rounds
     | "\n## \($one.model), \($one.dataset), batch 2 x \($one.batch), \($runs[0].epochs // "-") epochs, memory of weak: \(
         if $one.limit_bytes | endswith("%") then "ample" else "\($one.limit_bytes | rtrimstr("B") | tonumber / 1048576 | fixed(1)) MiB" end)\n",
-      (["plan", "operators of weak", "batch big + weak", "test accuracy, %", "less uniform's, points", "images/s", "of uniform, %", "ΣΩ", "waiting big / weak, ms", "arena of weak, MiB"] | row),
+      (["plan", "operators of weak", "batch big + weak", "test accuracy, %", "less uniform's, points", "samples/s", "of uniform, %", "ΣΩ", "waiting big / weak, ms", "arena of weak, MiB"] | row),
       ([range(10) | "---"] | row),
       (.[] | line($runs; $rounds; $rounds | map(select(.planner == "uniform"))));
 
