@@ -40,6 +40,9 @@ const char *optimizer_names(void); /* "sgd or adam" */
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer
  * refuses a contradiction instead of ignoring it. */
 void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
+/* Before job_options_finish, which holds the model against the data set: what a plan's job names in place of the table's defaults. The plan
+ * must live as long as the options. */
+void job_names_from_plan(const qs_plan *plan, const option_table *table, job_options *options);
 
 /* What an evaluation measured beside loss and accuracy, for people (", f1 0.8125"; "": nothing; until the next call); and as members of an
  * object, their names behind `prefix`. */

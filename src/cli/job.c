@@ -323,6 +323,12 @@ static void optimizer_from_plan(const qs_job *planned, const option_table *table
     job->optimizer = next.optimizer;
 }
 
+void job_names_from_plan(const qs_plan *plan, const option_table *table, job_options *o) {
+    if (plan->without_job) return;
+    if (!option_given(table, "model") && plan->job.model[0]) o->model = plan->job.model;
+    if (!option_given(table, "dataset") && plan->job.dataset[0]) o->dataset = plan->job.dataset;
+}
+
 void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
     const qs_job *from = &plan->job;
     if (plan->without_job) return;

@@ -96,10 +96,13 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
     QS_TRY(qs_weights_model(work->options.weights, work->model));
     snprintf(work->source, sizeof work->source, "%s", work->model);
     QS_TRY(job_model_beside(work->options.weights, work->source));
+    if (work->plan_path) {
+        QS_TRY(qs_plan_read(work->plan_path, &work->plan));
+        job_names_from_plan(&work->plan, &table, &work->job);
+    }
     work->job.model = work->source;
     QS_TRY(job_options_finish(&work->job));
     if (!work->plan_path) return QS_OK;
-    QS_TRY(qs_plan_read(work->plan_path, &work->plan));
     job_from_plan(&work->plan, &table, &work->job.job);
     memcpy(work->job.job.model, work->source, sizeof work->source);
     return QS_OK;

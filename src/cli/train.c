@@ -128,6 +128,7 @@ typedef struct train_work {
     qs_train_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
+    char source[QS_MODEL]; /* with --resume: the model of its folder, else of the plan */
     bool json;
 } train_work;
 
@@ -196,19 +197,27 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    QS_TRY(job_options_finish(&work->job));
     const qs_train_options *o = &work->options;
+    if (work->plan_path) {
+        QS_TRY(qs_plan_read(work->plan_path, &work->plan));
+        job_names_from_plan(&work->plan, &table, &work->job);
+    }
+    const bool beside = o->resume && !option_given(&table, "model");
+    if (beside) {
+        snprintf(work->source, sizeof work->source, "%s", work->job.model);
+        QS_TRY(job_model_beside(o->resume, work->source));
+        work->job.model = work->source;
+    }
+    QS_TRY(job_options_finish(&work->job));
     if (o->promote_at > 1 || o->promote_underflow > 1)
         return qs_fail(QS_USAGE, "--promote-at %g, --promote-underflow %g: shares of elements, from 0 to 1", o->promote_at,
                        o->promote_underflow);
     if (o->diverged_at > 0 && o->diverged_at <= 1)
         return qs_fail(QS_USAGE, "--diverged-at %g: how many times the first step's loss is too much, more than 1; 0: never",
                        o->diverged_at);
-    if (work->plan_path) {
-        QS_TRY(qs_plan_read(work->plan_path, &work->plan));
-        job_from_plan(&work->plan, &table, &work->job.job);
-    }
-    return o->resume && !option_given(&table, "model") ? job_model_beside(o->resume, work->job.job.model) : QS_OK;
+    if (work->plan_path) job_from_plan(&work->plan, &table, &work->job.job);
+    if (beside) memcpy(work->job.job.model, work->source, sizeof work->source);
+    return QS_OK;
 }
 
 static qs_status trained(train_work *work, const worker *here) {

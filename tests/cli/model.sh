@@ -103,4 +103,13 @@ jq -e '.settings | .start_new == "third.*,right.weight" and (.start_weights_hash
     fail "eval --model: $(cat "$work/err")"
 [ "$("$QSYNC" inspect "$work/tuned/weights.safetensors" --json | jq -r '.tensors[] | select(.name == "right.weight") | .shape | join(",")')" = 8,8,3,3 ] ||
     fail "inspect of weights"
+
+# A plan brings the model, and --dataset is held against that one, not against the default; so does the folder of --resume.
+text="text:$work/text,vocab=bytes,length=16" model=gpt2:layers=1,hidden=16,heads=2,inner=16,vocab=256
+seq 400 > "$work/text"
+echo '{"schema": "qsync/plan/2", "job": {"model": "'$model'", "dataset": "'"$text"'", "batch": 4}, "classes": {"single": {"operators": {}}}}' > "$work/text.plan"
+"$QSYNC" train --plan "$work/text.plan" --dataset "$text" --epochs 2 --max-steps 2 --checkpoint-every 1 --out "$work/said" > "$work/out" 2> "$work/err" ||
+    fail "train --plan --dataset: $(cat "$work/err")"
+"$QSYNC" train --resume "$work/said/state.qsync" --dataset "$text" --batch 4 --epochs 2 --max-steps 3 > "$work/out" 2> "$work/err" ||
+    fail "train --resume --dataset: $(cat "$work/err")"
 finish
