@@ -9,7 +9,7 @@
 # finetune uses two cores; the others train one run on each of TRANSFORMERS_LANES cores.
 #
 # TRANSFORMERS_SEEDS (1 2 3); TRANSFORMERS_OUT: runs, profiles (run/transformers); TRANSFORMERS_LANES (2); TRANSFORMERS_WEIGHTS: of MiniLM, to begin
-# with ($QSYNC_DATA/minilm/model.safetensors); TRANSFORMERS_TASKS: of finetune (sst2 ag_news squad); TRANSFORMERS_TRAIN_OPTIONS: more for every
+# with (minilm/model.safetensors of QSYNC_DATA, or of the cache that continuous integration fills); TRANSFORMERS_TASKS: of finetune (sst2 ag_news squad); TRANSFORMERS_TRAIN_OPTIONS: more for every
 # training (--max-steps 4). FINETUNE_ROUNDS (2), FINETUNE_STEPS (12): of speed; FINETUNE_SST2, FINETUNE_AG_NEWS, FINETUNE_SQUAD: DATASET
 # BATCH-OF-A-RANK SAMPLES TEST-SAMPLES EPOCHS RATE; FINETUNE_PLANNERS, FINETUNE_LIMITS. VIT_MODEL, VIT_BATCH, VIT_EPOCHS, VIT_SAMPLES, VIT_RATE;
 # DECODER_MODEL, DECODER_BATCH, DECODER_SAMPLES, DECODER_EPOCHS, DECODER_RATE, DECODER_SETS; VIT_NORMS, DECODER_NORMS; FORMATS (NAME=RECIPE ...). DEMOTE_RATIOS,
@@ -29,12 +29,18 @@ experiment=$(cd "$(dirname "$0")" && pwd)
     "${DEMOTE_RATIOS:=0.4 0.8 1}" "${DEMOTE_SEEDS:=1 2}" "${DEMOTE_SST2:=sst2:length=32 32 2048 872 1 2e-4}"
 out=$TRANSFORMERS_OUT
 mkdir -p "$out"
+cached=${XDG_CACHE_HOME:-${HOME:-}/.cache}/qsync/minilm/model.safetensors
+[ -f "$TRANSFORMERS_WEIGHTS" ] || [ ! -f "$cached" ] || TRANSFORMERS_WEIGHTS=$cached
 # Adam, linear warm-up and decay; the table of words, half of MiniLM's parameters, stays as it is.
 job_options="--optimizer adam --freeze embeddings.*" rates="--schedule linear --warmup-epochs 0.1"
 set -f # patterns of parameters are no files
 
 say() {
     echo "transformers: $*" >&2
+}
+
+weights_check() {
+    [ -f "$TRANSFORMERS_WEIGHTS" ] || { say "no weights of MiniLM at $TRANSFORMERS_WEIGHTS: sh tools/fetch-data.sh $QSYNC_DATA minilm"; exit 1; }
 }
 
 # ---- finetune
@@ -63,6 +69,7 @@ finetune_call() { # PARTS SEEDS TASK...: experiments/allocation, a task at a tim
         sh experiments/allocation/run.sh > "$out/finetune.table"
 }
 finetune() {
+    weights_check
     for task in $TRANSFORMERS_TASKS; do finetune_call plans "$TRANSFORMERS_SEEDS" "$task"; done
     for seed in $TRANSFORMERS_SEEDS; do
         for task in $TRANSFORMERS_TASKS; do finetune_call accuracy "$seed" "$task"; done
@@ -179,6 +186,7 @@ demote_run() { # PLANNER RATIO SEED
         --weights-new 'classifier.*,pooler.*' --train-limit "$demote_samples" --test-limit "$demote_tests"
 }
 demote() {
+    weights_check
     # shellcheck disable=SC2086
     set -- $DEMOTE_SST2
     [ $# -eq 6 ] || { echo "transformers: DEMOTE_SST2: must be DATASET BATCH SAMPLES TEST-SAMPLES EPOCHS RATE" >&2; exit 2; }
