@@ -30,8 +30,8 @@ static void crossings_count(finder *one) {
             last[graph->node[n].input[i]] = n;
     }
     for (int n = 0; n < graph->nodes; n++) {
-        one->crossing[n]++;
-        one->crossing[last[n]]--;
+        one->crossing[n] += qs__flows(graph, n);
+        one->crossing[last[n]] -= qs__flows(graph, n);
     }
     for (int n = 0; n < graph->nodes; n++)
         one->crossing[n] = live += one->crossing[n];

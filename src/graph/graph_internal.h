@@ -10,6 +10,11 @@ uint64_t qs__attributes_hash(const qs_node *node, uint64_t seed);
 /* Roles and shapes of a node's parameters. */
 uint64_t qs__parameters_hash(const qs_graph *graph, int node, uint64_t seed);
 
+/* Integers of the input (ids, which positions count) are read all along a model; what flows through it are the other values. */
+static inline bool qs__flows(const qs_graph *graph, int node) {
+    return graph->node[node].op || graph->samples.input[node].type != QS_INPUT_I32;
+}
+
 /* Elements that a parameter takes of a flat buffer, so that the next one starts on 64 bytes: a cache line and the widest vector. */
 static inline int64_t qs__parameter_room(int64_t elements) {
     return (elements + 15) / 16 * 16;

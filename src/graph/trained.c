@@ -63,11 +63,6 @@ done:
 
 /* ---- Layers ----------------------------------------------------------------------------------------------------------------- */
 
-/* Integers of the input (ids, which positions count) are read all along a model; what flows through it are the other values. */
-static bool flows(const qs_graph *graph, int n) {
-    return graph->node[n].op || graph->samples.input[n].type != QS_INPUT_I32;
-}
-
 qs_status qs_graph_layers(const qs_graph *graph, int *layer) {
     int *last = NULL, *ending = NULL; /* last reader of each value; how many values are read last at each node */
     int layers = 0, live = 0, first = graph->samples.inputs;
@@ -81,9 +76,9 @@ qs_status qs_graph_layers(const qs_graph *graph, int *layer) {
             last[graph->node[n].input[i]] = n;
     }
     for (int n = 0; n < graph->nodes; n++)
-        if (flows(graph, n)) ending[last[n]]++;
+        if (qs__flows(graph, n)) ending[last[n]]++;
     for (int n = 0; n < graph->nodes; n++) {
-        live += flows(graph, n) - ending[n];
+        live += qs__flows(graph, n) - ending[n];
         layer[n] = layers;
         if (!graph->node[n].op) continue;
         product |= graph->node[n].op->kind == QS_ADJUSTABLE;

@@ -191,10 +191,10 @@ typedef struct qs_blocks {
     int *representative; /* (kinds) the first block of each */
     int *node;           /* what the blocks' lists point into */
 } qs_blocks;
-/* Cuts the graph where all that follows depends on one value alone, so that a residual or attention block stays whole and a chain falls
- * into its operators; batch norms and relus belong to the block before them, pooling and flatten to the one behind. Kinds are found by
- * hashes of the neighbourhood and confirmed node by node: blocks of one kind are isomorphic for certain, and copies made by the same code
- * are found. Near linear in nodes. Release with qs_blocks_release. */
+/* Cuts the graph where all that follows depends on one value alone (beside integers of the input), so that a residual or attention block
+ * stays whole and a chain falls into its operators; batch norms and relus belong to the block before them, pooling and flatten to the one
+ * behind. Kinds are found by hashes of the neighbourhood and confirmed node by node: blocks of one kind are isomorphic for certain, and
+ * copies made by the same code are found. Near linear in nodes. Release with qs_blocks_release. */
 QS_API qs_status qs_graph_blocks(const qs_graph *graph, qs_blocks *out);
 QS_API void qs_blocks_release(qs_blocks *blocks);
 
