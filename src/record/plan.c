@@ -166,6 +166,8 @@ static const qs__field memory_fields[] = {
      .text = "memory of the process without arena, data and training program"},
     {"program", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.program_bytes), .unit = "bytes", .absent = "not known",
      .text = "memory that the kernels of the training program hold; once more for a smaller last step"},
+    {"kept", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.kept_bytes), .unit = "bytes", .absent = "not known",
+     .text = "memory of the arena, were nothing computed again"},
 };
 static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS__ONE_LINE};
 
@@ -195,6 +197,8 @@ static const qs__field predicted_fields[] = {
      .text = "indicator summed over operators"},
     {"lower_bound", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.lower_bound), .low = -INFINITY, .values = "Ω",
      .absent = "not known", .text = "no feasible plan is below it"},
+    {"recompute_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.recompute_us), .unit = "µs", .absent = "0",
+     .text = "part of the iteration spent on computing again what was not kept"},
     {"phases", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.phases), .of = &phases_record, .absent = "not known",
      .text = "an iteration of a rank by what its compute thread does; together they are the iteration"},
 };
@@ -251,6 +255,13 @@ static const qs__field class_fields[] = {
              "graph.json (`conv1.weights`); operators compute in fp32, what they write is rounded behind them"},
     {"assignment", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &assignment_record, .absent = "none was planned",
      .text = "what `tensors` come to: every tensor of a gradient computation and its gradient counts once, at the class's batch"},
+    {"recompute", QS__NAME, QS__LEFT_OUT, QS__ARRAY(qs_class_plan, recompute, recomputes), .values = "array of blocks", .absent = "none",
+     .text = "blocks (`qsync inspect MODEL --blocks`), each by the name of its first operator, whose values are computed again for "
+             "backward instead of being kept"},
+    {"recompute_why", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class_plan, recompute_why), .absent = "nobody chose",
+     .values = "`asked` (named when planning), `memory` (chosen: the plan is better with them), `pace` (memory binds, and no plan with "
+               "recomputed blocks is better), `fits` (memory does not bind)",
+     .text = "why these blocks and no others"},
     {"kernels", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, kernel, kernels), .of = &kernel_record,
      .values = "object: case → kernel", .absent = "chosen anew",
      .text = "training runs these, whatever a cache of kernels says by then; cases that are not named take the first kernel of the lists"},

@@ -27,7 +27,7 @@ void qs__record_release(const qs__record *record, void *object) {
         const int rows = owns_array(field) ? *(const int *)((char *)object + field->count) : 0;
         for (int i = 0; i < rows; i++) {
             char *row = owned + (size_t)i * field->size;
-            qs__record_release(field->of, row);
+            if (field->of) qs__record_release(field->of, row);
             if (owns_names(field)) free(*(char **)(void *)row);
         }
         free(owned);
@@ -66,11 +66,11 @@ static qs_status own(const qs__record *record, const char *from, char *to, int s
         memcpy(&rows, at, sizeof rows);
         for (int i = 0; i < count; i++, first += field->size, rows += field->size) {
             memcpy(rows, first, field->size);
-            disown(field->of, rows);
+            if (field->of) disown(field->of, rows);
             if (owns_names(field)) *(char **)(void *)rows = NULL;
             *(int *)(to + field->count) = i + 1;
             if (owns_names(field)) QS_TRY(qs_format_text((char **)(void *)rows, "%s", *(char *const *)(const void *)first));
-            QS_TRY(own(field->of, first, rows, within));
+            if (field->of) QS_TRY(own(field->of, first, rows, within));
         }
     }
     return QS_OK;

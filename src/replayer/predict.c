@@ -112,6 +112,7 @@ static void class_report(const qs_predictor *one, int c, qs_prediction_class *ou
     for (int s = 0; s < schedule->steps; s++) {
         together += work->us[s];
         alone += work->alone_us[s];
+        if (schedule->step[s].recomputed) out->recompute_us += work->us[s];
     }
     for (int b = 0; b < schedule->buckets; b++)
         if (schedule->bucket[b].count > longest) longest = schedule->bucket[b].count;

@@ -60,7 +60,9 @@ static json_t *event_args(const qs_replay_event *event, const qs_replay_rank *ra
     const qs_step *step = event->step >= 0 ? &rank->schedule->step[event->step] : NULL;
     if (!step || !step->case_text) return json_object();
     const char *node = rank->graph && step->node >= 0 ? rank->graph->node[step->node].name : NULL;
-    return json_pack("{s:s,s:s,s:s*}", "case", step->case_text, "phase", qs_phase_name(step->phase), "operator", node);
+    json_t *args = json_pack("{s:s,s:s,s:s*}", "case", step->case_text, "phase", qs_phase_name(step->phase), "operator", node);
+    if (args && step->recomputed) json_object_set_new(args, "recomputed", json_true());
+    return args;
 }
 
 static bool event_append(json_t *list, const qs_replay_event *event, const qs_replay_rank *rank) {

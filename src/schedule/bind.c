@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the plan of a class says, by place in the graph: a recipe for each adjustable operator, formats of tensors. */
+/* What the plan of a class says, by place in the graph: a recipe for each adjustable operator, formats of tensors,
+ * blocks that are computed again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,14 +84,87 @@ static qs_status value_bind(const qs_tensor_choice *tensor, const qs_graph *grap
     return QS_OK;
 }
 
+/* ---- Recomputed blocks ---- */
+
+static int block_find(const qs_graph *graph, const qs_blocks *blocks, const char *name) {
+    int b = 0;
+    while (b < blocks->blocks && strcmp(graph->node[blocks->block[b].first].name, name) != 0)
+        b++;
+    return b < blocks->blocks ? b : -1;
+}
+
+static qs_status blocks_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out) {
+    qs_blocks blocks = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(qs_graph_blocks(graph, &blocks));
+    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *out->recomputed, &out->recomputed));
+    for (int n = 0; n < graph->nodes; n++)
+        out->recomputed[n] = -1;
+    for (int i = 0; i < plan->recomputes; i++) {
+        const int b = block_find(graph, &blocks, plan->recompute[i]);
+        if (b < 0)
+            QS_GOTO(qs_fail(QS_MISMATCH,
+                            "the plan recomputes the block %s, but no block of model %s begins with an operator of that name; see qsync "
+                            "inspect --blocks",
+                            plan->recompute[i], graph->name));
+        for (int n = blocks.block[b].first; n < blocks.block[b].end; n++)
+            out->recomputed[n] = blocks.block[b].end - 1;
+    }
+done:
+    qs_blocks_release(&blocks);
+    return status;
+}
+
+/* Each once. */
+static qs_status block_append(const qs_graph *graph, const qs_block *block, qs_class_plan *plan) {
+    size_t capacity = (size_t)plan->recomputes;
+    for (int i = 0; i < plan->recomputes; i++)
+        if (strcmp(plan->recompute[i], graph->node[block->first].name) == 0) return QS_OK;
+    QS_TRY(qs_grow(&plan->recompute, &capacity, capacity + 1, sizeof *plan->recompute));
+    snprintf(plan->recompute[plan->recomputes++], sizeof *plan->recompute, "%s", graph->node[block->first].name);
+    return QS_OK;
+}
+
+qs_status qs_recompute_list(const char *text, const qs_graph *graph, qs_class_plan *plan) {
+    const bool all = strcmp(text, "all") == 0, none = strcmp(text, "no") == 0;
+    qs_blocks blocks = {0};
+    qs_status status = QS_OK;
+    free(plan->recompute);
+    plan->recompute = NULL;
+    plan->recomputes = 0;
+    QS_GOTO(qs_graph_blocks(graph, &blocks));
+    for (int b = 0; all && b + 1 < blocks.blocks; b++)
+        QS_GOTO(block_append(graph, &blocks.block[b], plan));
+    for (const char *at = text; !all && !none && *at;) {
+        char name[QS_NAME];
+        const size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), at);
+        const int b = block_find(graph, &blocks, name);
+        if (b < 0)
+            QS_GOTO(qs_fail(QS_USAGE,
+                            "recompute %s: no block of model %s begins with an operator of that name (the first does with %s); see "
+                            "qsync inspect --blocks",
+                            name, graph->name, graph->node[blocks.block[0].first].name));
+        QS_GOTO(block_append(graph, &blocks.block[b], plan));
+        at += length + (at[length] == ',');
+    }
+done:
+    qs_blocks_release(&blocks);
+    return status;
+}
+
+/* ---- Both ---- */
+
 qs_status qs_tensors_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out) {
     qs_tensor_table table = {0};
     qs_status status = QS_OK;
     *out = table;
-    if (!plan || plan->tensors == 0) return QS_OK;
-    QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *table.value, &table.value));
-    QS_GOTO(qs_allocate((size_t)graph->parameters + 1, sizeof *table.parameter, &table.parameter));
-    for (int i = 0; i < plan->tensors; i++) {
+    if (plan && plan->recomputes > 0) QS_GOTO(qs_fail_within(blocks_bind(plan, graph, &table), "class %s", plan->class_name));
+    if (plan && plan->tensors > 0) {
+        QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *table.value, &table.value));
+        QS_GOTO(qs_allocate((size_t)graph->parameters + 1, sizeof *table.parameter, &table.parameter));
+    }
+    for (int i = 0; plan && i < plan->tensors; i++) {
         const qs_tensor_choice *tensor = &plan->tensor[i];
         const int node = qs_graph_find(graph, tensor->name);
         QS_GOTO(qs_fail_within(node < 0 ? parameter_bind(tensor, graph, &table) : value_bind(tensor, graph, node, &table), "class %s",
@@ -106,5 +180,6 @@ done:
 void qs_tensor_table_release(qs_tensor_table *table) {
     free(table->value);
     free(table->parameter);
+    free(table->recomputed);
     *table = (qs_tensor_table){0};
 }

@@ -12,13 +12,13 @@ qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category catego
                           const char *kind, int *out) {
     qs_build *build = &draft->build;
     QS_TRY(qs_grow(&build->made, &build->made_capacity, (size_t)build->mades + 1, sizeof *build->made));
-    *out = qs__number(draft, build->node, slot);
+    *out = build->again ? qs__number_again(draft, build->node, slot) : qs__number(draft, build->node, slot);
     build->made[build->mades++] = (qs_made){.number = *out, .node = node, .what = what, .kind = kind, .bytes = bytes, .category = category};
     return QS_OK;
 }
 
 qs_gradient qs__gradient_after(const qs_schedule_draft *draft, int edge) {
-    if (edge < 0) return (qs_gradient){.buffer = -1};
+    if (edge < 0 || draft->build.reading) return (qs_gradient){.buffer = -1};
     const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
     if (n == draft->build.node) return draft->build.gradient[input];
     return draft->segment[qs__backward_segment(draft, n)]->gradient[input];
@@ -146,7 +146,8 @@ static qs_status step_append(qs_build *build, const qs_draft_step *step) {
     QS_TRY(qs_grow(&build->step, &build->step_capacity, (size_t)build->steps + 1, sizeof *build->step));
     qs_draft_step *added = &build->step[build->steps++];
     *added = *step;
-    added->phase = build->phase;
+    added->phase = build->again ? QS_BACKWARD : build->phase;
+    added->recomputed = build->again;
     added->made = build->mades;
     return QS_OK;
 }

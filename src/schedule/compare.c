@@ -7,7 +7,7 @@
 static const char *step_text(const qs_step *step, char *text, size_t size) {
     static const char *const kinds[] = {"kernel", "all-reduce start", "all-reduce wait"};
     if (step->kind == QS_STEP_KERNEL)
-        snprintf(text, size, "%s by %s", step->case_text, step->kernel);
+        snprintf(text, size, "%s by %s%s", step->case_text, step->kernel, step->recomputed ? ", computed again" : "");
     else
         snprintf(text, size, "%s of bucket %d", kinds[step->kind], step->bucket);
     return text;

@@ -206,12 +206,14 @@ qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy 
     if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
     int forms;
     const int owner = copy_owner(draft, value, want, &forms), root = draft->topology.root[value];
-    if (owner != qs__edge(reader, input) || draft->build.phase != QS_FORWARD) {
-        *out = copy_at(want, qs__number(draft, owner / QS_MAX_INPUTS, QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS)));
+    const bool again = qs__copies_again(draft, value), stands = draft->build.phase != QS_FORWARD || (draft->build.again && !again);
+    if (owner != qs__edge(reader, input) || stands) {
+        const int slot = QS_SLOT_INPUT + QS_PARTS * (owner % QS_MAX_INPUTS);
+        *out = copy_at(want, qs__number_seen(draft, owner / QS_MAX_INPUTS, slot, again));
         return QS_OK;
     }
     const bool delivered = qs__takes_one_step(want) && qs__value_can_deliver(draft, root);
-    const int absmax = delivered ? qs__number(draft, root, QS_SLOT_VALUE_ABSMAX) : -1;
+    const int absmax = delivered ? qs__number_seen(draft, root, QS_SLOT_VALUE_ABSMAX, qs__value_again(draft, root)) : -1;
     const conversion one = {.node = value,
                             .slot = QS_SLOT_INPUT + QS_PARTS * input,
                             .stream = QS_STREAM_VALUE,
@@ -294,7 +296,8 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs
     const int value = draft->graph->node[reader].input[input];
     if (is_apart(draft, reader, input, &wanted)) {
         if (wanted.format == draft->facts[value].value) return value_as(draft, reader, input, out);
-        *out = copy_at(&wanted, qs__number(draft, reader, QS_SLOT_SAVED + QS_PARTS * input));
+        const bool again = draft->recompute.last && draft->recompute.last[reader] >= 0;
+        *out = copy_at(&wanted, qs__number_seen(draft, reader, QS_SLOT_SAVED + QS_PARTS * input, again));
         return QS_OK;
     }
     qs_copy saved = {.buffer = -1};
@@ -355,7 +358,8 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)},
                    slot = {draft->frame->gradients, master.offset};
-    const bool in_gradient = (forward || first) && slot.buffer >= 0 && !parameter->frozen;
+    const bool stands = qs__parameter_stands(draft, parameter);
+    const bool in_gradient = (forward || first) && slot.buffer >= 0 && !parameter->frozen && (stands || !draft->build.again);
     const bool integer = quantizer->format->kind == QS_KIND_INTEGER;
     *weights = master;
     *step_buffer = -1;
@@ -367,7 +371,8 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
             "tensor %s: the plan gives it a format of its own, but recipe %s has the weights in %s already; use the recipe fp32 or "
             "leave the tensor out",
             parameter->name, recipe->name, quantizer->format->name);
-    if (!forward && in_gradient && qs__quantizer_same(&before, quantizer) && quantizer->rounding != QS_STOCHASTIC) {
+    const bool reused = !forward && qs__quantizer_same(&before, quantizer) && quantizer->rounding != QS_STOCHASTIC;
+    if (in_gradient && (reused || draft->build.again)) {
         *weights = slot;
         *step_buffer = integer ? qs__number(draft, node, QS_SLOT_WEIGHTS + QS_PART_STEP) : -1;
         return QS_OK;

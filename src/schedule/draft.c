@@ -51,17 +51,20 @@ static qs_status segment_build(qs_schedule_draft *draft, int index) {
     build->phase = index < nodes ? QS_FORWARD : index < 2 * nodes ? QS_BACKWARD : QS_UPDATE;
     build->node = build->phase == QS_FORWARD ? index : build->phase == QS_BACKWARD ? 2 * nodes - 1 - index : -1;
     build->steps = build->mades = build->gradient_copies = 0;
+    build->again = build->reading = false;
     build->rounded = (qs_gradient){.buffer = -1};
     for (int i = 0; i < QS_MAX_INPUTS; i++)
         build->gradient[i] = (qs_gradient){.buffer = -1};
     if (build->phase == QS_FORWARD) return qs__forward_emit(draft, build->node);
     if (draft->in.mode == QS_MODE_EVALUATION) return QS_OK;
-    return build->phase == QS_BACKWARD ? qs__backward_emit(draft, build->node) : qs__update_emit(draft);
+    if (build->phase == QS_UPDATE) return qs__update_emit(draft);
+    QS_TRY(qs__recompute_emit(draft, build->node));
+    return qs__backward_emit(draft, build->node);
 }
 
 static bool step_same(const qs_draft_step *a, const qs_draft_step *b) {
     if (a->kind != b->kind || a->case_ != b->case_ || a->node != b->node || a->stream != b->stream || a->bucket != b->bucket ||
-        a->rate != b->rate || a->conversion != b->conversion || a->made != b->made)
+        a->rate != b->rate || a->conversion != b->conversion || a->recomputed != b->recomputed || a->made != b->made)
         return false;
     for (int i = 0; i < QS_MAX_OPERANDS; i++)
         if (a->place[i].buffer != b->place[i].buffer || a->place[i].offset != b->place[i].offset) return false;
@@ -194,6 +197,8 @@ static qs_status draft_fill(qs_schedule_draft *draft, qs_status (*follow)(qs_sch
     draft->segments = 2 * nodes + 1;
     QS_TRY(qs__frame_make(&draft->in, &draft->frame));
     QS_TRY(qs__topology_make(&draft->in, &draft->topology));
+    QS_TRY(qs__recompute_make(draft));
+    if (draft->in.tensors && !draft->in.tensors->value) draft->in.tensors = NULL; /* what it said is copied */
     if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__buckets_make(&draft->in, draft->frame, draft->topology.bucket_of));
     if (draft->in.mode != QS_MODE_EVALUATION) QS_TRY(qs__spans_make(draft));
     QS_TRY(qs_allocate((size_t)nodes, sizeof *draft->facts, &draft->facts));
@@ -244,6 +249,7 @@ void qs_schedule_draft_release(qs_schedule_draft *draft) {
     free(draft->build.made);
     if (draft->listener) draft->listener->release(draft->live);
     qs__topology_release(&draft->topology);
+    qs__recompute_release(&draft->recompute);
     qs__case_table_release(&draft->cases);
     qs_schedule_release(draft->frame);
     for (int s = 0; draft->segment && s < draft->segments; s++)

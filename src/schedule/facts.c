@@ -181,9 +181,17 @@ qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry) {
 
 /* ---- Changes ---- */
 
+/* The segment has to be emitted again, and with any of a block that is computed again what is of it. */
+static void segment_mark(qs_schedule_draft *draft, int segment) {
+    const int nodes = draft->graph->nodes, node = segment < nodes ? segment : 2 * nodes - 1 - segment;
+    const int last = draft->recompute.last ? draft->recompute.last[node] : -1;
+    qs__mark(&draft->dirty, segment);
+    if (last >= 0) qs__mark(&draft->dirty, qs__backward_segment(draft, last));
+}
+
 static void node_dirty(qs_schedule_draft *draft, int n) {
-    qs__mark(&draft->dirty, qs__forward_segment(n));
-    qs__mark(&draft->dirty, qs__backward_segment(draft, n));
+    segment_mark(draft, qs__forward_segment(n));
+    segment_mark(draft, qs__backward_segment(draft, n));
 }
 
 static qs_status facts_keep(qs_schedule_draft *draft, int n) {
@@ -206,8 +214,8 @@ static qs_status node_update(qs_schedule_draft *draft, int n) {
     const int edge = draft->topology.last[n];
     node_dirty(draft, n);
     for (int i = 0; i < node->inputs; i++)
-        qs__mark(&draft->dirty, qs__forward_segment(draft->topology.root[node->input[i]]));
-    if (edge >= 0) qs__mark(&draft->dirty, qs__backward_segment(draft, edge / QS_MAX_INPUTS));
+        segment_mark(draft, qs__forward_segment(draft->topology.root[node->input[i]]));
+    if (edge >= 0) segment_mark(draft, qs__backward_segment(draft, edge / QS_MAX_INPUTS));
     QS_TRY(facts_keep(draft, n));
     for (int i = 0; i < node->inputs; i++) {
         qs_quantizer *want = &draft->facts[n].want[i];

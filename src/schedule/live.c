@@ -249,7 +249,7 @@ static const qs_segment_listener listener = {touches_list, segment_swapped, live
 qs_status qs__live_start(qs_schedule_draft *draft) {
     qs_live *live = NULL;
     QS_TRY(qs_allocate(1, sizeof *live, &live));
-    live->numbers = draft->frame->buffers + draft->graph->nodes * QS_SLOTS;
+    live->numbers = qs__numbers(draft);
     live->segments = draft->segments;
     for (live->leaves = 1; live->leaves < live->segments;)
         live->leaves *= 2;

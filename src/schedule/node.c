@@ -51,6 +51,13 @@ static qs_status unused_gradient(qs_schedule_draft *draft, int n, const qs_param
                            qs_tensor_bytes(&parameter->shape, draft->fp32), n, qs_role_name(parameter->gradient), "unused", &out->buffer);
 }
 
+/* Where a pass that is computed again updates running statistics, which had their update. */
+static qs_status unused_running(qs_schedule_draft *draft, int n, const qs_parameter *parameter, qs_place *out) {
+    *out = (qs_place){-1, 0};
+    return qs__buffer_make(draft, QS_SLOT_UNUSED_GRADIENT + qs__parameter_slot(draft->graph, parameter), QS_SCRATCH,
+                           qs_tensor_bytes(&parameter->shape, draft->fp32), n, qs_role_name(parameter->role), "unused", &out->buffer);
+}
+
 /* ---- Operands ---- */
 
 /* Binds one operand of a pass as it is declared, factors of products excepted. `gradient`: the format of input gradients; gradient_buffer
@@ -85,6 +92,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         const qs_parameter *parameter = qs_graph_parameter(draft->graph, n, role);
         if (!format) format = draft->fp32;
         place = (qs_place){frame->running, (size_t)parameter->offset * sizeof(float)};
+        if (operand->source == QS_UPDATED_PARAMETER && draft->build.again) QS_TRY(unused_running(draft, n, parameter, &place));
         if (parameter->gradient != QS_ROLE_COUNT) QS_TRY(qs__parameter_as(draft, parameter, forward, &place));
         break;
     }
@@ -101,7 +109,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         const int slot = role == QS_MASK ? QS_SLOT_MASK : role == QS_MEAN ? QS_SLOT_MEAN : QS_SLOT_SPREAD;
         if (operand->optional && (draft->in.mode == QS_MODE_EVALUATION || !qs_op_keeps(node->op, &attributes, operand))) return QS_OK;
         place.buffer = qs__number(draft, n, slot);
-        if (operand->source == QS_TO_BACKWARD)
+        if (operand->source == QS_TO_BACKWARD && !draft->build.again) /* kept, and written again with the same bits */
             QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, format), n, qs_role_name(role), NULL,
                                    &place.buffer));
         break;
@@ -166,7 +174,7 @@ static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass 
     static const char *const names[] = {"src", "weights", "diff_dst"};
     const qs_graph *graph = draft->graph;
     const bool back = pass->product->gemm == QS_GEMM_WEIGHT_GRADIENT;
-    if (draft->in.mode != QS_MODE_STATISTICS || pass->product->gemm == QS_GEMM_INPUT_GRADIENT) return QS_OK;
+    if (draft->in.mode != QS_MODE_STATISTICS || draft->build.again || pass->product->gemm == QS_GEMM_INPUT_GRADIENT) return QS_OK;
     for (int f = 0; f < 2; f++) {
         const qs_pass_operand *operand = &pass->operand[qs_pass_position(pass, pass->product->factor[f])];
         if (back != (operand->source == QS_FROM_GRADIENT)) continue;

@@ -183,7 +183,7 @@ static qs_status lists_allocate(numbering *one) {
     QS_TRY(qs_allocate((size_t)frame->nodes, sizeof(qs_format *), &one->out->value_format));
     if (frame->mode == QS_MODE_STATISTICS)
         QS_TRY(qs_allocate((size_t)frame->nodes * 3, sizeof *one->out->statistics_buffer, &one->out->statistics_buffer));
-    return qs_allocate((size_t)frame->buffers + (size_t)frame->nodes * QS_SLOTS, sizeof *one->index, &one->index);
+    return qs_allocate((size_t)qs__numbers(draft), sizeof *one->index, &one->index);
 }
 
 static qs_buffer *buffer_next(qs_schedule *out, qs_category category, size_t bytes) {
@@ -198,7 +198,9 @@ static void made_number(numbering *one, const qs_made *made) {
     one->index[made->number] = one->out->buffers;
     if (made->category == QS_STATISTICS_OUT) one->out->statistics_buffer[made->node * 3 + slot - QS_SLOT_STATISTICS] = one->out->buffers;
     qs_buffer *buffer = buffer_next(one->out, made->category, made->bytes);
-    snprintf(buffer->name, sizeof buffer->name, "%s:%s%s%s", name, made->what, made->kind ? ":" : "", made->kind ? made->kind : "");
+    const bool again = made->number >= qs__number_again(one->draft, 0, 0);
+    snprintf(buffer->name, sizeof buffer->name, "%s:%s%s%s%s", name, made->what, made->kind ? ":" : "", made->kind ? made->kind : "",
+             again ? ":again" : "");
 }
 
 static qs_status step_number(numbering *one, const qs_draft_step *from) {
@@ -217,7 +219,8 @@ static qs_status step_number(numbering *one, const qs_draft_step *from) {
                       .rate = from->rate,
                       .bucket = from->bucket,
                       .scratch = {scratch, 0},
-                      .conversion = from->conversion};
+                      .conversion = from->conversion,
+                      .recomputed = from->recomputed};
     for (int i = 0; i < QS_MAX_OPERANDS; i++) {
         const qs_place *place = &from->place[i];
         step->place[i] = (qs_place){place->buffer < 0 ? -1 : one->index[place->buffer], place->offset};

@@ -122,6 +122,8 @@ typedef struct qs_build {
     qs_made *made;
     qs_gradient gradient[QS_MAX_INPUTS];
     qs_gradient rounded; /* of the node's output, behind its rounding; buffer -1: as it came */
+    bool again;          /* forward steps are emitted once more, for backward (recompute.c) */
+    bool reading;        /* emitted only to see what is read: gradients are left out */
     int gradient_copies;
     qs_copy gradient_copy[2];
 } qs_build;
@@ -171,6 +173,15 @@ typedef struct qs_update_span {
     bool decays;
 } qs_update_span;
 
+/* Blocks that are computed again for backward. What the forward part of their nodes makes has a second number then, under which the
+ * backward phase sees it; all but what is read outside the block, and what passes write beside outputs. */
+typedef struct qs_recompute {
+    int *last;    /* (nodes) the last node of a node's block; -1: it is in none. NULL: no block is */
+    bool *value;  /* (nodes) what lies in the node's buffer is made again */
+    bool *copies; /* (nodes) and so are converted forms of its output: all who read it are in one such block */
+    bool *needed; /* (nodes × QS_SLOTS) scratch */
+} qs_recompute;
+
 /* An auxiliary operator and its one pass. */
 typedef struct qs_auxiliary {
     const qs_op *op;
@@ -192,6 +203,7 @@ struct qs_schedule_draft {
     const qs_graph *graph;
     qs_schedule *frame; /* the buffers that belong to no segment, and the buckets */
     qs_topology topology;
+    qs_recompute recompute;
     const qs_recipe **recipe; /* (nodes); into `recipes` */
     int recipes;
     size_t recipe_capacity;
@@ -230,13 +242,38 @@ typedef struct qs_pending {
 static inline int qs__number(const qs_schedule_draft *draft, int node, int slot) {
     return draft->frame->buffers + node * QS_SLOTS + slot;
 }
+/* As the steps under construction see what the forward part of a node makes: where that is made again, backward has the second one. */
+static inline int qs__number_again(const qs_schedule_draft *draft, int node, int slot) {
+    return qs__number(draft, draft->graph->nodes + node, slot);
+}
+static inline int qs__number_seen(const qs_schedule_draft *draft, int node, int slot, bool again) {
+    const bool later = draft->build.again || draft->build.phase == QS_BACKWARD;
+    return later && again ? qs__number_again(draft, node, slot) : qs__number(draft, node, slot);
+}
+/* How many numbers there are. */
+static inline int qs__numbers(const qs_schedule_draft *draft) {
+    return qs__number(draft, (draft->recompute.last ? 2 : 1) * draft->graph->nodes, 0);
+}
+static inline bool qs__value_again(const qs_schedule_draft *draft, int root) {
+    return draft->recompute.last && draft->recompute.value[root];
+}
+static inline bool qs__copies_again(const qs_schedule_draft *draft, int value) {
+    return draft->recompute.last && draft->recompute.copies[value];
+}
+/* What the forward part left in the place of the parameter's gradient still stands when its reader is computed again: the place is free
+ * from the update until a backward pass writes there. Of shared weights that is the later reader's, long before the earlier one's block
+ * comes. */
+static inline bool qs__parameter_stands(const qs_schedule_draft *draft, const qs_parameter *parameter) {
+    return !draft->graph->node[parameter->node].shared;
+}
 static inline int qs__edge(int node, int input) {
     return node * QS_MAX_INPUTS + input;
 }
 /* The buffer in which a node's output lies. */
 static inline int qs__value_number(const qs_schedule_draft *draft, int node) {
     const int root = draft->topology.root[node];
-    return root < draft->frame->inputs ? draft->frame->input[root] : qs__number(draft, root, QS_SLOT_VALUE);
+    return root < draft->frame->inputs ? draft->frame->input[root]
+                                       : qs__number_seen(draft, root, QS_SLOT_VALUE, qs__value_again(draft, root));
 }
 /* A parameter's place among those that a node reads: the weights, which may be another node's, come first. */
 static inline int qs__parameter_slot(const qs_graph *graph, const qs_parameter *parameter) {
@@ -315,6 +352,14 @@ int qs__mark_first(qs_marks *marks);
 int qs__mark_last(qs_marks *marks);
 /* Notes what is about to be replaced; does nothing while no change is under way. */
 qs_status qs__journal_add(qs_schedule_draft *draft, qs_entry entry);
+
+/* ---- recompute.c ---- */
+
+/* Which blocks the lowering has computed again, into the draft. */
+qs_status qs__recompute_make(qs_schedule_draft *draft);
+void qs__recompute_release(qs_recompute *recompute);
+/* First in the backward segment of the last node of such a block: those of its forward steps that its backward part needs. */
+qs_status qs__recompute_emit(qs_schedule_draft *draft, int node);
 
 /* ---- convert.c ---- */
 

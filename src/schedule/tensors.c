@@ -137,7 +137,8 @@ qs_status qs__value_unpack(qs_schedule_draft *draft, int reader, int input, int 
     const qs_shape shape = qs_graph_shape(draft->graph, value, draft->in.batch);
     if (!saved) return QS_OK;
     QS_TRY(qs__buffer_make(draft, QS_SLOT_UNPACKED, QS_CONVERTED, qs_tensor_bytes(&shape, draft->fp32), reader, "src", "unpacked", buffer));
-    return storage_cast(draft, reader, shape, saved, qs__number(draft, root, QS_SLOT_PACKED), draft->fp32, *buffer);
+    const int packed = qs__number_seen(draft, root, QS_SLOT_PACKED, qs__value_again(draft, root));
+    return storage_cast(draft, reader, shape, saved, packed, draft->fp32, *buffer);
 }
 
 /* ---- Gradients ---------------------------------------------------------------------------------------------------------------------- */
@@ -194,19 +195,19 @@ qs_status qs__parameter_gradient_round(qs_schedule_draft *draft, const qs_parame
 qs_status qs__parameter_as(qs_schedule_draft *draft, const qs_parameter *parameter, bool in_gradient, qs_place *out) {
     const qs_quantizer *quantizer = qs__parameter_quantizer(draft, parameter);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)};
-    const bool forward = draft->build.phase == QS_FORWARD;
+    const bool forward = draft->build.phase == QS_FORWARD, again = draft->build.again;
     *out = master;
     if (!quantizer) return QS_OK;
     *out = (qs_place){draft->frame->gradients, master.offset};
     if (parameter->frozen) {
         const int slot = QS_SLOT_ROUNDED_FROZEN + qs__parameter_slot(draft->graph, parameter), node = draft->build.node;
         *out = (qs_place){qs__number(draft, node, slot), 0};
-        if (!forward) return QS_OK;
+        if (!forward || again) return QS_OK;
         QS_TRY(qs__buffer_make(draft, slot, QS_CONVERTED, qs_tensor_bytes(&parameter->shape, draft->fp32), node,
                                qs_role_name(parameter->role), "rounded", &out->buffer));
-    } else if (!forward && in_gradient) {
+    } else if (in_gradient && (again ? qs__parameter_stands(draft, parameter) : !forward)) {
         return QS_OK;
-    } else if (!forward) {
+    } else if (!forward || again) {
         *out = (qs_place){-1, 0};
         QS_TRY(qs__buffer_make(draft, QS_SLOT_ROUNDED_PARAMETER, QS_CONVERTED, qs_tensor_bytes(&parameter->shape, draft->fp32),
                                parameter->node, qs_role_name(parameter->role), "rounded", &out->buffer));

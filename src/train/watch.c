@@ -146,6 +146,7 @@ static void kernel_put(writer *out, const qs_step *step, double begin, double en
         fputs(",\"operator\":", out->text.stream);
         qs__text_quote(&out->text, out->graph->node[step->node].name);
     }
+    if (step->recomputed) fputs(",\"recomputed\":true", out->text.stream);
     event_close(out);
 }
 

@@ -166,4 +166,28 @@ static inline const qs_recipe **random_recipes(const qs_graph *graph, uint64_t n
     return list;
 }
 
+/* Pieces of the graph, of any length and not only whole blocks, that are computed again for backward: about half of the nodes. */
+static inline qs_tensor_table *random_recompute(const qs_graph *graph, uint64_t number) {
+    dice one = {qs_random_key(number, 7, 0, 0), 0};
+    qs_tensor_table *table = calloc(1, sizeof *table);
+    int *last = malloc((size_t)graph->nodes * sizeof *last);
+    assert_true(table && last);
+    for (int n = 0; n < graph->nodes; n++)
+        last[n] = -1;
+    for (int n = graph->samples.inputs; n < graph->nodes;) {
+        int end = n + 1 + dice_roll(&one, 8);
+        if (end > graph->nodes) end = graph->nodes;
+        const bool again = dice_roll(&one, 2);
+        for (; n < end; n++)
+            last[n] = again ? end - 1 : -1;
+    }
+    table->recomputed = last;
+    return table;
+}
+
+static inline void random_recompute_release(qs_tensor_table *table) {
+    if (table) qs_tensor_table_release(table);
+    free(table);
+}
+
 #endif

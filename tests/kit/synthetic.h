@@ -57,8 +57,8 @@ static inline void synthetic_any_size(synthetic_costs *one, const char *pass, co
 /* The model in fp32 with operators apart that one kernel does otherwise: as where tensors are rounded one by one. */
 static inline void synthetic_apart(synthetic_costs *one, const qs_graph *graph, const qs_class *class_, const qs_job *job) {
     const qs_recipe **none = calloc((size_t)graph->nodes, sizeof *none);
-    qs_tensor_table tensors = {calloc((size_t)graph->nodes, sizeof *tensors.value),
-                               calloc((size_t)graph->parameters + 1, sizeof *tensors.parameter)};
+    qs_tensor_table tensors = {.value = calloc((size_t)graph->nodes, sizeof *tensors.value),
+                               .parameter = calloc((size_t)graph->parameters + 1, sizeof *tensors.parameter)};
     qs_lowering lowering = lowering_of(graph, job, QS_MODE_TRAIN, none);
     assert_true(none && tensors.value && tensors.parameter);
     lowering.half = qs_class_half(class_);

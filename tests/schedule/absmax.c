@@ -160,7 +160,7 @@ TEST(rounded_values_are_searched) {
     const qs_tensor_choice **value = calloc((size_t)graph->nodes, sizeof *value), **parameter = calloc(32, sizeof *parameter);
     assert_true(value && parameter);
     value[qs_graph_find(graph, "relu")] = &choice;
-    const qs_tensor_table table = {value, parameter};
+    const qs_tensor_table table = {.value = value, .parameter = parameter};
     lowering.tensors = &table;
     schedule = lower(&lowering);
     for (int s = 0; s < schedule->steps; s++)

@@ -15,6 +15,7 @@ typedef struct twin {
     qs_lowering lowering;
     qs_recipe *own; /* (nodes) */
     const qs_recipe **list;
+    qs_tensor_table *tensors; /* blocks that are computed again, of every model but each third */
     qs_schedule_draft *draft;
 } twin;
 
@@ -23,12 +24,14 @@ static twin twin_make(const qs_graph *graph, const qs_job *job, qs_mode mode, ui
     one.list = random_recipes(graph, number, &one.own);
     one.lowering = lowering_of(graph, job, mode, one.list);
     one.lowering.half = qs_format_of(number % 2 ? "bf16" : "fp32");
+    one.lowering.tensors = one.tensors = number % 3 ? random_recompute(graph, number) : NULL;
     assert_ok(qs_schedule_draft_create(&one.lowering, &one.draft));
     return one;
 }
 
 static void twin_release(twin *one) {
     qs_schedule_draft_release(one->draft);
+    random_recompute_release(one->tensors);
     free(one->list);
     free(one->own);
 }
@@ -43,7 +46,8 @@ static void schedules_equal(const qs_schedule *a, const qs_schedule *b) {
     for (int i = 0; i < a->buckets; i++)
         assert_true(a->bucket[i].ready_step == b->bucket[i].ready_step && a->bucket[i].wait_step == b->bucket[i].wait_step);
     for (int s = 0; s < a->steps; s++)
-        assert_true(a->step[s].phase == b->step[s].phase && a->step[s].conversion == b->step[s].conversion);
+        assert_true(a->step[s].phase == b->step[s].phase && a->step[s].conversion == b->step[s].conversion &&
+                    a->step[s].recomputed == b->step[s].recomputed);
     for (int n = 0; n < a->nodes; n++)
         assert_ptr_equal(a->value_format[n], b->value_format[n]);
     for (int i = 0; a->statistics_buffer && i < a->nodes * 3; i++)
@@ -60,6 +64,7 @@ static void segments_match(const qs_schedule_draft *draft, const qs_schedule *sc
             assert_true(at < schedule->steps);
             assert_true(step[i].kind == schedule->step[at].kind && step[i].phase == schedule->step[at].phase);
             assert_true(step[i].node == schedule->step[at].node && step[i].conversion == schedule->step[at].conversion);
+            assert_true(step[i].recomputed == schedule->step[at].recomputed);
             if (step[i].case_) assert_string_equal(step[i].case_->text, schedule->step[at].case_text);
         }
     }

@@ -114,6 +114,12 @@ static inline bool is_written(const qs_step *step, int position) {
     return qs_pass_writes(step->case_.pass, position);
 }
 
+/* Running statistics of a pass that is computed again: whatever lies there is updated, and nobody reads it. */
+static inline bool is_unused(const memory_map *map, const qs_step *step, int position) {
+    return step->recomputed && is_updated(step, step->case_.operand[position].role) &&
+           step->place[position].buffer != map->schedule->running;
+}
+
 static inline void operand_read(const memory_map *map, int s, const qs_step *step, int position) {
     const qs_operand *operand = &step->case_.operand[position];
     const size_t begin = place_begin(map->schedule, step->place[position]);
@@ -178,7 +184,8 @@ static inline void kernel_play(memory_map *map, int s) {
     assert_ok(qs_case_check(&step->case_));
     step_places(map, s, step);
     for (int i = 0; i < step->case_.operands; i++)
-        if (step->case_.operand[i].format && (!is_written(step, i) || is_updated(step, step->case_.operand[i].role)))
+        if (step->case_.operand[i].format && (!is_written(step, i) || is_updated(step, step->case_.operand[i].role)) &&
+            !is_unused(map, step, i))
             operand_read(map, s, step, i);
     if (step->scratch.buffer >= 0) {
         const size_t begin = place_begin(map->schedule, step->scratch);

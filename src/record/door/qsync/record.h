@@ -486,6 +486,9 @@ typedef struct qs_class_plan {
     int tensors; /* tensors not named are fp32 */
     qs_tensor_choice *tensor;
     qs_assignment assignment; /* all 0: none was made, or by hand */
+    int recomputes;           /* blocks that are computed again for backward, each by the name of its first operator */
+    char (*recompute)[QS_NAME];
+    char recompute_why[16]; /* why these and no others, see qs_plan_options; "": nobody chose */
     int kernels;
     qs_plan_kernel *kernel;
     char schedule[32];      /* hash of the lowered schedule, at the longest length; "" in a hand-written plan: not checked */
@@ -496,6 +499,8 @@ typedef struct qs_class_plan {
         int64_t arena_bytes, communication_bytes, base_bytes, program_bytes; /* program_bytes 0: not known */
         double sum_omega, lower_bound;                                       /* lower_bound 0: not known */
         qs_phase_times phases;                                               /* all 0: not known */
+        double recompute_us;                                                 /* of backward_us and cast_us: what is computed again */
+        int64_t kept_bytes; /* arena_bytes, were nothing computed again; 0: not known, or nothing is */
     } predicted;
     int reasons;
     qs_operator_reason *reason;

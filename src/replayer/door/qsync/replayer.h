@@ -137,6 +137,7 @@ typedef struct qs_prediction_class {
     double compute_us, waiting_us;
     double alone; /* what its steps take while the other ranks of their host wait, as a share of what they take beside them; 1: not known */
     qs_phase_times phases;
+    double recompute_us; /* work of steps that are computed again, a part of compute_us */
     size_t arena_bytes;
     int64_t base_bytes, program_bytes, communication_bytes; /* as in qs_class_plan */
     size_t category_bytes[QS_CATEGORY_COUNT];
@@ -178,8 +179,8 @@ QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cl
 /* Local batch of every class (classes) for the questions that follow; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
  * nothing of a batch; all stay as they were. Nothing is said here about their sum. */
 QS_API qs_status qs_predictor_batches(qs_predictor *predictor, const int64_t *batch);
-/* Formats of every class's tensors (classes) for the questions that follow, entries NULL: fp32; tensors NULL: everywhere, as at the start.
- * All classes are lowered again; tables outlive their use. */
+/* What is said of every class's tensors (classes), formats and recomputation, for the questions that follow; entries NULL: fp32, and all is
+ * kept; tensors NULL: everywhere, as at the start. All classes are lowered again; tables outlive their use. */
 QS_API void qs_predictor_tensors(qs_predictor *predictor, const qs_tensor_table *const *tensors);
 /* trace NULL: not wanted. */
 QS_API qs_status qs_predictor_ask(qs_predictor *predictor, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);

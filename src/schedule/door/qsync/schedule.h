@@ -23,6 +23,12 @@
  * optimiser state, residuals of a narrow wire, gradients: the same in every mode) and behind it the transient part, packed by interval.
  * Offsets are multiples of 64.
  *
+ * Recomputation (docs/method.md §4.9). A plan may name blocks (qs_graph_blocks) whose values are made again for backward: what is written
+ * inside such a block and read there alone lives no longer than forward needs it, and right before the block's first backward step its
+ * forward steps that backward needs stand once more, marked, into buffers of their own. They draw what they drew before, so bits stay as
+ * they were. Kept are the block's output, and what passes write beside outputs (masks, means, spreads), which is small: no running
+ * statistic is updated twice. Evaluation knows nothing of it.
+ *
  * Gradients lie in one flat fp32 buffer in parameter order; buckets are consecutive pieces of it, filled from the end (backward order).
  * They come from graph and job only: the same for all ranks, classes and plans. From a step's start until a gradient is written its place
  * may hold the converted form of the same weights, so gradients mean something only between a step's backward part and the next step.
@@ -99,6 +105,7 @@ typedef struct qs_step {
     qs_place place[QS_MAX_OPERANDS];
     qs_place scratch;
     bool conversion; /* cast, absmax, quantize, dequantize or gradient sum placed by lowering: priced by fits */
+    bool recomputed; /* a forward step that stands in the backward phase once more */
 } qs_step;
 
 typedef struct qs_bucket {
@@ -147,15 +154,21 @@ typedef qs_status (*qs_kernel_lookup)(void *context, const qs_case *one, const c
  * names operators that the graph lacks. plan NULL: all fp32. The caller frees the array. */
 QS_API qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_graph *graph, const qs_recipe ***out);
 
-/* Formats of tensors by their place in the graph; entries NULL: fp32. Points into a plan. */
+/* What a plan says of tensors by their place in the graph: their formats (entries NULL: fp32; they point into the plan), and which are made
+ * again for backward. */
 typedef struct qs_tensor_table {
     const qs_tensor_choice **value;     /* (nodes) of each operator's output, inputs first; NULL: nothing is rounded */
     const qs_tensor_choice **parameter; /* (parameters) */
+    int *recomputed; /* (nodes) the last node of the recomputed block that a node is in; -1: it is in none. NULL: no block is */
 } qs_tensor_table;
 /* The table of a class's plan (NULL: an empty one). QS_MISMATCH names tensors that the graph lacks or that cannot have what the plan wants:
- * the loss and operators that move no data (flatten) have no tensor of their own, parameters that are not trained none at all. */
+ * the loss and operators that move no data (flatten) have no tensor of their own, parameters that are not trained none at all; and blocks
+ * that the graph lacks: a block goes by the name of its first operator. */
 QS_API qs_status qs_tensors_bind(const qs_class_plan *plan, const qs_graph *graph, qs_tensor_table *out);
 QS_API void qs_tensor_table_release(qs_tensor_table *table);
+/* Fills a class plan's list of recomputed blocks, in place of the one that it has: "all" (every block but the last one, whose backward part
+ * comes next anyway), "no", or names with commas between them. QS_USAGE names a block that the graph lacks, and those that it has. */
+QS_API qs_status qs_recompute_list(const char *text, const qs_graph *graph, qs_class_plan *plan);
 
 enum { QS_COUNTS_PITCH = 64 };
 /* Where in the buffer `counts` those of an output, a parameter or an output's gradient lie. */
@@ -170,7 +183,7 @@ typedef struct qs_lowering {
     const qs_job *job;              /* optimiser, buckets, loss scaling */
     const qs_recipe *const *recipe; /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
     const qs_format *half;          /* the class's half storage format */
-    const qs_tensor_table *tensors; /* NULL: fp32; outlives drafts */
+    const qs_tensor_table *tensors; /* NULL: fp32, and all is kept; its formats outlive drafts, `recomputed` is copied */
     qs_kernel_lookup lookup;
     void *context;
 } qs_lowering;
@@ -182,7 +195,8 @@ QS_API void qs_schedule_release(qs_schedule *schedule);
 
 /* ---- Drafts: schedules that change (Algorithm 1, docs/method.md §4.5) -------------------------------------------------------------- */
 
-/* A schedule in segments: the forward part of each node (segment n), the backward part of each (2 nodes - 1 - n), the update. A change of
+/* A schedule in segments: the forward part of each node (segment n), the backward part of each (2 nodes - 1 - n), the update. What is made
+ * again of a block stands first in the backward part of its last node. A change of
  * one operator's recipe emits again only the segments whose steps may differ: its own, and those of neighbours whose formats, casts or
  * shared copies follow. The emission is that of qs_schedule_lower, so a draft gives at any time the very schedule that lowering its recipes
  * from scratch would. What is not incremental is packing the arena; live bytes, the bound from below, are. */
@@ -202,7 +216,7 @@ typedef struct qs_draft_step {
     int node, bucket; /* as in qs_step */
     double rate;
     uint64_t stream;
-    bool conversion;
+    bool conversion, recomputed;
     int made;                        /* buffers that the segment makes before the step's scratch */
     const qs_draft_case *case_;      /* kernels only */
     qs_place place[QS_MAX_OPERANDS]; /* buffers by the draft's numbers, which tell them apart, not by a schedule's */
