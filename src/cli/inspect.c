@@ -106,7 +106,11 @@ static const option_row option_rows[] = {
     {OPTION(inspection, blocks, "blocks", NULL, "repeating parts of the model instead"), .excludes = "groups"},
     {OPTION(inspection, groups, "groups", NULL, "tensors that change format together, and their sizes")},
     {OPTION(inspection, question.recipe, "recipe", "NAME", "of every adjustable operator"), .standard = "fp32", .needs = "memory"},
-    {OPTION(inspection, question.plan, "plan", "FILE", "recipes of a plan instead"), .needs = "memory", .excludes = "recipe,wire"},
+    {OPTION(inspection, question.recompute, "recompute", "BLOCKS",
+            "with these computed again for backward: no, all, or blocks by the name of their first operator with commas between"),
+     .standard = "no", .needs = "memory"},
+    {OPTION(inspection, question.plan, "plan", "FILE", "recipes of a plan instead"), .needs = "memory",
+     .excludes = "recipe,wire,recompute"},
     {OPTION(inspection, question.class_name, "class", "NAME", "device class"), .usual = "the first", .needs = "plan"},
     {OPTION(inspection, question.optimizer, "optimizer", "NAME", NULL), .describe = optimizer_names, .standard = "sgd", .needs = "memory"},
     {OPTION(inspection, question.wire, "wire", "NAME", "in which gradients travel: fp32, bf16 or int8"), .standard = "fp32",
@@ -130,6 +134,7 @@ qs_status verb_inspect(int argc, char **argv) {
             "Of a weights file (.safetensors, .bin of llama2.c, .gguf): its tensors.",
         .examples = "  qsync inspect resnet20 --batch 128\n  qsync inspect resnet50 --input 3x160x160 --json\n"
                     "  qsync inspect resnet20 --memory --batch 128 --recipe int8/bf16\n  qsync inspect resnet20 --blocks\n"
+                    "  qsync inspect bert:mini --memory --batch 32 --recompute all\n"
                     "  qsync inspect resnet20 --groups --batch 128\n"
                     "  qsync inspect resnet20:width=0.5 --graph mine.json\n"
                     "  qsync inspect run/weights.safetensors\n",

@@ -11,6 +11,7 @@ typedef struct memory_question {
     bool own_input;                /* its input was asked for; else a plan's data set decides */
     int64_t batch;                 /* 0: the plan's, or 1 */
     const char *recipe;            /* of every adjustable operator, unless there is a plan */
+    const char *recompute;         /* blocks that are computed again, unless there is a plan */
     const char *plan, *class_name; /* file and class; NULL: none, its first */
     const char *optimizer, *wire;  /* unless there is a plan */
     const char *backend;           /* NULL: the best of this build */

@@ -16,6 +16,7 @@ typedef struct lowered {
     qs_recipe uniform;
     const qs_recipe **recipe; /* (nodes) */
     qs_tensor_table tensors;
+    size_t kept_bytes;  /* the arena, were nothing computed again */
     qs_cluster cluster; /* of the device that lends its kernels */
     qs_device *device;
     qs_schedule *schedule;
@@ -68,7 +69,25 @@ static qs_status recipes_bind(const memory_question *question, lowered *out) {
     QS_TRY(qs_comm_wire_check(question->wire, out->job.algorithm));
     snprintf(out->job.wire, sizeof out->job.wire, "%s", question->wire);
     QS_TRY(qs_recipe_builtin(question->recipe, &out->uniform));
-    return uniform_bind(out->graph, out);
+    QS_TRY(uniform_bind(out->graph, out));
+    qs_class_plan blocks = {0};
+    qs_status status = qs_fail_within(qs_recompute_list(question->recompute, out->graph, &blocks), "--recompute");
+    if (status == QS_OK) status = qs_tensors_bind(&blocks, out->graph, &out->tensors);
+    free(blocks.recompute);
+    return status;
+}
+
+/* The arena, were nothing computed again. */
+static qs_status kept_lower(const qs_lowering *with, size_t *bytes) {
+    qs_lowering lowering = *with;
+    qs_tensor_table tensors = *with->tensors;
+    qs_schedule *schedule = NULL;
+    tensors.recomputed = NULL;
+    lowering.tensors = &tensors;
+    QS_TRY(qs_schedule_lower(&lowering, &schedule));
+    *bytes = schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    return QS_OK;
 }
 
 static qs_status lower(const memory_question *question, lowered *out) {
@@ -88,6 +107,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
                                   .tensors = &out->tensors,
                                   .lookup = qs_lookup_device,
                                   .context = out->device};
+    if (out->tensors.recomputed) QS_TRY(kept_lower(&lowering, &out->kept_bytes));
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 
@@ -178,6 +198,12 @@ static void text_print(const memory_question *question, const lowered *one, cons
     printf("arena %s: persistent %s, transient %s; live at the peak %s, lost to packing %s\n", bytes_text((double)schedule->arena_bytes),
            bytes_text((double)schedule->persistent_bytes), bytes_text((double)(schedule->arena_bytes - schedule->persistent_bytes)),
            bytes_text((double)schedule->live_bytes), bytes_text((double)(schedule->arena_bytes - schedule->live_bytes)));
+    if (one->kept_bytes > 0) {
+        int steps = 0;
+        for (int s = 0; s < schedule->steps; s++)
+            steps += schedule->step[s].recomputed;
+        printf("%d steps are computed again; were all kept, the arena would have %s\n", steps, bytes_text((double)one->kept_bytes));
+    }
     printf("peak in step %d of %d: %s\n\n", schedule->peak_step + 1, schedule->steps, peak);
     for (int c = 0; c < QS_CATEGORY_COUNT; c++)
         category_print(schedule, c);
@@ -218,12 +244,12 @@ static qs_status json_out(const memory_question *question, const lowered *one, c
     char peak[256];
     qs_device_describe(one->device, &info);
     peak_text(one->graph, schedule, peak, sizeof peak);
-    return json_print(json_pack("{s:s,s:I,s:s,s:s,s:I,s:I,s:I,s:{s:i,s:i,s:s},s:o,s:o}", "model", question->graph->name, "batch",
-                                (json_int_t)schedule->batch, question->plan ? "class" : "recipe", one->what, "backend", info.backend,
-                                "arena_bytes", (json_int_t)schedule->arena_bytes, "persistent_bytes",
-                                (json_int_t)schedule->persistent_bytes, "live_bytes", (json_int_t)schedule->live_bytes, "peak", "step",
-                                schedule->peak_step, "steps", schedule->steps, "what", peak, "categories", categories_json(schedule),
-                                "largest", largest_json(largest, count)));
+    return json_print(json_pack(
+        "{s:s,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:{s:i,s:i,s:s},s:o,s:o}", "model", question->graph->name, "batch", (json_int_t)schedule->batch,
+        question->plan ? "class" : "recipe", one->what, "backend", info.backend, "arena_bytes", (json_int_t)schedule->arena_bytes,
+        "kept_bytes", (json_int_t)(one->kept_bytes > 0 ? one->kept_bytes : schedule->arena_bytes), "persistent_bytes",
+        (json_int_t)schedule->persistent_bytes, "live_bytes", (json_int_t)schedule->live_bytes, "peak", "step", schedule->peak_step,
+        "steps", schedule->steps, "what", peak, "categories", categories_json(schedule), "largest", largest_json(largest, count)));
 }
 
 qs_status memory_inspect(const memory_question *question, bool json) {

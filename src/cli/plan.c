@@ -171,6 +171,10 @@ static const option_row option_rows[] = {
     {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text, .standard = "qsync"},
     {OPTION(plan_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
     {OPTION(plan_work, options.until_fits, "until-fits", NULL, "uniform: lower only until memory fits")},
+    {OPTION(plan_work, options.recompute, "recompute", "BLOCKS",
+            "compute these again for backward instead of keeping what they save: no, all, blocks (inspect --blocks) by the name of their "
+            "first operator with commas between, or auto: as many as make the plan better where memory binds"),
+     .standard = "no"},
     {OPTION(plan_work, options.lower_training, "lower-training", NULL, "training classes may be lowered too, where they set the pace")},
 };
 
@@ -195,6 +199,7 @@ static const verb_usage usage = {
     .examples = "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"
+                "  qsync plan --cluster cluster.json --profile profile.json --recompute auto --out plan.json --explain\n"
                 "  qsync plan --diff before.json after.json\n",
     .most = 2};
 

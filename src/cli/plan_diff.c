@@ -65,6 +65,23 @@ static void operators_compare(difference *to, const qs_class_plan *a, const qs_c
         if (!choice_find(a, b->operator_[i].name)) operator_compare(to, b->operator_[i].name, a, b);
 }
 
+/* Names with commas between them; the caller frees. NULL: there was no memory. */
+static char *blocks_text(const qs_class_plan *one) {
+    size_t used = 0;
+    char *text = NULL;
+    if (qs_allocate((size_t)one->recomputes * (QS_NAME + 2) + 1, 1, &text) != QS_OK) return NULL;
+    for (int i = 0; i < one->recomputes; i++)
+        used += (size_t)sprintf(text + used, "%s%s", i ? ", " : "", one->recompute[i]);
+    return text;
+}
+
+static void blocks_compare(difference *to, const qs_class_plan *a, const qs_class_plan *b) {
+    char *from = blocks_text(a), *into = blocks_text(b);
+    if (from && into) text_compare(to, "recompute", from, into);
+    free(from);
+    free(into);
+}
+
 static void class_compare(difference *to, const qs_class_plan *a, const qs_class_plan *b) {
     to->class_name = a->class_name;
     integer_compare(to, "batch", a->batch, b->batch);
@@ -74,6 +91,8 @@ static void class_compare(difference *to, const qs_class_plan *a, const qs_class
     integer_compare(to, "arena_bytes", a->predicted.arena_bytes, b->predicted.arena_bytes);
     number_compare(to, "sum_omega", a->predicted.sum_omega, b->predicted.sum_omega);
     number_compare(to, "lower_bound", a->predicted.lower_bound, b->predicted.lower_bound);
+    number_compare(to, "recompute_us", a->predicted.recompute_us, b->predicted.recompute_us);
+    blocks_compare(to, a, b);
     operators_compare(to, a, b);
     text_compare(to, "schedule", a->schedule, b->schedule);
     to->class_name = NULL;

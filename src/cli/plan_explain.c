@@ -91,6 +91,29 @@ static void dearest_print(const qs_class_plan *one) {
                time_text(dearest[i]->time_us), bytes_text((double)dearest[i]->bytes), i + 1 < count ? "" : "\n");
 }
 
+/* Of a planner that was asked to recompute. */
+static void recompute_print(const qs_class_plan *one) {
+    static const struct {
+        const char *why, *text;
+    } reasons[] = {{"asked", "as asked"},
+                   {"memory", "the plan is better so than with less precision"},
+                   {"pace", "memory binds, but plans with recomputed blocks are no better"},
+                   {"fits", "the highest precision fits"}};
+    const char *text = one->recompute_why;
+    if (!*text) return;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strcmp(reasons[i].why, one->recompute_why) == 0) text = reasons[i].text;
+    if (one->recomputes == 0) {
+        printf("    nothing is recomputed: %s\n", text);
+        return;
+    }
+    printf("    %d %s recomputed (%s): %s an iteration, memory %s, all kept %s\n      ", one->recomputes,
+           one->recomputes == 1 ? "block" : "blocks", text, time_text(one->predicted.recompute_us),
+           bytes_text((double)one->predicted.arena_bytes), bytes_text((double)one->predicted.kept_bytes));
+    for (int i = 0; i < one->recomputes; i++)
+        printf("%s%s", one->recompute[i], i + 1 < one->recomputes ? ", " : "\n");
+}
+
 static void class_summarize(const qs_plan *plan, const qs_class_plan *one, const qs_cluster *cluster) {
     char counts[256];
     const int64_t limit = limit_of(cluster, one->class_name), bytes = one->predicted.arena_bytes;
@@ -101,6 +124,7 @@ static void class_summarize(const qs_plan *plan, const qs_class_plan *one, const
     omega_print(one);
     binding_print(one);
     dearest_print(one);
+    recompute_print(one);
 }
 
 static void operators_print(const qs_class_plan *one) {
@@ -159,18 +183,22 @@ static json_t *class_json(const qs_plan *plan, const qs_class_plan *one, const q
     const qs_operator_reason *dearest[DEAREST];
     const int count = dearest_find(one, dearest);
     const int64_t limit = limit_of(cluster, one->class_name);
-    json_t *names = json_array(), *operators = json_array();
+    json_t *names = json_array(), *operators = json_array(), *blocks = json_array();
+    for (int i = 0; i < one->recomputes; i++)
+        json_array_append_new(blocks, json_string(one->recompute[i]));
     for (int i = 0; i < count; i++)
         json_array_append_new(names, json_string(dearest[i]->name));
     for (int i = 0; i < one->reasons; i++)
         json_array_append_new(operators, reason_json(one, &one->reason[i]));
     const double bound = one->predicted.lower_bound;
-    return json_pack("{s:s,s:o,s:f,s:f,s:I,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o}", "class", one->class_name, "recipes", counts_json(plan, one),
-                     "compute_us", one->predicted.compute_us, "waiting_us", one->predicted.waiting_us, "arena_bytes",
-                     (json_int_t)one->predicted.arena_bytes, "limit_bytes", limit > 0 ? json_integer(limit) : json_null(), "sum_omega",
-                     one->predicted.sum_omega, "lower_bound", bound != 0 ? json_real(bound) : json_null(), "gap_percent",
+    return json_pack("{s:s,s:o,s:f,s:f,s:I,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:s,s:f,s:I}}", "class", one->class_name, "recipes",
+                     counts_json(plan, one), "compute_us", one->predicted.compute_us, "waiting_us", one->predicted.waiting_us,
+                     "arena_bytes", (json_int_t)one->predicted.arena_bytes, "limit_bytes", limit > 0 ? json_integer(limit) : json_null(),
+                     "sum_omega", one->predicted.sum_omega, "lower_bound", bound != 0 ? json_real(bound) : json_null(), "gap_percent",
                      json_number(100 * plan_gap(one)), "stopped_by", stopped_json(one), "binds",
-                     binding(one) ? json_string(binding(one)) : json_null(), "dearest", names, "operators", operators);
+                     binding(one) ? json_string(binding(one)) : json_null(), "dearest", names, "operators", operators, "recompute",
+                     "blocks", blocks, "why", one->recompute_why, "time_us", one->predicted.recompute_us, "kept_bytes",
+                     (json_int_t)one->predicted.kept_bytes);
 }
 
 json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {

@@ -21,6 +21,12 @@ void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *tex
     }
 }
 
+const char *recomputed_text(const qs_class_plan *one) {
+    static char text[48];
+    snprintf(text, sizeof text, ", %d %s recomputed", one->recomputes, one->recomputes == 1 ? "block" : "blocks");
+    return one->recomputes > 0 ? text : "";
+}
+
 double plan_gap(const qs_class_plan *one) {
     if (one->predicted.sum_omega == 0) return 0;
     if (one->predicted.lower_bound == 0) return NAN;
@@ -46,8 +52,8 @@ static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_
     char counts[256];
     int class_index = 0;
     recipe_counts_text(plan, one, counts, sizeof counts);
-    printf("  %-10s %s\n             compute %s, waiting %s, memory %s", one->class_name, counts, time_text(one->predicted.compute_us),
-           time_text(one->predicted.waiting_us), bytes_text((double)one->predicted.arena_bytes));
+    printf("  %-10s %s%s\n             compute %s, waiting %s, memory %s", one->class_name, counts, recomputed_text(one),
+           time_text(one->predicted.compute_us), time_text(one->predicted.waiting_us), bytes_text((double)one->predicted.arena_bytes));
     if (qs_cluster_find(cluster, one->class_name, &class_index) == QS_OK && cluster->class_[class_index].memory_limit > 0)
         printf(" of %s", bytes_text((double)cluster->class_[class_index].memory_limit));
     printf(", sum of omega %.4g", one->predicted.sum_omega);

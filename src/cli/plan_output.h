@@ -6,6 +6,8 @@
 #include "cli.h"
 
 void recipe_counts_text(const qs_plan *plan, const qs_class_plan *one, char *text, size_t size);
+/* ", 3 blocks recomputed"; "" where none is. */
+const char *recomputed_text(const qs_class_plan *one);
 /* Share of a class's ΣΩ that a better plan could save at most; NaN where no bound is known. */
 double plan_gap(const qs_class_plan *one);
 void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile);

@@ -119,6 +119,13 @@ static void run_print(const run_record *run, int width) {
            json_string_value(json_object_get(run->result, "unit")));
 }
 
+/* "7 bf16, 2 fp32, 1 block recomputed" */
+static void counts_text(const qs_plan *plan, const qs_class_plan *one, char *text, size_t size) {
+    recipe_counts_text(plan, one, text, size);
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s", recomputed_text(one));
+}
+
 static void memory_print(const run_record *run, int width) {
     size_t rank;
     json_t *row;
@@ -126,7 +133,7 @@ static void memory_print(const run_record *run, int width) {
         const char *name = json_string_value(json_object_get(row, "class"));
         const qs_class_plan *one = qs_plan_class(&run->plan, name);
         char counts[256] = "fp32";
-        if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
+        if (one) counts_text(&run->plan, one, counts, sizeof counts);
         printf("%-*s rank %zu %-8s %-34s %12s %12s\n", width, run->name, rank, name, counts, bytes_text(number_of(row, "predicted_bytes")),
                bytes_text(number_of(row, "reserved_bytes")));
     }
@@ -155,7 +162,7 @@ static void classes_json(const run_record *run, json_t *memory, json_t *operator
         const char *name = json_string_value(json_object_get(row, "class"));
         const qs_class_plan *one = qs_plan_class(&run->plan, name);
         char counts[256] = "fp32";
-        if (one) recipe_counts_text(&run->plan, one, counts, sizeof counts);
+        if (one) counts_text(&run->plan, one, counts, sizeof counts);
         json_object_set_new(operators, name, json_string(counts));
         json_t *cell = json_pack("{s:O}", "reserved", json_object_get(row, "reserved_bytes"));
         if (json_object_get(row, "predicted_bytes")) json_object_set(cell, "predicted", json_object_get(row, "predicted_bytes"));

@@ -71,6 +71,19 @@ done:
     return status;
 }
 
+/* The arena, were nothing computed again. */
+static qs_status kept_measure(const qs_candidate *candidate, int c, int64_t *bytes) {
+    qs_lowering lowering = qs__candidate_lowering(candidate, c);
+    qs_tensor_table tensors = *lowering.tensors;
+    qs_schedule *schedule = NULL;
+    tensors.recomputed = NULL;
+    lowering.tensors = &tensors;
+    QS_TRY(qs_schedule_lower(&lowering, &schedule));
+    *bytes = (int64_t)schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    return QS_OK;
+}
+
 static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction *prediction, qs_plan *plan) {
     qs_class_plan *out = &plan->class_[c], *assigned = &candidate->class_[c].assigned;
     const qs_prediction_class *predicted = &prediction->class_[c];
@@ -83,7 +96,12 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
     out->tensors = assigned->tensors;
     out->tensor = assigned->tensor;
     out->assignment = assigned->assignment;
+    out->recomputes = assigned->recomputes;
+    out->recompute = assigned->recompute;
+    memcpy(out->recompute_why, assigned->recompute_why, sizeof out->recompute_why);
     *assigned = (qs_class_plan){0};
+    out->predicted.recompute_us = predicted->recompute_us;
+    if (out->recomputes > 0) QS_TRY(kept_measure(candidate, c, &out->predicted.kept_bytes));
     out->predicted.iteration_us = prediction->iteration_us;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;

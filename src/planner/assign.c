@@ -135,8 +135,7 @@ static qs_status class_put(qs__assignment *one, int c, const unsigned char *low,
     for (int i = 0; i < one->groups.tensors; i++)
         to->assigned.tensor[i] = choice_of(one, i, low[i]);
     *bytes = bytes_counted(one->groups.tensors, one->groups.tensor, to->assigned.tensor);
-    qs_tensor_table_release(&to->tensors);
-    return qs_tensors_bind(&to->assigned, one->candidate->graph, &to->tensors);
+    return qs__candidate_retable(one->candidate, c);
 }
 
 qs_status qs__assignment_put(qs__assignment *one, int class_index) {

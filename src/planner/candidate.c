@@ -136,6 +136,7 @@ void qs__candidate_release(qs_candidate *candidate) {
         free(one->raise_bytes);
         free(one->bound);
         free(one->assigned.tensor);
+        free(one->assigned.recompute);
         qs_tensor_table_release(&one->tensors);
     }
     free(candidate->class_);
@@ -183,12 +184,23 @@ done:
     return status;
 }
 
+qs_status qs__candidate_retable(qs_candidate *candidate, int class_index) {
+    qs_candidate_class *one = &candidate->class_[class_index];
+    one->recomputed = 0;
+    for (int i = 0; i < one->assigned.recomputes; i++)
+        one->recomputed = qs_hash(one->assigned.recompute[i], strlen(one->assigned.recompute[i]), one->recomputed);
+    candidate->retabled = true;
+    qs_tensor_table_release(&one->tensors);
+    return qs_tensors_bind(&one->assigned, candidate->graph, &one->tensors);
+}
+
 qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *costs) {
     qs_predictor *predictor = NULL;
     QS_TRY(qs_predictor_create(candidate->graph, candidate->cluster, candidate->profile, candidate->job, costs, &predictor));
     qs_predictor_release(candidate->predictor);
     candidate->predictor = predictor;
     candidate->costs = *costs;
+    candidate->retabled = true;
     return QS_OK;
 }
 
@@ -196,13 +208,14 @@ qs_status qs__candidate_predict(qs_candidate *candidate, qs_prediction *out) {
     const int classes = candidate->cluster->classes;
     for (int c = 0; c < classes; c++)
         qs__candidate_bind(candidate, c, candidate->class_[c].choice);
-    if (candidate->class_[0].assigned.tensors > 0) { /* planners that assign formats change them from one question to the next */
+    if (candidate->retabled) { /* planners that assign formats change them from one question to the next */
         const qs_tensor_table **tensors = NULL;
         QS_TRY(qs_allocate((size_t)classes, sizeof *tensors, &tensors));
         for (int c = 0; c < classes; c++)
             tensors[c] = &candidate->class_[c].tensors;
         qs_predictor_tensors(candidate->predictor, tensors);
         free(tensors);
+        candidate->retabled = false;
     }
     QS_TRY(qs_predictor_batches(candidate->predictor, candidate->batch));
     return qs_predictor_ask(candidate->predictor, candidate->bound, NULL, out);

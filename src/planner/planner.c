@@ -30,6 +30,7 @@ const char *qs_planner_name_at(size_t index) {
 void qs_plan_options_default(qs_plan_options *out) {
     *out = (qs_plan_options){.indicator = "qsync",
                              .tolerance = 0.005,
+                             .recompute = "no",
                              .assignment = {.ratio = 1,
                                             .order = "decreasing",
                                             .high = qs_format_of("fp(6,9,0)"),
@@ -52,18 +53,10 @@ bool qs_planner_assigns(const char *planner) {
 qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *cluster, const char *planner, const qs_plan_options *options,
                                qs_plan *out) {
     const entry *found = entry_find(planner);
-    qs_candidate candidate = {0};
-    qs_status status = QS_OK;
     if (!found) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
-    QS_GOTO(qs__candidate_create(session->graph, cluster, session->profile, session->job, options, &candidate));
-    candidate.session = session;
-    QS_GOTO(found->plan(&candidate));
-    QS_GOTO(qs__candidate_assemble(&candidate, planner, out));
-done:
-    qs__candidate_release(&candidate);
-    return status;
+    return qs__plan_recomputing(session, cluster, planner, found->plan, options, out);
 }
 
 qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,

@@ -19,8 +19,9 @@ typedef struct qs_candidate_class {
     double *raise_us;    /* (nodes) iteration time that recipe would have cost */
     int64_t *raise_bytes;
     const qs_recipe **bound; /* (nodes) scratch for predictions */
-    qs_class_plan assigned;  /* its tensors and their assignment only; none: fp32 */
+    qs_class_plan assigned;  /* its tensors, their assignment and recomputed blocks only; none: fp32, and all is kept */
     qs_tensor_table tensors; /* the same by graph */
+    uint64_t recomputed;     /* hash of these blocks; 0: none */
 } qs_candidate_class;
 
 typedef struct qs_candidate {
@@ -35,6 +36,7 @@ typedef struct qs_candidate {
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
     double limit_us; /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
+    bool retabled;   /* the predictor does not know the classes' tensors yet */
     bool proven;     /* no plan of the only lowered class has less ΣΩ */
     qs_plan_session *session; /* keeps what other plans can use again; NULL: nothing is kept */
 } qs_candidate;
@@ -64,6 +66,8 @@ qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *co
 qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int64_t batch);
 /* The longest time that the tolerance, a share of throughput, allows beside the best one. */
 double qs__candidate_time_allowed(const qs_candidate *candidate, double best_us);
+/* The class's table of tensors anew, from what it has assigned. */
+qs_status qs__candidate_retable(qs_candidate *candidate, int class_index);
 /* What a class's schedule is lowered from: its bound recipes, kernels by its profile. */
 qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_index);
 bool qs__is_adjustable(const qs_candidate *candidate, int node);
@@ -84,6 +88,10 @@ qs_status qs__uniform_choose(qs_candidate *candidate, bool until_fits, double *l
 /* bound/bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known,
  * another problem was solved (unequal batches, decisions without casts), or values may have more formats than its tables hold. */
 qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, double *value);
+
+/* recompute.c: a planner's plan with the blocks recomputed that the options name, or choose (docs/planning.md). */
+qs_status qs__plan_recomputing(qs_plan_session *session, const qs_cluster *cluster, const char *name, qs_planner planner,
+                               const qs_plan_options *options, qs_plan *out);
 
 /* assemble.c: the record of a finished candidate. */
 qs_status qs__candidate_assemble(qs_candidate *candidate, const char *planner, qs_plan *out);

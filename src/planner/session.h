@@ -10,7 +10,8 @@ typedef struct qs__mapper_key {
     const qs_format *half;
     int64_t batch;
     bool no_casts;
-    uint64_t adds; /* the class's accumulators */
+    uint64_t adds;       /* the class's accumulators */
+    uint64_t recomputed; /* and the blocks that it computes again */
 } qs__mapper_key;
 
 typedef struct qs__kept_mapper {

@@ -40,7 +40,8 @@ qs_status qs__bound_create(const qs_candidate *candidate, int class_index, doubl
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     one->limit_us = limit_us * (1 + rounding);
-    one->limit_bytes = (double)candidate->cluster->class_[class_index].memory_limit;
+    /* What is live at a moment is known of plans that keep all they save. */
+    if (!candidate->class_[class_index].recomputed) one->limit_bytes = (double)candidate->cluster->class_[class_index].memory_limit;
     if (candidate->session) qs__session_take_tables(candidate->session, &key, &candidate->class_[class_index], &one->relaxation);
     QS_GOTO(qs__relax_fill(candidate, class_index, &one->relaxation));
     QS_GOTO(qs__relax_minimum_create(&one->relaxation, &one->minimum));

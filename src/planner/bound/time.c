@@ -109,7 +109,7 @@ static qs_status node_record(sweep *one, int n) {
     own = kernels = 0;
     steps = qs_schedule_draft_steps(one->schedule, 2 * graph->nodes - 1 - n, &step);
     for (int s = 0; s < steps; s++) {
-        if (mixed && step[s].conversion) continue;
+        if (step[s].recomputed || (mixed && step[s].conversion)) continue; /* what is computed again follows from other nodes, too */
         QS_TRY(step_price(one, &step[s], &us));
         double *until_us = step[s].kind == QS_STEP_REDUCE_START && !mixed ? &relax->bucket[step[s].bucket].until_us[cell] : NULL;
         if (until_us) *until_us = fmin(*until_us, own);

@@ -30,6 +30,7 @@ typedef struct qs_plan_options {
     const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
     const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */
     qs_assignment_options assignment;
+    const char *recompute; /* blocks that every class computes again for backward: "no", "all", names with commas between them; "auto" */
 } qs_plan_options;
 
 QS_API void qs_plan_options_default(qs_plan_options *out);
@@ -73,6 +74,11 @@ QS_API const char *qs_planner_name_at(size_t index);
 /* True for planners that assign formats to tensors: the last four. Outputs are saved for backward in their format; gradients overflow to
  * infinity, which loss scaling has to see; gradients of parameters stay in high precision. */
 QS_API bool qs_planner_assigns(const char *planner);
+
+/* Recomputation (docs/planning.md). "auto": a class whose highest precision does not fit its memory may compute blocks again, which
+ * competes with low precision. Plans with growing numbers of blocks are compared, and of those that keep the best pace the least ΣΩ
+ * wins. A class whose highest precision fits keeps everything. Every class plan says why (qs_class_plan.recompute_why). QS_USAGE names a
+ * block that the model lacks. */
 
 /* The same for several clusters, budgets, planners or options, one after the other: what follows from graph, profile and job alone (lowered
  * drafts, priced cases) is kept from one plan to the next, so that planning again costs little. The plans are those of qs_plan_make. All
