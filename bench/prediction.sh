@@ -17,7 +17,8 @@
 # beside the others (contexts).
 # Transformers learn sentences (sst2), decoders bytes (tinyshakespeare), with Adam; a slash stands for the colon in their names.
 # PREDICTION_NAME (prediction): of the results; PREDICTION_CONTEXTS (yes): also kernels timed by themselves.
-# PREDICTION_MODELS (model:batch ...), PREDICTION_LENGTH (of texts, 128), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3), PREDICTION_LATER (plans to train),
+# PREDICTION_MODELS (model:batch ...), PREDICTION_LENGTH (of texts, 128), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3),
+# PREDICTION_LATER (plans to train),
 # PREDICTION_REPETITIONS (18: 9 to 18 rounds of visits), PREDICTION_OUT: a run goes on with what is there; remove the folder to start anew.
 set -eu
 cd "$(dirname "$0")/.."

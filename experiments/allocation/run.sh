@@ -110,7 +110,7 @@ train() { # SEED OPTIONS...
     rm -rf "$folder/run"
     # shellcheck disable=SC2086
     must "$folder/log" launch 2 train --cluster "$plans/$name-$limit.cluster" --plan "$plan" --epochs "$epochs" --rate "$rate" --seed "$seed" \
-        --out "$folder/run" "$@" $ALLOCATION_TRAIN_OPTIONS
+        --out "$folder/run" $ALLOCATION_TRAIN_OPTIONS "$@"
 }
 from_run() { # PROGRAM (jq) over the run's result, audit and plan
     jq -nr --argjson batch "$batch" --slurpfile result "$folder/run/result.json" --slurpfile audit "$folder/run/audit.json" --slurpfile plan "$plan" \
