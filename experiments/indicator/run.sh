@@ -49,7 +49,7 @@ lane() { # MODEL...: those of them that are wanted
         vgg11_bn) measure vgg11_bn cifar10 64 1 sgd 20 ;;
         mobilenet_v2) measure mobilenet_v2:width=0.25 cifar10 32 1 sgd 20 ;;
         bert) measure bert:mini sst2:length=32 32 1 adam 20 ;;
-        vit) measure vit:tiny,patch=8 cifar10 32 1 adam 20 ;;
+        vit) measure vit:tiny,patch=8 cifar10 16 1 adam 20 ;;
         esac
     done
 }
