@@ -7,6 +7,7 @@
 
 typedef struct bench {
     const char *models, *recipes;        /* comma-separated */
+    const char *recompute;               /* blocks that are computed again */
     const char *input;                   /* "3x64x64"; NULL: the model's own, as its classes where 0 */
     const char *isa, *backend, *dataset; /* dataset: of --tune */
     const char *optimizer;               /* NULL: sgd */
@@ -111,6 +112,7 @@ static qs_status recipe_run(void *context, const char *recipe) {
                                         .samples = &input,
                                         .recipe = recipe,
                                         .optimizer = one->optimizer,
+                                        .recompute = one->recompute,
                                         .batch = one->batch,
                                         .steps = one->steps,
                                         .parts = one->breakdown};
@@ -134,6 +136,8 @@ static const option_row option_rows[] = {
     {OPTION(bench, models, "models", "LIST", "comma-separated"), .standard = "resnet20"},
     {OPTION(bench, recipes, "recipes", "LIST", "comma-separated; of --tune: all that the device offers"),
      .standard = "fp32,bf16,int8/bf16"},
+    {OPTION(bench, recompute, "recompute", "BLOCKS", "computed again for backward: no, all, or names as in inspect --blocks"),
+     .standard = "no", .excludes = "tune"},
     {OPTION(bench, batch, "batch", "N", "samples of a step"), .standard = "128", .minimum = 1},
     {OPTION(bench, optimizer, "optimizer", "NAME", NULL), .describe = optimizer_names, .usual = "sgd"},
     {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},

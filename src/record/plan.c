@@ -402,7 +402,7 @@ void qs_plan_forget(qs_plan *plan) {
         one->lengths = 0;
         one->reason = NULL;
         one->kernels = one->reasons = 0;
-        one->schedule[0] = '\0';
+        one->schedule[0] = one->recompute_why[0] = '\0';
         memset(&one->predicted, 0, sizeof one->predicted);
     }
     free(plan->without);

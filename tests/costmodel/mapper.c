@@ -24,7 +24,8 @@ typedef struct move {
 typedef struct sequence {
     const qs_graph *graph;
     const qs_job *job;
-    qs_recipe *own; /* (nodes) recipes at the start */
+    qs_recipe *own;           /* (nodes) recipes at the start */
+    qs_tensor_table *tensors; /* of every other model: what is computed again */
     const qs_recipe **list;
     move move[MOVES];
     const qs_recipe *past[MOVES]; /* what the changes that were not taken back replaced */
@@ -35,6 +36,7 @@ static sequence sequence_make(const qs_graph *graph, const qs_job *job, uint64_t
     sequence one = {.graph = graph, .job = job};
     dice random = {qs_random_key(number, 4, 0, 0), 0};
     one.list = random_recipes(graph, number, &one.own);
+    one.tensors = number % 2 ? random_recompute(graph, number) : NULL;
     for (int i = 0, changes = 0; i < MOVES; i++) {
         if (changes > 0 && dice_roll(&random, 3) == 0) {
             changes--;
@@ -50,6 +52,7 @@ static sequence sequence_make(const qs_graph *graph, const qs_job *job, uint64_t
 }
 
 static void sequence_release(sequence *one) {
+    random_recompute_release(one->tensors);
     free(one->list);
     free(one->own);
 }
@@ -74,6 +77,7 @@ static void sequence_follow(sequence *one, const move *next) {
 
 static qs_lowering sequence_lowering(const sequence *one, const qs_class_profile *profile) {
     qs_lowering lowering = lowering_of(one->graph, one->job, QS_MODE_TRAIN, one->list);
+    lowering.tensors = one->tensors;
     lowering.lookup = qs_lookup_profile;
     lowering.context = (void *)(uintptr_t)profile;
     return lowering;

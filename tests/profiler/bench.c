@@ -81,6 +81,19 @@ static void another_input(void **state) {
     qs_device_close(device);
 }
 
+/* More work in the same cases. */
+static void blocks_again(void **state) {
+    qs_bench_question question = {.model = "lenet5", .recipe = "fp32", .batch = 2, .steps = 1, .recompute = "no"};
+    qs_device *device = device_open();
+    qs_bench_figure kept, again;
+    (void)state;
+    assert_ok(qs_bench_step(&question, device, &kept));
+    question.recompute = "all";
+    assert_ok(qs_bench_step(&question, device, &again));
+    assert_true(again.flops_per_step > kept.flops_per_step && again.cases == kept.cases);
+    qs_device_close(device);
+}
+
 static void wrong_questions_are_refused(void **state) {
     qs_device *device = device_open();
     qs_bench_figure one;
@@ -94,10 +107,11 @@ static void wrong_questions_are_refused(void **state) {
                  {{.model = "perceptron", .recipe = "fp32", .batch = 4, .steps = 3}, "perceptron"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 0, .steps = 3}, "batch 0"},
                  {{.model = "mlp", .recipe = "fp32", .batch = 4, .steps = 0}, "steps 0"},
+                 {{.model = "mlp", .recipe = "fp32", .recompute = "fc9", .batch = 4, .steps = 3}, "fc9"},
                  {{.model = "resnet20", .samples = &same, .recipe = "fp32", .batch = 4, .steps = 3}, "1 classes"}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_refused(qs_bench_step(&wrong[i].question, device, &one), QS_USAGE, wrong[i].why);
     qs_device_close(device);
 }
 
-TEST_MAIN(figures_hang_together, kernels_add_up, another_input, wrong_questions_are_refused)
+TEST_MAIN(figures_hang_together, kernels_add_up, another_input, blocks_again, wrong_questions_are_refused)

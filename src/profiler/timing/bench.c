@@ -122,6 +122,7 @@ typedef struct bench {
     qs_job job;
     qs_recipe recipe;
     const qs_recipe **recipes; /* (nodes) */
+    qs_tensor_table tensors;   /* what is computed again */
     qs_graph *graph;
     qs_comm *self;
     qs_schedule *schedule;
@@ -149,6 +150,14 @@ static const qs_format *storage_of(const qs_recipe *recipe, const qs_device *dev
     return qs_format_of("fp32");
 }
 
+static qs_status recompute_bind(const char *text, bench *one) {
+    qs_class_plan plan = {0};
+    qs_status status = qs_recompute_list(text, one->graph, &plan);
+    if (status == QS_OK) status = qs_tensors_bind(&plan, one->graph, &one->tensors);
+    free(plan.recompute);
+    return status;
+}
+
 static qs_status schedule_make(bench *one) {
     QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof *one->recipes, &one->recipes));
     for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
@@ -159,6 +168,7 @@ static qs_status schedule_make(bench *one) {
                                   .job = &one->job,
                                   .recipe = one->recipes,
                                   .half = storage_of(&one->recipe, one->device),
+                                  .tensors = &one->tensors,
                                   .lookup = qs_lookup_device,
                                   .context = one->device};
     return qs_schedule_lower(&lowering, &one->schedule);
@@ -171,6 +181,7 @@ static qs_status bench_lower(const qs_bench_question *question, bench *one) {
     one->job.batch = question->batch;
     QS_TRY(qs_recipe_builtin(question->recipe, &one->recipe));
     QS_TRY(qs_model_open(question->model, question->samples, &one->graph));
+    if (question->recompute) QS_TRY(recompute_bind(question->recompute, one));
     return schedule_make(one);
 }
 
@@ -198,6 +209,7 @@ static void bench_end(bench *one) {
     qs_comm_close(one->self);
     qs_graph_release(one->graph);
     free(one->recipes);
+    qs_tensor_table_release(&one->tensors);
     free(one->us);
 }
 

@@ -188,6 +188,7 @@ typedef struct qs_bench_question {
     const qs_samples *samples; /* NULL: the model's own standard input */
     const char *recipe;        /* a built-in one, of every operator */
     const char *optimizer;     /* NULL: sgd */
+    const char *recompute;     /* blocks that are computed again, as qs_recompute_list has them; NULL: none */
     int64_t batch;
     int steps;       /* timed ones, behind two of warm-up */
     bool parts;      /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */
@@ -207,7 +208,7 @@ typedef struct qs_bench_part {
 typedef struct qs_bench_figure {
     double samples_per_second, step_us; /* of the median step, filling the batch not counted */
     char unit[16];                      /* what people call the model's samples: "images" */
-    double flops_per_step;              /* of the model's kernels, casts excluded */
+    double flops_per_step;              /* of the model's kernels, casts excluded; what is computed again counts again */
     int cases, tuned;                   /* different cases in the step; those whose kernel was found by measurement */
     /* What the products of the step take where each runs at the device's peak for its operands' format (qs_device_peak), all other work and
      * all memory for nothing. Products with the zeros of the padding count: kernels that leave them out may pass this roof. 0: a peak is
