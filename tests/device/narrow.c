@@ -44,6 +44,11 @@ static const char *const shapes[] = {
     "linear/forward src=F[3,33,3] weights=F[18,33] bias=fp32[18] dst=bf16[3,18,3]",
     "linear/input_gradient weights=F[21,5] diff_dst=F[3,21,4] diff_src=F[3,5,4]",
     "linear/weight_gradient src=F[5,3,5] diff_dst=F[5,18,5] diff_weights=fp32[18,3] diff_bias=fp32[18]",
+    "matmul/forward src=F[2,34,14] src2=F[2,34,18] dst=fp32[2,18,2,14] heads=2 transposed=1",
+    "matmul/forward src=F[2,33,2,5] src2=F[2,17,33] dst=bf16[2,34,5] heads=2 key_heads=1 merged=1",
+    "matmul/input_gradient src2=F[1,33,9] diff_dst=F[1,9,3,13] diff_src=F[1,33,13] heads=3 transposed=1",
+    "matmul/weight_gradient src=F[2,24,25] diff_dst=F[2,18,4,25] diff_src2=fp32[2,12,18] heads=4 key_heads=2 transposed=1",
+    "matmul/weight_gradient src=F[2,19,2,26] diff_dst=F[2,34,26] diff_src2=F[2,34,19] heads=2 merged=1",
 };
 
 static const char *case_of(size_t shape, size_t format, size_t accumulator, char text[QS_CASE_TEXT]) {

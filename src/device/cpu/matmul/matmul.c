@@ -5,8 +5,8 @@
  * number of threads. */
 #include <string.h>
 
+#include "cpu/matmul/units.h"
 #include "cpu/staging.h"
-#include "qsync/matmul.h"
 
 enum { ROWS = 24 }; /* of a block */
 
@@ -15,9 +15,7 @@ typedef struct job {
     qs_matmul of;
     qs__in left, right;
     qs__out result;
-    char *scratch;
-    size_t slot_bytes;
-    int64_t slots, width; /* width: columns in whole tiles */
+    int64_t width; /* columns in whole tiles */
 } job;
 
 /* Of a slot, fp32. */
@@ -39,14 +37,10 @@ static room room_of(const qs_matmul *of, qs__pieces *pieces) {
     return out;
 }
 
-static int64_t matrix_at(const qs_matrices *of, int64_t sample, int64_t head) {
-    return sample * of->sample + head / of->shared * of->head;
-}
-
 static void read_right(const job *j, int64_t sample, int64_t head, const room *to) {
     const qs_matmul *of = &j->of;
     for (int64_t g = 0; g < of->summed; g++) {
-        const qs__in from = qs__in_at(j->right, matrix_at(&of->right, sample, head * of->summed + g));
+        const qs__in from = qs__in_at(j->right, qs__matrix_at(&of->right, sample, head * of->summed + g));
         float *rows = to->right + g * of->inner * j->width;
         for (int64_t k = 0; k < of->inner; k++) {
             if (of->right.column == 1) j->kernels->matmul_read(of->columns, qs__in_at(from, k * of->right.row), rows + k * j->width);
@@ -64,7 +58,7 @@ static void read_left(const job *j, int64_t sample, int64_t head, int64_t first,
     const qs_matmul *of = &j->of;
     const int64_t length = of->summed * of->inner;
     for (int64_t g = 0; g < of->summed; g++) {
-        const qs__in from = qs__in_at(j->left, matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row);
+        const qs__in from = qs__in_at(j->left, qs__matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row);
         if (of->left.column == 1)
             for (int64_t r = 0; r < rows; r++)
                 j->kernels->matmul_read(of->inner, qs__in_at(from, r * of->left.row), to->left + r * length + g * of->inner);
@@ -74,10 +68,12 @@ static void read_left(const job *j, int64_t sample, int64_t head, int64_t first,
     }
 }
 
-static void unit_multiply(const job *j, int64_t unit, const room *at) {
+static void unit_multiply(const void *context, int64_t sample, int64_t head, char *scratch) {
+    const job *j = context;
     const qs_matmul *of = &j->of;
-    const int64_t sample = unit / of->heads, head = unit % of->heads, length = of->summed * of->inner;
-    const qs__out result = qs__out_at(j->result, matrix_at(&of->result, sample, head));
+    const room own = room_of(of, &(qs__pieces){scratch, 0}), *at = &own;
+    const int64_t length = of->summed * of->inner;
+    const qs__out result = qs__out_at(j->result, qs__matrix_at(&of->result, sample, head));
     const bool side_by_side = of->left.column != 1;
     qs__matmul_block block = {
         .inner = length, .columns = of->columns, .width = j->width, .left = at->left, .right = at->right, .dst_row = of->result.row};
@@ -91,16 +87,36 @@ static void unit_multiply(const job *j, int64_t unit, const room *at) {
     }
 }
 
-static void slots_multiply(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    const int64_t units = j->of.samples * j->of.heads;
-    for (int64_t slot = begin; slot < end; slot++) {
-        qs__pieces pieces = {j->scratch + (size_t)slot * j->slot_bytes, 0};
-        const room at = room_of(&j->of, &pieces);
-        for (int64_t unit = units * slot / j->slots; unit < units * (slot + 1) / j->slots; unit++)
-            unit_multiply(j, unit, &at);
-    }
+/* ---- Units ---- */
+
+typedef struct shares {
+    const qs_matmul *of;
+    char *scratch;
+    size_t slot_bytes;
+    int64_t slots;
+    qs__matmul_unit unit;
+    const void *context;
+} shares;
+
+static void slots_range(void *context, int64_t begin, int64_t end) {
+    const shares *u = context;
+    const int64_t count = u->of->samples * u->of->heads;
+    for (int64_t slot = begin; slot < end; slot++)
+        for (int64_t unit = count * slot / u->slots; unit < count * (slot + 1) / u->slots; unit++)
+            u->unit(u->context, unit / u->of->heads, unit % u->of->heads, u->scratch + (size_t)slot * u->slot_bytes);
 }
+
+int64_t qs__matmul_slots(const qs_matmul *of) {
+    const int64_t units = of->samples * of->heads;
+    return qs_threads() < units ? qs_threads() : units;
+}
+
+void qs__matmul_units(const qs_matmul *of, char *scratch, size_t slot_bytes, qs__matmul_unit unit, const void *context) {
+    shares all = {.of = of, .scratch = scratch, .slot_bytes = slot_bytes, .slots = qs__matmul_slots(of), .unit = unit, .context = context};
+    qs_parallel(all.slots, 1, slots_range, &all);
+}
+
+/* ---- The kernel ---- */
 
 static size_t slot_bytes(const qs_matmul *of) {
     qs__pieces pieces = {NULL, 0};
@@ -108,20 +124,13 @@ static size_t slot_bytes(const qs_matmul *of) {
     return pieces.used;
 }
 
-static int64_t slots_of(const qs_matmul *of) {
-    const int64_t units = of->samples * of->heads;
-    return qs_threads() < units ? qs_threads() : units;
-}
-
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
-    job j = {.kernels = chain->cpu->kernels, .of = qs_case_matmul(&chain->one), .scratch = chain->scratch + chain->offset[0]};
+    job j = {.kernels = chain->cpu->kernels, .of = qs_case_matmul(&chain->one)};
     j.left = qs__staged_in(chain, j.of.left.role), j.right = qs__staged_in(chain, j.of.right.role);
     j.result = qs__staged_out(chain, j.of.result.role);
-    j.slot_bytes = slot_bytes(&j.of);
-    j.slots = slots_of(&j.of);
     j.width = width_of(&j.of);
-    qs_parallel(j.slots, 1, slots_multiply, &j);
+    qs__matmul_units(&j.of, chain->scratch + chain->offset[0], slot_bytes(&j.of), unit_multiply, &j);
     return QS_OK;
 }
 
@@ -132,6 +141,6 @@ qs_status qs__build_matmul(qs__chain *chain) {
     if (left->kind == QS_KIND_INTEGER) return qs_fail(QS_UNSUPPORTED, "codes have kernels of their own");
     QS_TRY(qs__cpu_multiplies(chain->cpu, left));
     QS_TRY(qs__cpu_multiplies(chain->cpu, right));
-    chain->offset[0] = qs__chain_reserve(chain, (size_t)slots_of(&of) * slot_bytes(&of));
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__matmul_slots(&of) * slot_bytes(&of));
     return qs__staged_build(chain, "matmul", run);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cpu/integer/products.h"
+#include "cpu/matmul/units.h"
 #include "cpu/staging.h"
-#include "qsync/matmul.h"
 
 typedef struct job {
     const qs__products *kernels;
@@ -15,9 +15,7 @@ typedef struct job {
     float factor[QS__TILE_COLUMNS], ones[QS__TILE_ROWS]; /* every column has the same */
     const uint8_t *once;                                 /* powers that shift nothing */
     const int8_t *zeros;
-    char *scratch;
-    size_t slot_bytes;
-    int64_t slots, quads; /* quadruples of a head's inner dimension */
+    int64_t quads; /* quadruples of a head's inner dimension */
 } job;
 
 /* Of a slot. */
@@ -37,10 +35,6 @@ static room room_of(const qs_matmul *of, qs__pieces *pieces) {
     out.packed = qs__piece(pieces, columns * length);
     out.correction = qs__piece(pieces, columns * (int64_t)sizeof *out.correction);
     return out;
-}
-
-static int64_t matrix_at(const qs_matrices *of, int64_t sample, int64_t head) {
-    return sample * of->sample + head / of->shared * of->head;
 }
 
 /* ---- Packing ---- */
@@ -80,7 +74,7 @@ static void pack_right(const job *j, int64_t sample, int64_t head, const room *t
         const int columns = left < QS__TILE_COLUMNS ? (int)left : QS__TILE_COLUMNS;
         int32_t sum[QS__TILE_COLUMNS] = {0};
         for (int64_t g = 0; g < of->summed; g++) {
-            const int8_t *from = j->right + matrix_at(&of->right, sample, head * of->summed + g) + first * of->right.column;
+            const int8_t *from = j->right + qs__matrix_at(&of->right, sample, head * of->summed + g) + first * of->right.column;
             int8_t *at = to->packed + (panel * of->summed + g) * panel_bytes;
             if (of->right.column == 1)
                 pack_rows(j, from, columns, sum, at);
@@ -97,7 +91,7 @@ static void stage_left(const job *j, int64_t sample, int64_t head, int64_t first
     const qs_matmul *of = &j->of;
     const int64_t length = 4 * j->quads;
     for (int64_t g = 0; g < of->summed; g++) {
-        const int8_t *from = j->left + matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row;
+        const int8_t *from = j->left + qs__matrix_at(&of->left, sample, head * of->summed + g) + first * of->left.row;
         if (of->left.column == 1) {
             for (int r = 0; r < rows; r++) {
                 uint8_t *row = to->staged + (r * of->summed + g) * length;
@@ -120,12 +114,14 @@ static void stage_left(const job *j, int64_t sample, int64_t head, int64_t first
 
 /* ---- Products ---- */
 
-static void unit_multiply(const job *j, int64_t unit, const room *at) {
+static void unit_multiply(const void *context, int64_t sample, int64_t head, char *scratch) {
+    const job *j = context;
     const qs_matmul *of = &j->of;
-    const int64_t sample = unit / of->heads, head = unit % of->heads, length = 4 * j->quads * of->summed;
+    const room own = room_of(of, &(qs__pieces){scratch, 0}), *at = &own;
+    const int64_t length = 4 * j->quads * of->summed;
     const qs__stretch stretch = {0, j->quads * of->summed, false};
     const bool side_by_side = of->left.column == 1;
-    const qs__out result = qs__out_at(j->result, matrix_at(&of->result, sample, head));
+    const qs__out result = qs__out_at(j->result, qs__matrix_at(&of->result, sample, head));
     pack_right(j, sample, head, at);
     for (int64_t first = 0; first < of->rows; first += QS__TILE_ROWS) {
         const int64_t left = of->rows - first;
@@ -151,17 +147,6 @@ static void unit_multiply(const job *j, int64_t unit, const room *at) {
     }
 }
 
-static void slots_multiply(void *context, int64_t begin, int64_t end) {
-    const job *j = context;
-    const int64_t units = j->of.samples * j->of.heads;
-    for (int64_t slot = begin; slot < end; slot++) {
-        qs__pieces pieces = {j->scratch + (size_t)slot * j->slot_bytes, 0};
-        const room at = room_of(&j->of, &pieces);
-        for (int64_t unit = units * slot / j->slots; unit < units * (slot + 1) / j->slots; unit++)
-            unit_multiply(j, unit, &at);
-    }
-}
-
 static qs_role step_of(qs_role factor) {
     return factor == QS_SRC ? QS_SRC_STEP : factor == QS_SRC2 ? QS_SRC2_STEP : QS_DIFF_DST_STEP;
 }
@@ -174,16 +159,13 @@ static size_t slot_bytes(const qs_matmul *of) {
 
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
-    job j = {.kernels = chain->cpu->products, .of = qs_case_matmul(&chain->one), .scratch = chain->scratch + chain->offset[0]};
+    job j = {.kernels = chain->cpu->products, .of = qs_case_matmul(&chain->one)};
     const float factor =
         *(const float *)qs__cpu_data(chain, step_of(j.of.left.role)) * *(const float *)qs__cpu_data(chain, step_of(j.of.right.role));
-    const int64_t units = j.of.samples * j.of.heads;
     j.left = qs__staged_in(chain, j.of.left.role).at, j.right = qs__staged_in(chain, j.of.right.role).at;
     j.result = qs__staged_out(chain, j.of.result.role);
     j.once = (const uint8_t *)chain->scratch + chain->offset[1];
     j.zeros = (const int8_t *)chain->scratch + chain->offset[2];
-    j.slot_bytes = slot_bytes(&j.of);
-    j.slots = qs_threads() < units ? qs_threads() : units;
     j.quads = (j.of.inner + 3) / 4;
     memset(chain->scratch + chain->offset[1], 1, QS__GRAIN);
     memset(chain->scratch + chain->offset[2], 0, QS__TILE_COLUMNS);
@@ -191,7 +173,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
         j.factor[c] = factor;
     for (int r = 0; r < QS__TILE_ROWS; r++)
         j.ones[r] = 1;
-    qs_parallel(j.slots, 1, slots_multiply, &j);
+    qs__matmul_units(&j.of, chain->scratch + chain->offset[0], slot_bytes(&j.of), unit_multiply, &j);
     return QS_OK;
 }
 
@@ -202,8 +184,7 @@ qs_status qs__build_matmul_integer(qs__chain *chain) {
         return qs_fail(QS_UNSUPPORTED, "%s is %s: this kernel multiplies codes", qs_role_name(of.left.role), left->name);
     if ((double)(of.inner * of.summed) * left->max * right->max > INT32_MAX)
         return qs_fail(QS_UNSUPPORTED, "%lld products of codes do not fit a sum of 32 bits", (long long)(of.inner * of.summed));
-    const int64_t units = of.samples * of.heads, slots = qs_threads() < units ? qs_threads() : units;
-    chain->offset[0] = qs__chain_reserve(chain, (size_t)slots * slot_bytes(&of));
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__matmul_slots(&of) * slot_bytes(&of));
     chain->offset[1] = qs__chain_reserve(chain, QS__GRAIN);
     chain->offset[2] = qs__chain_reserve(chain, QS__TILE_COLUMNS);
     QS_TRY(qs__staged_build(chain, "matmul", run));

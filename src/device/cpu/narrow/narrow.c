@@ -117,9 +117,9 @@ static void *image_of_slot(const job *j, int64_t slot) {
 
 /* ---- Forward and input gradient ------------------------------------------------------------------------------------------------------ */
 
-static void draw_keys(const job *j, int r, int64_t row, qs__narrow_tile *tile) {
-    if (j->plan->rule.adder != QS__NARROW_STOCHASTIC) return;
-    const qs_narrow_draws draws = qs_op_narrow_draws(j->one, j->run, row);
+void qs__narrow_draw_keys(const qs_case *one, const qs_run *run, int r, int64_t row, qs__narrow_tile *tile) {
+    if (tile->rule->adder != QS__NARROW_STOCHASTIC) return;
+    const qs_narrow_draws draws = qs_op_narrow_draws(one, run, row);
     const uint64_t key = qs_random_key_for(draws.key, draws.first);
     tile->key_low[r] = (uint32_t)key;
     tile->key_high[r] = (uint32_t)(key >> 32);
@@ -140,7 +140,7 @@ static pixels gather_pixels(const job *j, const qs__narrow_grid *grid, int64_t s
         const int64_t h = grid->origin[0] + i * p->result_step[0], column = grid->origin[1] + w * p->result_step[1];
         out.row[r] = (sample * p->view.out_height + h) * p->view.out_width + column;
         tile->a[r] = element(p, image, grid->base + i * p->line_step + w * p->pixel_step);
-        draw_keys(j, r, out.row[r], tile);
+        qs__narrow_draw_keys(j->one, j->run, r, out.row[r], tile);
     }
     return out;
 }
@@ -225,7 +225,7 @@ static void unit_advance(const job *j, int64_t index, const void *image, const v
         const int64_t row = u.row + (r < u.rows ? r : u.rows - 1), tap = row / p->group_inputs, input = row % p->group_inputs;
         const int64_t line = tap / p->view.kernel[1], column = tap % p->view.kernel[1];
         tile.a[r] = element(p, image, (line * p->image.padded_width + column) * p->image.channels + u.group * p->group_inputs + input);
-        draw_keys(j, r, row, &tile);
+        qs__narrow_draw_keys(j->one, j->run, r, row, &tile);
     }
     tile.b = element(p, diff, first);
     tile.variant = p->rule.variant, tile.variant.finite = finite;
@@ -312,16 +312,26 @@ static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
     return qs__narrow_range_of(m.largest, m.least);
 }
 
-/* The plan for the values at hand: where fused lanes do not fit them, doubles do. */
-static qs__narrow_plan settle(const qs__chain *chain, qs_role rows, qs_role other) {
-    const int threads = (int)chain->offset[1];
-    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->kernels);
+qs__narrow_rule qs__narrow_settle(const qs__chain *chain, int64_t length, qs_role rows, qs_role other) {
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, length, chain->cpu->kernels);
     const qs_narrow *narrow = &chain->one.attributes.accumulator;
     const qs__narrow_range range[2] = {range_of(chain, rows), range_of(chain, other)};
-    qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes, threads);
-    if (lanes == QS__NARROW_FUSED && qs__narrow_fit(narrow, plan.length, range, &plan.rule)) return plan;
-    if (lanes == QS__NARROW_FUSED) plan = qs__narrow_plan_of(&chain->one, QS__NARROW_DOUBLES, threads);
-    plan.rule.variant.saturates = qs__narrow_saturates(narrow, plan.length, range);
+    qs__narrow_rule rule = qs__narrow_rule_of(&chain->one, lanes);
+    if (lanes == QS__NARROW_FUSED && qs__narrow_fit(narrow, length, range, &rule)) return rule;
+    if (lanes == QS__NARROW_FUSED) rule = qs__narrow_rule_of(&chain->one, QS__NARROW_DOUBLES);
+    rule.variant.saturates = qs__narrow_saturates(narrow, length, range);
+    return rule;
+}
+
+static int64_t length_of(const qs_case *one) {
+    return qs__narrow_plan_of(one, QS__NARROW_FLOATS, 1).length;
+}
+
+/* The plan for the values at hand. */
+static qs__narrow_plan settle(const qs__chain *chain, qs_role rows, qs_role other) {
+    const qs__narrow_rule rule = qs__narrow_settle(chain, length_of(&chain->one), rows, other);
+    qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, rule.lanes, (int)chain->offset[1]);
+    plan.rule = rule;
     return plan;
 }
 
@@ -360,14 +370,18 @@ static qs_status run_weight_pass(const qs__chain *chain, const qs_run *run) {
     return QS_OK;
 }
 
-qs_status qs__build_narrow(qs__chain *chain) {
+const char *qs__narrow_family(qs__narrow_lanes lanes) {
     static const char *const families[QS__NARROW_KINDS] = {"narrow", "narrow_fused", "narrow_wide"};
+    return families[lanes];
+}
+
+qs_status qs__build_narrow(qs__chain *chain) {
     if (!chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "no narrow accumulator");
     const int threads = qs_threads();
-    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, chain->cpu->kernels);
+    const qs__narrow_lanes lanes = qs__narrow_lanes_of(&chain->one, length_of(&chain->one), chain->cpu->kernels);
     /* Doubles, where fused lanes may come to be those, take the most. */
     const qs__narrow_plan plan = qs__narrow_plan_of(&chain->one, lanes == QS__NARROW_FLOATS ? lanes : QS__NARROW_DOUBLES, threads);
     chain->offset[0] = qs__chain_reserve(chain, plan.scratch_bytes);
     chain->offset[1] = (size_t)threads; /* the number that scratch is made for */
-    return qs__staged_build(chain, families[lanes], plan.pass == QS__WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
+    return qs__staged_build(chain, qs__narrow_family(lanes), plan.pass == QS__WEIGHT_GRADIENT ? run_weight_pass : run_image_pass);
 }

@@ -21,9 +21,8 @@ static int64_t ceiling(int64_t a, int64_t b) {
 /* ---- Lanes ------------------------------------------------------------------------------------------------------------------------- */
 
 static void factor_formats(const qs_case *one, const qs_format *factor[2]) {
-    const qs__pass pass = qs__cpu_pass(one);
-    factor[0] = qs__cpu_format(one, pass == QS__INPUT_GRADIENT ? QS_WEIGHTS : QS_SRC);
-    factor[1] = qs__cpu_format(one, pass == QS__FORWARD ? QS_WEIGHTS : QS_DIFF_DST);
+    for (int i = 0; i < 2; i++)
+        factor[i] = qs__cpu_format(one, one->pass->product->factor[i]);
 }
 
 /* Places of a product, from its first bit to its last. */
@@ -76,7 +75,7 @@ static qs__narrow_adder adder_of(const qs_case *one, qs__narrow_lanes lanes) {
     return rounds_well(product_places(one), narrow->mantissa_bits, fraction) ? QS__NARROW_NEAREST : QS__NARROW_NEAREST_EXACT;
 }
 
-static qs__narrow_rule rule_of(const qs_case *one, qs__narrow_lanes lanes) {
+qs__narrow_rule qs__narrow_rule_of(const qs_case *one, qs__narrow_lanes lanes) {
     const qs_narrow *narrow = &one->attributes.accumulator;
     const bool rounds = rounds_products(one);
     return (qs__narrow_rule){.adder = adder_of(one, lanes),
@@ -92,9 +91,8 @@ static qs__narrow_rule rule_of(const qs_case *one, qs__narrow_lanes lanes) {
                              .result = 1};
 }
 
-qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *kernels) {
+qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, int64_t length, const qs__cpu_kernels *kernels) {
     const bool fused = kernels->narrow_tile[QS__NARROW_FUSED] && qs__narrow_fuses(&one->attributes.accumulator, rounds_products(one));
-    const int64_t length = qs__narrow_plan_of(one, QS__NARROW_FLOATS, 1).length;
     return fits_floats(one, length) ? QS__NARROW_FLOATS : fused ? QS__NARROW_FUSED : QS__NARROW_DOUBLES;
 }
 
@@ -202,8 +200,8 @@ qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, i
     if (p.pass == QS__WEIGHT_GRADIENT) set_weight_gradient(&p);
     p.group_columns = p.columns / p.view.groups;
     p.blocks = ceiling(p.group_columns, QS__NARROW_COLUMNS);
-    p.rule = rule_of(one, lanes);
-    p.element = lanes == QS__NARROW_DOUBLES ? sizeof(double) : sizeof(float);
+    p.rule = qs__narrow_rule_of(one, lanes);
+    p.element = qs__narrow_element(lanes);
     p.chunk = one->attributes.accumulator.chunk < p.length ? one->attributes.accumulator.chunk : 0;
     if (p.pass == QS__WEIGHT_GRADIENT) {
         divide_weights(threads, &p);

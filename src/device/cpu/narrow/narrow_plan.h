@@ -44,8 +44,21 @@ typedef struct qs__narrow_plan {
     int64_t rows, units, pixels; /* weights of an output; tiles in all; results of a sample */
 } qs__narrow_plan;
 
-/* The kind of lanes that does; fused ones only for operands that qs__narrow_fit finds to. */
-qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, const qs__cpu_kernels *kernels);
+/* The kind of lanes that does for sums of `length` products; fused ones only for operands that qs__narrow_fit finds to. */
+qs__narrow_lanes qs__narrow_lanes_of(const qs_case *one, int64_t length, const qs__cpu_kernels *kernels);
+/* The rule of a kind of lanes, before any value is known. */
+qs__narrow_rule qs__narrow_rule_of(const qs_case *one, qs__narrow_lanes lanes);
+/* The rule for the values at hand of the two factors of a case (what rows are made of, the other one): where fused lanes do not fit them,
+ * doubles do. */
+qs__narrow_rule qs__narrow_settle(const qs__chain *chain, int64_t length, qs_role rows, qs_role other);
+/* Bytes of a factor in lanes. */
+static inline size_t qs__narrow_element(qs__narrow_lanes lanes) {
+    return lanes == QS__NARROW_DOUBLES ? sizeof(double) : sizeof(float);
+}
+/* What draws of a row of results need, row r of the tile; nothing where the adder does not draw. */
+void qs__narrow_draw_keys(const qs_case *one, const qs_run *run, int r, int64_t row, qs__narrow_tile *tile);
+/* Kernels of a kind of lanes are called so. */
+const char *qs__narrow_family(qs__narrow_lanes lanes);
 qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads);
 /* Grid number g, its pieces counted from those of grid 0 on. */
 qs__narrow_grid qs__narrow_grid_at(const qs__narrow_plan *plan, int64_t g);
